@@ -1,0 +1,38 @@
+"""The only place where an epsilon lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+__all__ = ["Tolerance"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """How near to zero counts as zero, relative to the size of the values at hand.
+
+    zero: a pre-activation ``u`` of a nonlinearity has no sign when ``|u| <= zero * s``, where ``s`` is the largest
+        absolute pre-activation of that nonlinearity on fixed probe points of the slice. The vertex is then *snapped*:
+        it lies on the unit's zero set. Rounding in a forward pass stays well below this.
+    slope: two affine maps on the slice are equal when their slopes, scaled to the size of the slice, differ by at
+        most ``slope`` times the largest absolute output on the slice.
+    rank: a slice has lost a dimension when its smallest singular value is below ``rank`` times the largest.
+    """
+
+    zero: float
+    slope: float
+    rank: float
+
+    @staticmethod
+    def of(dtype: torch.dtype) -> Tolerance:
+        """The default for computing in ``dtype``.
+
+        >>> Tolerance.of(torch.float64).zero < 1e-12
+        True
+        """
+        eps = torch.finfo(dtype).eps
+        if dtype == torch.float64:
+            return Tolerance(zero=2048 * eps, slope=1e-9, rank=1e-10)
+        return Tolerance(zero=32 * eps, slope=1e-4, rank=1e-5)
