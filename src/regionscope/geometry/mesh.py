@@ -1,0 +1,157 @@
+"""A planar subdivision into convex cells that share vertices and edges by index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regionscope.geometry.crossing import Points
+from regionscope.geometry.ragged import gather_rows, offsets_of, owners
+
+__all__ = ["Mesh", "Subdivided", "next_in_row", "subdivide"]
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Convex cells in the plane; coordinates are kept elsewhere, vertices are only numbers here.
+
+    n_vertices: v
+    edges: (e, 2) ends of each edge.
+    born: (e,) which nonlinearity drew the edge; -1 for the border of the slice.
+    tags: (e,) marks carried to the parts of an edge when it is divided; -1 for none.
+    corners: (c,) vertices of each cell, counter-clockwise; rows given by ``offsets`` (r + 1,).
+    sides: (c,) the edge from this corner to the next.
+    parent: (r,) which slice the cell belongs to.
+    edge_corners: (e, 2) the corner from which a cell walks the edge forwards and backwards; -1 where no cell does.
+    """
+
+    n_vertices: int
+    edges: Tensor
+    born: Tensor
+    tags: Tensor
+    corners: Tensor
+    sides: Tensor
+    offsets: Tensor
+    parent: Tensor
+    edge_corners: Tensor
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.offsets) - 1
+
+    @staticmethod
+    def build(
+        n_vertices: int, edges: Tensor, born: Tensor, tags: Tensor, corners: Tensor, sides: Tensor, offsets: Tensor,
+        parent: Tensor,
+    ) -> Mesh:  # fmt: skip
+        """Assemble a mesh; the corner of each side of each edge is looked up here."""
+        edge_corners = torch.full((2 * len(edges),), -1, dtype=torch.int64, device=edges.device)
+        backwards = (corners != edges[:, 0][sides]).long()
+        edge_corners[2 * sides + backwards] = torch.arange(len(corners), device=edges.device)
+        return Mesh(n_vertices, edges, born, tags, corners, sides, offsets, parent, edge_corners.view(-1, 2))
+
+    @staticmethod
+    def of_loops(n_vertices: int, corners: Tensor, offsets: Tensor, parent: Tensor, born: Tensor, tags: Tensor) -> Mesh:
+        """A mesh from vertex loops alone; ``born`` and ``tags`` are given per corner for the side that starts there."""
+        following = corners[next_in_row(offsets)]
+        low, high = torch.minimum(corners, following), torch.maximum(corners, following)
+        key, sides = torch.unique(low * n_vertices + high, return_inverse=True)
+        edges = torch.stack([key // n_vertices, key % n_vertices], 1)
+        edge_born = born.new_empty(len(edges)).index_copy_(0, sides, born)
+        edge_tags = tags.new_empty(len(edges)).index_copy_(0, sides, tags)
+        return Mesh.build(n_vertices, edges, edge_born, edge_tags, corners, sides, offsets, parent)
+
+    def corner_cells(self) -> Tensor:
+        """The cell of every corner (c,)."""
+        return owners(self.offsets)
+
+    def edge_cells(self) -> Tensor:
+        """The cells on the left and right of every edge (e, 2); -1 outside."""
+        cells = torch.cat([self.corner_cells(), self.offsets.new_full((1,), -1)])
+        return cells[self.edge_corners]
+
+    def extract(self, cells: Tensor) -> tuple[Mesh, Tensor]:
+        """The mesh of these cells alone, and the (old) vertices that its vertices stand for."""
+        index, offsets = gather_rows(self.offsets, cells)
+        vertices, corners = torch.unique(self.corners[index], return_inverse=True)
+        used, sides = torch.unique(self.sides[index], return_inverse=True)
+        renumber = torch.empty(self.n_vertices, dtype=torch.int64, device=vertices.device)
+        renumber[vertices] = torch.arange(len(vertices), device=vertices.device)
+        edges = renumber[self.edges[used]]
+        mesh = Mesh.build(
+            len(vertices), edges, self.born[used], self.tags[used], corners, sides, offsets, self.parent[cells]
+        )
+        return mesh, vertices
+
+
+def next_in_row(offsets: Tensor) -> Tensor:
+    """For every value of a ragged array of loops, the index of the one that follows it in its row, cyclically."""
+    following = torch.arange(1, int(offsets[-1]) + 1, device=offsets.device)
+    filled = offsets[1:] > offsets[:-1]
+    following[offsets[1:][filled] - 1] = offsets[:-1][filled]
+    return following
+
+
+@dataclass(frozen=True)
+class Subdivided:
+    """A mesh with new vertices on its edges.
+
+    corner_slots: (c,) where each old corner stands now.
+    point_slots: (p, 2) the corner of every new point in the cell that walks its edge forwards and backwards; -1 for none.
+    """
+
+    mesh: Mesh
+    corner_slots: Tensor
+    point_slots: Tensor
+
+
+def subdivide(mesh: Mesh, points: Points) -> Subdivided:
+    """Put new vertices into edges; both cells of an edge receive them. The cells stay the same sets.
+
+    Vertex ``mesh.n_vertices + i`` is point i.
+    """
+    e, p = len(mesh.edges), len(points)
+    device = mesh.edges.device
+    counts = torch.bincount(points.edge, minlength=e)
+    first = torch.arange(e, device=device) + offsets_of(counts)[:-1]  # first part of every edge
+    index = torch.arange(p, device=device)
+    rank = index + points.edge - first[points.edge]  # of the point along its edge
+    edges = torch.empty((e + p, 2), dtype=torch.int64, device=device)
+    edges[first, 0] = mesh.edges[:, 0]
+    edges[first + counts, 1] = mesh.edges[:, 1]
+    edges[points.edge + index + 1, 0] = mesh.n_vertices + index
+    edges[points.edge + index, 1] = mesh.n_vertices + index
+
+    extra = counts[mesh.sides]
+    start = torch.arange(len(extra), device=device) + offsets_of(extra)[:-1]  # new index of every old corner
+    total = len(extra) + int(extra.sum())
+    forwards = mesh.corners == mesh.edges[:, 0][mesh.sides]
+    corners = torch.empty(total, dtype=torch.int64, device=device)
+    sides = torch.empty(total, dtype=torch.int64, device=device)
+    corners[start] = mesh.corners
+    sides[start] = torch.where(forwards, first[mesh.sides], first[mesh.sides] + extra)
+
+    slots = torch.full((p, 2), -1, dtype=torch.int64, device=device)
+    for way in range(2):
+        corner = mesh.edge_corners[points.edge, way]
+        here = corner >= 0
+        k, r = counts[points.edge[here]], rank[here]
+        slot = start[corner[here]] + (1 + r if way == 0 else k - r)
+        slots[here, way] = slot
+        corners[slot] = mesh.n_vertices + index[here]
+        sides[slot] = first[points.edge[here]] + (r + 1 if way == 0 else r)
+    end = torch.cat([start, start.new_full((1,), total)])
+    repeats = counts + 1
+    divided = Mesh.build(
+        mesh.n_vertices + p,
+        edges,
+        torch.repeat_interleave(mesh.born, repeats),
+        torch.repeat_interleave(mesh.tags, repeats),
+        corners,
+        sides,
+        end[mesh.offsets],
+        mesh.parent,
+    )
+    return Subdivided(divided, start, slots)

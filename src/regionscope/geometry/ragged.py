@@ -1,0 +1,50 @@
+"""Ragged arrays: rows of different lengths as ``values`` plus ``offsets`` (row i is ``values[offsets[i]:offsets[i + 1]]``)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["gather_rows", "offsets_of", "owners", "ranges", "sort_by"]
+
+
+def offsets_of(counts: Tensor) -> Tensor:
+    """Offsets (r + 1,) of rows with these lengths (r,).
+
+    >>> offsets_of(torch.tensor([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def owners(offsets: Tensor) -> Tensor:
+    """The row of every value.
+
+    >>> owners(torch.tensor([0, 2, 2, 5])).tolist()
+    [0, 0, 2, 2, 2]
+    """
+    rows = torch.arange(len(offsets) - 1, device=offsets.device)
+    return torch.repeat_interleave(rows, offsets.diff())
+
+
+def ranges(starts: Tensor, counts: Tensor) -> Tensor:
+    """The concatenation of ``arange(starts[i], starts[i] + counts[i])``.
+
+    >>> ranges(torch.tensor([5, 0]), torch.tensor([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    offsets = offsets_of(counts)
+    shift = torch.repeat_interleave(starts - offsets[:-1], counts)
+    return torch.arange(len(shift), device=starts.device) + shift
+
+
+def gather_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Indices of all values of ``rows``, in that order, and the offsets of the result."""
+    counts = offsets.diff()[rows]
+    return ranges(offsets[rows], counts), offsets_of(counts)
+
+
+def sort_by(group: Tensor, key: Tensor) -> Tensor:
+    """The permutation that sorts by ``group`` (integers, already ascending), then by ``key`` (floats)."""
+    order = key.argsort()
+    return order[group[order].argsort(stable=True)]

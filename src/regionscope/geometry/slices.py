@@ -1,0 +1,294 @@
+"""Where to look: bounded pieces of an affine subspace of the input space, with coordinates of their own."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regionscope.errors import SliceError
+from regionscope.geometry.points import RANK, PointLike, check_distinct, check_rank, read_point, read_points
+
+__all__ = ["Box", "Segment", "Simplex", "Slice"]
+
+
+@runtime_checkable
+class Slice(Protocol):
+    """A k-dimensional convex domain of coordinates c and the affine map c -> origin + c @ basis into the inputs.
+
+    Attributes:
+        origin: (*input_shape,) float64, the input at coordinates 0.
+        basis: (k, *input_shape) float64, the input-space direction of each coordinate.
+        corners: (m, k) float64; k = 1: ascending, k = 2: counter-clockwise.
+        halfspaces: A (h, k) and b (h,) with domain = {c : A c <= b}.
+        size: length, area or volume of the slice, measured in input space.
+        scale: sqrt(det(B B^T)) of the flattened basis B: a size in coordinates times scale is a size in input space.
+    """
+
+    @property
+    def origin(self) -> Tensor: ...
+    @property
+    def basis(self) -> Tensor: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
+    @property
+    def corners(self) -> Tensor: ...
+    @property
+    def halfspaces(self) -> tuple[Tensor, Tensor]: ...
+    @property
+    def size(self) -> float: ...
+    @property
+    def scale(self) -> float: ...
+    def embed(self, coords: Tensor, *, dtype: torch.dtype | None = None) -> Tensor: ...
+    def to(self, device: torch.device | str) -> Self: ...
+
+
+class _AffineSlice:
+    """What the three nouns share. Values are frozen: attributes are set once, in the constructor."""
+
+    origin: Tensor
+    basis: Tensor
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen; build a new one instead of setting {name!r}.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen; {name!r} cannot be deleted.")
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dim={self.dim}, input_shape={self.input_shape}, size={self.size:.6g})"
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates k."""
+        return self.basis.shape[0]
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input, without a batch axis."""
+        return tuple(self.origin.shape)
+
+    @property
+    def scale(self) -> float:
+        """Input-space measure of a unit cube of coordinates."""
+        return float(torch.linalg.svdvals(self.basis.flatten(1)).prod())
+
+    @property
+    def size(self) -> float:
+        """Length, area or volume of the slice in input space."""
+        return self.scale * self._coordinate_size()
+
+    def _coordinate_size(self) -> float:
+        raise NotImplementedError
+
+    def embed(self, coords: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        """Inputs (v, *input_shape) = origin + coords @ basis of coordinates (v, k).
+
+        Computed in float64 on the device of ``coords``; ``dtype`` casts the result. Cost: one (v, k) by (k, d) product.
+        """
+        if coords.ndim != 2 or coords.shape[1] != self.dim:
+            raise SliceError(f"coordinates came with shape {tuple(coords.shape)}; (v, {self.dim}) is needed.")
+        c = coords.to(torch.float64)
+        flat = torch.addmm(self.origin.flatten().to(c.device), c, self.basis.flatten(1).to(c.device))
+        return flat.reshape(len(c), *self.input_shape).to(dtype or torch.float64)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same slice with its tensors on ``device``."""
+        moved = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                object.__setattr__(moved, name, value.to(device))
+        return moved
+
+
+class Segment(_AffineSlice):
+    """The hull of two inputs: a + alpha (b - a) for alpha in [0, 1].
+
+    >>> Segment([0.0, 0.0], [3.0, 4.0]).size
+    5.0
+    """
+
+    lo: float
+    hi: float
+
+    def __init__(self, a: PointLike, b: PointLike) -> None:
+        points = read_points([a, b], "point", least=2)
+        check_distinct(points)
+        self._set(origin=points[0], basis=points[1:] - points[0], lo=0.0, hi=1.0)
+
+    def extended(self, lo: float, hi: float) -> Segment:
+        """The same line and the same coordinate, with alpha in [lo, hi]; [0, 1] is the hull of the two inputs."""
+        if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
+            raise SliceError(f"a segment cannot run from alpha = {lo} to {hi}; finite ends with lo < hi are needed.")
+        other = copy.copy(self)
+        other._set(lo=float(lo), hi=float(hi))
+        return other
+
+    @property
+    def corners(self) -> Tensor:
+        """The two ends, ascending: (2, 1)."""
+        return self.origin.new_tensor([[self.lo], [self.hi]])
+
+    @property
+    def halfspaces(self) -> tuple[Tensor, Tensor]:
+        """-alpha <= -lo and alpha <= hi."""
+        return self.origin.new_tensor([[-1.0], [1.0]]), self.origin.new_tensor([-self.lo, self.hi])
+
+    def _coordinate_size(self) -> float:
+        return self.hi - self.lo
+
+
+class Simplex(_AffineSlice):
+    """The hull of k + 1 inputs x_0..x_k: x_0 + sum alpha_i (x_i - x_0), alpha_i >= 0, sum alpha_i <= 1.
+
+    Two points give the coordinates of a Segment, three a triangle.
+
+    >>> Simplex([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]]).size
+    2.0
+    """
+
+    def __init__(self, points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any]) -> None:
+        read = read_points(points, "point", least=2)
+        check_distinct(read)
+        directions = read[1:] - read[0]
+        check_rank(directions, f"the {len(read)} points")
+        self._set(origin=read[0], basis=directions)
+
+    @property
+    def corners(self) -> Tensor:
+        """The origin of the coordinates, then each unit vector: (k + 1, k)."""
+        k = self.dim
+        return torch.cat([self.origin.new_zeros(1, k), torch.eye(k, dtype=torch.float64, device=self.origin.device)])
+
+    @property
+    def halfspaces(self) -> tuple[Tensor, Tensor]:
+        """-alpha_i <= 0 for each i, and sum alpha_i <= 1."""
+        k = self.dim
+        minus = -torch.eye(k, dtype=torch.float64, device=self.origin.device)
+        return torch.cat([minus, self.origin.new_ones(1, k)]), self.origin.new_tensor([0.0] * k + [1.0])
+
+    def _coordinate_size(self) -> float:
+        return 1.0 / math.factorial(self.dim)
+
+
+class Box(_AffineSlice):
+    """center + sum c_i directions_i with |c_i| <= radius_i; ``radius`` is one number, or one for each direction.
+
+    The directions need not be orthogonal, nor of length one.
+
+    >>> Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0).size
+    4.0
+    """
+
+    radius: Tensor
+
+    def __init__(
+        self,
+        center: PointLike,
+        directions: Sequence[PointLike] | Tensor | np.ndarray[Any, Any],
+        radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any] = 1.0,
+    ) -> None:
+        basis = read_points(directions, "direction", least=1)
+        origin = read_point(center, "the center")
+        if origin.shape != basis.shape[1:]:
+            raise SliceError(
+                f"the center has shape {tuple(origin.shape)} but the directions have shape {tuple(basis.shape)}; "
+                f"(k, {', '.join(map(str, origin.shape))}) is needed."
+            )
+        device = origin.device if origin.device.type != "cpu" else basis.device
+        origin, basis = origin.to(device), basis.to(device)
+        radii = _read_radius(radius, len(basis)).to(device)
+        reach = basis * radii.reshape(-1, *[1] * origin.ndim)
+        check_rank(reach, f"the {len(basis)} directions, scaled by their radii,")
+        if float(reach.flatten(1).norm(dim=1).min()) <= RANK * float(origin.norm()):
+            raise SliceError(
+                f"the box reaches no further than {RANK:g} of the norm of its center, "
+                "so its corners cannot be told apart; take a larger radius."
+            )
+        self._set(origin=origin, basis=basis, radius=radii)
+
+    @staticmethod
+    def through(
+        points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], margin: float = 0.0, *, dim: int | None = None
+    ) -> Box:
+        """The smallest box, in an orthonormal frame of the affine span of the points, that holds them all.
+
+        ``margin`` adds that share of the box's extent on every side. n points in d numbers must span
+        min(n - 1, d) dimensions, or ``dim`` where it is given. The frame: the axes of the input space when the points
+        span all of it; Gram-Schmidt on x_1 - x_0, x_2 - x_0, ... for dim + 1 points; principal axes otherwise.
+
+        >>> Box.through([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]], margin=0.5).size
+        8.0
+        """
+        read = read_points(points, "point", least=2)
+        if not (math.isfinite(margin) and margin >= 0):
+            raise SliceError(f"margin is {margin}; a finite share of the box's extent, at least 0, is needed.")
+        flat = read.flatten(1)
+        frame = _orthonormal_frame(flat, dim)
+        coords = (flat - flat[0]) @ frame.T
+        low, high = coords.amin(0), coords.amax(0)
+        center = flat[0] + (low + high) / 2 @ frame
+        radius = (high - low) * (0.5 + margin)
+        shape = read.shape[1:]
+        return Box(center.reshape(shape), frame.reshape(-1, *shape), radius)
+
+    @property
+    def corners(self) -> Tensor:
+        """All 2^k corners (2^k, k); k = 1 ascending, k = 2 counter-clockwise, else in binary order."""
+        signs = list(itertools.product([-1.0, 1.0], repeat=self.dim))
+        if self.dim == 2:
+            signs = [(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)]
+        return self.origin.new_tensor(signs) * self.radius
+
+    @property
+    def halfspaces(self) -> tuple[Tensor, Tensor]:
+        """c_i <= radius_i and -c_i <= radius_i for each i."""
+        eye = torch.eye(self.dim, dtype=torch.float64, device=self.origin.device)
+        return torch.cat([eye, -eye]), torch.cat([self.radius, self.radius])
+
+    def _coordinate_size(self) -> float:
+        return float((2 * self.radius).prod())
+
+
+def _read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any], k: int) -> Tensor:
+    values = read_point(torch.as_tensor(radius).reshape(-1), "radius")
+    if values.shape not in ((1,), (k,)):
+        raise SliceError(f"{len(values)} radii came; one number, or one for each of {k} direction(s), is needed.")
+    if bool((values <= 0).any()):
+        raise SliceError(f"radius is {values.tolist()}; it must be larger than 0.")
+    return values.expand(k).clone()
+
+
+def _orthonormal_frame(flat: Tensor, dim: int | None) -> Tensor:
+    """Orthonormal rows (k, d) spanning the differences of the points (n, d)."""
+    n, d = flat.shape
+    offsets = flat[1:] - flat[0]
+    norms = flat.norm(dim=1).max()
+    _, singular, axes = torch.linalg.svd(offsets, full_matrices=False)
+    floor = RANK * torch.maximum(singular[0], norms)
+    rank = int((singular > floor).sum())
+    if rank == 0:
+        raise SliceError(f"all {n} points are the same; a box needs at least two distinct points.")
+    wanted = min(n - 1, d) if dim is None else dim
+    if rank != wanted:
+        raise SliceError(f"the {n} points span {rank} dimension(s), not {wanted}; pass dim={rank} if that is meant.")
+    if rank == d:
+        return torch.eye(d, dtype=torch.float64, device=flat.device)
+    if n == rank + 1:
+        columns, upper = torch.linalg.qr(offsets.T)
+        frame: Tensor = (columns * torch.sign(torch.diagonal(upper))).T.contiguous()
+        return frame
+    principal: Tensor = axes[:rank].contiguous()
+    return principal
