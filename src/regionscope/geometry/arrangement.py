@@ -6,8 +6,8 @@ chord the faces lie, follows from the cyclic order of the ends; floating point n
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,11 +16,17 @@ from regionscope.geometry.crossing import coincident
 from regionscope.geometry.mesh import Mesh, next_in_row
 from regionscope.geometry.ragged import gather_rows, offsets_of, ranges, sort_by
 
-__all__ = ["Chords", "Meetings", "cut", "meetings"]
+__all__ = ["Chords", "Evaluate", "Meetings", "cut", "meetings"]
 
 _PAIRS = 1 << 22  # pairs of chords examined at a time
 
-Evaluate = Callable[[Tensor, Tensor], Tensor]  # (vertices, units) -> values
+
+class Evaluate(Protocol):
+    """Values of units at vertices, and how near to zero counts as zero there."""
+
+    def __call__(self, vertices: Tensor, units: Tensor) -> Tensor: ...
+
+    def tolerance(self, vertices: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Meetings:
         return len(self.i)
 
 
-def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate, tolerance: float) -> tuple[Chords, Meetings, Tensor]:
+def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate) -> tuple[Chords, Meetings, Tensor]:
     """All crossings of chords, in order along each; chords that cannot be placed safely yet are left out.
 
     A chord is left out when it passes too near another crossing (three chords through one point) or when rounding hides on
@@ -68,7 +74,7 @@ def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate, tolerance: float) -
     unsettled = chords.cell[:0]
     while True:
         found = _measure(mesh, chords, i, j, evaluate)
-        bad = _conflicts(len(chords), found, tolerance)
+        bad = _conflicts(len(chords), found)
         if not bad.any():
             return chords, _rank(found, len(chords)), unsettled.unique()
         unsettled = torch.cat([unsettled, chords.cell[bad]])
@@ -110,26 +116,29 @@ class _Entries:
     t: Tensor
     up: Tensor
     uq: Tensor
+    tolerance: Tensor
     crossing: Tensor
 
 
 def _measure(mesh: Mesh, chords: Chords, i: Tensor, j: Tensor, evaluate: Evaluate) -> _Entries:
     chord, other = torch.cat([i, j]), torch.cat([j, i])
     unit = chords.unit[other]
-    up = evaluate(mesh.corners[chords.p[chord]], unit)
+    start = mesh.corners[chords.p[chord]]
+    up = evaluate(start, unit)
     uq = evaluate(mesh.corners[chords.q[chord]], unit)
     t = up / (up - uq)
     crossing = torch.arange(len(i), device=i.device).repeat(2)
     order = sort_by(chord, t)
-    return _Entries(i, j, chord[order], other[order], t[order], up[order], uq[order], crossing[order])
+    near = evaluate.tolerance(start[order])
+    return _Entries(i, j, chord[order], other[order], t[order], up[order], uq[order], near, crossing[order])
 
 
-def _conflicts(n: int, found: _Entries, tolerance: float) -> Tensor:
+def _conflicts(n: int, found: _Entries) -> Tensor:
     """Chords to leave out (n,): of each doubtful crossing the later chord, so that the first one always stays."""
     bad = torch.zeros(n, dtype=torch.bool, device=found.chord.device)
-    doubtful = (torch.minimum(found.up.abs(), found.uq.abs()) <= tolerance) | (found.up.sign() == found.uq.sign())
+    doubtful = (torch.minimum(found.up.abs(), found.uq.abs()) <= found.tolerance) | (found.up.sign() == found.uq.sign())
     bad[torch.maximum(found.chord, found.other)[doubtful]] = True
-    near = coincident(found.chord, found.t, found.up, found.uq, tolerance).nonzero()[:, 0]
+    near = coincident(found.chord, found.t, found.up, found.uq, found.tolerance).nonzero()[:, 0]
     three = torch.stack([found.chord[near], found.other[near], found.other[near + 1]])
     if len(near):
         bad[three.amax(0)] = True

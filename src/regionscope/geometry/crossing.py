@@ -30,8 +30,11 @@ class SignTable:
     n_units: int
 
     @staticmethod
-    def of(values: Tensor, at: tuple[float, ...], tolerance: float) -> SignTable:
-        """Signs of ``values (v, n) - at[i]`` for every threshold; unit ``i * n + j`` is column j against ``at[i]``."""
+    def of(values: Tensor, at: tuple[float, ...], tolerance: Tensor) -> SignTable:
+        """Signs of ``values (v, n) - at[i]`` for every threshold; unit ``i * n + j`` is column j against ``at[i]``.
+
+        ``tolerance`` (v,): how near to zero counts as zero at each vertex.
+        """
         v, n = values.shape
         n_units = n * len(at)
         codes = torch.empty((v, -(-n_units // 8) * 8), dtype=torch.uint8, device=values.device)
@@ -39,10 +42,11 @@ class SignTable:
         step = max(1, _BLOCK_BYTES // max(1, n * values.element_size()))
         for start in range(0, v, step):
             block = values[start : start + step]
+            near = tolerance[start : start + step, None].to(values.dtype)
             for i, threshold in enumerate(at):
                 part = codes[start : start + step, i * n : (i + 1) * n]
-                torch.lt(block, threshold - tolerance, out=part.view(torch.bool))
-                part.mul_(2).add_(block > threshold + tolerance)
+                torch.lt(block, threshold - near, out=part.view(torch.bool))
+                part.mul_(2).add_(block > threshold + near)
         return SignTable(words=codes.view(torch.int64), n_units=n_units)
 
     @property
@@ -101,36 +105,40 @@ class Points:
 
 @dataclass(frozen=True)
 class Crossings:
-    """Which units vanish at which new points; several units may share a point."""
+    """Which units vanish at which new points; several units may share a point.
+
+    merged: edges on which two crossings could not be told apart, once for each such pair.
+    """
 
     unit: Tensor
     point: Tensor
-    merged: int
+    merged: Tensor
 
 
-def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: float) -> Tensor:
+def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor) -> Tensor:
     """Whether row i + 1 falls on row i: same group, and the sign of one unit cannot be told at the other's crossing.
 
     Rows are crossings sorted along their edge (``group``) with parameter ``t``; the unit of a row takes the values ``ua``
-    and ``ub`` at the ends of the edge. Returns (rows - 1,) bool.
+    and ``ub`` at the ends of the edge, and ``tolerance`` is zero to it. Returns (rows - 1,) bool.
     """
     later = ua[1:] + t[:-1] * (ub[1:] - ua[1:])
     earlier = ua[:-1] + t[1:] * (ub[:-1] - ua[:-1])
-    near = torch.minimum(later.abs(), earlier.abs()) <= tolerance
+    near = torch.minimum(later.abs(), earlier.abs()) <= tolerance[1:]
     return near & (group[1:] == group[:-1])
 
 
-def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: float) -> tuple[Points, Crossings]:
+def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor) -> tuple[Points, Crossings]:
     """Sort crossings along their edges and give each one a new point; crossings that cannot be told apart share one.
 
-    ``ua``, ``ub`` (x,): the unit's value at the first and second end of the edge, of strictly opposite signs.
+    ``ua``, ``ub`` (x,): the unit's value at the first and second end of the edge, of strictly opposite signs;
+    ``tolerance`` (x,): how near to zero counts as zero there.
     """
     t = ua / (ua - ub)
     order = sort_by(edge, t)
     edge, unit, t, ua, ub = edge[order], unit[order], t[order], ua[order], ub[order]
-    same = coincident(edge, t, ua, ub, tolerance)
+    same = coincident(edge, t, ua, ub, tolerance[order])
     first = torch.ones(len(edge), dtype=torch.bool, device=edge.device)
     first[1:] = ~same
     point = first.cumsum(0) - 1
     points = Points(edge=edge[first], t=t[first])
-    return points, Crossings(unit=unit, point=point, merged=int(same.sum()))
+    return points, Crossings(unit=unit, point=point, merged=edge[1:][same])

@@ -20,7 +20,7 @@ __all__ = ["repair_ends"]
 
 
 def repair_ends(
-    mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate, tolerance: float
+    mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate
 ) -> Tensor:
     """Ends (p, q, group) of a chord for each irregular group = cell * n_units + unit; none where no cut is needed."""
     first_point = table.words.shape[0]
@@ -30,7 +30,7 @@ def repair_ends(
         slots = torch.arange(int(mesh.offsets[cell]), int(mesh.offsets[cell + 1]), device=mesh.corners.device)
         vertices = mesh.corners[slots]
         values = evaluate(vertices, torch.full_like(vertices, unit))
-        signs = torch.where(values.abs() <= tolerance, 0.0, values.sign())
+        signs = torch.where(values.abs() <= evaluate.tolerance(vertices), 0.0, values.sign())
         old = vertices < first_point
         codes = table.codes[vertices[old], unit]
         signs[old] = (codes == 1).to(signs.dtype) - (codes == 2).to(signs.dtype)

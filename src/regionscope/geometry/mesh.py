@@ -10,7 +10,7 @@ from torch import Tensor
 from regionscope.geometry.crossing import Points
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
 
-__all__ = ["Mesh", "Subdivided", "next_in_row", "subdivide"]
+__all__ = ["Mesh", "Subdivided", "areas", "next_in_row", "replace_cells", "subdivide"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,15 @@ class Mesh:
         return mesh, vertices
 
 
+def areas(mesh: Mesh, coords: Tensor) -> Tensor:
+    """Area of every cell (r,) from the coordinates of the vertices (v, 2), relative to a corner of the cell."""
+    here = coords[mesh.corners]
+    here = here - here[mesh.offsets[:-1]][mesh.corner_cells()]
+    there = here[next_in_row(mesh.offsets)]
+    doubled = here[:, 0] * there[:, 1] - here[:, 1] * there[:, 0]
+    return 0.5 * doubled.new_zeros(mesh.n_cells).index_add_(0, mesh.corner_cells(), doubled)
+
+
 def next_in_row(offsets: Tensor) -> Tensor:
     """For every value of a ragged array of loops, the index of the one that follows it in its row, cyclically."""
     following = torch.arange(1, int(offsets[-1]) + 1, device=offsets.device)
@@ -98,10 +107,12 @@ def next_in_row(offsets: Tensor) -> Tensor:
 class Subdivided:
     """A mesh with new vertices on its edges.
 
+    before: the mesh as it was.
     corner_slots: (c,) where each old corner stands now.
     point_slots: (p, 2) the corner of every new point in the cell that walks its edge forwards and backwards; -1 for none.
     """
 
+    before: Mesh
     mesh: Mesh
     corner_slots: Tensor
     point_slots: Tensor
@@ -154,4 +165,50 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
         end[mesh.offsets],
         mesh.parent,
     )
-    return Subdivided(divided, start, slots)
+    return Subdivided(mesh, divided, start, slots)
+
+
+def replace_cells(
+    mesh: Mesh, cells: Tensor, loops: list[list[int]], loop_parent: Tensor, came_from: Tensor, n_new: int, born: int
+) -> tuple[Mesh, Tensor]:
+    """Put the cells ``loops`` (lists of vertices) in the place of ``cells``; ``n_new`` vertices are added.
+
+    ``came_from`` (r,) and ``loop_parent``: a number for every old and new cell by which the result is sorted; returned sorted.
+    """
+    device = mesh.edges.device
+    index, _ = gather_rows(mesh.offsets, cells)
+    known = {tuple(sorted(ends)): edge for ends, edge in zip(
+        mesh.edges[mesh.sides[index]].tolist(), mesh.sides[index].tolist(), strict=True)}  # fmt: skip
+    first_new = len(mesh.edges)
+    added: list[tuple[int, ...]] = []
+    sides = []
+    for loop in loops:
+        for a, b in zip(loop, loop[1:] + loop[:1], strict=True):
+            ends = (min(a, b), max(a, b))
+            if ends not in known:
+                known[ends] = first_new + len(added)
+                added.append(ends)
+            sides.append(known[ends])
+    kept = torch.ones(mesh.n_cells, dtype=torch.bool, device=device)
+    kept[cells] = False
+    kept_index, kept_offsets = gather_rows(mesh.offsets, kept.nonzero()[:, 0])
+    lengths = torch.tensor([len(loop) for loop in loops], dtype=torch.int64, device=device)
+    corners = torch.cat([mesh.corners[kept_index], torch.tensor(sum(loops, []), dtype=torch.int64, device=device)])
+    all_sides = torch.cat([mesh.sides[kept_index], torch.tensor(sides, dtype=torch.int64, device=device)])
+    offsets = torch.cat([kept_offsets, kept_offsets[-1] + lengths.cumsum(0)])
+    origin = torch.cat([came_from[kept], loop_parent])
+    slice_of = torch.empty(int(origin.max()) + 1, dtype=torch.int64, device=device)
+    slice_of[came_from] = mesh.parent
+    order = origin.argsort(stable=True)
+    index, offsets = gather_rows(offsets, order)
+    result = Mesh.build(
+        mesh.n_vertices + n_new,
+        torch.cat([mesh.edges, torch.tensor(added, dtype=torch.int64, device=device).view(-1, 2)]),
+        torch.cat([mesh.born, mesh.born.new_full((len(added),), born)]),
+        torch.cat([mesh.tags, mesh.tags.new_full((len(added),), -1)]),
+        corners[index],
+        all_sides[index],
+        offsets,
+        slice_of[origin[order]],
+    )
+    return result, origin[order]

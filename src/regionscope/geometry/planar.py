@@ -10,18 +10,24 @@ from torch import Tensor
 from regionscope.geometry.arrangement import Chords, Evaluate, cut, meetings
 from regionscope.geometry.crossing import Crossings, Points, SignTable, place_points
 from regionscope.geometry.irregular import repair_ends
+from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.mesh import Mesh, Subdivided, next_in_row, subdivide
 from regionscope.geometry.ragged import gather_rows
+from regionscope.geometry.recipe import Recipe
 
-__all__ = ["Recipe", "Split", "Units", "split"]
+__all__ = ["OnPoints", "Split", "Units", "split"]
 
 
 @dataclass(frozen=True)
 class Units:
-    """Functions that are affine on every cell: unit ``i * n + j`` is ``values[:, j] - at[i]`` at the vertices (v, n)."""
+    """Functions that are affine on every cell: unit ``i * n + j`` is ``values[:, j] - at[i]`` at the vertices.
+
+    values: (v, n); tolerance: (v,) how near to zero counts as zero at each vertex.
+    """
 
     values: Tensor
     at: tuple[float, ...]
+    tolerance: Tensor
 
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
         n = self.values.shape[1]
@@ -32,29 +38,13 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How new vertices arise from old ones, in two stages, each ``(1 - t) * first + t * second``.
-
-    Points inside edges combine old vertices ``(a, b)``; crossings of chords combine vertices ``(c, d)`` that are old or
-    points. The new vertices are numbered after the old ones, points first.
-    """
-
-    a: Tensor
-    b: Tensor
-    t: Tensor
-    c: Tensor
-    d: Tensor
-    s: Tensor
-
-
-@dataclass(frozen=True)
 class Split:
     """The mesh after cutting.
 
     came_from: (r,) the old cell of each new cell.
     zeros: (z, 2) pairs (vertex, unit) where the unit is zero by construction.
     unsettled: cells to be cut once more, when the new vertices have their values.
-    snapped: how many signs could not be told from zero.
+    snapped: (s,) old vertices at or next to which a sign could not be told from zero, once for each time.
     """
 
     mesh: Mesh
@@ -62,28 +52,34 @@ class Split:
     recipe: Recipe
     zeros: Tensor
     unsettled: Tensor
-    snapped: int
+    snapped: Tensor
 
 
-def split(mesh: Mesh, units: Units, tolerance: float, *, born: int, cells: Tensor | None = None) -> Split:
+def split(
+    mesh: Mesh, units: Units, *, born: int, cells: Tensor | None = None, zeros: Tensor | None = None
+) -> Split:
     """Cut the cells (all, or the listed ones) along the zero lines of all units.
+
+    ``zeros`` (z, 2): pairs (vertex, unit) known to be zero from an earlier cut at the same nonlinearity.
 
     Cost: one scan of the signs (edges x units bytes), plus work in proportion to the number of new vertices.
     """
-    table = SignTable.of(units.values, units.at, tolerance)
-    points, crossings, ends = _edge_points(mesh, units, table, tolerance, cells)
+    table = SignTable.of(units.values, units.at, units.tolerance)
+    if zeros is not None:
+        table.codes[zeros[:, 0], zeros[:, 1]] = 0
+    points, crossings, ends = _edge_points(mesh, units, table, cells)
     divided = subdivide(mesh, points)
-    evaluate = _on_points(mesh, points, units)
+    evaluate = OnPoints.of(mesh, points, units)
     corner, unit, snapped = _ends_at_vertices(mesh, units, table, cells)
     slots = torch.cat([divided.point_slots[crossings.point].flatten(), divided.corner_slots[corner]])
     unit = torch.cat([crossings.unit.repeat_interleave(2), unit])
-    chords, repaired = _chords(divided, slots, unit, table, crossings, evaluate, tolerance, cells)
-    chords, met, unsettled = meetings(divided.mesh, chords, evaluate, tolerance)
+    chords, repaired = _chords(divided, slots, unit, table, crossings, evaluate, cells)
+    chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
     result, came_from = cut(divided.mesh, chords, met, born)
     still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=came_from.device)
     still[unsettled] = True
     crossing_vertex = divided.mesh.n_vertices + torch.arange(len(met), device=came_from.device)
-    zeros = torch.cat(
+    new_zeros = torch.cat(
         [
             torch.stack([mesh.n_vertices + crossings.point, crossings.unit], 1),
             torch.stack([crossing_vertex, chords.unit[met.i]], 1),
@@ -91,19 +87,22 @@ def split(mesh: Mesh, units: Units, tolerance: float, *, born: int, cells: Tenso
         ]
     )
     recipe = Recipe(
+        n_old=mesh.n_vertices,
         a=ends[:, 0],
         b=ends[:, 1],
         t=points.t,
         c=divided.mesh.corners[chords.p[met.i]],
         d=divided.mesh.corners[chords.q[met.i]],
         s=met.t_i,
+        hubs=ends.new_empty((0, 3)),
+        weights=points.t.new_empty((0, 3)),
     )
-    snapped += crossings.merged + repaired
-    return Split(result, came_from, recipe, zeros, still[came_from].nonzero()[:, 0], snapped)
+    snapped = torch.cat([snapped, mesh.edges[crossings.merged, 0], repaired])
+    return Split(result, came_from, recipe, new_zeros, still[came_from].nonzero()[:, 0], snapped)
 
 
 def _edge_points(
-    mesh: Mesh, units: Units, table: SignTable, tolerance: float, cells: Tensor | None
+    mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None
 ) -> tuple[Points, Crossings, Tensor]:
     """New points where a unit changes sign along an edge, and the ends (p, 2) of their edges."""
     if cells is None:
@@ -113,26 +112,45 @@ def _edge_points(
     row, unit = table.sign_changes(mesh.edges[scanned, 0], mesh.edges[scanned, 1])
     edge = scanned[row]
     ends = mesh.edges[edge]
-    points, crossings = place_points(edge, unit, units(ends[:, 0], unit), units(ends[:, 1], unit), tolerance)
+    ua, ub = units(ends[:, 0], unit), units(ends[:, 1], unit)
+    points, crossings = place_points(edge, unit, ua, ub, units.tolerance[ends[:, 0]])
     return points, crossings, mesh.edges[points.edge]
 
 
-def _on_points(mesh: Mesh, points: Points, units: Units) -> Evaluate:
-    """Values of units at the vertices of the mesh and at the new points."""
-    old = torch.arange(mesh.n_vertices, device=mesh.edges.device)
-    ends = mesh.edges[points.edge]
-    first, second = torch.cat([old, ends[:, 0]]), torch.cat([old, ends[:, 1]])
-    t = torch.cat([torch.zeros(mesh.n_vertices, dtype=torch.float64, device=old.device), points.t])
+@dataclass(frozen=True)
+class OnPoints:
+    """Values of units at the vertices of the mesh and, numbered after them, at the new points."""
 
-    def evaluate(vertices: Tensor, unit: Tensor) -> Tensor:
-        return torch.lerp(units(first[vertices], unit), units(second[vertices], unit), t[vertices])
+    units: Units | Candidates
+    first: Tensor
+    second: Tensor
+    t: Tensor
 
-    return evaluate
+    @staticmethod
+    def of(mesh: Mesh, points: Points, units: Units | Candidates) -> OnPoints:
+        old = torch.arange(mesh.n_vertices, device=mesh.edges.device)
+        ends = mesh.edges[points.edge]
+        t = torch.cat([torch.zeros(mesh.n_vertices, dtype=torch.float64, device=old.device), points.t])
+        return OnPoints(units, torch.cat([old, ends[:, 0]]), torch.cat([old, ends[:, 1]]), t)
+
+    def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
+        at_first = self.units(self.first[vertices], units)
+        return torch.lerp(at_first, self.units(self.second[vertices], units), self.t[vertices])
+
+    def tolerance(self, vertices: Tensor) -> Tensor:
+        return self.units.tolerance[self.first[vertices]]
+
+    def of_group(self, vertices: Tensor, group: Tensor) -> Tensor:
+        """Values (x, m) of all candidates of a group."""
+        if not isinstance(self.units, Candidates):
+            raise TypeError("only candidates for a maximum come in groups")
+        at_first = self.units.of_group(self.first[vertices], group)
+        return torch.lerp(at_first, self.units.of_group(self.second[vertices], group), self.t[vertices, None])
 
 
 def _ends_at_vertices(
     mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None
-) -> tuple[Tensor, Tensor, int]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Corners at which a zero line enters a cell through an existing vertex: (corner, unit) pairs.
 
     The unit is zero there and has opposite signs at the two neighbouring corners; where rounding leaves it zero at two
@@ -146,7 +164,7 @@ def _ends_at_vertices(
         listed[cells] = True
         corners = corners[listed[mesh.corner_cells()[corners]]]
     if len(corners) == 0:
-        return corners, corners, 0
+        return corners, corners, corners
     after = next_in_row(mesh.offsets)
     before = torch.empty_like(after)
     before[after] = torch.arange(len(after), device=after.device)
@@ -157,14 +175,17 @@ def _ends_at_vertices(
     both = table.codes[vertex[after[double[pair]]], pair_unit] == 0
     corner = torch.cat([corners[row], double[pair[both]]])
     unit = torch.cat([unit, pair_unit[both]])
-    return corner, unit, int((units(vertex[corner], unit) != 0).sum())
+    return corner, unit, vertex[corner][units(vertex[corner], unit) != 0]
 
 
 def _chords(
     divided: Subdivided, slots: Tensor, unit: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate,
-    tolerance: float, cells: Tensor | None,
-) -> tuple[Chords, int]:  # fmt: skip
-    """Pair the ends of each unit in each cell into chords; where there are not two, rounding is put right."""
+    cells: Tensor | None,
+) -> tuple[Chords, Tensor]:  # fmt: skip
+    """Pair the ends of each unit in each cell into chords; where there are not two, rounding is put right.
+
+    Also returns a vertex of every cell that had to be put right.
+    """
     mesh = divided.mesh
     cell_of = mesh.corner_cells()
     inside = slots >= 0
@@ -182,7 +203,7 @@ def _chords(
     paired = counts == 2
     p, q, of = slots[start[paired]], slots[start[paired] + 1], group[paired]
     if not bool(paired.all()):
-        more = repair_ends(mesh, group[~paired], table, crossings, evaluate, tolerance)
+        more = repair_ends(mesh, group[~paired], table, crossings, evaluate)
         p, q, of = torch.cat([p, more[:, 0]]), torch.cat([q, more[:, 1]]), torch.cat([of, more[:, 2]])
     p, q = torch.minimum(p, q), torch.maximum(p, q)
     cell = of // table.n_units
@@ -193,4 +214,5 @@ def _chords(
     p, q, cell, of = p[order], q[order], cell[order], of[order]
     new = torch.ones(len(p), dtype=torch.bool, device=p.device)
     new[1:] = (p[1:] != p[:-1]) | (q[1:] != q[:-1])
-    return Chords(cell, p, q, of % table.n_units).keep(new), int((~paired).sum())
+    irregular = mesh.corners[mesh.offsets[group[~paired] // table.n_units]]
+    return Chords(cell, p, q, of % table.n_units).keep(new), irregular[irregular < table.words.shape[0]]

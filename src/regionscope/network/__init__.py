@@ -1,0 +1,8 @@
+"""An ``nn.Module`` read as a piecewise-affine program: affine stretches joined by kinks. Never sees a polygon."""
+
+from .cuts import Cuts, Maxima, Thresholds
+from .pattern import patterns
+from .program import Kink, Program, Values
+from .trace import trace
+
+__all__ = ["Cuts", "Kink", "Maxima", "Program", "Thresholds", "Values", "patterns", "trace"]

@@ -1,0 +1,56 @@
+# Everything runs in .venv, which is made when it is needed. `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+# Each pytest worker computes with one thread, so that two workers do not fight for two cores.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+# PYTHON=/path/to/python chooses the interpreter; otherwise the first one here that is new enough is taken.
+PYTHON ?= python3
+CANDIDATES := $(PYTHON) $(if $(filter file default undefined,$(origin PYTHON)),python3.13 python3.12 python3.11,)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+.PHONY: help quickstart test lint format bench docs
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+quickstart: $(VENV)/.installed-lab  ## Train a small net, count its regions, write quickstart/ (about a minute)
+	$(BIN)/regionscope quickstart
+
+test: lint  ## Lint, types and all tests
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev  ## Let ruff rewrite the sources
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-lab  ## Time the engine against its floor; table on screen, JSON in benchmarks/results/
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.installed-docs  ## Build the documentation into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+$(BIN)/python:
+	@for python in $(CANDIDATES); do \
+	    if $$python -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then exec $$python -m venv --clear $(VENV); fi; \
+	done; \
+	echo "regionscope needs Python 3.11 or newer, and '$(PYTHON)' is not; try make PYTHON=/path/to/python3.11." >&2; exit 1
+
+# One stamp for each extra, so that a second run installs nothing.
+$(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing regionscope[$*] into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
+	@touch $@

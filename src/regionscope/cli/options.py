@@ -1,0 +1,141 @@
+"""The options that several commands share, and how their text is read."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from regionscope.errors import InputError
+from regionscope.lab.load import LARGEST_BOX
+
+__all__ = [
+    "BoxOption",
+    "Dtype",
+    "DtypeOption",
+    "JsonOption",
+    "LimitOption",
+    "MemoryOption",
+    "ModelOption",
+    "PlotOption",
+    "PointsOption",
+    "ShapeOption",
+    "WeightsOption",
+    "read_memory",
+    "read_shape",
+]
+
+_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+
+
+class Dtype(StrEnum):
+    """Working precision."""
+
+    float64 = "float64"
+    float32 = "float32"
+
+    @property
+    def torch(self) -> torch.dtype:
+        return torch.float64 if self is Dtype.float64 else torch.float32
+
+
+_NETWORK, _SLICE, _OUTPUT, _WORK = "Network", "Slice (--points or --box)", "Output", "Working"
+
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="WHERE:NAME",
+        rich_help_panel=_NETWORK,
+        help="Your code: pkg.module:factory or file.py:factory. It is run.",
+    ),
+]
+WeightsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        rich_help_panel=_NETWORK,
+        help="Its weights: .safetensors, or torch.save of a state dict.",
+    ),
+]
+ShapeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--input-shape",
+        metavar="SHAPE",
+        rich_help_panel=_NETWORK,
+        help="Shape of one input, such as 3,32,32, where points are flat or --box cannot tell.",
+    ),
+]
+PointsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--points",
+        metavar="FILE",
+        rich_help_panel=_SLICE,
+        help="Hull of the rows of an .npy or .npz file: 2 rows are a segment, 3 a triangle.",
+    ),
+]
+BoxOption = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        "--box",
+        metavar="LO HI",
+        rich_help_panel=_SLICE,
+        help=f"Every input with all entries in [LO, HI], for up to {LARGEST_BOX} entries.",
+    ),
+]
+JsonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        rich_help_panel=_OUTPUT,
+        help="Write the numbers as JSON; - writes them to stdout in place of the table.",
+    ),
+]
+PlotOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot", metavar="FILE", rich_help_panel=_OUTPUT, help="Draw the regions (.png, .pdf, .svg), dim 1 or 2."
+    ),
+]
+MemoryOption = Annotated[
+    str,
+    typer.Option("--memory", metavar="SIZE", rich_help_panel=_WORK, help="Memory the engine may use, such as 512MiB."),
+]
+DtypeOption = Annotated[Dtype, typer.Option("--dtype", rich_help_panel=_WORK, help="Working precision.")]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-regions", metavar="N", min=1, rich_help_panel=_WORK, help="Stop with an error past this many regions."
+    ),
+]
+
+
+def read_shape(text: str) -> tuple[int, ...]:
+    """The shape that ``text`` spells.
+
+    >>> read_shape("3,32,32")
+    (3, 32, 32)
+    """
+    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
+        raise InputError(f"--input-shape came as {text!r}; it must look like 2 or 3,32,32.")
+    return tuple(int(n) for n in text.split(","))
+
+
+def read_memory(text: str) -> int:
+    """The number of bytes that ``text`` spells.
+
+    >>> read_memory("2GiB") == 2 * 1024**3
+    True
+    """
+    parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
+    if parts is None or parts[2] not in _UNITS or float(parts[1]) == 0:
+        raise InputError(f"--memory came as {text!r}; it must look like 512MiB or 2GiB.")
+    return int(float(parts[1]) * _UNITS[parts[2]])

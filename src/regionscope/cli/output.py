@@ -1,0 +1,81 @@
+"""What the commands print and write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from regionscope.errors import InputError
+from regionscope.lab.quickstart import Quickstart
+
+__all__ = ["before_and_after", "check_folder", "check_plot", "print_counts", "save_figure", "write_json"]
+
+_PICTURES = (".png", ".pdf", ".svg")
+
+
+def before_and_after(result: Quickstart) -> Table:
+    """The table of the quickstart."""
+    table = Table(title=f"Exact regions on [-1, 1]^2 (seed {result.config.seed})")
+    table.add_column("")
+    table.add_column("before training", justify="right")
+    table.add_column("after", justify="right")
+    before, after = result.before, result.after
+    for name, count in before.partition.by_layer.items():
+        table.add_row(f"activation regions after {name}", f"{count:,}", f"{after.partition.by_layer[name]:,}")
+    table.add_section()
+    for title, first, second in (
+        ("activation regions", before.partition.n_activation_regions, after.partition.n_activation_regions),
+        ("linear regions", before.partition.n_linear_regions, after.partition.n_linear_regions),
+        ("decision regions", before.decision.count, after.decision.count),
+    ):
+        table.add_row(title, f"{first:,}", f"{second:,}")
+    table.add_section()
+    table.add_row("accuracy", f"{before.accuracy:.1%}", f"{after.accuracy:.1%}")
+    return table
+
+
+def print_counts(title: str, counts: dict[str, int]) -> None:
+    """Two columns: what, and how many."""
+    table = Table(title=title, show_header=False)
+    table.add_column("")
+    table.add_column("", justify="right")
+    for name, count in counts.items():
+        table.add_row(name, f"{count:,}")
+    Console().print(table)
+
+
+def write_json(document: dict[str, Any], target: str) -> None:
+    """Write ``document`` to the file ``target``, or to stdout when it is ``-``."""
+    text = json.dumps(document, indent=2)
+    if target == "-":
+        typer.echo(text)
+    else:
+        Path(target).write_text(text + "\n", encoding="utf-8")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write the picture, without a date in it, so that the same result gives the same file."""
+    figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+
+
+def check_plot(path: Path, dim: int) -> None:
+    """Say before the work, not after it, that the picture cannot be made."""
+    if path.suffix not in _PICTURES:
+        raise InputError(f"--plot came as {str(path)!r}; the file must end in {', '.join(_PICTURES)}.")
+    if dim > 2:
+        raise InputError(f"--plot draws slices of dimension 1 or 2, and this slice has dimension {dim}.")
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Say before the work, not after it, that the file cannot be written."""
+    if path.is_dir():
+        raise InputError(f"{str(path)!r} is a folder; give the name of a file.")
+    if not path.parent.is_dir():
+        raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")

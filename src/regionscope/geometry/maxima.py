@@ -1,0 +1,164 @@
+"""Upper envelopes: which of several affine functions is the largest, told at vertices and followed along edges.
+
+A *group* is a set of m candidates, each affine on every cell; the network takes their maximum (a pooling window, the logits).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["Breaks", "Candidates", "breaks_along", "cell_leaders", "disjoint", "has", "leaders", "lowest"]
+
+_BITS = 62  # candidates a word
+_BLOCK_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """values: (v, n); groups: (w, m) columns of the candidates of each group; tolerance: (v,) what counts as a tie."""
+
+    values: Tensor
+    groups: Tensor
+    tolerance: Tensor
+
+    @property
+    def n_groups(self) -> int:
+        return self.groups.shape[0]
+
+    @property
+    def n_candidates(self) -> int:
+        return self.groups.shape[1]
+
+    def of_group(self, vertices: Tensor, group: Tensor) -> Tensor:
+        """Values (x, m) of all candidates of ``group`` (x,) at ``vertices`` (x,)."""
+        return self.values[vertices[:, None], self.groups[group]].double()
+
+    def pair(self, group: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        """One number for "candidate i against candidate j of this group"."""
+        return (group * self.n_candidates + i) * self.n_candidates + j
+
+    def __call__(self, vertices: Tensor, pairs: Tensor) -> Tensor:
+        """Value of candidate i minus candidate j at ``vertices``, for numbers made by ``pair``."""
+        m = self.n_candidates
+        group, i, j = pairs // (m * m), pairs // m % m, pairs % m
+        first, second = self.values[vertices, self.groups[group, i]], self.values[vertices, self.groups[group, j]]
+        return first.double() - second.double()
+
+
+def leaders(candidates: Candidates) -> Tensor:
+    """Which candidates are the largest, up to the tolerance, at every vertex: bit sets (v, w, words) int64."""
+    v = len(candidates.values)
+    w, m = candidates.groups.shape
+    words = -(-m // _BITS)
+    out = torch.empty((v, w, words), dtype=torch.int64, device=candidates.values.device)
+    bits = torch.arange(m, device=out.device)
+    step = max(1, _BLOCK_BYTES // max(1, 8 * w * m))
+    for start in range(0, v, step):
+        block = candidates.values[start : start + step][:, candidates.groups]
+        near = candidates.tolerance[start : start + step, None, None].to(block.dtype)
+        leading = block >= block.amax(-1, keepdim=True) - near
+        for word in range(words):
+            part = slice(word * _BITS, min(m, (word + 1) * _BITS))
+            shifts = bits[part] - word * _BITS
+            out[start : start + step, :, word] = (leading[..., part].long() << shifts).sum(-1)
+    return out
+
+
+def cell_leaders(leading: Tensor, corners: Tensor, offsets: Tensor, cells: Tensor | None = None) -> Tensor:
+    """Candidates that lead at all corners of each cell (listed or all): bit sets (r, w, words)."""
+    counts = offsets.diff() if cells is None else offsets.diff()[cells]
+    start = offsets[:-1] if cells is None else offsets[cells]
+    common = leading[corners[start]].clone()
+    for step in range(1, int(counts.max()) if len(counts) else 0):
+        more = (counts > step).nonzero()[:, 0]
+        common[more] &= leading[corners[start[more] + step]]
+    return common
+
+
+def disjoint(leading: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Pairs (row, group) such that no candidate leads at both ``a[row]`` and ``b[row]``."""
+    rows, groups = [], []
+    step = max(1, _BLOCK_BYTES // max(1, leading[0].numel() * 8)) if len(leading) else 1
+    for start in range(0, len(a), step):
+        common = leading[a[start : start + step]] & leading[b[start : start + step]]
+        row, group = (common == 0).all(-1).nonzero(as_tuple=True)
+        rows.append(row + start)
+        groups.append(group)
+    empty = torch.empty(0, dtype=torch.int64, device=a.device)
+    return torch.cat([empty, *rows]), torch.cat([empty, *groups])
+
+
+def lowest(bits: Tensor) -> Tensor:
+    """The lowest candidate of each bit set (x, words); -1 for an empty one."""
+    result = torch.full((len(bits),), -1, dtype=torch.int64, device=bits.device)
+    for word in range(bits.shape[1] - 1, -1, -1):
+        low = bits[:, word] & -bits[:, word]
+        here = low != 0
+        result[here] = word * _BITS + low[here].double().log2().long()
+    return result
+
+
+def has(bits: Tensor, candidate: Tensor) -> Tensor:
+    """Whether each bit set (x, words) holds the candidate (x,)."""
+    word, shift = candidate // _BITS, candidate % _BITS
+    return (bits.gather(1, word[:, None])[:, 0] >> shift) & 1 == 1
+
+
+@dataclass(frozen=True)
+class Breaks:
+    """Where the largest candidate changes along an edge: (row, group), from candidate ``before`` to ``after``.
+
+    ``ua``, ``ub``: value of ``before`` minus ``after`` at the two ends of the edge.
+    """
+
+    row: Tensor
+    group: Tensor
+    before: Tensor
+    after: Tensor
+    ua: Tensor
+    ub: Tensor
+
+
+def breaks_along(candidates: Candidates, leading: Tensor, a: Tensor, b: Tensor) -> Breaks:
+    """All breaks of the upper envelopes along the edges from ``a`` to ``b`` (x,), found by walking along each edge.
+
+    Cost: one test of bit sets per edge and group, plus work in proportion to the number of breaks.
+    """
+    row, group = disjoint(leading, a, b)
+    at_a, at_b = candidates.of_group(a[row], group), candidates.of_group(b[row], group)
+    slope = at_b - at_a
+    leading_a = _members(leading[a[row], group], candidates.n_candidates)
+    here = torch.where(leading_a, slope, -torch.inf).argmax(1)
+    t = torch.zeros(len(row), dtype=torch.float64, device=row.device)
+    alive = torch.arange(len(row), device=row.device)
+    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    while len(alive):
+        end = leading[b[row[alive]], group[alive]]
+        alive = alive[~has(end, here[alive])]
+        if len(alive) == 0:
+            break
+        now = here[alive]
+        gain = slope[alive] - slope[alive].gather(1, now[:, None])
+        lag = at_a[alive].gather(1, now[:, None]) - at_a[alive]
+        when = torch.where(gain > 0, lag / gain, torch.inf).clamp(min=t[alive, None])
+        soonest = when.amin(1, keepdim=True)
+        after = torch.where(when <= soonest, gain, -torch.inf).argmax(1)
+        on_edge = soonest[:, 0] < 1  # else rounding: the leader changes no more before the end
+        alive, now, after, soonest = alive[on_edge], now[on_edge], after[on_edge], soonest[on_edge]
+        found.append((alive, now, after))
+        here[alive], t[alive] = after, soonest[:, 0]
+    empty = torch.empty(0, dtype=torch.int64, device=row.device)
+    which = torch.cat([empty, *(f[0] for f in found)])
+    before, after = torch.cat([empty, *(f[1] for f in found)]), torch.cat([empty, *(f[2] for f in found)])
+    ua = at_a[which, before] - at_a[which, after]
+    ub = at_b[which, before] - at_b[which, after]
+    return Breaks(row[which], group[which], before, after, ua, ub)
+
+
+def _members(bits: Tensor, m: int) -> Tensor:
+    """Bit sets (x, words) as a table (x, m) bool."""
+    index = torch.arange(m, device=bits.device)
+    return (bits[:, index // _BITS] >> (index % _BITS)) & 1 == 1

@@ -1,0 +1,146 @@
+"""Questions about a complex of polytopes: which cells are neighbours, how large they are, simplices that fill them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regionscope.geometry.polytope import Complex, unpack
+from regionscope.geometry.ragged import gather_rows, offsets_of
+
+__all__ = ["Facets", "facets", "maximal", "triangulate", "volumes"]
+
+_BOOLS = 1 << 24  # entries of the largest intermediate array
+
+
+@dataclass(frozen=True)
+class Facets:
+    """The facets of a complex, each once.
+
+    Attributes:
+        cells: (q, 2) the cells on its two sides; the second is -1 where there is none (the border of the domain).
+        corners: vertex ids, ragged: facet i has ``corners[offsets[i]:offsets[i + 1]]``, ascending.
+        offsets: (q + 1,)
+        wall: (q,) the label of ``Complex.walls``: negative on the border of the domain.
+    """
+
+    cells: Tensor
+    corners: Tensor
+    offsets: Tensor
+    wall: Tensor
+
+
+def facets(cells: Complex) -> Facets:
+    """All facets with the cells on both sides. Two cells are neighbours iff they share a facet, as a set of vertices.
+
+    Cost: a sort of all (cell, facet) pairs for each corner of the largest facet.
+    """
+    width = cells.walls.shape[1]
+    bits = unpack(cells.tight, width)
+    corner, local = bits.nonzero().unbind(1)
+    key = cells.cell_of_corner[corner] * width + local
+    order = key.argsort(stable=True)  # stable: corners stay ascending within a facet
+    owner, counts = torch.unique_consecutive(key[order], return_counts=True)
+    ids, offsets = cells.corners[corner[order]], offsets_of(counts)
+
+    same = _rank_rows(ids, offsets, cells.n_vertices)
+    order = same.argsort(stable=True)
+    same, twice = torch.unique_consecutive(same[order], return_counts=True)
+    start = offsets_of(twice)[:-1]
+    first = order[start]
+    second = order[torch.where(twice > 1, start + 1, start)]
+    cell = owner // max(width, 1)
+    index, facet_offsets = gather_rows(offsets, first)
+    return Facets(
+        cells=torch.stack([cell[first], torch.where(twice > 1, cell[second], -1)], dim=1),
+        corners=ids[index],
+        offsets=facet_offsets,
+        wall=cells.walls.flatten()[owner[first]],
+    )
+
+
+def _rank_rows(values: Tensor, offsets: Tensor, bound: int) -> Tensor:
+    """One number for each ragged row; equal numbers iff equal rows. Values lie in 0..bound - 1."""
+    counts = offsets.diff()
+    rank = torch.zeros_like(counts)
+    for column in range(int(counts.max()) if len(counts) else 0):
+        inside = column < counts
+        value = torch.where(inside, values[torch.where(inside, offsets[:-1] + column, 0)], bound)
+        rank = torch.unique(rank * (bound + 1) + value, return_inverse=True)[1]
+    return rank
+
+
+def maximal(sets: Tensor) -> Tensor:
+    """(s, f) which of the f sets in each row (s, f, m; bool) is not empty and lies in no other; of equals, the first.
+
+    >>> maximal(torch.tensor([[[True, True, False], [False, True, False], [False, True, True], [True, True, False]]]))
+    tensor([[ True, False,  True, False]])
+    """
+    members = sets.float()
+    size = members.sum(-1)
+    inside = torch.bmm(members, members.transpose(1, 2)) == size[:, :, None]  # [i, j]: set i lies in set j
+    index = torch.arange(sets.shape[1], device=sets.device)
+    before = index[None, :] < index[:, None]
+    beaten = inside & (~inside.transpose(1, 2) | before)
+    return (size > 0) & ~beaten.any(-1)
+
+
+def triangulate(cells: Complex) -> tuple[Tensor, Tensor]:
+    """Simplices (s, k + 1) of vertex ids that fill the cells, and the cell (s,) of each.
+
+    Pulling triangulation: a face is the cone from its lowest vertex over its facets that do not hold that vertex. The
+    lowest vertex of a face does not depend on the cell, so the simplices meet face to face across cells.
+    Cost: the number of simplices times (facets of a cell)^2.
+    """
+    width, most = cells.walls.shape[1], int(cells.offsets.diff().max()) if cells.n_cells else 0
+    owner = cells.cell_of_corner
+    place = torch.arange(len(owner), device=owner.device) - cells.offsets[owner]
+    ids = cells.corners.new_zeros(cells.n_cells, most)
+    ids[owner, place] = cells.corners
+    on = torch.zeros(cells.n_cells, width, most, dtype=torch.bool, device=owner.device)
+    on[owner, :, place] = unpack(cells.tight, width)
+
+    cell = torch.arange(cells.n_cells, device=owner.device)
+    face = torch.arange(most, device=owner.device) < cells.offsets.diff()[:, None]  # (s, m): the corners of the face
+    apexes: list[Tensor] = []
+    for _ in range(cells.dim - 1):
+        step = max(1, _BOOLS // max(1, width * max(width, most)))
+        pieces = [_opposite_facets(face[i : i + step], on[cell[i : i + step]]) for i in range(0, len(face), step)]
+        parent = torch.cat([first + i * step for i, (first, _) in enumerate(pieces)])
+        apex = ids[cell, face.int().argmax(1)]
+        apexes = [earlier[parent] for earlier in [*apexes, apex]]
+        cell, face = cell[parent], torch.cat([faces for _, faces in pieces])
+    ends = ids[cell][face].view(-1, 2)
+    return torch.stack([*apexes, ends[:, 0], ends[:, 1]], dim=1), cell
+
+
+def _opposite_facets(face: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each face (s, m) of a cell with facets (s, f, m): the facets that miss its first vertex, and their owner."""
+    meets = on & face[:, None]
+    meets &= (meets != face[:, None]).any(-1, keepdim=True)  # a facet that holds the whole face does not bound it
+    first = face.int().argmax(1)[:, None, None].expand(-1, meets.shape[1], 1)
+    owner, which = (maximal(meets) & ~meets.gather(2, first).squeeze(2)).nonzero().unbind(1)
+    return owner, meets[owner, which]
+
+
+def volumes(cells: Complex, coords: Tensor) -> Tensor:
+    """(r,) the k-dimensional volume of each cell in coordinates (v, k): the sum over its simplices.
+
+    >>> from regionscope.geometry.slices import Simplex
+    >>> corner = Simplex([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> one, coords = Complex.of_domains([(corner.corners, *corner.halfspaces)])
+    >>> round(float(6 * volumes(one, coords)), 12)
+    1.0
+    """
+    total = coords.new_zeros(cells.n_cells)
+    step = max(1, (_BOOLS >> 4) // max(1, cells.walls.shape[1] ** 2))
+    for start in range(0, cells.n_cells, step):
+        index = torch.arange(start, min(start + step, cells.n_cells), device=coords.device)
+        simplices, owner = triangulate(cells.take(index))
+        points = coords[simplices]
+        size = torch.linalg.det(points[:, 1:] - points[:, :1]).abs() / math.factorial(cells.dim)
+        total.index_add_(0, owner + start, size)
+    return total

@@ -1,0 +1,223 @@
+"""Bring a user's own model, weights and points into the program; every mistake is an ``InputError`` with a sentence.
+
+Weights are read as safetensors or with ``weights_only=True``: nothing here unpickles a stranger's objects. The model's
+code is the user's own and is run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError
+from regionscope.geometry import Box, Segment, Simplex, Slice
+
+__all__ = ["LARGEST_BOX", "box", "hull", "infer_input_shape", "load_model", "load_points", "load_weights"]
+
+LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
+
+
+def load_model(spec: str) -> nn.Module:
+    """The module that ``pkg.module:name`` or ``file.py:name`` names.
+
+    ``name`` is an ``nn.Module`` or a callable without arguments that returns one; dots reach into attributes. The
+    working directory (for a module) or the file's folder (for a file) can be imported from while the code runs.
+    """
+    source, colon, name = spec.rpartition(":")
+    if not (source and colon and name):
+        raise InputError(f"--model came as {spec!r}; it must look like pkg.module:factory or file.py:factory.")
+    is_file = source.endswith(".py")
+    with _importable(Path(source).resolve().parent if is_file else Path.cwd()):
+        found: Any = _import_file(Path(source)) if is_file else _import_module(source)
+        for part in name.split("."):
+            if not hasattr(found, part):
+                raise InputError(f"{source} has no {name!r}; {_offer(found)}")
+            found = getattr(found, part)
+        model = found if isinstance(found, nn.Module) or not callable(found) else _call(found, spec)
+    if not isinstance(model, nn.Module):
+        raise InputError(f"{spec} gives a {type(model).__name__}; it must be, or return, a torch.nn.Module.")
+    return model
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Load a state dict (safetensors, or a file of ``torch.save(model.state_dict())``) into ``model`` in place."""
+    _must_exist(path, "weights")
+    state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    wanted = model.state_dict()
+    problems = [
+        *_named("lacks", sorted(wanted.keys() - state.keys())),
+        *_named("has the unknown", sorted(state.keys() - wanted.keys())),
+        *(
+            f"holds {name!r} with shape {tuple(state[name].shape)} instead of {tuple(tensor.shape)}"
+            for name, tensor in wanted.items()
+            if name in state and state[name].shape != tensor.shape
+        ),
+    ]
+    if problems:
+        raise InputError(f"The weights in {path} do not fit the model: the file {' and '.join(problems[:3])}.")
+    model.load_state_dict(state)
+
+
+def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
+    """The points in an .npy file, or in an .npz file that holds one array: one input for each row.
+
+    The result has shape (m, *input_shape); flat rows are given ``input_shape`` when they have as many numbers.
+    """
+    _must_exist(path, "points")
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path} is not an .npy or .npz file of numbers: {_one_line(error)}") from error
+    if isinstance(loaded, np.lib.npyio.NpzFile):
+        with loaded:
+            if len(loaded.files) != 1:
+                raise InputError(f"{path} holds {len(loaded.files)} arrays {loaded.files}; it must hold one.")
+            loaded = loaded[loaded.files[0]]
+    if not isinstance(loaded, np.ndarray) or not np.issubdtype(loaded.dtype, np.number) or np.iscomplexobj(loaded):
+        raise InputError(f"{path} does not hold an array of real numbers.")
+    if loaded.ndim < 2 or len(loaded) < 2:
+        raise InputError(f"{path} has shape {loaded.shape}; it must hold at least two points, one in each row.")
+    shape = loaded.shape[1:] if input_shape is None else input_shape
+    if math.prod(shape) != math.prod(loaded.shape[1:]):
+        raise InputError(f"{path} holds points of shape {loaded.shape[1:]}, which do not fit --input-shape {shape}.")
+    return np.asarray(loaded).reshape(len(loaded), *shape)
+
+
+def hull(points: np.ndarray[Any, Any]) -> Slice:
+    """The hull of the rows: two points give a segment, three a triangle, k + 1 a k-dimensional simplex."""
+    return Segment(points[0], points[1]) if len(points) == 2 else Simplex(points)
+
+
+def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
+    """All inputs of shape ``input_shape`` whose every entry lies in [lo, hi]."""
+    d = math.prod(input_shape)
+    if not lo < hi:
+        raise InputError(f"--box came as {lo} {hi}; the first number must be smaller than the second.")
+    if not 1 <= d <= LARGEST_BOX:
+        raise InputError(
+            f"--box takes in the whole input space, which has {d} dimensions here; it works for up to {LARGEST_BOX}. "
+            "Give --points instead: two for a segment, three for a triangle."
+        )
+    center = torch.full(input_shape, (lo + hi) / 2, dtype=torch.float64)
+    return Box(center, torch.eye(d, dtype=torch.float64).reshape(d, *input_shape), (hi - lo) / 2)
+
+
+def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
+    """The shape of one input, told from the first layer with weights when that is ``nn.Linear``."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            return (module.in_features,)
+        if any(True for _ in module.parameters(recurse=False)):
+            break
+    raise InputError(
+        "The shape of the model's input cannot be told from its first layer; give it, as in --input-shape 3,32,32."
+    )
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Put ``folder`` in front of the import path for a while."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _import_file(path: Path) -> ModuleType:
+    _must_exist(path, "model")
+    name = f"regionscope_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} cannot be imported as Python code.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickling look a class's module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the user's code may raise anything
+        raise InputError(f"Running {path} failed: {_one_line(error)}") from error
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"No module named {error.name!r} was found while importing {name!r}; "
+            "install it, run from its folder, or give a file as file.py:factory."
+        ) from error
+    except Exception as error:  # the user's code may raise anything
+        raise InputError(f"Importing {name!r} failed: {_one_line(error)}") from error
+
+
+def _call(factory: Any, spec: str) -> Any:
+    try:
+        return factory()
+    except Exception as error:  # the user's code may raise anything
+        raise InputError(f"Calling {spec} without arguments failed: {_one_line(error)}") from error
+
+
+def _offer(module: object) -> str:
+    names = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (isinstance(value, nn.Module) or (callable(value) and getattr(value, "__module__", None) == _name(module)))
+    ]
+    return f"it offers {', '.join(names[:8])}." if names else "it offers no function or class."
+
+
+def _name(module: object) -> str | None:
+    return getattr(module, "__name__", None)
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise InputError(f"{path} is not a safetensors file: {_one_line(error)}") from error
+
+
+def _read_torch(path: Path) -> dict[str, Tensor]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch.load raises many types for a damaged or refused file
+        raise InputError(
+            f"{path} could not be read as a state dict; save one with torch.save(model.state_dict(), ...) "
+            "or as safetensors."
+        ) from error
+    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise InputError(
+            f"{path} holds something other than a state dict; save one with torch.save(model.state_dict(), ...)."
+        )
+    return dict(state)
+
+
+def _named(verb: str, names: list[str]) -> list[str]:
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return [f"{verb} {', '.join(map(repr, names[:2]))}{more}"] if names else []
+
+
+def _must_exist(path: Path, what: str) -> None:
+    if not path.is_file():
+        raise InputError(f"The {what} file {str(path)!r} does not exist.")
+
+
+def _one_line(error: BaseException) -> str:
+    """The error's type and the first line of its message, as one clause that ends in a full stop."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}." if lines else f"{type(error).__name__}."

@@ -1,0 +1,64 @@
+"""The two kinds of operation a program is made of: ``Affine`` maps and ``Fold``s (piecewise-linear maps)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from .cuts import Cuts
+
+__all__ = ["Affine", "ChannelMap", "Fold", "Memory", "Operation"]
+
+Memory = Literal["fresh", "view", "shared"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Operation:
+    """``function(*inputs, *constants)`` on tensors whose first dimension counts rows; rows never see each other.
+
+    Tensors that the function needs stand in ``constants``, never in a closure: shapes are then worked out on the meta
+    device, without computing anything.
+
+    into: the same function, allowed to overwrite its first input and return it; None when there is no such form.
+    memory: "fresh" - the result owns its memory; "view" - it may share the memory of the first input;
+        "shared" - rows or columns of the result may share memory with each other, so it is never written to.
+    scratch: bytes of temporary memory a row needs while the function runs.
+    """
+
+    function: Callable[..., Tensor]
+    constants: tuple[Tensor, ...] = ()
+    into: Callable[..., Tensor] | None = None
+    memory: Memory = "fresh"
+    scratch: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelMap:
+    """``y = scale * x + shift`` for each channel (dimension 1), both of shape (channels,)."""
+
+    scale: Tensor
+    shift: Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Affine(Operation):
+    """An affine map of its inputs.
+
+    followed_by: the single operation that does this one and then a channel map, where that costs nothing extra.
+    channel_map: set when the operation is itself a channel map (BatchNorm), so that it can be merged into its producer.
+    """
+
+    followed_by: Callable[[ChannelMap], Affine] | None = None
+    channel_map: ChannelMap | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fold(Operation):
+    """A continuous piecewise-linear map. ``cuts(*inputs, *constants)`` says where it folds."""
+
+    kind: str
+    cuts: Callable[..., Cuts]
+    n_units: int

@@ -1,0 +1,145 @@
+"""A network as a straight line: affine stretches joined by kinks, run on a batch of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from .cuts import Cuts
+
+__all__ = ["Instruction", "Kink", "Program", "Values"]
+
+Values = dict[str, Tensor]
+"""The live tensors between two kinks by name; each has the rows as its first dimension."""
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """One operation with the names it reads and writes, and those that are dead once it has run.
+
+    overwrite: "never", "always" (its first input was made in the same stretch and is dead) or "given" (its first input
+        comes from the caller, who has to agree with ``consume=True``).
+    """
+
+    function: Callable[..., Tensor]
+    into: Callable[..., Tensor] | None
+    reads: tuple[str, ...]
+    constants: tuple[Tensor, ...]
+    writes: str
+    frees: tuple[str, ...]
+    overwrite: str
+
+    def run(self, values: Values, consume: bool) -> None:
+        inputs = [values[name] for name in self.reads]
+        for name in self.frees:
+            del values[name]
+        function = self.function
+        if self.into is not None and (self.overwrite == "always" or (consume and self.overwrite == "given")):
+            function = self.into
+        values[self.writes] = function(*inputs, *self.constants)
+
+
+def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool) -> Values:
+    for instruction in instructions:
+        instruction.run(values, consume)
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class Kink:
+    """One piecewise-linear operation and the affine stretch that follows it.
+
+    name: unique and readable: the module's path ("layers.1"; its second call is "layers.1#2") or, for a function, the
+        name of its fx node ("relu_1"). kind: "ReLU", "MaxPool2d", "maximum"...
+    n_units: number of fold sites a row has, the columns of ``pattern``.
+    row_bytes: estimated peak memory of one row, from the values live before this kink to those live after ``advance``,
+        with the temporaries of the largest operation in between.
+    """
+
+    name: str
+    kind: str
+    n_units: int
+    row_bytes: int
+    folds: Callable[..., Cuts]
+    instructions: tuple[Instruction, ...]
+
+    def cuts(self, values: Values) -> Cuts:
+        """Where the map folds, for the current rows. Cost: a view for ReLU and its kin, a subtraction for max(a, b)."""
+        fold = self.instructions[0]
+        return self.folds(*(values[name] for name in fold.reads), *fold.constants)
+
+    def advance(self, values: Values, *, consume: bool = False) -> Values:
+        """Apply the nonlinearity and all that is affine up to the next kink; return the values live after that.
+
+        ``values`` is left as it is. With ``consume=True`` the dictionary is emptied and its tensors may be overwritten,
+        which spares a copy of the pre-activations; the input given to ``begin`` is not written to even then.
+        """
+        return _run(self.instructions, values if consume else dict(values), consume)
+
+    def pattern(self, values: Values) -> Tensor:
+        """(v, n_units) int8 or int16: the side or piece each unit is on (see ``Thresholds`` and ``Maxima``)."""
+        return self.cuts(values).pieces()
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A module as a piecewise-affine function of one input tensor, with weights copied at the time of tracing.
+
+    Usage: ``values = program.begin(x)``; for each kink read ``kink.cuts(values)``, then
+    ``values = kink.advance(values)``; in the end ``program.outputs(values)``. The number of rows may change between
+    kinks as long as all live tensors change together.
+    """
+
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    kinks: tuple[Kink, ...]
+    row_bytes: int
+    input_name: str
+    output_name: str
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs of a row."""
+        count = 1
+        for size in self.output_shape:
+            count *= size
+        return count
+
+    @property
+    def n_units(self) -> int:
+        """Number of fold sites over all kinks."""
+        return sum(kink.n_units for kink in self.kinks)
+
+    def begin(self, x: Tensor) -> Values:
+        """Run all that is affine before the first kink on rows ``x``, (v, *input_shape); return the live values."""
+        return _run(self.instructions, {self.input_name: self._checked(x)}, False)
+
+    def outputs(self, values: Values) -> Tensor:
+        """(v, c): the outputs, flattened per row, once the last kink has advanced."""
+        out = values[self.output_name]
+        return out.reshape(out.shape[0], self.n_outputs)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(v, c): the whole forward pass. Cost: that of the module itself."""
+        values = self.begin(x)
+        for kink in self.kinks:
+            values = kink.advance(values, consume=True)
+        return self.outputs(values)
+
+    def _checked(self, x: Tensor) -> Tensor:
+        if tuple(x.shape[1:]) != self.input_shape or x.dim() == 0:
+            expected = ", ".join(["v", *map(str, self.input_shape)])
+            raise InputError(
+                f"the network was read for rows of shape {self.input_shape}, so inputs must have shape ({expected}); "
+                f"got {tuple(x.shape)}."
+            )
+        if not x.is_floating_point():
+            raise InputError(f"inputs must be floating point, got {x.dtype}; convert them with x.to({self.dtype}).")
+        return x.detach().to(device=self.device, dtype=self.dtype)

@@ -1,0 +1,128 @@
+"""The stand-in for a tensor while a forward is read: an fx Proxy that knows its shape and who shares its memory."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch import fx
+
+from ..errors import UntraceableModel
+from .record import Data
+
+if TYPE_CHECKING:
+    from .reader import Reader
+
+__all__ = ["Storage", "Traced"]
+
+
+@dataclass(eq=False)
+class Storage:
+    """Memory that several tensors share; ``version`` goes up with each in-place write."""
+
+    version: int = 0
+
+
+class Traced(fx.Proxy):
+    """A tensor of the user's forward, seen as a batch of one row.
+
+    It answers questions about shape, dtype and device at once, so that a forward may branch on them, and hands every
+    operation to the reader. An in-place operation points this very object to the new value, and marks the other views
+    of the same memory as stale.
+    """
+
+    tracer: Reader
+
+    def __init__(self, node: fx.Node, tracer: Reader, data: Data, storage: Storage | None = None) -> None:
+        super().__init__(node, tracer)
+        self.data_value = data
+        self.storage = Storage() if storage is None else storage
+        self.version = self.storage.version
+        self.refusal = ""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """``isinstance(x, torch.Tensor)`` in a user's forward holds, as it would for the real input."""
+        return torch.Tensor
+
+    def write(self, data: Data, node: fx.Node) -> None:
+        """An in-place operation has changed this tensor to ``data``."""
+        self.data_value, self.node = data, node
+        self.storage.version += 1
+        self.version = self.storage.version
+
+    shape = property(lambda self: torch.Size(self.data_value.seen_shape))
+    ndim = property(lambda self: self.data_value.ndim)
+    dtype = property(lambda self: self.tracer.recorder.dtype)
+    device = property(lambda self: self.tracer.recorder.device)
+    is_cuda = property(lambda self: self.tracer.recorder.device.type == "cuda")
+    requires_grad = property(lambda self: False)
+    grad = property(lambda self: None)
+    data = property(lambda self: self.tracer.apply("call_method", "detach", (self,), {}))
+    mT = property(lambda self: self.tracer.apply("call_method", "transpose", (self, -2, -1), {}))
+    T = property(lambda self: self.tracer.apply("call_method", "transpose", (self, 0, 1), {}))
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        return self.data_value.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        return self.data_value.numel
+
+    nelement = numel
+
+    def is_floating_point(self) -> bool:
+        return True
+
+    def is_complex(self) -> bool:
+        return False
+
+    def is_contiguous(self, **_: Any) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __bool__(self) -> bool:
+        self._needs_values("branches on the values of a tensor")
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.data_value.axis == 0:
+            self._needs_values("loops over the rows of a batch")
+        return iter(self.tracer.apply("call_method", "unbind", (self, 0), {}))
+
+    def item(self) -> float:
+        self._needs_values("reads a tensor's value as a Python number")
+
+    tolist = numpy = __float__ = __int__ = __index__ = item
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._needs_values("assigns into part of a tensor (build it with torch.cat or torch.stack instead)")
+
+    def _needs_values(self, what: str) -> NoReturn:
+        raise UntraceableModel(
+            f"the forward {what}{self.tracer.where()}; regionscope reads a forward without values, so it must do the "
+            "same for every input: rewrite that line, or wrap the part of the network that follows a fixed path."
+        )
+
+    def _write_into(self, operation: Any, other: Any) -> Any:
+        return self.tracer.write(self, operation, (self, other), {})
+
+    def __iadd__(self, other: Any) -> Any:
+        return self._write_into(operator.add, other)
+
+    def __isub__(self, other: Any) -> Any:
+        return self._write_into(operator.sub, other)
+
+    def __imul__(self, other: Any) -> Any:
+        return self._write_into(operator.mul, other)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self._write_into(operator.truediv, other)

@@ -1,0 +1,270 @@
+"""Following a forward with torch.fx and recording each call by its rule."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor, fx, nn
+
+from ..errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
+from . import refuse
+from .proxy import Storage, Traced
+from .record import Call, Data, Recorder, Refused, Rule, table
+
+__all__ = ["Reader"]
+
+
+class _Entry(nn.Module):
+    """Calls the module with its one input, so that further arguments of its forward keep their defaults."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Any) -> Any:
+        return self.module(x)
+
+
+class Reader(fx.Tracer):
+    """An fx Tracer that knows shapes: each call is looked up among the rules and recorded as it comes by.
+
+    Every module's own forward is followed, torch.nn's too, so that one rule for ``F.conv2d`` serves the function, the
+    layer and the layers derived from it. Calls that do not touch the input run as they are, on the private copy.
+    """
+
+    def __init__(self, module: nn.Module, input_shape: tuple[int, ...], recorder: Recorder) -> None:
+        super().__init__()
+        self.module = module
+        self.recorder = recorder
+        self.input = Data("input", input_shape)
+        self.result: Any = None
+        self._paths = {id(child): path for path, child in module.named_modules()}
+        self._own = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+        self._scope: list[nn.Module] = []
+
+    def read(self) -> Data:
+        """Follow the forward; return the value it returns."""
+        self.trace(_Entry(self.module))
+        if not isinstance(self.result, Traced):
+            raise UntraceableModel(_bad_output(self.result))
+        return self._unwrap(self.result)  # type: ignore[no-any-return]
+
+    # what fx calls
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        return attr_val
+
+    def create_arg(self, a: Any) -> Any:
+        """Only the output of the whole forward comes here."""
+        self.result = a
+        return None
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Follow ``m.forward`` itself rather than ``m(...)``, which would run hooks."""
+        reason = refuse.layer_reason(m)
+        self._scope.append(m)
+        try:
+            if reason is not None:
+                raise NotPiecewiseAffine(refuse.not_affine(self._subject(type(m).__name__), reason))
+            return m.forward(*args, **kwargs)
+        finally:
+            self._scope.pop()
+
+    def create_proxy(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *_: Any, **__: Any
+    ) -> Any:
+        if kind == "placeholder":
+            return Traced(self.graph.create_node(kind, target), self, self.input)
+        return self.apply(kind, target, args, kwargs)
+
+    # recording
+
+    def apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Record one call and return what it returns to the user's forward."""
+        name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+        bare = name if name.startswith("__") else name.rstrip("_")
+        found = _find_rule(kind, target, name, bare)
+        if found is not None and (name in _IN_PLACE or (bare != name and name not in table)):
+            return self.write(args[0], target, args, kwargs, found)
+        call = self._call(kind, target, name)
+        if found is None:
+            self._no_rule(call, bare)
+        bound = self._bind(call, found, args, kwargs)
+        result = self._run_rule(call, found, bound)
+        first = next((x for x in args if isinstance(x, Traced)), None)
+        storage = first.storage if found.view and first is not None else None
+        if bound.arguments.get("inplace") and first is not None and result is not first.data_value:
+            first.write(result, call.node)
+            return first
+        return self._wrap(result, call, storage, first)
+
+    def write(
+        self, tensor: Any, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Rule | None = None
+    ) -> Any:
+        """Record an in-place call: ``tensor`` stands for the result from now on."""
+        name = target if isinstance(target, str) else target.__name__
+        call = self._call("call_function", target, name)
+        found = found or _find_rule("call_function", target, name, name)
+        assert found is not None
+        if not isinstance(tensor, Traced) and id(tensor) in self._own:
+            raise UntraceableModel(f"{call.subject} and changes a parameter or buffer in place{self.where()}.")
+        result = self._run_rule(call, found, self._bind(call, found, args, kwargs))
+        if not isinstance(tensor, Traced):
+            return self._wrap(result, call, None, None)
+        if result.shape != tensor.data_value.shape:
+            call.misfit("an in-place operation cannot change the shape", tensor.data_value)
+        tensor.write(result, call.node)
+        return tensor
+
+    def where(self) -> str:
+        """in 'path' (Type), for the end of a sentence; empty at the top level."""
+        path = self._paths.get(id(self._scope[-1]), "") if self._scope else ""
+        return f" in '{path}' ({type(self._scope[-1]).__name__})" if path else ""
+
+    def _call(self, kind: str, target: Any, name: str) -> Call:
+        layer = self._scope[-1] if self._scope else None
+        path = self._paths.get(id(layer), "") if _is_torch_layer(layer) else ""
+        bare = name.strip("_")
+        node = self.graph.create_node(kind, target, name=path.replace(".", "_") or bare)
+        if path:
+            layer_type = _original_type(layer).__name__
+            return Call(self.recorder, node, f"'{path}' is {layer_type}", path, layer_type, self.input.shape)
+        kind_name = _KINDS.get(bare, bare)
+        called = f"torch.Tensor.{name}" if kind == "call_method" else _full_name(target)
+        subject = f"'{node.name}'{self.where()} calls {called}"
+        return Call(self.recorder, node, subject, node.name, kind_name, self.input.shape)
+
+    def _subject(self, kind: str) -> str:
+        path = self._paths.get(id(self._scope[-1]), "")
+        return f"'{path}' is {kind}" if path else f"the module is {kind}"
+
+    def _bind(self, call: Call, found: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        plain_args = [self._unwrap(x) for x in args]
+        plain_kwargs = {key: self._unwrap(x) for key, x in kwargs.items()}
+        try:
+            bound = inspect.signature(found.function).bind(call, *plain_args, **plain_kwargs)
+        except TypeError as error:
+            raise NotPiecewiseAffine(refuse.no_rule(call.subject, f" with these arguments ({error})")) from error
+        for name, value in bound.arguments.items():
+            values = _datas(value)
+            if values and name not in found.data:
+                call.product()
+            if not found.any_axis and any(x.axis for x in values):
+                call.mixes_rows()
+        return bound
+
+    def _run_rule(self, call: Call, found: Rule, bound: inspect.BoundArguments) -> Any:
+        try:
+            return found.function(*bound.args, **bound.kwargs)
+        except RegionscopeError:
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            datas = [x for value in bound.arguments.values() for x in _datas(value)]
+            call.misfit(str(error), *datas)
+
+    def _unwrap(self, value: Any) -> Any:
+        if isinstance(value, Traced):
+            if value.refusal:
+                raise NotPiecewiseAffine(value.refusal)
+            if value.version != value.storage.version:
+                raise UntraceableModel(
+                    f"the forward{self.where()} reads '{value.node.name}' after an in-place operation has changed its "
+                    "memory through another view; use the out-of-place form of that operation."
+                )
+            return value.data_value
+        if isinstance(value, list | tuple):
+            items = [self._unwrap(item) for item in value]
+            return items if isinstance(value, list) else tuple(items)
+        if isinstance(value, slice):
+            return slice(*(self._unwrap(part) for part in (value.start, value.stop, value.step)))
+        return value
+
+    def _wrap(self, result: Any, call: Call, storage: Storage | None, first: Traced | None) -> Any:
+        if isinstance(result, Data):
+            if first is not None and result is first.data_value and storage is not None:
+                return first
+            return Traced(call.node, self, result, storage)
+        if isinstance(result, Refused):
+            refused = Traced(call.node, self, self.input)
+            refused.refusal = f"{call.subject}: {result.reason}"
+            return refused
+        if isinstance(result, tuple) and any(isinstance(item, Data | Refused) for item in result):
+            items = [self._wrap(item, call, storage, None) for item in result]
+            return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
+        return result
+
+    def _no_rule(self, call: Call, name: str) -> NoReturn:
+        if name in refuse.REASONS:
+            call.refuse(refuse.REASONS[name])
+        raise NotPiecewiseAffine(refuse.no_rule(call.subject))
+
+
+_IN_PLACE = {"__iadd__", "__isub__", "__imul__", "__itruediv__"}
+_KINDS = {"relu": "ReLU", "leaky_relu": "LeakyReLU", "prelu": "PReLU", "rrelu": "RReLU", "relu6": "ReLU6"}
+_KINDS |= {"hardtanh": "Hardtanh", "threshold": "Threshold", "hardsigmoid": "Hardsigmoid", "softshrink": "Softshrink"}
+_KINDS |= {f"max_pool{d}d": f"MaxPool{d}d" for d in (1, 2, 3)}
+_KINDS |= {f"adaptive_max_pool{d}d": f"AdaptiveMaxPool{d}d" for d in (1, 2, 3)}
+
+
+def _find_rule(kind: str, target: Any, name: str, bare: str) -> Rule | None:
+    if kind == "call_method":
+        exact = getattr(torch.Tensor, name, None)
+    else:
+        exact = target
+        if not _is_torch(target):
+            return None
+    try:
+        return table.get(exact) or table.get(name) or table.get(bare)
+    except TypeError:  # unhashable callables have no rule
+        return None
+
+
+def _is_torch(target: Any) -> bool:
+    module = getattr(target, "__module__", None) or ""
+    return module.split(".")[0] in {"", "torch", "_operator", "builtins"}
+
+
+def _full_name(target: Any) -> str:
+    name = getattr(target, "__name__", str(target))
+    if hasattr(torch.nn.functional, name):
+        return f"torch.nn.functional.{name}"
+    if hasattr(torch, name):
+        return f"torch.{name}"
+    return f"{getattr(target, '__module__', 'torch')}.{name}"
+
+
+def _original_type(module: nn.Module | None) -> type:
+    """The type of a module, before torch.nn.utils.parametrize gave it a subclass of its own."""
+    kind = type(module)
+    return kind.__mro__[1] if kind.__module__ == "torch.nn.utils.parametrize" else kind
+
+
+def _is_torch_layer(module: nn.Module | None) -> bool:
+    """Whether a fold inside ``module`` is named after it: torch.nn's own layers, as in fx."""
+    return isinstance(module, nn.Module) and _original_type(module).__module__.startswith("torch.nn")
+
+
+def _datas(value: Any) -> list[Data]:
+    if isinstance(value, Data):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [x for item in value for x in _datas(item)]
+    return []
+
+
+def _bad_output(result: Any) -> str:
+    if isinstance(result, tuple | list | dict):
+        found = f"a {type(result).__name__} of {len(result)} values"
+    elif isinstance(result, Tensor):
+        found = "a tensor that does not depend on the input"
+    else:
+        found = f"a value of type {type(result).__name__}"
+    return (
+        f"the module returns {found}; exact regions are defined for one output tensor: wrap the module so that its "
+        "forward returns that tensor alone."
+    )

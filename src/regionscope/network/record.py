@@ -1,0 +1,214 @@
+"""What a rule sees: ``Data`` for values that depend on the input, and the ``Call`` on which it records operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar
+
+import torch
+from torch import Tensor, fx
+
+from ..errors import InputError, NotPiecewiseAffine, UntraceableModel
+from . import refuse
+from .operations import Affine, Fold, Operation
+
+__all__ = ["Call", "Data", "Recorder", "Refused", "Rule", "Step", "rule", "table"]
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A value that depends on the input: at run time a tensor of shape (v, *shape).
+
+    axis: where the user's code has the batch dimension; the program always keeps the rows in front.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    axis: int = 0
+
+    @property
+    def seen_shape(self) -> tuple[int, ...]:
+        """The shape that the user's code sees for a batch of one."""
+        return (*self.shape[: self.axis], 1, *self.shape[self.axis :])
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions with the batch."""
+        return len(self.shape) + 1
+
+    @property
+    def numel(self) -> int:
+        """Number of entries in one row."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Refused:
+    """A result that may be returned and dropped, but not used; ``reason`` is the sentence raised on use."""
+
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """An operation applied to values. ``label`` and ``kind`` name a fold for the user."""
+
+    operation: Operation
+    inputs: tuple[Data, ...]
+    output: Data
+    label: str
+    kind: str
+
+
+@dataclass(eq=False)
+class Recorder:
+    """The steps recorded so far, in execution order."""
+
+    dtype: torch.dtype
+    device: torch.device
+    steps: list[Step] = field(default_factory=list)
+    labels: set[str] = field(default_factory=set)
+
+    def unique(self, label: str) -> str:
+        """``label``, or ``label#2``, ``label#3``... when it was used before."""
+        candidate, count = label, 1
+        while candidate in self.labels:
+            count += 1
+            candidate = f"{label}#{count}"
+        self.labels.add(candidate)
+        return candidate
+
+
+@dataclass(eq=False)
+class Call:
+    """One function, method or layer call in the user's forward.
+
+    node: its fx node. subject: how errors name the call ("'encoder.act' is GELU"). label: name of a fold here.
+    kind: the module's type or the function's name.
+    """
+
+    recorder: Recorder
+    node: fx.Node
+    subject: str
+    label: str
+    kind: str
+    input_shape: tuple[int, ...]
+    results: int = 0
+
+    def affine(self, function: Callable[..., Tensor], *inputs: Data, axis: int | None = None, **options: Any) -> Data:
+        """Record ``function(*inputs, *constants)``, an affine map; ``options`` are the fields of ``Affine``."""
+        return self._record(Affine(function=function, **options), inputs, axis)
+
+    def fold(self, function: Callable[..., Tensor], *inputs: Data, axis: int | None = None, **options: Any) -> Data:
+        """Record a piecewise-linear map; ``options`` are the fields of ``Fold``."""
+        options.setdefault("kind", self.kind)
+        return self._record(Fold(function=function, **options), inputs, axis)
+
+    def _record(self, operation: Operation, inputs: tuple[Data, ...], axis: int | None) -> Data:
+        for constant in operation.constants:
+            if constant.is_floating_point() and not bool(constant.isfinite().all()):
+                raise InputError(f"{self.subject} uses a constant that holds NaN or infinity; check the weights.")
+        shape = self._row_shape(operation, inputs)
+        self.results += 1
+        name = self.node.name if self.results == 1 else f"{self.node.name}.{self.results}"
+        output = Data(name, shape, inputs[0].axis if axis is None else axis)
+        label = self.recorder.unique(self.label) if isinstance(operation, Fold) else self.label
+        self.recorder.steps.append(Step(operation, inputs, output, label, self.kind))
+        return output
+
+    def _row_shape(self, operation: Operation, inputs: tuple[Data, ...]) -> tuple[int, ...]:
+        """The shape of one row of the result, found on the meta device with two different numbers of rows."""
+        shapes = []
+        constants = [constant.to("meta") for constant in operation.constants]
+        for rows in (2, 3):
+            metas = [torch.empty((rows, *x.shape), dtype=self.recorder.dtype, device="meta") for x in inputs]
+            try:
+                shape = tuple(operation.function(*metas, *constants).shape)
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                self.misfit(str(error), *inputs)
+            if not shape or shape[0] != rows:
+                self.mixes_rows()
+            shapes.append(shape[1:])
+        if shapes[0] != shapes[1]:
+            self.mixes_rows()
+        return shapes[0]
+
+    def constant(self, value: Tensor) -> Tensor:
+        """``value`` as the program keeps it: detached, in its dtype, on its device."""
+        return value.detach().to(device=self.recorder.device, dtype=self.recorder.dtype)
+
+    def number(self, value: Any) -> float:
+        """``value`` as a finite Python number."""
+        number = float(value)
+        if not math.isfinite(number):
+            raise InputError(f"{self.subject} uses the number {number}; exact regions need finite numbers.")
+        return number
+
+    def row_dim(self, x: Data, dim: int) -> int:
+        """Dimension ``dim`` of the user's tensor as a dimension of ``x.shape``; the batch dimension is refused."""
+        ndim = x.ndim
+        if not -ndim <= dim < ndim:
+            self.misfit(f"dimension {dim} is out of range for {ndim} dimensions", x)
+        dim %= ndim
+        if dim == x.axis:
+            self.mixes_rows()
+        return dim - (dim > x.axis)
+
+    def spatial(self, x: Data, count: int) -> None:
+        """Insist on a (v, channels, *spatial) value with ``count`` spatial dimensions."""
+        if x.ndim != count + 2:
+            self.misfit(f"it needs {count + 2} dimensions with the batch", x)
+
+    def refuse(self, reason: str = "", advice: str = "") -> NoReturn:
+        """Not piecewise affine, with the reason in brackets and the way out."""
+        raise NotPiecewiseAffine(refuse.not_affine(self.subject, reason, advice))
+
+    def product(self) -> NoReturn:
+        """Two values that both depend on the input meet in a product or a quotient."""
+        self.refuse(refuse.PRODUCT)
+
+    def mixes_rows(self) -> NoReturn:
+        """The call works along the batch dimension."""
+        raise UntraceableModel(refuse.mixes_rows(self.subject))
+
+    def misfit(self, reason: str, *inputs: Data) -> NoReturn:
+        """Shapes do not fit together."""
+        shapes = " and ".join("(" + ", ".join(["v", *map(str, x.shape)]) + ")" for x in inputs)
+        raise InputError(refuse.misfit(self.subject, shapes, self.input_shape, reason))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one torch function or tensor method is recorded.
+
+    function: ``function(call, *args)`` with the arguments torch takes; tensors that depend on the input come as Data.
+    data: the parameters that may depend on the input. view: the result shares memory with the first argument in torch.
+    any_axis: the rule minds ``Data.axis``; all others expect the batch in front.
+    """
+
+    function: Callable[..., Any]
+    data: frozenset[str]
+    view: bool
+    any_axis: bool
+
+
+table: dict[object, Rule] = {}
+"""All rules, keyed by name (for torch functions and tensor methods alike) or by the function itself."""
+
+
+def rule(
+    *keys: object, data: Sequence[str] = ("x",), view: bool = False, any_axis: bool = False
+) -> Callable[[Function], Function]:
+    """Register a rule under its torch names. In-place forms (``relu_``, ``x += y``) need no rule of their own."""
+
+    def register(function: Function) -> Function:
+        for key in keys:
+            table[key] = Rule(function, frozenset(data), view, any_axis)
+        return function
+
+    return register

@@ -1,0 +1,85 @@
+"""The sentences for networks that have no exact regions, or whose forward cannot be read."""
+
+from __future__ import annotations
+
+from torch import nn
+
+__all__ = ["PRODUCT", "REASONS", "layer_reason", "misfit", "mixes_rows", "no_rule", "not_affine"]
+
+ACCEPTED = (
+    "ReLU, LeakyReLU, PReLU, RReLU, ReLU6, Hardtanh, clamp, abs, a continuous Threshold, max-pooling, max, min, and "
+    "layers that are affine in eval mode"
+)
+WAY_OUT = "use region_count() or local_complexity() for other networks."
+
+PRODUCT = "it multiplies or divides by a value that itself depends on the input"
+SPREAD = "it divides by the spread of its input"
+LEAVE_OFF = "as a last layer, leave it off: the predicted class stays the same; otherwise "
+
+_CURVED = (
+    "elu selu celu gelu silu mish sigmoid logsigmoid tanh softplus softsign tanhshrink hardswish glu exp log sqrt "
+)
+_CURVED += "rsqrt pow square sin cos tan expm1 log1p logsumexp erf normalize norm std var cosine_similarity reciprocal "
+_CURVED += "bilinear prod scaled_dot_product_attention multi_head_attention_forward lp_pool1d lp_pool2d cross_entropy"
+_JUMPS = "hardshrink sign round floor ceil trunc frac remainder fmod floordiv floor_divide heaviside gt lt ge le eq ne "
+_JUMPS += "argmax argmin where bool int long bucketize mod"
+
+REASONS: dict[str, str] = {
+    **dict.fromkeys(_CURVED.split(), ""),
+    **dict.fromkeys(_JUMPS.split(), "it jumps"),
+    **dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm"), SPREAD),
+    **dict.fromkeys(("softmax", "log_softmax", "softmin", "gumbel_softmax"), "softmax"),
+    **dict.fromkeys(("rand_like", "randn_like", "bernoulli", "normal_", "uniform_", "new_empty"), "it is random"),
+}
+"""Known functions that are not continuous and piecewise affine, with the reason where the name does not say it."""
+
+LAYERS: dict[type[nn.Module], str] = {
+    nn.RNNBase: "it multiplies values that depend on the input, or bends them smoothly",
+    nn.RNNCellBase: "it multiplies values that depend on the input, or bends them smoothly",
+    nn.MultiheadAttention: PRODUCT,
+    nn.Transformer: PRODUCT,
+    nn.TransformerEncoderLayer: PRODUCT,
+    nn.TransformerDecoderLayer: PRODUCT,
+    nn.Bilinear: PRODUCT,
+    nn.Embedding: "it takes integers, which have no slices",
+    nn.EmbeddingBag: "it takes integers, which have no slices",
+}
+"""Layers refused as a whole, because their forward cannot be followed to the operation that is to blame."""
+
+
+def layer_reason(module: nn.Module) -> str | None:
+    """The reason to refuse ``module`` before looking inside, or None."""
+    return next((reason for kind, reason in LAYERS.items() if isinstance(module, kind)), None)
+
+
+def not_affine(subject: str, reason: str, advice: str = "") -> str:
+    """``subject`` ("'act' is GELU") is known not to be piecewise affine."""
+    if reason == "softmax":
+        reason, advice = "", LEAVE_OFF
+    because = f" ({reason})" if reason else ""
+    return f"{subject}, which is not piecewise affine{because}; exact regions accept {ACCEPTED}; {advice}{WAY_OUT}"
+
+
+def no_rule(subject: str, detail: str = "") -> str:
+    """``subject`` may be piecewise affine, but nobody has written its rule."""
+    return (
+        f"{subject}, for which there is no rule{detail}; exact regions accept {ACCEPTED}; if it is piecewise affine, "
+        f"add its rule (CONTRIBUTING shows how), else {WAY_OUT}"
+    )
+
+
+def mixes_rows(subject: str) -> str:
+    """The batch dimension must stay a batch dimension."""
+    return (
+        f"{subject} and works along the batch dimension, so that one row of a batch would depend on the others; exact "
+        "regions need a network that treats each row alone: keep dimension 0 for the batch (x.flatten(1), "
+        "x.mean(dim=1)...)."
+    )
+
+
+def misfit(subject: str, shapes: str, input_shape: tuple[int, ...], reason: str) -> str:
+    """A layer got a value of a shape it cannot take."""
+    return (
+        f"{subject} and cannot take a value of shape {shapes}, which it gets from inputs of shape (v, "
+        f"{', '.join(map(str, input_shape))}): {reason.strip().rstrip('.')}; check the shape of the input points."
+    )

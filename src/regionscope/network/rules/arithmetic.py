@@ -1,0 +1,191 @@
+"""Rules for arithmetic that is affine in its input: sums, products with constants, reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..record import Call, Data, rule
+
+__all__ = ["Operand", "aligned", "reduced_axis", "row_dims", "same_layout"]
+
+Operand = Data | Tensor | float | int
+
+
+def aligned(call: Call, x: Data, constant: Tensor) -> Tensor:
+    """``constant`` broadcast against the user's ``x``, laid out as the program keeps ``x``: rows first."""
+    constant = call.constant(constant)
+    if constant.dim() == 0:
+        return constant
+    if constant.dim() > x.ndim:
+        call.mixes_rows()
+    full = constant.reshape((1,) * (x.ndim - constant.dim()) + tuple(constant.shape))
+    if full.shape[x.axis] != 1:
+        call.mixes_rows()
+    return full.movedim(x.axis, 0)
+
+
+def same_layout(call: Call, a: Data, b: Data) -> None:
+    if a.ndim != b.ndim or a.axis != b.axis:
+        call.mixes_rows()
+
+
+def _sum_of(call: Call, a: Operand, b: Operand, factor: float) -> Any:
+    """a + factor * b"""
+    if isinstance(a, Data) and isinstance(b, Data):
+        same_layout(call, a, b)
+        same = a.shape == torch.broadcast_shapes(a.shape, b.shape)
+        return call.affine(
+            lambda a, b: torch.add(a, b, alpha=factor),
+            a,
+            b,
+            into=(lambda a, b: a.add_(b, alpha=factor)) if same else None,
+        )
+    if isinstance(a, Data):
+        if isinstance(b, Tensor):
+            return call.affine(lambda a, b: torch.add(a, b, alpha=factor), a, constants=(aligned(call, a, b),))
+        shift = call.number(b) * factor
+        return call.affine(lambda a: a + shift, a) if shift else a
+    assert isinstance(b, Data)
+    if isinstance(a, Tensor):
+        return call.affine(lambda b, a: torch.add(a, b, alpha=factor), b, constants=(aligned(call, b, a),))
+    base = call.number(a)
+    return call.affine(lambda b: base + b if factor == 1 else base + factor * b, b) if base or factor != 1 else b
+
+
+@rule("add", "radd", "__add__", "__radd__", "__iadd__", data=("a", "b"), any_axis=True)
+def _add(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Any:
+    return _sum_of(call, a, b, call.number(alpha))
+
+
+@rule("sub", "subtract", "__sub__", "__isub__", data=("a", "b"), any_axis=True)
+def _sub(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Any:
+    return _sum_of(call, a, b, -call.number(alpha))
+
+
+@rule("rsub", "__rsub__", data=("a", "b"), any_axis=True)
+def _rsub(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Any:
+    return _sum_of(call, b, a, -call.number(alpha))
+
+
+@rule("mul", "multiply", "__mul__", "__rmul__", "__imul__", data=("a", "b"), any_axis=True)
+def _mul(call: Call, a: Operand, b: Operand) -> Any:
+    if isinstance(a, Data) and isinstance(b, Data):
+        call.product()
+    x, factor = (a, b) if isinstance(a, Data) else (b, a)
+    assert isinstance(x, Data)
+    if isinstance(factor, Tensor):
+        return call.affine(torch.mul, x, constants=(aligned(call, x, factor),))
+    scale = call.number(factor)
+    return call.affine(lambda x: x * scale, x) if scale != 1 else x
+
+
+@rule("div", "divide", "true_divide", "truediv", "__truediv__", "__itruediv__", data=("a", "b"), any_axis=True)
+def _div(call: Call, a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Any:
+    if isinstance(b, Data):
+        call.product()
+    if rounding_mode is not None:
+        call.refuse("it rounds")
+    assert isinstance(a, Data)
+    if isinstance(b, Tensor):
+        divisor = aligned(call, a, b)
+        if bool((divisor == 0).any()):
+            call.number(math.inf)
+        return call.affine(torch.div, a, constants=(divisor,))
+    scale = call.number(b) if float(b) else call.number(math.inf)
+    return call.affine(lambda a: a / scale, a) if scale != 1 else a
+
+
+@rule("neg", "negative", "__neg__", any_axis=True)
+def _neg(call: Call, x: Data) -> Data:
+    return call.affine(torch.neg, x)
+
+
+@rule("pos", "positive", "__pos__", view=True, any_axis=True)
+def _pos(call: Call, x: Data) -> Data:
+    return x
+
+
+@rule("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", data=("a", "b"))
+def _matmul(call: Call, a: Operand, b: Operand) -> Any:
+    if isinstance(a, Data) and isinstance(b, Data):
+        call.product()
+    if isinstance(a, Data):
+        assert isinstance(b, Tensor)
+        if b.dim() > 2 and (b.dim() > a.ndim or (b.dim() == a.ndim and b.shape[0] != 1)):
+            call.mixes_rows()
+        return call.affine(torch.matmul, a, constants=(call.constant(b),))
+    assert isinstance(b, Data)
+    assert isinstance(a, Tensor)
+    if b.ndim < 3 or a.dim() > b.ndim or (a.dim() == b.ndim and a.shape[0] != 1):
+        call.mixes_rows()
+    return call.affine(lambda b, a: torch.matmul(a, b), b, constants=(call.constant(a),))
+
+
+@rule("addmm")
+def _addmm(call: Call, bias: Tensor, x: Data, weight: Tensor, *, beta: float = 1, alpha: float = 1) -> Data:
+    shift = aligned(call, x, call.constant(bias) * beta)
+    return call.affine(
+        lambda x, weight, shift: torch.matmul(x, weight) + shift, x, constants=(call.constant(weight) * alpha, shift)
+    )
+
+
+@rule("einsum", data=("operands",))
+def _einsum(call: Call, equation: str, *operands: Any) -> Data:
+    """Linear when exactly one operand is data, with the batch as its first index and that of the result."""
+    flat = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else list(operands)
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    inputs = terms.split(",")
+    places = [i for i, operand in enumerate(flat) if isinstance(operand, Data)]
+    if len(places) != 1:
+        call.product()
+    place = places[0]
+    batch = "..." if inputs[place].startswith("...") else inputs[place][:1]
+    others = [term for i, term in enumerate(inputs) if i != place]
+    if not arrow or not result.startswith(batch) or any(batch in term for term in others):
+        call.mixes_rows()
+    constants = tuple(call.constant(operand) for i, operand in enumerate(flat) if i != place)
+
+    def run(x: Tensor, *constants: Tensor) -> Tensor:
+        return torch.einsum(equation, *constants[:place], x, *constants[place:])
+
+    return call.affine(run, flat[place], constants=constants)
+
+
+# sums
+
+
+def row_dims(call: Call, x: Data, dim: Any) -> list[int]:
+    if dim is None or (isinstance(dim, list | tuple) and not dim):
+        call.mixes_rows()
+    dims = dim if isinstance(dim, list | tuple) else [dim]
+    return [call.row_dim(x, int(d)) for d in dims]
+
+
+def reduced_axis(x: Data, dims: list[int], keepdim: bool) -> int:
+    return x.axis if keepdim else x.axis - sum(d < x.axis for d in dims)
+
+
+def _reduced(call: Call, x: Data, dim: Any, keepdim: bool, function: Any) -> Data:
+    dims = row_dims(call, x, dim)
+    physical = [d + 1 for d in dims]
+    return call.affine(lambda x: function(x, physical, keepdim), x, axis=reduced_axis(x, dims, keepdim))
+
+
+@rule("sum", any_axis=True)
+def _sum(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Data:
+    return _reduced(call, x, axis if dim is None else dim, keepdim, torch.sum)
+
+
+@rule("mean", any_axis=True)
+def _mean(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Data:
+    return _reduced(call, x, axis if dim is None else dim, keepdim, torch.mean)
+
+
+@rule("cumsum")
+def _cumsum(call: Call, x: Data, dim: int, *, dtype: Any = None) -> Data:
+    physical = call.row_dim(x, dim) + 1
+    return call.affine(lambda x: torch.cumsum(x, physical), x)

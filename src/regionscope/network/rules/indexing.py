@@ -1,0 +1,234 @@
+"""Rules that take parts of a tensor and put parts together: index, split, cat, stack, fixed masks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..record import Call, Data, Rule, rule, table
+from .arithmetic import aligned, same_layout
+from .shapes import sizes_of
+
+__all__: list[str] = []
+
+
+# indexing
+
+
+@rule("getitem", "__getitem__", view=True, any_axis=True)
+def _getitem(call: Call, x: Data, index: Any) -> Data:
+    entries = list(index) if isinstance(index, tuple) else [index]
+    taken = sum(_span(entry) for entry in entries)
+    fill = [slice(None)] * (x.ndim - taken)
+    dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+    at = dots[0] if dots else len(entries)
+    entries[at : at + len(dots)] = fill
+    physical: list[Any] = [slice(None)]
+    dim, axis = 0, x.axis
+    for entry in entries:
+        if entry is not None and dim <= x.axis < dim + _span(entry):
+            if not _is_everything(entry):
+                call.mixes_rows()
+        else:
+            physical.extend(_as_indices(entry))
+            if dim <= x.axis:
+                axis += 1 if entry is None else -1 if isinstance(entry, int) else 0
+                if isinstance(entry, Tensor | list):
+                    call.mixes_rows()
+        dim += _span(entry)
+    constants = tuple(entry.to(call.recorder.device) for entry in physical if isinstance(entry, Tensor))
+
+    def run(x: Tensor, *constants: Tensor) -> Tensor:
+        tensors = iter(constants)
+        return x[tuple(next(tensors) if isinstance(entry, Tensor) else entry for entry in physical)]
+
+    return call.affine(run, x, axis=axis, constants=constants, memory="fresh" if constants else "view")
+
+
+def _span(entry: Any) -> int:
+    """How many dimensions an index entry takes up."""
+    if entry is None or entry is Ellipsis:
+        return 0
+    return entry.dim() if isinstance(entry, Tensor) and entry.dtype == torch.bool else 1
+
+
+def _is_everything(entry: Any) -> bool:
+    return isinstance(entry, slice) and entry.start in (None, 0) and entry.stop is None and entry.step in (None, 1)
+
+
+def _as_indices(entry: Any) -> list[Any]:
+    if isinstance(entry, list):
+        entry = torch.tensor(entry)
+    if isinstance(entry, Tensor):
+        if entry.dtype == torch.bool:
+            return list(entry.nonzero(as_tuple=True))
+        return [int(entry)] if entry.dim() == 0 else [entry]
+    return [entry]
+
+
+@rule("narrow", view=True, any_axis=True)
+def _narrow(call: Call, x: Data, dim: int, start: int, length: int) -> Data:
+    physical = call.row_dim(x, dim) + 1
+    return call.affine(lambda x: x.narrow(physical, start, length), x, memory="view")
+
+
+@rule("select", view=True, any_axis=True)
+def _select(call: Call, x: Data, dim: int, index: int) -> Data:
+    row = call.row_dim(x, dim)
+    return call.affine(lambda x: x.select(row + 1, index), x, axis=x.axis - (row < x.axis), memory="view")
+
+
+@rule("index_select")
+def _index_select(call: Call, x: Data, dim: int, index: Tensor) -> Data:
+    physical = call.row_dim(x, dim) + 1
+    return call.affine(lambda x, index: x.index_select(physical, index), x, constants=(index.to(call.recorder.device),))
+
+
+@rule("unbind", view=True, any_axis=True)
+def _unbind(call: Call, x: Data, dim: int = 0) -> tuple[Data, ...]:
+    return tuple(_select(call, x, dim, i) for i in range(x.shape[call.row_dim(x, dim)]))
+
+
+def _pieces(call: Call, x: Data, dim: int, sizes: list[int]) -> tuple[Data, ...]:
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return tuple(_narrow(call, x, dim, start, size) for start, size in zip(starts, sizes, strict=True))
+
+
+@rule("split", "split_with_sizes", view=True, any_axis=True)
+def _split(call: Call, x: Data, split_size: Any, dim: int = 0) -> tuple[Data, ...]:
+    length = x.shape[call.row_dim(x, dim)]
+    if isinstance(split_size, list | tuple):
+        sizes = [int(size) for size in split_size]
+        if sum(sizes) != length:
+            call.misfit(f"sizes {sizes} do not add up to {length}", x)
+        return _pieces(call, x, dim, sizes)
+    step = int(split_size)
+    return _pieces(call, x, dim, [min(step, length - start) for start in range(0, length, step)])
+
+
+@rule("chunk", view=True, any_axis=True)
+def _chunk(call: Call, x: Data, chunks: int, dim: int = 0) -> tuple[Data, ...]:
+    return _split(call, x, math.ceil(x.shape[call.row_dim(x, dim)] / chunks), dim)
+
+
+@rule("tensor_split", view=True, any_axis=True)
+def _tensor_split(call: Call, x: Data, indices_or_sections: Any, dim: int = 0) -> tuple[Data, ...]:
+    length = x.shape[call.row_dim(x, dim)]
+    sizes = [part.shape[0] for part in torch.empty(length, device="meta").tensor_split(indices_or_sections)]
+    return _pieces(call, x, dim, sizes)
+
+
+@rule(torch.Tensor.unfold, view=True)
+def _unfold(call: Call, x: Data, dimension: int, size: int, step: int) -> Data:
+    physical = call.row_dim(x, dimension) + 1
+    return call.affine(lambda x: x.unfold(physical, size, step), x, memory="shared")
+
+
+@rule("flip")
+def _flip(call: Call, x: Data, *dims: Any) -> Data:
+    physical = [call.row_dim(x, dim) + 1 for dim in sizes_of(dims)]
+    return call.affine(lambda x: x.flip(physical), x)
+
+
+@rule("roll")
+def _roll(call: Call, x: Data, shifts: Any, dims: Any = None) -> Data:
+    if dims is None:
+        call.mixes_rows()
+    physical = [call.row_dim(x, dim) + 1 for dim in sizes_of((dims,))]
+    return call.affine(lambda x: x.roll(sizes_of((shifts,)), physical), x)
+
+
+# joining
+
+
+def _joined(call: Call, tensors: Any, function: Any, axis: int) -> Data:
+    """``function`` of the list of all parts; constant parts are repeated for each row."""
+    parts = list(tensors)
+    datas = [part for part in parts if isinstance(part, Data)]
+    for data in datas[1:]:
+        same_layout(call, datas[0], data)
+    for part in parts:
+        if isinstance(part, Tensor) and part.dim() != datas[0].ndim:
+            call.misfit(f"it is joined with a constant of shape {tuple(part.shape)}", datas[0])
+    constants = tuple(aligned(call, datas[0], part) for part in parts if isinstance(part, Tensor))
+    is_data = [isinstance(part, Data) for part in parts]
+
+    def run(*tensors: Tensor) -> Tensor:
+        rows = tensors[0].shape[0]
+        moving, fixed = iter(tensors[: len(datas)]), iter(tensors[len(datas) :])
+        return function(
+            [next(moving) if d else next(fixed).expand(rows, *([-1] * len(datas[0].shape))) for d in is_data]
+        )
+
+    return call.affine(run, *datas, axis=axis, constants=constants)
+
+
+@rule("cat", "concat", "concatenate", data=("tensors",), any_axis=True)
+def _cat(call: Call, tensors: Any, dim: int = 0, *, axis: int | None = None) -> Data:
+    first = _first(tensors)
+    physical = call.row_dim(first, dim if axis is None else axis) + 1
+    if len(tensors) == 1:
+        return first
+    return _joined(call, tensors, lambda parts: torch.cat(parts, physical), first.axis)
+
+
+@rule("hstack", data=("tensors",))
+def _hstack(call: Call, tensors: Any) -> Data:
+    return _cat(call, tensors, 1)
+
+
+@rule("stack", data=("tensors",), any_axis=True)
+def _stack(call: Call, tensors: Any, dim: int = 0) -> Data:
+    first = _first(tensors)
+    if not -first.ndim - 1 <= dim <= first.ndim:
+        call.misfit(f"dimension {dim} is out of range", first)
+    dim %= first.ndim + 1
+    before = dim <= first.axis
+    physical = (dim if before else dim - 1) + 1
+    return _joined(call, tensors, lambda parts: torch.stack(parts, physical), first.axis + before)
+
+
+def _first(tensors: Any) -> Data:
+    return next(part for part in tensors if isinstance(part, Data))
+
+
+# choosing and filling by constants
+
+
+@rule("where", data=("a", "b"))
+def _where(call: Call, condition: Tensor, a: Any, b: Any) -> Data:
+    """A fixed mask chooses between two values; a mask that depends on the input is refused."""
+    data = a if isinstance(a, Data) else b
+    mask = aligned(call, data, condition).to(torch.bool)
+    if isinstance(a, Data) and isinstance(b, Data):
+        same_layout(call, a, b)
+        return call.affine(lambda a, b, mask: torch.where(mask, a, b), a, b, constants=(mask,))
+    other = b if isinstance(a, Data) else a
+    fixed = aligned(call, data, torch.as_tensor(other))
+    if isinstance(a, Data):
+        return call.affine(lambda x, mask, other: torch.where(mask, x, other), a, constants=(mask, fixed))
+    return call.affine(lambda x, mask, other: torch.where(mask, other, x), b, constants=(mask, fixed))
+
+
+@rule("masked_fill")
+def _masked_fill(call: Call, x: Data, mask: Tensor, value: Any) -> Data:
+    return _where(call, ~mask.to(torch.bool), x, value)
+
+
+# constants with the shape of a value
+
+
+def _filled(name: str) -> Rule:
+    def run(call: Call, x: Data, *args: Any, **kwargs: Any) -> Tensor:
+        like = torch.empty(x.seen_shape, dtype=call.recorder.dtype, device=call.recorder.device)
+        function = getattr(torch, name, None) or getattr(torch.Tensor, name)
+        return function(like, *args, **kwargs)
+
+    return Rule(run, frozenset({"x"}), view=False, any_axis=True)
+
+
+for _name in ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "new_tensor"):
+    table[_name] = _filled(_name)

@@ -1,0 +1,283 @@
+"""Rules for continuous piecewise-linear operations. To add an activation, add one rule here.
+
+Each rule says how to apply the operation and where it folds: ``Thresholds`` on single entries, ``Maxima`` over groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..cuts import Maxima, Thresholds
+from ..record import Call, Data, Refused, rule
+from .arithmetic import Operand, aligned, reduced_axis, row_dims, same_layout
+from .windows import adaptive_positions, pooling_positions, reduction_groups, window_groups
+
+__all__: list[str] = []
+
+Function = Callable[..., Tensor]
+
+
+# folds at fixed values of single entries
+
+
+def _folds_at(
+    call: Call, x: Data, at: tuple[float, ...], function: Function, into: Function | None, *constants: Tensor
+) -> Data:
+    n = x.numel
+
+    def cuts(x: Tensor, *constants: Tensor) -> Thresholds:
+        return Thresholds(x.reshape(x.shape[0], n), at)
+
+    return call.fold(function, x, constants=constants, into=into, cuts=cuts, n_units=len(at) * n)
+
+
+@rule("relu", any_axis=True)
+def _relu(call: Call, x: Data, inplace: bool = False) -> Data:
+    return _folds_at(call, x, (0.0,), torch.relu, torch.relu_)
+
+
+@rule("leaky_relu", any_axis=True)
+def _leaky_relu(call: Call, x: Data, negative_slope: float = 0.01, inplace: bool = False) -> Data:
+    slope = call.number(negative_slope)
+    if slope == 1:
+        return x
+    return _folds_at(call, x, (0.0,), lambda x: F.leaky_relu(x, slope), lambda x: F.leaky_relu_(x, slope))
+
+
+@rule("rrelu", any_axis=True)
+def _rrelu(
+    call: Call, x: Data, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Data:
+    if training:
+        call.refuse("it is random here: pass training=self.training, so that its slope is fixed in eval mode")
+    return _leaky_relu(call, x, (lower + upper) / 2)
+
+
+@rule("prelu")
+def _prelu(call: Call, x: Data, weight: Tensor) -> Data:
+    return _folds_at(call, x, (0.0,), torch.prelu, None, call.constant(weight))
+
+
+@rule("relu6", any_axis=True)
+def _relu6(call: Call, x: Data, inplace: bool = False) -> Data:
+    return _clamped(call, x, 0.0, 6.0)
+
+
+@rule("hardtanh", any_axis=True)
+def _hardtanh(call: Call, x: Data, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Data:
+    return _clamped(call, x, min_val, max_val)
+
+
+@rule("threshold", any_axis=True)
+def _threshold(call: Call, x: Data, threshold: float, value: float, inplace: bool = False) -> Data:
+    if float(threshold) != float(value):
+        call.refuse(f"it jumps from {float(value):g} to {float(threshold):g} at its threshold; equal ones are accepted")
+    return _clamped(call, x, threshold, None)
+
+
+def _clamped(call: Call, x: Data, low: float | None, high: float | None) -> Data:
+    """min(max(x, low), high); a bound of None or infinity on the open side does not fold."""
+    lower = -math.inf if low is None else float(low)
+    upper = math.inf if high is None else float(high)
+    at = tuple(call.number(bound) for bound, open_end in ((lower, -math.inf), (upper, math.inf)) if bound != open_end)
+    if not at:
+        return x
+    if lower >= upper:
+        return call.affine(lambda x: torch.full_like(x, upper), x)
+    return _folds_at(call, x, at, lambda x: x.clamp(lower, upper), lambda x: x.clamp_(lower, upper))
+
+
+@rule("clamp", "clip", data=("x", "min", "max"), any_axis=True)
+def _clamp(call: Call, x: Data, min: Any = None, max: Any = None) -> Data:
+    if not isinstance(min, Data | Tensor) and not isinstance(max, Data | Tensor):
+        return _clamped(call, x, min, max)
+    low = x if min is None else _larger(call, x, min, largest=True)
+    return low if max is None else _larger(call, low, max, largest=False)
+
+
+@rule("clamp_min", data=("x", "min"), any_axis=True)
+def _clamp_min(call: Call, x: Data, min: Any) -> Data:
+    return _clamp(call, x, min=min)
+
+
+@rule("clamp_max", data=("x", "max"), any_axis=True)
+def _clamp_max(call: Call, x: Data, max: Any) -> Data:
+    return _clamp(call, x, max=max)
+
+
+@rule("abs", "absolute", "__abs__", any_axis=True)
+def _abs(call: Call, x: Data) -> Data:
+    return _folds_at(call, x, (0.0,), torch.abs, lambda x: x.abs_())
+
+
+@rule("hardsigmoid", any_axis=True)
+def _hardsigmoid(call: Call, x: Data, inplace: bool = False) -> Data:
+    return _folds_at(call, x, (-3.0, 3.0), F.hardsigmoid, lambda x: F.hardsigmoid(x, inplace=True))
+
+
+@rule("softshrink", any_axis=True)
+def _softshrink(call: Call, x: Data, lambd: float = 0.5) -> Data:
+    bound = call.number(lambd)
+    if bound == 0:
+        return x
+    return _folds_at(call, x, (-bound, bound), lambda x: F.softshrink(x, bound), None)
+
+
+# the larger or smaller of two
+
+
+def _larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
+    """max(a, b) or min(a, b), entry by entry; it folds where a == b."""
+    x, other = (a, b) if isinstance(a, Data) else (b, a)
+    assert isinstance(x, Data)
+    function = torch.maximum if largest else torch.minimum
+    if isinstance(other, Data):
+        same_layout(call, x, other)
+        shape = torch.broadcast_shapes(x.shape, other.shape)
+        operands: tuple[Data, ...] = (x, other)
+        constants: tuple[Tensor, ...] = ()
+    else:
+        bound = aligned(call, x, torch.as_tensor(other))
+        shape = torch.broadcast_shapes(x.shape, bound.shape[1:])
+        level = bound.flatten()[0].item() if bound.numel() else 0.0
+        if shape == x.shape and bool((bound == level).all()):
+            return _clamped(call, x, level if largest else None, None if largest else level)
+        operands, constants = (x,), (bound,)
+    n = math.prod(shape)
+
+    def cuts(a: Tensor, b: Tensor) -> Thresholds:
+        return Thresholds((a - b).reshape(a.shape[0], n), (0.0,))
+
+    into = (lambda a, b: function(a, b, out=a)) if shape == x.shape else None
+    return call.fold(function, *operands, constants=constants, into=into, cuts=cuts, n_units=n)
+
+
+@rule("maximum", "fmax", data=("a", "b"), any_axis=True)
+def _maximum(call: Call, a: Operand, b: Operand) -> Data:
+    return _larger(call, a, b, largest=True)
+
+
+@rule("minimum", "fmin", data=("a", "b"), any_axis=True)
+def _minimum(call: Call, a: Operand, b: Operand) -> Data:
+    return _larger(call, a, b, largest=False)
+
+
+# the largest or smallest of a group
+
+
+class Extremes(NamedTuple):
+    """What ``torch.max(x, dim)`` returns; the indices jump and may not be used."""
+
+    values: Any
+    indices: Any
+
+
+_INDICES = "the indices of a maximum jump and are not piecewise affine; use its values alone ([0] or .values)."
+
+
+def _largest_of(call: Call, x: Data, groups: Tensor, function: Function, *, largest: bool = True, axis: int) -> Data:
+    if groups.shape[1] == 1:
+        return call.affine(function, x, axis=axis)
+    groups = groups.to(call.recorder.device)
+    n = x.numel
+
+    def cuts(x: Tensor, groups: Tensor) -> Maxima:
+        flat = x.reshape(x.shape[0], n)
+        return Maxima(flat if largest else -flat, groups)
+
+    return call.fold(
+        lambda x, groups: function(x), x, axis=axis, constants=(groups,), cuts=cuts, n_units=groups.shape[0]
+    )
+
+
+def _along(call: Call, x: Data, dim: Any, keepdim: bool, largest: bool) -> Data:
+    dims = row_dims(call, x, dim)
+    physical = [d + 1 for d in dims]
+    function = torch.amax if largest else torch.amin
+    groups = reduction_groups(x.shape, dims)
+    axis = reduced_axis(x, dims, keepdim)
+    return _largest_of(call, x, groups, lambda x: function(x, physical, keepdim), largest=largest, axis=axis)
+
+
+def _extreme(call: Call, x: Operand, other: Any, dim: Any, keepdim: bool, largest: bool) -> Any:
+    if isinstance(other, Data | Tensor) or not isinstance(x, Data):
+        return _larger(call, x, other, largest=largest)
+    along = other if dim is None else dim
+    return Extremes(_along(call, x, along, keepdim, largest), Refused(_INDICES))
+
+
+@rule("max", data=("x", "other"), any_axis=True)
+def _max(call: Call, x: Operand, other: Any = None, keepdim: bool = False, *, dim: Any = None) -> Any:
+    return _extreme(call, x, other, dim, keepdim, largest=True)
+
+
+@rule("min", data=("x", "other"), any_axis=True)
+def _min(call: Call, x: Operand, other: Any = None, keepdim: bool = False, *, dim: Any = None) -> Any:
+    return _extreme(call, x, other, dim, keepdim, largest=False)
+
+
+@rule("amax", any_axis=True)
+def _amax(call: Call, x: Data, dim: Any = None, keepdim: bool = False) -> Data:
+    return _along(call, x, dim, keepdim, largest=True)
+
+
+@rule("amin", any_axis=True)
+def _amin(call: Call, x: Data, dim: Any = None, keepdim: bool = False) -> Data:
+    return _along(call, x, dim, keepdim, largest=False)
+
+
+# max-pooling
+
+
+def _pair(value: Any, spatial: int) -> list[int]:
+    items = [int(item) for item in value] if isinstance(value, list | tuple) else [int(value)]
+    return items * spatial if len(items) == 1 else items
+
+
+def _pooling_rules(spatial: int) -> None:
+    pool, adaptive = getattr(F, f"max_pool{spatial}d"), getattr(F, f"adaptive_max_pool{spatial}d")
+
+    @rule(f"max_pool{spatial}d")
+    def _max_pool(
+        call: Call,
+        x: Data,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Data:
+        call.spatial(x, spatial)
+        if return_indices:
+            call.refuse(_INDICES)
+        kernel, pads, gaps = (_pair(value, spatial) for value in (kernel_size, padding, dilation))
+        steps = _pair(stride, spatial) if stride not in (None, [], ()) else kernel
+
+        def function(x: Tensor) -> Tensor:
+            return pool(x, kernel, steps, pads, gaps, ceil_mode)  # type: ignore[no-any-return]
+
+        out = function(torch.empty((1, *x.shape), dtype=call.recorder.dtype, device="meta")).shape[2:]
+        sizes = zip(x.shape[1:], out, kernel, steps, pads, gaps, strict=True)
+        groups = window_groups(x.shape, [pooling_positions(*numbers) for numbers in sizes])
+        return _largest_of(call, x, groups, function, axis=0)
+
+    @rule(f"adaptive_max_pool{spatial}d")
+    def _adaptive_max_pool(call: Call, x: Data, output_size: Any, return_indices: bool = False) -> Data:
+        call.spatial(x, spatial)
+        if return_indices:
+            call.refuse(_INDICES)
+        wanted = list(output_size) if isinstance(output_size, list | tuple) else [output_size] * spatial
+        out = [size if goal is None else int(goal) for size, goal in zip(x.shape[1:], wanted, strict=True)]
+        positions = [adaptive_positions(size, goal) for size, goal in zip(x.shape[1:], out, strict=True)]
+        return _largest_of(call, x, window_groups(x.shape, positions), lambda x: adaptive(x, out), axis=0)
+
+
+for _spatial in (1, 2, 3):
+    _pooling_rules(_spatial)

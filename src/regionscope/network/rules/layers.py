@@ -1,0 +1,211 @@
+"""Rules for layers that are affine in their input. To add a layer, add one rule here.
+
+A rule has the name of the torch function or tensor method, takes its arguments, and records what to run on rows.
+Layers need no rule of their own: the forward of ``nn.Conv2d`` is followed to ``F.conv2d``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..operations import Affine, ChannelMap
+from ..record import Call, Data, rule
+
+__all__: list[str] = []
+
+
+# layers with weights
+
+
+@rule("linear")
+def _linear(call: Call, x: Data, weight: Tensor, bias: Tensor | None = None) -> Data:
+    if weight.dim() != 2:
+        call.misfit("the weight must be a matrix", x)
+
+    def made(weight: Tensor, bias: Tensor | None) -> Affine:
+        constants = (weight,) if bias is None else (weight, bias)
+        followed_by = (lambda after: made(*_rescaled(weight, bias, after, 0))) if len(x.shape) == 1 else None
+        return Affine(function=F.linear, constants=constants, followed_by=followed_by)
+
+    return _record(call, made(call.constant(weight), None if bias is None else call.constant(bias)), x)
+
+
+def _record(call: Call, operation: Affine, x: Data) -> Data:
+    return call.affine(
+        operation.function,
+        x,
+        constants=operation.constants,
+        followed_by=operation.followed_by,
+        scratch=operation.scratch,
+    )
+
+
+def _rescaled(weight: Tensor, bias: Tensor | None, after: ChannelMap, dim: int) -> tuple[Tensor, Tensor]:
+    """Weight and bias of the layer followed by ``after``; ``dim`` is the weight's dimension of output channels."""
+    shape = [1] * weight.dim()
+    shape[dim] = -1
+    shift = after.shift if bias is None else torch.addcmul(after.shift, bias, after.scale)
+    return weight * after.scale.reshape(shape), shift
+
+
+def _convolution(
+    call: Call, x: Data, spatial: int, function: Any, weight: Tensor, bias: Tensor | None, **o: Any
+) -> Data:
+    call.spatial(x, spatial)
+    transposed = "output_padding" in o
+
+    def run(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return function(x, weight, bias, **o)  # type: ignore[no-any-return]
+
+    def made(weight: Tensor, bias: Tensor | None) -> Affine:
+        constants = (weight,) if bias is None else (weight, bias)
+        plain = not transposed or o["groups"] == 1
+        followed_by = (lambda after: made(*_rescaled(weight, bias, after, int(transposed)))) if plain else None
+        return Affine(function=run, constants=constants, followed_by=followed_by, scratch=scratch)
+
+    out = run(torch.empty((1, *x.shape), device="meta"), torch.empty(weight.shape, device="meta"))
+    window = math.prod(weight.shape[2:])
+    columns = window * (x.numel if transposed else x.shape[0] * math.prod(out.shape[2:]))
+    scratch = 0 if window == 1 else columns * call.recorder.dtype.itemsize
+    return _record(call, made(call.constant(weight), None if bias is None else call.constant(bias)), x)
+
+
+def _convolution_rules(spatial: int) -> None:
+    convolve, transpose = getattr(F, f"conv{spatial}d"), getattr(F, f"conv_transpose{spatial}d")
+
+    @rule(f"conv{spatial}d")
+    def _conv(
+        call: Call,
+        x: Data,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Data:
+        options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return _convolution(call, x, spatial, convolve, weight, bias, **options)
+
+    @rule(f"conv_transpose{spatial}d")
+    def _conv_transpose(
+        call: Call,
+        x: Data,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Data:
+        options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return _convolution(call, x, spatial, transpose, weight, bias, output_padding=output_padding, **options)
+
+
+for _spatial in (1, 2, 3):
+    _convolution_rules(_spatial)
+
+
+@rule(F.batch_norm)
+def _batch_norm(
+    call: Call,
+    x: Data,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Data:
+    if training or running_mean is None or running_var is None:
+        call.refuse("it has no running statistics, so in eval mode too it divides by the spread of the batch")
+    scale = (call.constant(running_var) + eps).rsqrt()
+    if weight is not None:
+        scale = scale * call.constant(weight)
+    shift = -call.constant(running_mean) * scale
+    if bias is not None:
+        shift = shift + call.constant(bias)
+    ones = (-1,) + (1,) * (len(x.shape) - 1)
+
+    def into(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        return x.mul_(scale).add_(shift)
+
+    return call.affine(
+        lambda x, scale, shift: torch.addcmul(shift, x, scale),
+        x,
+        constants=(scale.reshape(ones), shift.reshape(ones)),
+        channel_map=ChannelMap(scale, shift),
+        into=into,
+    )
+
+
+@rule(torch.batch_norm)
+def _torch_batch_norm(
+    call: Call, x: Data, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, *rest: Any
+) -> Data:
+    return _batch_norm(call, x, running_mean, running_var, weight, bias, training, *rest[:2])
+
+
+# pooling, resizing and padding: torch's own function on each row
+
+
+def _unchanged_rules(names: str, spatial: int) -> None:
+    for name in names.split():
+        function = getattr(F, name, None) or getattr(torch, name)
+
+        @rule(name)
+        def _run(call: Call, x: Data, *args: Any, _function: Any = function, **kwargs: Any) -> Data:
+            call.spatial(x, spatial)
+            return call.affine(lambda x: _function(x, *args, **kwargs), x)
+
+
+_unchanged_rules("avg_pool1d adaptive_avg_pool1d", 1)
+_unchanged_rules("avg_pool2d adaptive_avg_pool2d pixel_shuffle pixel_unshuffle", 2)
+_unchanged_rules("avg_pool3d adaptive_avg_pool3d", 3)
+
+
+@rule("channel_shuffle")
+def _channel_shuffle(call: Call, x: Data, groups: int) -> Data:
+    return call.affine(lambda x: torch.channel_shuffle(x, groups), x)
+
+
+@rule(F.unfold)
+def _unfold_windows(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
+    call.spatial(x, 2)
+    return call.affine(lambda x: F.unfold(x, *args, **kwargs), x)
+
+
+@rule("interpolate")
+def _interpolate(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
+    if not 3 <= x.ndim <= 5:
+        call.misfit("it needs 3, 4 or 5 dimensions with the batch", x)
+    return call.affine(lambda x: F.interpolate(x, *args, **kwargs), x)
+
+
+@rule("pad")
+def _pad(call: Call, x: Data, pad: Any, mode: str = "constant", value: float | None = None) -> Data:
+    widths = [int(width) for width in pad]
+    if len(widths) // 2 >= x.ndim:
+        call.mixes_rows()
+    if mode != "constant" and len(widths) // 2 > x.ndim - 2:
+        call.misfit(f"padding mode {mode!r} needs a channel dimension", x)
+    if not any(widths):
+        return x
+    fill = 0.0 if value is None else call.number(value)
+    return call.affine(lambda x: F.pad(x, widths, mode, fill if mode == "constant" else None), x)
+
+
+@rule(
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", view=True, any_axis=True
+)
+def _dropout(call: Call, x: Data, p: float = 0.5, training: bool = True, inplace: bool = False) -> Data:
+    if training and p > 0:
+        call.refuse("it is random here: pass training=self.training, so that it rests in eval mode")
+    return x

@@ -1,0 +1,117 @@
+"""``trace``: an ``nn.Module`` read as a piecewise-affine program."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import torch
+from torch import nn
+
+from ..errors import InputError, RegionscopeError, UntraceableModel
+from . import rules  # noqa: F401  (importing them fills the table)
+from .assemble import assemble
+from .private_copy import private_copy
+from .program import Program
+from .reader import Reader
+from .record import Recorder
+
+__all__ = ["trace"]
+
+
+def trace(
+    module: nn.Module,
+    input_shape: tuple[int, ...],
+    *,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str | None = None,
+) -> Program:
+    """Read ``module`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
+
+    The forward is followed with torch.fx on a private copy; the module itself is neither run nor changed, and hooks do
+    not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the module's parameters if None).
+    Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
+    Raises NotPiecewiseAffine, UntraceableModel or InputError with a sentence. Cost: milliseconds and one copy of the
+    weights; nothing is computed on data.
+    """
+    module = _unwrapped(module)
+    shape = _checked_shape(input_shape)
+    if dtype not in (torch.float64, torch.float32):
+        raise InputError(f"dtype must be torch.float64 or torch.float32, got {dtype}.")
+    if device is None:
+        device = next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu"))
+    _check_forward(module)
+    recorder = Recorder(dtype, torch.device(device))
+    reader = Reader(private_copy(module, dtype, recorder.device), shape, recorder)
+    random_state = torch.get_rng_state()
+    try:
+        with torch.no_grad():
+            output = reader.read()
+        drew_numbers = not torch.equal(random_state, torch.get_rng_state())
+    except RegionscopeError:
+        raise
+    except (ValueError, AssertionError) as error:
+        raise InputError(
+            f"the forward{reader.where()} rejects an input of shape (v, {_listed(shape)}): {error}"
+        ) from error
+    except Exception as error:
+        raise UntraceableModel(
+            f"torch.fx cannot read the forward of {type(module).__name__}{reader.where()}: {error}; rewrite that part "
+            "with torch functions, or use region_count(), which only runs the module."
+        ) from error
+    finally:
+        torch.set_rng_state(random_state)
+    if drew_numbers:
+        raise UntraceableModel(
+            f"the forward of {type(module).__name__} draws random numbers in eval mode, so it is not a fixed function; "
+            "exact regions need a deterministic forward."
+        )
+    if output.axis != 0:
+        raise UntraceableModel("the module's output does not have the batch as its first dimension.")
+    return assemble(recorder, reader.input, output)
+
+
+def _listed(shape: tuple[int, ...]) -> str:
+    return ", ".join(map(str, shape))
+
+
+def _unwrapped(module: nn.Module) -> nn.Module:
+    """The network inside torch.compile and data-parallel wrappers."""
+    if not isinstance(module, nn.Module):
+        raise InputError(f"the network must be a torch.nn.Module, got {type(module).__name__}.")
+    while True:
+        if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            module = module.module
+        elif isinstance(getattr(module, "_orig_mod", None), nn.Module):
+            module = module._orig_mod  # type: ignore[assignment]
+        else:
+            break
+    if any(isinstance(child, torch.jit.ScriptModule) for child in module.modules()):
+        raise UntraceableModel("the module is a TorchScript module; give the Python module it was made from.")
+    return module
+
+
+def _checked_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
+    shape = tuple(input_shape) if isinstance(input_shape, tuple | list) else (input_shape,)
+    if not shape or not all(isinstance(n, int) and n > 0 for n in shape):
+        raise InputError(
+            f"input_shape must be a tuple of positive integers, without the batch dimension; got {input_shape!r}."
+        )
+    assert math.prod(shape) > 0
+    return shape
+
+
+def _check_forward(module: nn.Module) -> None:
+    try:
+        parameters = inspect.signature(module.forward).parameters.values()
+    except (TypeError, ValueError):
+        return
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p.name for p in parameters if p.default is p.empty and p.kind in (*positional, p.KEYWORD_ONLY)]
+    variable = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    takes_one = variable or any(p.kind in positional for p in parameters)
+    if len(required) > 1 or not takes_one:
+        raise UntraceableModel(
+            f"the forward of {type(module).__name__} takes {len(required)} inputs ({', '.join(required)}); exact "
+            "regions are defined for one input tensor: wrap the module so that its forward fixes the others."
+        )

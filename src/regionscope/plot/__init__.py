@@ -1,0 +1,15 @@
+"""Pictures of results: each function takes a result and an axes, adds artists, and computes nothing."""
+
+from regionscope.plot.figures import decision_figure, quickstart_figure, regions_figure
+from regionscope.plot.points import data
+from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
+
+__all__ = [
+    "data",
+    "decision_boundary",
+    "decision_figure",
+    "decision_regions",
+    "linear_regions",
+    "quickstart_figure",
+    "regions_figure",
+]

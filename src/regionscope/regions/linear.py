@@ -1,0 +1,249 @@
+"""``linear_regions``: the exact partition of slices into regions on which a network is affine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, overload
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError, LimitReached, SliceError
+from regionscope.geometry import Slice
+from regionscope.geometry.mesh import Mesh, areas
+from regionscope.geometry.polytope import Complex
+from regionscope.geometry.polytope_faces import facets, volumes
+from regionscope.network import Program, trace
+from regionscope.regions.cells import partition_cells
+from regionscope.regions.line import LineState, partition_lines
+from regionscope.regions.partition import Partition, Walls
+from regionscope.regions.plane import partition_planes
+from regionscope.regions.walk import Budget, Record, TooManyRegions, zero_scales
+from regionscope.tolerance import Tolerance
+from regionscope.types import Stats, Status
+
+__all__ = ["Raw", "exact_regions", "linear_regions"]
+
+Progress = Callable[[float], None]
+
+
+@overload
+def linear_regions(
+    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype = ..., max_regions: int | None = ...,
+    on_limit: Literal["raise", "return"] = ..., memory: int = ..., tolerance: Tolerance | None = ...,
+    progress: Progress | None = ...,
+) -> Partition: ...  # fmt: skip
+@overload
+def linear_regions(
+    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype = ..., max_regions: int | None = ...,
+    on_limit: Literal["raise", "return"] = ..., memory: int = ..., tolerance: Tolerance | None = ...,
+    progress: Progress | None = ...,
+) -> list[Partition]: ...  # fmt: skip
+def linear_regions(
+    model: nn.Module | Program,
+    slice: Slice | Sequence[Slice],
+    *,
+    dtype: torch.dtype = torch.float64,
+    max_regions: int | None = None,
+    on_limit: Literal["raise", "return"] = "raise",
+    memory: int = 2 << 30,
+    tolerance: Tolerance | None = None,
+    progress: Progress | None = None,
+) -> Partition | list[Partition]:
+    """The exact partition of a slice into activation regions, and with it into linear regions.
+
+    The network is interpreted on the vertices of the current partition; at every nonlinearity each region is cut along the
+    zero sets of the units that change sign in it, and every live value is interpolated to the new vertices. Dimension 1 and
+    2 work at any size, higher dimensions for small networks. The module is read, never run or changed.
+
+    model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
+    slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
+    dtype: of the computation; coordinates are float64 always.
+    max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after the last
+        nonlinearity that fits, with ``status`` saying so.
+    memory: bytes of live values held at a time; larger partitions are worked through in pieces, with the same result.
+    progress: called with the finished share of the work, 0 to 1.
+
+    Cost: about one forward pass over the final vertices.
+    """
+    slices = _as_list(slice)
+    raw = exact_regions(
+        model, slices, dtype=dtype, max_regions=max_regions, on_limit=on_limit, memory=memory, tolerance=tolerance,
+        progress=progress,
+    )  # fmt: skip
+    parts = raw.partitions()
+    return parts if isinstance(slice, Sequence) else parts[0]
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What a walk brings back for all slices together, before it is handed out slice by slice."""
+
+    program: Program
+    slices: Sequence[Slice]
+    found: LineState | Mesh | Complex
+    coords: Tensor
+    outputs: Tensor
+    scales: Tensor
+    by_layer: list[dict[str, int]]
+    snapped: Tensor
+    tolerance: Tolerance
+    status: Status
+    seconds: float
+
+    def partitions(self) -> list[Partition]:
+        """One Partition a slice."""
+        return [self._partition(i) for i in range(len(self.slices))]
+
+    def _partition(self, i: int) -> Partition:
+        if isinstance(self.found, Mesh):
+            vertices, corners, offsets, sizes, walls = _of_mesh(self.found, self.coords, i, len(self.slices))
+        elif isinstance(self.found, Complex):
+            vertices, corners, offsets, sizes, walls = _of_complex(self.found, self.coords, i, self.program)
+        else:
+            vertices, corners, offsets, sizes, walls = _of_line(self.found, i)
+        return Partition(
+            slice=self.slices[i],
+            vertices=self.coords[vertices],
+            values=self.outputs[vertices],
+            corners=corners,
+            offsets=offsets,
+            sizes=sizes * self.slices[i].scale,
+            walls=walls,
+            by_layer=self.by_layer[i],
+            tolerance=self.tolerance,
+            stats=Stats(snapped=int(self.snapped[i]), seconds=self.seconds),
+            status=self.status,
+            program=self.program,
+        )
+
+
+def exact_regions(
+    model: nn.Module | Program, slices: Sequence[Slice], *, dtype: torch.dtype, max_regions: int | None,
+    on_limit: Literal["raise", "return"], memory: int, tolerance: Tolerance | None, progress: Progress | None,
+) -> Raw:  # fmt: skip
+    """Trace, check the arguments, and walk all slices through the network together."""
+    start = time.perf_counter()
+    _check_options(max_regions, on_limit, memory)
+    program = model if isinstance(model, Program) else trace(model, _one_shape(slices), dtype=dtype)
+    for piece in slices:
+        if piece.input_shape != program.input_shape:
+            raise SliceError(
+                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
+                f"{program.input_shape}; build the slice from inputs of that shape."
+            )
+    tolerance = tolerance or Tolerance.of(program.dtype)
+    with torch.no_grad():
+        scales = zero_scales(program, slices, tolerance)
+        raw = _walk(program, slices, scales, Budget(memory, max_regions), on_limit, progress)
+    return replace(raw, tolerance=tolerance, seconds=time.perf_counter() - start)
+
+
+def _walk(
+    program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, on_limit: str, progress: Progress | None
+) -> Raw:
+    """Walk through all nonlinearities; at a limit either raise, or walk again through those that fit."""
+    n_kinks, status = len(program.kinks), Status()
+    while True:
+        shortened = replace(program, kinks=program.kinks[:n_kinks])
+        record = Record.start(n_kinks, len(slices), progress)
+        try:
+            found, coords, outputs = _of_dimension(shortened, program, slices, scales, budget, record)
+            break
+        except TooManyRegions as limit:
+            name = program.kinks[limit.kink].name
+            reason = f"there are more than max_regions = {budget.max_regions} regions after '{name}'"
+            if on_limit == "raise":
+                raise LimitReached(
+                    f"Stopped because {reason}; raise max_regions, take a smaller slice, "
+                    'or pass on_limit="return" for the layers before it.'
+                ) from None
+            n_kinks, status = limit.kink, Status(complete=False, reason=reason)
+    names = [kink.name for kink in shortened.kinks]
+    by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
+    return Raw(
+        program, slices, found, coords, outputs, scales, by_layer, record.snapped, Tolerance.of(program.dtype), status, 0.0
+    )
+
+
+def _of_dimension(
+    shortened: Program, program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record
+) -> tuple[LineState | Mesh | Complex, Tensor, Tensor]:
+    """The walk that fits the dimension: (found, coords (v, k), outputs (v, c))."""
+    found: LineState | Mesh | Complex
+    if slices[0].dim == 1:
+        found, outputs = partition_lines(shortened, slices, scales, budget, record)
+        coords = found.coords[:, None]
+    elif slices[0].dim == 2:
+        found, coords, outputs = partition_planes(shortened, slices, scales, budget, record)
+    else:
+        result = partition_cells(shortened, slices, scales, budget, record)
+        found, coords, outputs = result.cells, result.coords, result.outputs
+    return found, coords, outputs
+
+
+def _of_line(line: LineState, i: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Walls]:
+    vertices = (line.owner == i).nonzero()[:, 0]
+    v = len(vertices)
+    index = torch.arange(v, device=vertices.device)
+    corners = torch.stack([index[:-1], index[1:]], 1).flatten()
+    offsets = 2 * index
+    sides = torch.stack([index - 1, index], 1)
+    sides[-1, 1] = -1
+    walls = Walls(index, torch.arange(v + 1, device=index.device), sides, line.born[vertices])
+    return vertices, corners, offsets, line.coords[vertices].diff(), walls
+
+
+def _of_mesh(
+    mesh: Mesh, coords: Tensor, i: int, n_slices: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Walls]:
+    if n_slices == 1:
+        vertices = torch.arange(mesh.n_vertices, device=coords.device)
+    else:
+        mesh, vertices = mesh.extract((mesh.parent == i).nonzero()[:, 0])
+    ends = torch.arange(len(mesh.edges) + 1, device=coords.device) * 2
+    walls = Walls(mesh.edges.flatten(), ends, mesh.edge_cells(), mesh.born)
+    return vertices, mesh.corners, mesh.offsets, areas(mesh, coords[vertices]), walls
+
+
+def _of_complex(
+    cells: Complex, coords: Tensor, i: int, program: Program
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Walls]:
+    mine = cells.take((cells.slice_id == i).nonzero()[:, 0])
+    mine, vertices = mine.compact()
+    found = facets(mine)
+    ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]]).cumsum(0).to(coords.device)
+    born = torch.where(found.wall < 0, -1, torch.searchsorted(ends, found.wall, right=True) - 1)
+    walls = Walls(found.corners, found.offsets, found.cells, born)
+    return vertices, mine.corners, mine.offsets, volumes(mine, coords[vertices]), walls
+
+
+def _as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
+    slices = list(slice) if isinstance(slice, Sequence) else [slice]
+    if not slices:
+        raise InputError("The list of slices is empty; give at least one Segment, Simplex or Box.")
+    for piece in slices:
+        if not isinstance(piece, Slice):
+            raise InputError(f"A slice must be a Segment, Simplex or Box; got {type(piece).__name__}.")
+    dims = sorted({piece.dim for piece in slices})
+    if len(dims) > 1:
+        raise InputError(f"Slices worked through together must have one dimension, these have {dims}; call once for each.")
+    return slices
+
+
+def _one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
+    shapes = {piece.input_shape for piece in slices}
+    if len(shapes) > 1:
+        raise SliceError(f"All slices must live in inputs of one shape; these have {sorted(shapes)}.")
+    return next(iter(shapes))
+
+
+def _check_options(max_regions: int | None, on_limit: str, memory: int) -> None:
+    if max_regions is not None and max_regions < 1:
+        raise InputError(f"max_regions must be a positive number or None, got {max_regions}.")
+    if on_limit not in ("raise", "return"):
+        raise InputError(f'on_limit must be "raise" or "return", got {on_limit!r}.')
+    if memory < 1 << 20:
+        raise InputError(f"memory must be at least 1 MiB (1048576 bytes), got {memory}.")

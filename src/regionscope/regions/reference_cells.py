@@ -1,0 +1,177 @@
+"""One convex polytope at a time: cutting it by an affine function, its size, and whether two of them touch.
+
+The slow twin's geometry. A cell is its vertices and, for each vertex, the set of facets it lies on; this is the double
+description method (Motzkin et al. 1953) in its plainest form, and the same few lines serve every dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import ConvexHull
+
+__all__ = ["Array", "Cell", "clip", "measure", "neighbours", "ordered", "root_cell"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A convex polytope with interior.
+
+    vertices: (m, k), in no particular order.
+    facets: for each vertex, the numbers of all facets it lies on. A facet number names one cut; the two sides of the
+        cut share it.
+    values: (m, n), what n functions, affine on the cell, are at its vertices.
+    """
+
+    vertices: Array
+    facets: tuple[frozenset[int], ...]
+    values: Array
+
+    def with_values(self, values: Array) -> Cell:
+        """The same cell, carrying other functions."""
+        return replace(self, values=values)
+
+    @property
+    def center(self) -> Array:
+        """The mean of the vertices (k,), a point strictly inside."""
+        return np.asarray(self.vertices.mean(axis=0))
+
+
+def root_cell(corners: Array, normals: Array, offsets: Array) -> Cell:
+    """The domain {c : normals @ c <= offsets} with the given corners; facet i is row i of ``normals``."""
+    slack = offsets - corners @ normals.T
+    tight = slack <= 1e-12 * np.abs(corners).max()
+    facets = tuple(frozenset(int(i) for i in np.flatnonzero(row)) for row in tight)
+    return Cell(corners, facets, np.zeros((len(corners), 0)))
+
+
+def clip(cell: Cell, u: Array, facet: int, zero: float) -> Cell | None:
+    """The part of the cell where the affine function with values ``u`` (m,) at its vertices is not negative.
+
+    None when that part has no interior, the cell itself when it is all of it. A value within ``zero`` of 0 is 0. A new
+    vertex appears where an edge runs from a positive to a negative vertex, and lies on the new ``facet``.
+    """
+    positive, negative = np.flatnonzero(u > zero), np.flatnonzero(u < -zero)
+    if len(positive) == 0:
+        return None
+    if len(negative) == 0:
+        return cell
+    vertices, facets, values = [], [], []
+    for i in np.flatnonzero(u >= -zero):
+        vertices.append(cell.vertices[i])
+        values.append(cell.values[i])
+        facets.append(cell.facets[i] if u[i] > zero else cell.facets[i] | {facet})
+    for i in positive:
+        for j in negative:
+            if _is_edge(cell, i, j):
+                t = u[i] / (u[i] - u[j])
+                vertices.append(cell.vertices[i] + t * (cell.vertices[j] - cell.vertices[i]))
+                values.append(cell.values[i] + t * (cell.values[j] - cell.values[i]))
+                facets.append((cell.facets[i] & cell.facets[j]) | {facet})
+    return Cell(np.array(vertices), tuple(facets), np.array(values))
+
+
+def _is_edge(cell: Cell, i: int, j: int) -> bool:
+    """Two vertices span an edge when no third one lies on every facet that they share."""
+    shared = cell.facets[i] & cell.facets[j]
+    return not any(shared <= other for m, other in enumerate(cell.facets) if m not in (i, j))
+
+
+def ordered(cell: Cell) -> Array:
+    """The vertices: ascending for k = 1, counter-clockwise for k = 2, as they are otherwise."""
+    k = cell.vertices.shape[1]
+    if k == 1:
+        return np.sort(cell.vertices, axis=0)
+    if k == 2:
+        whitened = np.linalg.svd(cell.vertices - cell.center, full_matrices=False)[0]  # makes slivers round
+        around = cell.vertices[np.argsort(np.arctan2(whitened[:, 1], whitened[:, 0]))]
+        return around if _shoelace(around) > 0 else around[::-1]
+    return cell.vertices
+
+
+def _shoelace(points: Array) -> float:
+    x, y = (points - points[0]).T
+    return float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))) / 2
+
+
+def measure(cell: Cell) -> float:
+    """Length, area (shoelace formula) or volume (convex hull) in slice coordinates."""
+    points = ordered(cell)
+    k = points.shape[1]
+    if k == 1:
+        return float(points[-1, 0] - points[0, 0])
+    if k == 2:
+        return _shoelace(points)
+    return float(ConvexHull(points).volume)
+
+
+def neighbours(cells: list[Cell], unit: Array, touch: float) -> list[tuple[int, int]]:
+    """Pairs of cells whose common boundary has positive (k - 1)-measure.
+
+    Lengths are taken in coordinates divided by ``unit`` (k,), the extent of the slice; less than ``touch`` is nothing.
+    Two cells can only touch along the cut that told them apart, so it is enough to compare cells that share a facet.
+    """
+    scaled = [replace(cell, vertices=cell.vertices / unit) for cell in cells]
+    on_facet: dict[int, list[int]] = {}
+    for index, cell in enumerate(scaled):
+        for facet in frozenset().union(*cell.facets):
+            on_facet.setdefault(facet, []).append(index)
+    pairs = set()
+    for facet, members in on_facet.items():
+        sides = [_facet_of(scaled[i], facet) for i in members]
+        for p, q in _boxes_that_meet([side.vertices for side in sides], touch):
+            if _overlap(sides[p], sides[q], facet, touch):
+                pairs.add((members[p], members[q]))
+    return sorted(pairs)
+
+
+def _facet_of(cell: Cell, facet: int) -> Cell:
+    """The vertices of the cell that lie on one facet, with all their facets."""
+    on = [i for i, facets in enumerate(cell.facets) if facet in facets]
+    return Cell(cell.vertices[on], tuple(cell.facets[i] for i in on), cell.values[on])
+
+
+def _boxes_that_meet(point_sets: list[Array], touch: float) -> Iterator[tuple[int, int]]:
+    low = np.array([points.min(axis=0) for points in point_sets]) - touch
+    high = np.array([points.max(axis=0) for points in point_sets]) + touch
+    for p in range(len(point_sets)):
+        meets = ((low[p + 1 :] <= high[p]) & (high[p + 1 :] >= low[p])).all(axis=1)
+        for q in np.flatnonzero(meets):
+            yield p, p + 1 + int(q)
+
+
+def _overlap(a: Cell, b: Cell, facet: int, touch: float) -> bool:
+    """Whether two convex sets in one hyperplane share more than a set of measure zero of that hyperplane."""
+    k = a.vertices.shape[1]
+    if k == 1:
+        return True  # the facet is a point, and both cells end there
+    origin = b.vertices.mean(axis=0)
+    frame = np.linalg.svd(b.vertices - origin, full_matrices=True)[2][: k - 1]
+    flat_a, flat_b = (a.vertices - origin) @ frame.T, (b.vertices - origin) @ frame.T
+    if k == 2:
+        return min(flat_a.max(), flat_b.max()) - max(flat_a.min(), flat_b.min()) > touch
+    rest: Cell | None = Cell(flat_a, tuple(facets - {facet} for facets in a.facets), np.zeros((len(flat_a), 0)))
+    for number, side in enumerate(_sides_of(flat_b, b.facets, facet, touch), start=1):
+        assert rest is not None
+        rest = clip(rest, rest.vertices @ side[:-1] + side[-1], -number, touch)
+        if rest is None:
+            return False
+    return True
+
+
+def _sides_of(points: Array, facets: tuple[frozenset[int], ...], facet: int, touch: float) -> Iterator[Array]:
+    """Each side of the convex set of ``points`` (m, q), q >= 2, as (normal, offset): normal @ x + offset >= 0 inside."""
+    q = points.shape[1]
+    for other in sorted(frozenset().union(*facets) - {facet}):
+        on = points[[other in f for f in facets]]
+        center = on.mean(axis=0)
+        _, singular, axes = np.linalg.svd(on - center, full_matrices=True)
+        if len(singular) < q - 1 or singular[q - 2] <= touch:
+            continue  # this facet meets the set in a corner only
+        normal = axes[-1] * (1.0 if (points.mean(axis=0) - center) @ axes[-1] > 0 else -1.0)
+        yield np.append(normal, -normal @ center)

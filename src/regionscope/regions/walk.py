@@ -1,0 +1,118 @@
+"""What the exact walks through a network share: scales for the tolerance, budgets, and the record of what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.geometry import Slice
+from regionscope.network import Kink, Maxima, Program, Thresholds
+from regionscope.tolerance import Tolerance
+
+__all__ = ["Budget", "Record", "TooManyRegions", "folded_values", "inputs_of", "zero_scales"]
+
+_PROBES = 64
+_PREFERRED_BYTES = {"cpu": 24 << 20, "cuda": 4 << 30}  # live values worked on at a time; small stays near the caches
+_PREFERRED_ROWS = 256
+
+
+class TooManyRegions(Exception):
+    """More regions than allowed after the nonlinearity with this index."""
+
+    def __init__(self, kink: int) -> None:
+        super().__init__(kink)
+        self.kink = kink
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of a walk: bytes of live values at a time, and the number of regions."""
+
+    memory: int
+    max_regions: int | None = None
+
+    def rows(self, kink: Kink, n_kinks: int, device: torch.device) -> int:
+        """How many vertices may be live at this nonlinearity.
+
+        Depth-first work holds one set of values for every nonlinearity in the worst case, so each gets its share.
+        """
+        row = max(1, kink.row_bytes)
+        preferred = max(_PREFERRED_BYTES[device.type if device.type in _PREFERRED_BYTES else "cpu"], _PREFERRED_ROWS * row)
+        return max(16, min(self.memory // (n_kinks + 4), preferred) // row)
+
+
+@dataclass
+class Record:
+    """Counts that the walk adds to: regions of every slice after every nonlinearity, signs that were snapped to zero."""
+
+    counts: Tensor  # (kinks, slices)
+    snapped: Tensor  # (slices,)
+    finished: Callable[[float], None] | None = None
+    done: float = field(default=0.0)
+
+    @staticmethod
+    def start(n_kinks: int, n_slices: int, finished: Callable[[float], None] | None) -> Record:
+        return Record(torch.zeros(n_kinks, n_slices, dtype=torch.int64), torch.zeros(n_slices, dtype=torch.int64), finished)
+
+    def add(self, kink: int, parent: Tensor, limit: int | None) -> None:
+        """Count the regions (by slice) that exist after a nonlinearity."""
+        self.counts[kink] += torch.bincount(parent, minlength=self.counts.shape[1]).cpu()
+        if limit is not None and int(self.counts[kink].max()) > limit:
+            raise TooManyRegions(kink)
+
+    def snap(self, owner: Tensor) -> None:
+        """Count signs that could not be told from zero (``owner``: their slices)."""
+        self.snapped += torch.bincount(owner, minlength=len(self.snapped)).cpu()
+
+    def finish(self, share: float) -> None:
+        """Report that this share of all slices has been worked through."""
+        self.done += share
+        if self.finished is not None:
+            self.finished(min(1.0, self.done))
+
+
+def folded_values(kink: Kink, values: dict[str, Tensor]) -> Tensor:
+    """The values whose size sets the tolerance of a nonlinearity."""
+    cuts: Thresholds | Maxima = kink.cuts(values)
+    return cuts.values
+
+
+def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance) -> Tensor:
+    """How near to zero counts as zero, (kinks + 1, slices): ``tolerance.zero`` times the largest value on probe points.
+
+    The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale does not
+    depend on how the work is cut into pieces. The last row belongs to the outputs.
+    """
+    generator = torch.Generator().manual_seed(0)
+    scales = torch.zeros(len(program.kinks) + 1, len(slices), dtype=torch.float64)
+    for i, piece in enumerate(slices):
+        corners = piece.corners.cpu()
+        weights = torch.empty(_PROBES, len(corners), dtype=torch.float64).exponential_(generator=generator.manual_seed(0))
+        coords = torch.cat([corners, (weights / weights.sum(1, keepdim=True)) @ corners])
+        values = program.begin(inputs_of(program, [piece], coords, None))
+        for k, kink in enumerate(program.kinks):
+            scales[k, i] = folded_values(kink, values).abs().max()
+            values = kink.advance(values)
+        scales[-1, i] = program.outputs(values).abs().max()
+    if not bool(torch.isfinite(scales).all()):
+        raise InputError(
+            "The network gives NaN or infinite values on the slice; exact regions need finite ones: "
+            "use a smaller slice, or check the weights."
+        )
+    return (tolerance.zero * scales).clamp(min=torch.finfo(torch.float64).tiny).to(program.device)
+
+
+def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, owner: Tensor | None) -> Tensor:
+    """Network inputs (v, *input_shape) of coordinates (v, k) on their slices (``owner`` (v,) tells which)."""
+    coords = coords.to(program.device)
+    if len(slices) == 1 or owner is None:
+        return slices[0].embed(coords, dtype=program.dtype)
+    out = torch.empty((len(coords), *program.input_shape), dtype=program.dtype, device=program.device)
+    for i, piece in enumerate(slices):
+        mine = owner == i
+        out[mine] = piece.embed(coords[mine], dtype=program.dtype)
+    return out

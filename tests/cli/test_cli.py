@@ -1,0 +1,193 @@
+"""The commands: what they print and write, and one sentence with exit code 2 for every mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from typer.testing import CliRunner, Result
+
+import regionscope as rs
+from regionscope.cli import app
+from regionscope.lab.zoo import mlp
+
+NET = """
+import torch
+from torch import nn
+from regionscope.lab.zoo import mlp
+
+def build():
+    return mlp([2, 8, 8, 2], seed=1)
+
+def cnn():
+    return nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2))
+
+def gelu():
+    return nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 2))
+
+def cube():
+    return mlp([3, 2, 2])
+
+def poisoned():
+    model = mlp([2, 4, 2])
+    model[0].weight.data[0, 0] = float("nan")
+    return model
+
+class Branches(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "net.py").write_text(NET)
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "triangle.npy", rng.normal(size=(3, 2)))
+    np.save(tmp_path / "images.npy", rng.normal(size=(2, 16)))
+    np.save(tmp_path / "twice.npy", np.ones((2, 2)))
+    np.save(tmp_path / "nan.npy", np.full((2, 2), np.nan))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERMINAL_WIDTH", "100")
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def run(command: str) -> Result:
+    return CliRunner().invoke(app, command.split())
+
+
+def test_regions_on_a_box(folder: Path) -> None:
+    done = run("regions --model net.py:build --box -1 1 --json out.json --plot out.png")
+    assert done.exit_code == 0, done.output
+    part = rs.linear_regions(mlp([2, 8, 8, 2], seed=1), rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0))
+    numbers = json.loads((folder / "out.json").read_text())
+    assert numbers["activation_regions"] == part.n_activation_regions
+    assert numbers["linear_regions"] == part.n_linear_regions
+    assert numbers["activation_regions_after_layer"] == part.by_layer
+    assert numbers["slice"] == {"dim": 2, "input_shape": [2], "size": 4.0}
+    assert str(part.n_linear_regions) in done.stdout
+    assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_decision_on_a_triangle_to_stdout(folder: Path) -> None:
+    done = run("decision --model net.py:build --points triangle.npy --json - --plot out.svg")
+    assert done.exit_code == 0, done.output
+    dec = rs.decision_regions(mlp([2, 8, 8, 2], seed=1), rs.Simplex(np.load("triangle.npy")))
+    numbers = json.loads(done.stdout)
+    assert numbers["decision_regions"] == dec.count == sum(numbers["decision_regions_with_label"].values())
+    assert (folder / "out.svg").exists()
+
+
+def test_weights_change_the_answer(folder: Path) -> None:
+    other = mlp([2, 8, 8, 2], seed=9)
+    safetensors.torch.save_file(other.state_dict(), folder / "w.safetensors")
+    done = run("regions --model net.py:build --weights w.safetensors --box -1 1 --json -")
+    part = rs.linear_regions(other, rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0))
+    assert json.loads(done.stdout)["activation_regions"] == part.n_activation_regions
+
+
+def test_flat_points_take_the_input_shape_and_the_engine_its_options(folder: Path) -> None:
+    done = run(
+        "regions --model net.py:cnn --points images.npy --input-shape 1,4,4 --json - "
+        "--dtype float32 --memory 64MiB --max-regions 1000 --plot out.pdf"
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["slice"]["input_shape"] == [1, 4, 4]
+
+
+def test_three_dimensions_are_counted() -> None:
+    assert run("regions --model net.py:cube --box -1 1").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("regions --model nothere.py:build --box -1 1", "does not exist"),
+        ("regions --model net.py:nothere --box -1 1", "has no 'nothere'"),
+        ("regions --model net.py:build --box -1 1 --weights nothere.pt", "does not exist"),
+        ("regions --model net.py:build --points nothere.npy", "does not exist"),
+        ("regions --model net.py:build", "--points FILE or --box LO HI"),
+        ("regions --model net.py:build --box -1 1 --points triangle.npy", "not both"),
+        ("regions --model net.py:build --box 1 -1", "smaller"),
+        ("regions --model net.py:build --points images.npy", "16"),
+        ("regions --model net.py:cnn --box -1 1", "--input-shape"),
+        ("regions --model net.py:cnn --box -1 1 --input-shape 1,4,4", "16 dimensions"),
+        ("regions --model net.py:cnn --points images.npy --input-shape 4x4", "must look like"),
+        ("regions --model net.py:cnn --points images.npy", "shape"),
+        ("regions --model net.py:gelu --box -1 1", "GELU"),
+        ("decision --model net.py:gelu --box -1 1", "GELU"),
+        ("regions --model net.py:poisoned --box -1 1", "linear1.weight"),
+        ("regions --model net.py:Branches --box -1 1 --input-shape 2", "torch.fx"),
+        ("decision --model net.py:build --points twice.npy", "same"),
+        ("decision --model net.py:build --points nan.npy", "NaN"),
+        ("regions --model net.py:build --box -1 1 --memory lots", "--memory"),
+        ("regions --model net.py:build --box -1 1 --plot out.gif", ".png"),
+        ("regions --model net.py:build --box -1 1 --plot nothere/out.png", "does not exist"),
+        ("regions --model net.py:build --box -1 1 --json nothere/out.json", "does not exist"),
+        ("regions --model net.py:build --box -1 1 --json .", "folder"),
+        ("regions --model net.py:cube --box -1 1 --plot out.png", "dimension 1 or 2"),
+        ("regions --model net.py:build --box -1 1 --max-regions 3", "max_regions"),
+        ("quickstart --out net.py", "is a file"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> None:
+    done = run(command)
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    assert words in done.stderr
+    assert done.stderr.startswith("regionscope: ")
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.output
+
+
+def test_weights_of_another_network(folder: Path) -> None:
+    torch.save(mlp([2, 4, 2]).state_dict(), folder / "w.pt")
+    done = run("regions --model net.py:build --box -1 1 --weights w.pt")
+    assert done.exit_code == 2
+    assert "do not fit the model" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["regions", "regions --model net.py:build --dtype float16", "nothere"])
+def test_wrong_options_exit_with_2(command: str) -> None:
+    assert run(command).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["", "quickstart", "regions", "decision"])
+def test_help_names_every_option(command: str) -> None:
+    done = run(f"{command} --help")
+    assert done.exit_code == 0
+    wanted = {
+        "": ["quickstart", "regions", "decision", "--version"],
+        "quickstart": ["--out", "--epochs", "--seed"],
+    }.get(command, ["--model", "--weights", "--points", "--box", "--json", "--plot", "--memory", "--dtype"])
+    assert all(word in done.output for word in wanted)
+
+
+def test_quickstart_writes_its_folder(folder: Path) -> None:
+    done = run("quickstart --epochs 1 --out results")
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in (folder / "results").iterdir()} == {
+        "model.safetensors",
+        "numbers.json",
+        "regions.png",
+    }
+    numbers = json.loads((folder / "results" / "numbers.json").read_text())
+    for word in ("activation regions after relu3", "decision regions", str(numbers["after"]["decision_regions"])):
+        assert word in done.stdout
+
+
+def test_python_dash_m_is_the_same_program() -> None:
+    command = [sys.executable, "-m", "regionscope", "regions", "--model", "net.py:gelu", "--box", "-1", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("regionscope: ")
+    assert done.stderr.count("\n") == 1
+    version = subprocess.run([sys.executable, "-m", "regionscope", "--version"], capture_output=True, text=True)
+    assert version.stdout == "regionscope 0.1.0\n"

@@ -1,0 +1,178 @@
+"""Slices: coordinates, corners, measure, and a sentence for each thing that can be wrong with the points."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from regionscope.errors import SliceError
+from regionscope.geometry import Box, Segment, Simplex, Slice
+
+EYE = [[1.0, 0.0], [0.0, 1.0]]
+SLICES: dict[str, Slice] = {
+    "segment": Segment([0.0, 1.0, 2.0], [3.0, 1.0, 6.0]),
+    "extended": Segment([0.0, 1.0], [1.0, 1.0]).extended(-0.5, 2.0),
+    "two-point simplex": Simplex([[0.0, 1.0, 2.0], [3.0, 1.0, 6.0]]),
+    "triangle": Simplex(np.random.default_rng(0).normal(size=(3, 2, 4))),
+    "tetrahedron": Simplex(torch.randn(4, 5, generator=torch.Generator().manual_seed(0))),
+    "interval": Box([1.0, 2.0], [[0.0, 2.0]], 0.5),
+    "square": Box([0.0, 0.0], EYE, 1.0),
+    "skew": Box([0.0, 0.0, 1.0], [[1.0, 0.0, 2.0], [1.0, 1.0, 0.0]], [2.0, 0.25]),
+    "cube": Box(torch.zeros(3), torch.eye(3), (1, 2, 3)),
+    "through": Box.through(np.random.default_rng(1).normal(size=(3, 7)), margin=0.1),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_corners_halfspaces_and_size_describe_one_domain(name: str) -> None:
+    piece = SLICES[name]
+    k, (a, b) = piece.dim, piece.halfspaces
+    assert isinstance(piece, Slice)
+    assert piece.origin.dtype == piece.basis.dtype == piece.corners.dtype == torch.float64
+    assert piece.basis.shape == (k, *piece.input_shape)
+    slack = b - piece.corners @ a.T
+    assert float(slack.min()) >= -1e-12
+    assert bool(((slack.abs() < 1e-12).sum(1) >= k).all()), "each corner lies on k faces"
+    assert bool((slack.mean(0) > 0).all()), "no face holds all corners"
+    low, high = piece.corners.amin(0), piece.corners.amax(0)
+    sample = low + (high - low) * torch.rand(40_000, k, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    share = float((sample @ a.T <= b).all(1).double().mean())
+    measured = share * float((high - low).prod()) * piece.scale
+    assert measured == pytest.approx(piece.size, rel=0.05)
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_embed_is_origin_plus_coords_times_basis(name: str) -> None:
+    piece = SLICES[name]
+    inputs = piece.embed(piece.corners)
+    expected = piece.origin + torch.einsum("vk,k...->v...", piece.corners, piece.basis)
+    torch.testing.assert_close(inputs, expected)
+    assert piece.embed(piece.corners, dtype=torch.float32).dtype == torch.float32
+    assert piece.embed(piece.corners.float()).dtype == torch.float64
+    assert piece.embed(piece.corners[:0]).shape == (0, *piece.input_shape)
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_a_slice_is_frozen_and_survives_copy_pickle_and_to(name: str) -> None:
+    piece = SLICES[name]
+    with pytest.raises(AttributeError, match="frozen"):
+        piece.origin = torch.zeros(1)  # type: ignore[misc]
+    for twin in (copy.deepcopy(piece), pickle.loads(pickle.dumps(piece)), piece.to("cpu")):
+        assert type(twin) is type(piece)
+        assert torch.equal(twin.corners, piece.corners)
+        assert torch.equal(twin.basis, piece.basis)
+        assert twin.size == piece.size
+
+
+def test_scale_is_the_root_of_the_gram_determinant() -> None:
+    flat = SLICES["triangle"].basis.flatten(1)
+    assert SLICES["triangle"].scale == pytest.approx(math.sqrt(float(torch.linalg.det(flat @ flat.T))))
+
+
+def test_planes_list_their_corners_counter_clockwise() -> None:
+    for piece in SLICES.values():
+        if piece.dim == 2:
+            x, y = piece.corners.T
+            assert float((x * y.roll(-1) - y * x.roll(-1)).sum()) > 0
+        if piece.dim == 1:
+            assert float(piece.corners[0]) < float(piece.corners[1])
+
+
+def test_a_segment_meets_its_points_and_a_simplex_of_two_points_is_a_segment() -> None:
+    a, b = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(3))
+    segment, simplex = Segment(a, b), Simplex([a, b])
+    torch.testing.assert_close(segment.embed(segment.corners), torch.stack([a, b]).double())
+    assert torch.equal(segment.corners, simplex.corners)
+    assert torch.equal(segment.basis, simplex.basis)
+    assert segment.size == simplex.size == pytest.approx(float((a - b).norm()), rel=1e-6)
+    longer = segment.extended(-1, 3)
+    torch.testing.assert_close(longer.embed(longer.corners)[1], (a + 3 * (b - a)).double(), atol=1e-6, rtol=0)
+    assert longer.size == pytest.approx(4 * segment.size)
+
+
+def test_a_slice_copies_its_points_and_drops_their_gradient() -> None:
+    a = torch.zeros(2, requires_grad=True)
+    source = np.ones(2)
+    segment = Segment(a, source)
+    source[:] = 7.0
+    assert not segment.origin.requires_grad
+    assert torch.equal(segment.embed(torch.tensor([[1.0]])), torch.ones(1, 2, dtype=torch.float64))
+    assert Segment([0], [2]).size == 2.0
+
+
+@pytest.mark.parametrize(("n", "d", "dim"), [(2, 5, None), (3, 5, None), (4, 2, None), (9, 2, None), (9, 6, 2)])
+def test_a_box_through_points_holds_them_and_touches_them(n: int, d: int, dim: int | None) -> None:
+    rng = np.random.default_rng(n * d)
+    span = d if dim is None else dim
+    points = torch.from_numpy(rng.normal(size=(n, span)) @ rng.normal(size=(span, d)))
+    box = Box.through(points, dim=dim)
+    flat = box.basis.flatten(1)
+    torch.testing.assert_close(flat @ flat.T, torch.eye(box.dim, dtype=torch.float64))
+    assert box.scale == pytest.approx(1.0)
+    coords = (points - box.origin) @ flat.T
+    torch.testing.assert_close(box.embed(coords), points)
+    torch.testing.assert_close(coords.amax(0), box.radius)
+    torch.testing.assert_close(coords.amin(0), -box.radius)
+    torch.testing.assert_close(Box.through(points, 0.25, dim=dim).radius, 1.5 * box.radius)
+
+
+def test_a_box_through_points_that_span_the_inputs_is_axis_aligned() -> None:
+    box = Box.through([[0.0, 0.0], [4.0, 1.0], [1.0, 2.0]])
+    assert torch.equal(box.basis, torch.eye(2, dtype=torch.float64))
+    assert box.radius.tolist() == [2.0, 1.0]
+    assert box.origin.tolist() == [2.0, 1.0]
+
+
+def test_thin_but_legal_slices_are_accepted() -> None:
+    assert Box([0.0, 0.0], EYE, [1.0, 1e-8]).size == pytest.approx(4e-8)
+    assert Simplex([[0.0, 0.0], [1.0, 0.0], [0.5, 1e-8]]).size == pytest.approx(5e-9)
+    assert Segment([1.0], [1.0 + 1e-8]).size == pytest.approx(1e-8)
+
+
+WRONG = {
+    "duplicate points": (lambda: Segment([1.0, 2.0], [1.0, 2.0]), "points 0 and 1 are the same"),
+    "points nearer than rounding": (lambda: Segment([1.0], [1.0 + 1e-14]), "the same"),
+    "duplicates in a simplex": (lambda: Simplex([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]]), "points 1 and 2 are the same"),
+    "collinear": (lambda: Simplex([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]), "span only 1 of 2"),
+    "nearly collinear": (lambda: Simplex([[0.0, 0.0], [1.0, 0.0], [2.0, 1e-12]]), "lost rank"),
+    "more points than dimensions": (lambda: Simplex([[0.0], [1.0], [2.0]]), "only 1 number"),
+    "one point": (lambda: Simplex([[0.0]]), "at least 2 are needed"),
+    "no points": (lambda: Simplex([]), "at least 2 are needed"),
+    "not a sequence": (lambda: Simplex(3), "a sequence of inputs"),  # type: ignore[arg-type]
+    "differing shapes": (lambda: Segment([0.0], [1.0, 2.0]), "point 1 has shape"),
+    "NaN": (lambda: Segment([0.0], [math.nan]), "NaN or infinite"),
+    "infinite": (lambda: Simplex(torch.tensor([[0.0], [math.inf]])), "NaN or infinite"),
+    "single numbers": (lambda: Segment(0.0, 1.0), "single number"),  # type: ignore[arg-type]
+    "empty input": (lambda: Segment([], []), "holds no numbers"),
+    "words": (lambda: Segment(["a"], ["b"]), "cannot be read"),
+    "ragged": (lambda: Segment([[1.0], [2.0, 3.0]], [0.0]), "cannot be read"),
+    "reversed": (lambda: Segment([0.0], [1.0]).extended(2.0, 1.0), "lo < hi"),
+    "endless": (lambda: Segment([0.0], [1.0]).extended(0.0, math.inf), "lo < hi"),
+    "radius 0": (lambda: Box([0.0, 0.0], EYE, 0.0), "larger than 0"),
+    "radius negative": (lambda: Box([0.0, 0.0], EYE, [1.0, -1.0]), "larger than 0"),
+    "radius NaN": (lambda: Box([0.0, 0.0], EYE, math.nan), "NaN or infinite"),
+    "radii too many": (lambda: Box([0.0, 0.0], EYE, [1.0, 1.0, 1.0]), "one for each of 2"),
+    "no directions": (lambda: Box([0.0, 0.0], [], 1.0), "at least 1 are needed"),
+    "dependent directions": (lambda: Box([0.0, 0.0], [[1.0, 1.0], [2.0, 2.0]], 1.0), "lost rank"),
+    "zero direction": (lambda: Box([0.0, 0.0], [[0.0, 0.0]], 1.0), "lost rank"),
+    "center of another shape": (lambda: Box([0.0, 0.0, 0.0], EYE, 1.0), "the center has shape"),
+    "box below rounding": (lambda: Box([1.0, 1.0], EYE, 1e-13), "larger radius"),
+    "box through one point": (lambda: Box.through([[0.0, 1.0]]), "at least 2 are needed"),
+    "box through equal points": (lambda: Box.through([[1.0, 1.0], [1.0, 1.0]]), "all 2 points are the same"),
+    "box through a line": (lambda: Box.through([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]), "pass dim=1"),
+    "negative margin": (lambda: Box.through([[0.0], [1.0]], margin=-0.1), "margin is -0.1"),
+    "coordinates of another dim": (lambda: Segment([0.0], [1.0]).embed(torch.zeros(3, 2)), r"\(v, 1\)"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_slice_is_one_clear_sentence(name: str) -> None:
+    build, words = WRONG[name]
+    with pytest.raises(SliceError, match=words) as caught:
+        build()
+    assert str(caught.value).endswith(".")

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+from regionscope.errors import InputError, SliceError
+from regionscope.geometry import Box, Segment, Simplex
+from regionscope.lab.load import box, hull, infer_input_shape, load_model, load_points, load_weights
+from regionscope.lab.zoo import mlp
+
+NET = """
+from torch import nn
+from helper_of_net import WIDTH
+
+def build():
+    return nn.Sequential(nn.Linear(2, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 2))
+
+ready = build()
+number = 3
+
+class zoo:
+    small = ready
+
+def broken():
+    raise RuntimeError("first line\\nsecond line")
+
+def needs(width):
+    return nn.Linear(width, 1)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "helper_of_net.py").write_text("WIDTH = 5\n")
+    (tmp_path / "bad.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "helper_of_net", raising=False)
+    monkeypatch.delitem(sys.modules, "net", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("spec", ["net.py:build", "net:build", "net.py:ready", "net.py:zoo.small"])
+def test_a_model_is_found(folder: Path, spec: str) -> None:
+    path = list(sys.path)
+    model = load_model(spec)
+    assert isinstance(model, nn.Sequential)
+    assert sys.path == path
+
+
+def test_a_file_may_lie_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    assert isinstance(load_model(f"{folder / 'net.py'}:build"), nn.Module)
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("net.py", "must look like pkg.module:factory"),
+        (":build", "must look like"),
+        ("nothere.py:build", "model file 'nothere.py' does not exist"),
+        ("nothere.module:build", "No module named 'nothere'"),
+        ("net.py:missing", "has no 'missing'; it offers build, ready, zoo, broken, needs."),
+        ("net.py:number", "gives a int"),
+        ("net.py:broken", "RuntimeError: first line.$"),
+        ("net.py:needs", "without arguments failed: TypeError"),
+        ("bad.py:build", "ZeroDivisionError: division by zero.$"),
+        ("bad:build", "ZeroDivisionError"),
+    ],
+)
+def test_a_model_that_cannot_be_had(folder: Path, spec: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        load_model(spec)
+
+
+@pytest.mark.parametrize("name", ["w.safetensors", "w.pt"])
+def test_weights_come_back(tmp_path: Path, name: str) -> None:
+    source, target = mlp([2, 3, 2], seed=1), mlp([2, 3, 2], seed=2)
+    if name.endswith(".pt"):
+        torch.save(source.state_dict(), tmp_path / name)
+    else:
+        safetensors.torch.save_file(source.state_dict(), tmp_path / name)
+    load_weights(target, tmp_path / name)
+    assert all(torch.equal(a, b) for a, b in zip(source.parameters(), target.parameters(), strict=True))
+
+
+class Malicious:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return eval, ("__import__('sys').modules.__setitem__('pwned', 1)",)
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    (tmp_path / "w.pt").write_bytes(pickle.dumps(Malicious()))
+    torch.save({"w": Malicious()}, tmp_path / "v.pt")
+    for name in ("w.pt", "v.pt"):
+        with pytest.raises(InputError, match="could not be read as a state dict"):
+            load_weights(nn.Linear(1, 1), tmp_path / name)
+    assert "pwned" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("saved", "sentence"),
+    [
+        ({"weight": torch.zeros(1, 2)}, "the file lacks 'bias'"),
+        ({"weight": torch.zeros(1, 2), "bias": torch.zeros(1), "extra": torch.zeros(1)}, "unknown 'extra'"),
+        ({"weight": torch.zeros(3, 2), "bias": torch.zeros(1)}, r"'weight' with shape \(3, 2\) instead of \(1, 2\)"),
+        (torch.zeros(3), "other than a state dict"),
+        ({"epoch": 3}, "other than a state dict"),
+    ],
+)
+def test_weights_that_do_not_fit(tmp_path: Path, saved: object, sentence: str) -> None:
+    torch.save(saved, tmp_path / "w.pt")
+    with pytest.raises(InputError, match=sentence):
+        load_weights(nn.Linear(2, 1), tmp_path / "w.pt")
+
+
+def test_weights_files_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "w.safetensors").write_bytes(b"hello")
+    with pytest.raises(InputError, match="not a safetensors file"):
+        load_weights(nn.Linear(2, 1), tmp_path / "w.safetensors")
+    with pytest.raises(InputError, match="does not exist"):
+        load_weights(nn.Linear(2, 1), tmp_path / "nothere.pt")
+
+
+def test_points_and_hulls(tmp_path: Path) -> None:
+    three = np.eye(3, 4)
+    np.save(tmp_path / "p.npy", three)
+    np.savez(tmp_path / "p.npz", three)
+    for name in ("p.npy", "p.npz"):
+        assert np.array_equal(load_points(tmp_path / name), three)
+    assert load_points(tmp_path / "p.npy", input_shape=(1, 2, 2)).shape == (3, 1, 2, 2)
+    assert isinstance(hull(three[:2]), Segment)
+    assert isinstance(hull(three), Simplex)
+    with pytest.raises(SliceError):
+        hull(three[[0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("array", "sentence"),
+    [
+        (np.zeros(3), "at least two points"),
+        (np.zeros((1, 3)), "at least two points"),
+        (np.array([["a", "b"], ["c", "d"]]), "real numbers"),
+        (np.zeros((2, 3)), "do not fit --input-shape"),
+    ],
+)
+def test_points_that_are_none(tmp_path: Path, array: np.ndarray, sentence: str) -> None:
+    np.save(tmp_path / "p.npy", array)
+    with pytest.raises(InputError, match=sentence):
+        load_points(tmp_path / "p.npy", input_shape=(2,))
+
+
+def test_files_that_hold_no_points(tmp_path: Path) -> None:
+    (tmp_path / "text.npy").write_text("1 2 3")
+    (tmp_path / "empty.npy").write_text("")
+    np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "two.npz", a=np.zeros((2, 2)), b=np.zeros((2, 2)))
+    for name in ("text.npy", "empty.npy", "objects.npy"):
+        with pytest.raises(InputError, match="file of numbers"):
+            load_points(tmp_path / name)
+    with pytest.raises(InputError, match="holds 2 arrays"):
+        load_points(tmp_path / "two.npz")
+    with pytest.raises(InputError, match="does not exist"):
+        load_points(tmp_path / "nothere.npy")
+
+
+def test_box_covers_the_inputs() -> None:
+    square = box(0.0, 2.0, (2,))
+    assert isinstance(square, Box)
+    assert square.embed(square.corners).tolist() == [[0, 0], [2, 0], [2, 2], [0, 2]]
+    assert box(-1.0, 1.0, (1, 3)).input_shape == (1, 3)
+    for lo, hi in ((1.0, 1.0), (2.0, 1.0), (float("nan"), 1.0)):
+        with pytest.raises(InputError, match="smaller than the second"):
+            box(lo, hi, (2,))
+    with pytest.raises(InputError, match="784 dimensions"):
+        box(-1.0, 1.0, (1, 28, 28))
+
+
+def test_the_input_shape_is_told_only_where_it_is_clear() -> None:
+    assert infer_input_shape(mlp([7, 3, 1])) == (7,)
+    for unclear in (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4, 2)), nn.ReLU()):
+        with pytest.raises(InputError, match="--input-shape"):
+            infer_input_shape(unclear)

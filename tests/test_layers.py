@@ -1,0 +1,99 @@
+"""The direction of the layers, and what importing the package needs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import regionscope
+
+PACKAGE = Path(regionscope.__file__).parent
+LAYERS = {
+    "errors": 0,
+    "tolerance": 0,
+    "types": 0,
+    "geometry": 1,
+    "network": 1,
+    "regions": 2,
+    "measures": 3,
+    "shallow": 3,
+    "lab": 4,
+    "studies": 5,
+    "plot": 6,
+    "explorer": 6,
+    "cli": 6,
+    "__init__": 7,
+    "__main__": 7,
+}
+STRANGERS = {("geometry", "network"), ("network", "geometry")}
+CORE_LIBRARIES = {"torch", "numpy", "scipy", "matplotlib", "typer", "rich", "safetensors"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported_names(tree: ast.AST, path: Path) -> Iterator[str]:
+    """Absolute dotted names of everything that is imported anywhere in ``tree``, the code of the module at ``path``."""
+    package = path.relative_to(PACKAGE.parent).parent.parts
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else ()
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{source}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_its_own_layer_or_a_lower_one(path: Path) -> None:
+    mine = part_of(path)
+    assert mine in LAYERS, f"{mine} has no layer yet; give it one here and in the design"
+    for name in imported_names(ast.parse(path.read_text(encoding="utf-8")), path):
+        root, *rest = name.split(".")
+        if root != "regionscope":
+            continue
+        # "from regionscope import plot" names a part; "from regionscope import linear_regions" reaches the top.
+        theirs = rest[0] if rest and rest[0] in LAYERS else "__init__"
+        assert LAYERS[theirs] <= LAYERS[mine], f"{path} ({mine}) imports {name}"
+        assert (mine, theirs) not in STRANGERS, f"{path} ({mine}) imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_import_time_needs_only_the_core_libraries(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    at_import = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+    roots = {name.split(".")[0] for name in imported_names(at_import, path)}
+    assert roots - CORE_LIBRARIES - set(sys.stdlib_module_names) <= {"regionscope"}
+
+
+def test_the_whole_program_imports_without_the_extras() -> None:
+    blocked = ["sklearn", "duckdb", "pooch", "dask", "bokeh", "tensorboard", "wandb", "lightning", "pandas", "pytest"]
+    code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); import regionscope, regionscope.cli"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_leaves_no_trace() -> None:
+    code = """
+import random, numpy, torch
+before = torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads(), random.getstate()
+import regionscope, regionscope.cli
+after = torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads(), random.getstate()
+assert torch.equal(before[0], after[0]) and before[1:] == after[1:]
+import sys
+assert "matplotlib.pyplot" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_files_stay_small() -> None:
+    long = {str(path.relative_to(PACKAGE)): n for path in MODULES if (n := len(path.read_text().splitlines())) > 400}
+    assert not long

@@ -1,0 +1,64 @@
+"""Everything the README and the documentation pages show is run: snippets, their printed answers, and commands.
+
+A Python block is executed, block after block in one namespace for each page; a block of ``>>>`` lines is a doctest; a
+block whose first line is ``# name.py`` is written to that file. In console blocks the lines that start with
+``$ regionscope`` are run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_shows_is_true(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for language, block in FENCE.findall(page.read_text(encoding="utf-8")):
+        file = re.match(r"# (\w+\.py)\n", block)
+        if language == "python" and file:
+            Path(file[1]).write_text(block, encoding="utf-8")
+        elif language == "python" and block.startswith(">>>"):
+            run_doctest(block, names, page)
+        elif language == "python":
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(block, str(page), "exec"), names)
+        elif language == "console":
+            run_console(block)
+
+
+def run_doctest(block: str, names: dict[str, Any], page: Path) -> None:
+    test = doctest.DocTestParser().get_doctest(block, names, page.name, str(page), 0)
+    report = io.StringIO()
+    doctest.DocTestRunner(verbose=False).run(test, out=report.write, clear_globs=False)
+    assert not report.getvalue(), report.getvalue()
+    names.update(test.globs)
+
+
+def run_console(block: str) -> None:
+    for line in block.splitlines():
+        if line.startswith("$ regionscope "):
+            words = shlex.split(line.removeprefix("$ regionscope "))
+            command = [sys.executable, "-m", "regionscope", *words]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+def test_links_to_files_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:\s]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} points to {target}"
