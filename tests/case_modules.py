@@ -149,7 +149,12 @@ class SharedTwice(nn.Module):
 
     def __init__(self, d: int, width: int, c: int) -> None:
         super().__init__()
-        self.stem, self.shared, self.relu, self.head = nn.Linear(d, width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, c)
+        self.stem, self.shared, self.relu, self.head = (
+            nn.Linear(d, width),
+            nn.Linear(width, width),
+            nn.ReLU(),
+            nn.Linear(width, c),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.relu(self.shared(self.relu(self.shared(self.relu(self.stem(x)))))))
@@ -161,7 +166,10 @@ class ResidualCNN(nn.Module):
     def __init__(self, channels: int, c: int) -> None:
         super().__init__()
         self.conv1, self.bn1 = nn.Conv2d(1, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
-        self.conv2, self.bn2 = nn.Conv2d(channels, channels, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(channels)
+        self.conv2, self.bn2 = (
+            nn.Conv2d(channels, channels, 3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(channels),
+        )
         self.short = nn.Conv2d(channels, channels, 1, stride=2)
         self.head = nn.Linear(channels, c)
         for bn in (self.bn1, self.bn2):
@@ -175,7 +183,9 @@ class ResidualCNN(nn.Module):
         return self.head(F.adaptive_avg_pool2d(y, 1).flatten(1))
 
 
-def pooled_cnn(c: int, channels: int = 3, side: int = 6, pool: Callable[[], nn.Module] = lambda: nn.MaxPool2d(2)) -> nn.Sequential:
+def pooled_cnn(
+    c: int, channels: int = 3, side: int = 6, pool: Callable[[], nn.Module] = lambda: nn.MaxPool2d(2)
+) -> nn.Sequential:
     """conv, ReLU, max pool, linear on 1 x side x side images."""
     front = nn.Sequential(nn.Conv2d(1, channels, 3, padding=1), nn.ReLU(), pool())
     with torch.no_grad():

@@ -83,7 +83,9 @@ class Problem:
         generator = torch.Generator().manual_seed(self.seed + 1)
         points = self.reach * (2 * torch.rand(3, *self.input_shape, generator=generator, dtype=torch.float64) - 1)
         if self.grain:
-            points = (points / self.grain).round() * self.grain + torch.arange(3.0).reshape(3, *[1] * len(self.input_shape))
+            points = (points / self.grain).round() * self.grain + torch.arange(3.0).reshape(
+                3, *[1] * len(self.input_shape)
+            )
             points[1].flatten()[0] += 2 * self.reach
             points[2].flatten()[1] += 3 * self.reach
         if self.shape == "segment":

@@ -1,4 +1,4 @@
-"""Rebuild src/regionscope/regions/corpus.json: ``python tools/make_corpus.py`` (about two minutes).
+"""Rebuild src/regionscope/regions/corpus.json: ``python tools/make_corpus.py`` (about a minute).
 
 Every count comes from the slow reference and is verified: closed forms agree, sizes add up to the slice, and interior
 points of different regions have different activation patterns.
@@ -44,8 +44,7 @@ def main() -> None:
     """Count, verify and write all entries."""
     torch.set_num_threads(1)
     entries = [*closed_forms(), *seeded_networks()]
-    text = json.dumps({"format": 1, "known_answers": [count(entry) for entry in entries]}, indent=1)
-    CORPUS.write_text(_compact(text) + "\n", encoding="utf-8")
+    CORPUS.write_text(_as_json([count(entry) for entry in entries]), encoding="utf-8")
 
 
 def count(entry: Entry) -> dict[str, Any]:
@@ -92,7 +91,9 @@ def verify(entry: Entry, program: Program, piece: Slice, partition: ReferencePar
     if len(torch.unique(torch.cat(patterns, 1), dim=0)) != partition.n_activation_regions:
         raise AssertionError(f"{entry.name}: two regions have the same activation pattern")
     if entry.linear not in (None, partition.n_linear_regions):
-        raise AssertionError(f"{entry.name}: {partition.n_linear_regions} linear regions, {entry.linear} by closed form")
+        raise AssertionError(
+            f"{entry.name}: {partition.n_linear_regions} linear regions, {entry.linear} by closed form"
+        )
 
 
 def box(k: int, radius: float = 1.0, center: float = 0.0) -> dict[str, Any]:
@@ -157,8 +158,12 @@ def seeded_networks() -> list[Entry]:
         found.append(("zero bias 2-10-10-4", mlp(2, 10, 10, 4, bias=False), seed, box(2)))
         found.append(("leaky 2-8-8-3", mlp(2, 8, 8, 3, act=("LeakyReLU", 0.1)), seed, box(2, 3.0)))
         found.append(("hardtanh 2-6-6-3", mlp(2, 6, 6, 3, act=("Hardtanh", -0.25, 0.5)), seed, box(2, 3.0)))
-        found.append(("segment 20-32-32-3", mlp(20, 32, 32, 3), seed, {"kind": "segment", "points": spread(2, (20,), 4.0)}))
-        found.append(("triangle 20-16-16-4", mlp(20, 16, 16, 4), seed, {"kind": "simplex", "points": spread(3, (20,), 4.0)}))
+        found.append(
+            ("segment 20-32-32-3", mlp(20, 32, 32, 3), seed, {"kind": "segment", "points": spread(2, (20,), 4.0)})
+        )
+        found.append(
+            ("triangle 20-16-16-4", mlp(20, 16, 16, 4), seed, {"kind": "simplex", "points": spread(3, (20,), 4.0)})
+        )
     for seed in (1, 2):
         body: Layers = [["Linear", 8, 8], ["ReLU"], ["Linear", 8, 8], ["ReLU"], ["Linear", 8, 8]]
         residual: Layers = [["Linear", 2, 8], ["ReLU"], ["Residual", body], ["ReLU"], ["Linear", 8, 3]]
@@ -171,21 +176,16 @@ def seeded_networks() -> list[Entry]:
         pool: Layers = [["MaxPool2d", 3, 2, 1], ["Flatten"], ["Linear", 9, 4], ["ReLU"], ["Linear", 4, 2]]
         found.append(("padded max pool first, triangle", pool, seed, image))
         found.append(("cube 3-6-6-2", mlp(3, 6, 6, 2), seed, box(3, 2.0)))
-    return [Entry(name=f"{name}, seed {seed}", layers=layers, seed=seed, piece=piece) for name, layers, seed, piece in found]
+    return [
+        Entry(name=f"{name}, seed {seed}", layers=layers, seed=seed, piece=piece) for name, layers, seed, piece in found
+    ]
 
 
-def _compact(text: str) -> str:
-    """Put lists of numbers and layers on one line each; leave the structure of the entries."""
-    lines: list[str] = []
-    for line in text.splitlines():
-        depth = len(line) - len(line.lstrip())
-        if depth > 3:
-            lines[-1] += line.strip() + (" " if line.endswith(",") else "")
-        elif depth == 3 and line.strip() in ("]", "],", "}", "},") and lines[-1][-1] not in "]}":
-            lines[-1] += line.strip()
-        else:
-            lines.append(line.rstrip())
-    return "\n".join(lines)
+def _as_json(records: list[dict[str, Any]]) -> str:
+    """One key of an entry on each line."""
+    entries = [",\n".join(f"   {json.dumps(key)}: {json.dumps(value)}" for key, value in r.items()) for r in records]
+    body = ",\n".join(f"  {{\n{entry}\n  }}" for entry in entries)
+    return f'{{\n "format": 1,\n "known_answers": [\n{body}\n ]\n}}\n'
 
 
 if __name__ == "__main__":

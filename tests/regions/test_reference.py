@@ -50,8 +50,8 @@ def check_invariants(
     zero = 1e-12 * float(outputs.abs().max())
     chosen = outputs[torch.arange(len(outputs)), torch.from_numpy(decision.labels) if outputs.shape[1] > 1 else 0]
     if outputs.shape[1] == 1:
-        assert bool(((chosen > -zero) | torch.from_numpy(decision.labels == 0)).all())
-        assert bool(((chosen < zero) | torch.from_numpy(decision.labels == 1)).all())
+        assert bool(((chosen >= -zero) | torch.from_numpy(decision.labels == 0)).all())
+        assert bool(((chosen <= zero) | torch.from_numpy(decision.labels == 1)).all())
     else:
         assert bool((chosen >= outputs.amax(1) - zero).all())
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.geometry.polytope import Complex, unpack
-from regionscope.geometry.ragged import gather_rows, offsets_of
+from regionscope.geometry.polytope import Complex, pack, unpack
+from regionscope.geometry.ragged import gather_rows, offsets_of, ranges
 
-__all__ = ["Facets", "facets", "maximal", "triangulate", "volumes"]
+__all__ = ["Facets", "facets", "is_polytope", "maximal", "triangulate", "volumes"]
 
 _BOOLS = 1 << 24  # entries of the largest intermediate array
 
@@ -95,35 +95,83 @@ def triangulate(cells: Complex) -> tuple[Tensor, Tensor]:
     lowest vertex of a face does not depend on the cell, so the simplices meet face to face across cells.
     Cost: the number of simplices times (facets of a cell)^2.
     """
-    width, most = cells.walls.shape[1], int(cells.offsets.diff().max()) if cells.n_cells else 0
-    owner = cells.cell_of_corner
+    on, face, ids = _tables(cells)
+    cell = torch.arange(cells.n_cells, device=ids.device)
+    apexes: list[Tensor] = []
+    for _ in range(cells.dim - 1):
+        first = face.int().argmax(1)
+        parent, below = _facets_of(face, cell, on)
+        opposite = ~below[torch.arange(len(below), device=ids.device), first[parent]]
+        parent = parent[opposite]
+        apexes = [earlier[parent] for earlier in [*apexes, ids[cell, first]]]
+        cell, face = cell[parent], below[opposite]
+    ends = ids[cell][face].view(-1, 2)
+    return torch.stack([*apexes, ends[:, 0], ends[:, 1]], dim=1), cell
+
+
+def is_polytope(cells: Complex) -> Tensor:
+    """(r,) whether the faces of each cell fit together as those of a polytope do.
+
+    A face of dimension d has at least d + 1 facets, an edge has two ends, and between a face and a face two dimensions
+    lower lie exactly two others (the diamond property; Ziegler, Lectures on Polytopes, theorem 2.7).
+    Cost: the number of faces of all dimensions times (facets of a cell)^2.
+    """
+    on, face, _ = _tables(cells)
+    cell = torch.arange(cells.n_cells, device=face.device)
+    fits = torch.ones(cells.n_cells, dtype=torch.bool, device=face.device)
+    upper = lower = cell[:0]  # pairs: a face and one of its facets, as rows of the levels above and here
+    upper_cell = cell
+    for d in range(cells.dim, 0, -1):
+        parent, below = _facets_of(face, cell, on)
+        count = torch.bincount(parent, minlength=len(face))
+        fits[cell[(count != 2) | (face.sum(1) != 2) if d == 1 else count < d + 1]] = False
+        name, example = _distinct(cell[parent], below)
+        grand = upper.repeat_interleave(count[lower])
+        chain = grand * (len(example) + 1) + name[ranges(offsets_of(count)[lower], count[lower])]
+        diamond, between = torch.unique(chain, return_counts=True)
+        fits[upper_cell[diamond[between != 2] // (len(example) + 1)]] = False
+        upper, lower, upper_cell = parent, name, cell
+        cell, face = cell[parent[example]], below[example]
+    return fits
+
+
+def _tables(cells: Complex) -> tuple[Tensor, Tensor, Tensor]:
+    """Dense forms: which corners lie on each facet (r, f, m), which places are corners (r, m), and their ids (r, m)."""
+    width, sizes, owner = cells.walls.shape[1], cells.offsets.diff(), cells.cell_of_corner
+    most = int(sizes.max()) if cells.n_cells else 0
     place = torch.arange(len(owner), device=owner.device) - cells.offsets[owner]
     ids = cells.corners.new_zeros(cells.n_cells, most)
     ids[owner, place] = cells.corners
     on = torch.zeros(cells.n_cells, width, most, dtype=torch.bool, device=owner.device)
     on[owner, :, place] = unpack(cells.tight, width)
-
-    cell = torch.arange(cells.n_cells, device=owner.device)
-    face = torch.arange(most, device=owner.device) < cells.offsets.diff()[:, None]  # (s, m): the corners of the face
-    apexes: list[Tensor] = []
-    for _ in range(cells.dim - 1):
-        step = max(1, _BOOLS // max(1, width * max(width, most)))
-        pieces = [_opposite_facets(face[i : i + step], on[cell[i : i + step]]) for i in range(0, len(face), step)]
-        parent = torch.cat([first + i * step for i, (first, _) in enumerate(pieces)])
-        apex = ids[cell, face.int().argmax(1)]
-        apexes = [earlier[parent] for earlier in [*apexes, apex]]
-        cell, face = cell[parent], torch.cat([faces for _, faces in pieces])
-    ends = ids[cell][face].view(-1, 2)
-    return torch.stack([*apexes, ends[:, 0], ends[:, 1]], dim=1), cell
+    return on, torch.arange(most, device=owner.device) < sizes[:, None], ids
 
 
-def _opposite_facets(face: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each face (s, m) of a cell with facets (s, f, m): the facets that miss its first vertex, and their owner."""
-    meets = on & face[:, None]
-    meets &= (meets != face[:, None]).any(-1, keepdim=True)  # a facet that holds the whole face does not bound it
-    first = face.int().argmax(1)[:, None, None].expand(-1, meets.shape[1], 1)
-    owner, which = (maximal(meets) & ~meets.gather(2, first).squeeze(2)).nonzero().unbind(1)
-    return owner, meets[owner, which]
+def _facets_of(face: Tensor, cell: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
+    """The facets (q, m) of each face (s, m) of a cell, as sets of places, and the row (q,) of the face."""
+    step = max(1, _BOOLS // max(1, on.shape[1] * max(on.shape[1:])))
+    owners, found = [cell[:0]], [face[:0]]
+    for start in range(0, len(face), step):
+        part = face[start : start + step, None]
+        meets = on[cell[start : start + step]] & part
+        meets &= (meets != part).any(
+            -1, keepdim=True
+        )  # a facet of the cell that holds the whole face does not bound it
+        owner, which = maximal(meets).nonzero().unbind(1)
+        owners.append(owner + start)
+        found.append(meets[owner, which])
+    return torch.cat(owners), torch.cat(found)
+
+
+def _distinct(cell: Tensor, sets: Tensor) -> tuple[Tensor, Tensor]:
+    """One number for each distinct pair of cell and set (q, m), and a row that has it."""
+    number = cell
+    for word in pack(sets).unbind(1):
+        kinds, kind = torch.unique(word, return_inverse=True)
+        number = torch.unique(number * (len(kinds) + 1) + kind, return_inverse=True)[1]
+    example = torch.zeros(int(number.max()) + 1 if len(number) else 0, dtype=torch.int64, device=cell.device)
+    example[number] = torch.arange(len(number), device=cell.device)
+    return number, example
 
 
 def volumes(cells: Complex, coords: Tensor) -> Tensor:

@@ -59,12 +59,15 @@ def clip_max(cells: Complex, z: Tensor, tol: Tensor | float, *, label: int = 0) 
     Cost: at most m - 1 cuts of the cells in which no single candidate is the largest everywhere.
     """
     tol = torch.as_tensor(tol, dtype=z.dtype, device=z.device).expand(len(z))
-    leads = z >= (z.amax(1) - tol)[:, None]
-    trails = torch.zeros(cells.n_cells, z.shape[1], dtype=torch.int32, device=z.device)
-    trails.index_add_(0, cells.cell_of_corner, (~leads[cells.corners]).int())
-    whole = trails == 0
-    undivided = whole.any(1)
-    winner = whole.int().argmax(1)
+    below = z.amax(1, keepdim=True) - z
+    near = (below > 0) & (below <= tol[:, None])
+    trails = torch.zeros(cells.n_cells, z.shape[1] + 1, dtype=torch.int32, device=z.device)
+    marks = torch.cat([below > tol[:, None], near.any(1, keepdim=True)], dim=1)
+    trails.index_add_(0, cells.cell_of_corner, marks[cells.corners].int())
+    leads = trails[:, :-1] == 0
+    winner = leads.int().argmax(1)
+    # A tie that is not exact may be taken back for the sake of a neighbour, so a cell with one is looked at again.
+    undivided = leads.any(1) & (trails[:, -1] == 0)
 
     old = torch.arange(cells.n_cells, device=z.device)
     if bool(undivided.all()):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.polytope import NO_WALL, Complex, join, popcount, squeeze, unpack
+from regionscope.geometry.polytope_faces import is_polytope
 from regionscope.geometry.ragged import offsets_of, owners, ranges
 
 __all__ = ["Bisection", "NewVertices", "Split", "bisect", "split"]
@@ -143,7 +144,7 @@ def bisect(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: 
         plus = _half(part, code, crossings, ids, label)
         minus = _half(part, -code, crossings, ids, label)
         doubtful = torch.unique(part.cell_of_corner[given[part.corners] == 0])
-        bent = doubtful[_is_bent(plus.take(doubtful)) | _is_bent(minus.take(doubtful))]
+        bent = doubtful[~(is_polytope(plus.take(doubtful)) & is_polytope(minus.take(doubtful)))]
         loose = _farthest_snapped(part.take(bent), codes, u)
         if len(loose) == 0:
             snapped = part.corners[code == 0].unique()
@@ -240,29 +241,6 @@ def _half(part: Complex, code: Tensor, crossings: _Crossings, ids: Tensor, label
     )
     offsets = offsets_of(torch.bincount(owner, minlength=part.n_cells))
     return replace(part, corners=corners[order], offsets=offsets, tight=tight, walls=walls)
-
-
-def _is_bent(cells: Complex) -> Tensor:
-    """(r,) cells that are no polytopes, as happens when signs were snapped so that no flat cut has them.
-
-    In a polytope at least k facets and k edges meet at each vertex, and as many edges as facets where k facets meet.
-    """
-    cell, sizes = cells.cell_of_corner, cells.offsets.diff()
-    degree = torch.zeros_like(cell)
-    corners = torch.arange(len(cell), device=cell.device)
-    for chunk in _chunks(corners, sizes[cell]):
-        counts = sizes[cell[chunk]]
-        i = chunk.repeat_interleave(counts)
-        j = ranges(cells.offsets[cell[chunk]], counts)
-        common = cells.tight[i] & cells.tight[j]
-        likely = ((i != j) & (popcount(common) >= cells.dim - 1)).nonzero().flatten()
-        edge = likely[_holders(cells, cell[i[likely]], common[likely]) == 2]
-        degree += torch.bincount(i[edge], minlength=len(cell))
-    n_facets = popcount(cells.tight)
-    wrong = (n_facets < cells.dim) | (degree < cells.dim) | ((n_facets == cells.dim) & (degree > cells.dim))
-    bent = torch.zeros(cells.n_cells, dtype=torch.bool, device=cell.device)
-    bent[cell[wrong]] = True
-    return bent
 
 
 def _farthest_snapped(cells: Complex, codes: Tensor, u: Tensor) -> Tensor:

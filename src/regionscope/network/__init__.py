@@ -1,8 +1,9 @@
 """An ``nn.Module`` read as a piecewise-affine program: affine stretches joined by kinks. Never sees a polygon."""
 
 from .cuts import Cuts, Maxima, Thresholds
+from .decision import with_decision
 from .pattern import patterns
 from .program import Kink, Program, Values
 from .trace import trace
 
-__all__ = ["Cuts", "Kink", "Maxima", "Program", "Thresholds", "Values", "patterns", "trace"]
+__all__ = ["Cuts", "Kink", "Maxima", "Program", "Thresholds", "Values", "patterns", "trace", "with_decision"]

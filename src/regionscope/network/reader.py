@@ -87,9 +87,10 @@ class Reader(fx.Tracer):
     def apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record one call and return what it returns to the user's forward."""
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-        bare = name if name.startswith("__") else name.rstrip("_")
+        bare = name if name.startswith("__") else name.strip("_")
+        in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__") and name not in table)
         found = _find_rule(kind, target, name, bare)
-        if found is not None and (name in _IN_PLACE or (bare != name and name not in table)):
+        if found is not None and in_place:
             return self.write(args[0], target, args, kwargs, found)
         call = self._call(kind, target, name)
         if found is None:

@@ -80,7 +80,9 @@ class KnownAnswer:
 
         Raises InputError when this version of torch draws other numbers from the seed.
         """
-        network = build_layers(self.layers, self.seed).to({"float32": torch.float32, "float64": torch.float64}[self.dtype])
+        network = build_layers(self.layers, self.seed).to(
+            {"float32": torch.float32, "float64": torch.float64}[self.dtype]
+        )
         if self.weights is not None:
             network.load_state_dict({k: torch.tensor(v, dtype=torch.float64) for k, v in self.weights.items()})
         if weights_checksum(network) != self.weights_sha256:

@@ -24,7 +24,7 @@ from regionscope.regions.walk import Budget, Record, TooManyRegions, zero_scales
 from regionscope.tolerance import Tolerance
 from regionscope.types import Stats, Status
 
-__all__ = ["Raw", "exact_regions", "linear_regions"]
+__all__ = ["Progress", "Raw", "as_list", "exact_regions", "linear_regions", "one_shape"]
 
 Progress = Callable[[float], None]
 
@@ -68,7 +68,7 @@ def linear_regions(
 
     Cost: about one forward pass over the final vertices.
     """
-    slices = _as_list(slice)
+    slices = as_list(slice)
     raw = exact_regions(
         model, slices, dtype=dtype, max_regions=max_regions, on_limit=on_limit, memory=memory, tolerance=tolerance,
         progress=progress,
@@ -127,7 +127,7 @@ def exact_regions(
     """Trace, check the arguments, and walk all slices through the network together."""
     start = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
-    program = model if isinstance(model, Program) else trace(model, _one_shape(slices), dtype=dtype)
+    program = model if isinstance(model, Program) else trace(model, one_shape(slices), dtype=dtype)
     for piece in slices:
         if piece.input_shape != program.input_shape:
             raise SliceError(
@@ -220,7 +220,7 @@ def _of_complex(
     return vertices, mine.corners, mine.offsets, volumes(mine, coords[vertices]), walls
 
 
-def _as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
+def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
     slices = list(slice) if isinstance(slice, Sequence) else [slice]
     if not slices:
         raise InputError("The list of slices is empty; give at least one Segment, Simplex or Box.")
@@ -233,7 +233,7 @@ def _as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
     return slices
 
 
-def _one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
+def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
     shapes = {piece.input_shape for piece in slices}
     if len(shapes) > 1:
         raise SliceError(f"All slices must live in inputs of one shape; these have {sorted(shapes)}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -144,7 +145,7 @@ def _roll(call: Call, x: Data, shifts: Any, dims: Any = None) -> Data:
 # joining
 
 
-def _joined(call: Call, tensors: Any, function: Any, axis: int) -> Data:
+def _joined(call: Call, tensors: Any, function: Callable[[list[Tensor]], Tensor], axis: int) -> Data:
     """``function`` of the list of all parts; constant parts are repeated for each row."""
     parts = list(tensors)
     datas = [part for part in parts if isinstance(part, Data)]
@@ -155,13 +156,12 @@ def _joined(call: Call, tensors: Any, function: Any, axis: int) -> Data:
             call.misfit(f"it is joined with a constant of shape {tuple(part.shape)}", datas[0])
     constants = tuple(aligned(call, datas[0], part) for part in parts if isinstance(part, Tensor))
     is_data = [isinstance(part, Data) for part in parts]
+    same = [-1] * len(datas[0].shape)
 
     def run(*tensors: Tensor) -> Tensor:
         rows = tensors[0].shape[0]
         moving, fixed = iter(tensors[: len(datas)]), iter(tensors[len(datas) :])
-        return function(
-            [next(moving) if d else next(fixed).expand(rows, *([-1] * len(datas[0].shape))) for d in is_data]
-        )
+        return function([next(moving) if d else next(fixed).expand(rows, *same) for d in is_data])
 
     return call.affine(run, *datas, axis=axis, constants=constants)
 
@@ -225,7 +225,7 @@ def _filled(name: str) -> Rule:
     def run(call: Call, x: Data, *args: Any, **kwargs: Any) -> Tensor:
         like = torch.empty(x.seen_shape, dtype=call.recorder.dtype, device=call.recorder.device)
         function = getattr(torch, name, None) or getattr(torch.Tensor, name)
-        return function(like, *args, **kwargs)
+        return function(like, *args, **kwargs)  # type: ignore[no-any-return]
 
     return Rule(run, frozenset({"x"}), view=False, any_axis=True)
 

@@ -1,0 +1,40 @@
+"""The predicted label as one more fold: where the largest output changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from .cuts import Cuts, Maxima, Thresholds
+from .program import Instruction, Kink, Program
+
+__all__ = ["with_decision"]
+
+
+def with_decision(program: Program) -> Program:
+    """The program with a last kink at the decision boundary; the outputs stay the same.
+
+    Several outputs: the largest wins. A single output: its sign, where 0 counts as negative.
+    """
+    c = program.n_outputs
+    groups = torch.arange(c, device=program.device)[None]
+
+    def folds(outputs: Tensor) -> Cuts:
+        rows = outputs.reshape(outputs.shape[0], c)
+        return Thresholds(rows, (0.0,)) if c == 1 else Maxima(rows, groups)
+
+    name = program.output_name
+    keep = Instruction(
+        function=lambda outputs: outputs,
+        into=None,
+        reads=(name,),
+        constants=(),
+        writes=name,
+        frees=(name,),
+        overwrite="never",
+    )
+    row_bytes = 2 * c * torch.empty((), dtype=program.dtype).element_size()
+    kink = Kink(name="decision", kind="argmax", n_units=1, row_bytes=row_bytes, folds=folds, instructions=(keep,))
+    return replace(program, kinks=(*program.kinks, kink))
