@@ -37,7 +37,7 @@ format: $(VENV)/.installed-dev  ## Let ruff rewrite the sources
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-lab  ## Time the engine against its floor; table on screen, JSON in benchmarks/results/
-	$(BIN)/python -m benchmarks
+	@for bench in benchmarks/bench_*.py; do echo $$bench; $(BIN)/python $$bench; done
 
 docs: $(VENV)/.installed-docs  ## Build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from case_modules import LongSkip, Maxout, mlp
 from hypothesis import strategies as st
 from torch import nn
 
+from nasty.modules import LongSkip, Maxout, mlp
 from regionscope.geometry import Box, Segment, Simplex, Slice
 
 __all__ = ["KINDS", "Problem", "problems"]

@@ -6,6 +6,7 @@ points of different regions have different activation patterns.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from torch import nn
 from regionscope.geometry import Slice
 from regionscope.network import Program, trace
 from regionscope.regions.corpus import build_layers, build_slice, weights_checksum
-from regionscope.regions.reference import ReferencePartition, reference_decision, reference_partition
+from regionscope.regions.reference import ReferencePartition, reference_regions
 
 CORPUS = Path(__file__).parent.parent / "src" / "regionscope" / "regions" / "corpus.json"
 INLINE_WEIGHTS = 200  # networks with at most this many parameters are written out
@@ -60,8 +61,7 @@ def count(entry: Entry) -> dict[str, Any]:
     small = sum(p.numel() for p in network.parameters()) <= INLINE_WEIGHTS
     piece = build_slice(entry.piece)
     program = trace(network, piece.input_shape)
-    partition = reference_partition(program, piece)
-    decision = reference_decision(program, piece)
+    partition, decision = reference_regions(program, piece)
     verify(entry, program, piece, partition)
     return {
         "name": entry.name,
@@ -114,12 +114,13 @@ def closed_forms() -> list[Entry]:
     hinge: Layers = [["Linear", 1, 2], ["ReLU"], ["Linear", 2, 1]]
     pair = ([[1.0], [-1.0]], [0.0, 0.0])
     found = [
-        Entry(name="|x|", layers=hinge, weights=[pair, ([[1.0, 1.0]], [0.0])], piece=segment, closed_form="2", linear=2),
+        Entry(name="|x|", layers=hinge, weights=[pair, ([[1.0, 1.0]], [0.0])], piece=segment,
+              closed_form="2", linear=2),
         Entry(name="x = relu(x) - relu(-x)", layers=hinge, weights=[pair, ([[1.0, -1.0]], [0.0])], piece=segment,
               closed_form="1", linear=1),
     ]  # fmt: skip
     for depth in (1, 2, 3, 5, 8):
-        layers = [["Linear", 1, 2], ["ReLU"], ["Linear", 2, 1]] * depth
+        layers = hinge * depth
         tent = [([[1.0], [1.0]], [0.0, -0.5]), ([[2.0, -4.0]], [0.0])]
         piece = {"kind": "segment", "points": [[0.0], [1.0]]}
         found.append(Entry(name=f"sawtooth of depth {depth}", layers=layers, weights=tent * depth, piece=piece,
@@ -128,7 +129,7 @@ def closed_forms() -> list[Entry]:
         angles = [math.pi * (i + 0.3 * math.sin(i + 1)) / n for i in range(n)]
         rows = [[math.cos(a), math.sin(a)] for a in angles]
         head = ([[math.sqrt(i + 2) for i in range(n)]], [0.5])
-        layers = [["Linear", 2, n], ["ReLU"], ["Linear", n, 1]]
+        layers = mlp(2, n, 1)
         found += [
             Entry(name=f"{n} lines in general position", layers=layers, weights=[(rows, [-1.0] * n), head],
                   piece=box(2, 20.0), closed_form="1 + n + C(n, 2)", linear=1 + n + math.comb(n, 2)),
@@ -141,7 +142,7 @@ def closed_forms() -> list[Entry]:
 def mlp(*widths: int, act: Sequence[Any] = ("ReLU",), bias: bool = True) -> Layers:
     """Linear layers with an activation between them."""
     layers: Layers = []
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in itertools.pairwise(widths):
         layers += [["Linear", a, b] if bias else ["Linear", a, b, False], list(act)]
     return layers[:-1]
 
@@ -149,9 +150,8 @@ def mlp(*widths: int, act: Sequence[Any] = ("ReLU",), bias: bool = True) -> Laye
 def seeded_networks() -> list[Entry]:
     """Networks of default initialisation."""
     found = []
-    for width in (16, 32, 64):
-        for seed in (0, 5):
-            found.append((f"2-[{width}]*3-2", mlp(2, width, width, width, 2), seed, box(2)))
+    for width, seed in itertools.product((16, 32, 64), (0, 5)):
+        found.append((f"2-[{width}]*3-2", mlp(2, width, width, width, 2), seed, box(2)))
     for seed in (1, 2, 3):
         found.append(("2-8-8-3", mlp(2, 8, 8, 3), seed, box(2, 3.0)))
         found.append(("2-12-1, single logit", mlp(2, 12, 1), seed, box(2, 2.0)))

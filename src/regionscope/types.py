@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-__all__ = ["Stats", "Status"]
+from torch import Tensor
+
+__all__ = ["Estimate", "Stats", "Status"]
 
 
 @dataclass(frozen=True)
@@ -28,3 +31,35 @@ class Stats:
 
     snapped: int = 0
     seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The mean of n independent draws. stderr: sample standard deviation / sqrt(n); NaN for a single draw.
+
+    >>> import torch
+    >>> Estimate.of(torch.tensor([1, 2, 3]))
+    Estimate(value=2.0, stderr=0.5773502691896257, n=3)
+    """
+
+    value: float
+    stderr: float
+    n: int
+
+    @staticmethod
+    def of(draws: Tensor) -> Estimate:
+        """The estimate from draws (n,)."""
+        n = draws.numel()
+        sample = draws.detach().double()
+        stderr = float(sample.std()) / math.sqrt(n) if n > 1 else math.nan
+        return Estimate(float(sample.mean()) if n else math.nan, stderr, n)
+
+    @property
+    def relative_stderr(self) -> float:
+        """Standard error / |mean|; 0 where the standard error is 0."""
+        if self.stderr == 0.0:
+            return 0.0
+        return self.stderr / abs(self.value) if self.value else math.inf
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} ± {self.stderr:.2g} (n = {self.n})"

@@ -287,7 +287,7 @@ ARCHITECTURES: list[Architecture] = [
         nn.AdaptiveMaxPool1d(3), nn.AdaptiveAvgPool1d(2), nn.Flatten()), (2, 17)),
     Architecture("max-pool, ceil, dilated", lambda: nn.Sequential(
         nn.Conv2d(3, 4, 3, padding=1), nn.MaxPool2d((3, 2), (2, 3), padding=1, dilation=(1, 2), ceil_mode=True),
-        nn.Flatten(), nn.Linear(48, 3)), (3, 7, 9)),
+        nn.Flatten(), nn.Linear(64, 3)), (3, 7, 9)),
     Architecture("max-pool, overlapping", lambda: nn.Sequential(nn.MaxPool2d(3, 2, 1), nn.Flatten()), _P),
     Architecture("max-pool 3d", lambda: nn.Sequential(nn.MaxPool3d(2), nn.Flatten()), (2, 4, 4, 5)),
     Architecture("adaptive max-pool", lambda: nn.Sequential(nn.AdaptiveMaxPool2d((3, None)), nn.Flatten()), _P),

@@ -18,7 +18,7 @@ from regionscope.plot import style
 
 SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 SEGMENT = rs.Segment([-1.0, -0.5], [1.0, 0.75])
-NET = mlp([2, 8, 8, 3], seed=1)
+NET = mlp([2, 8, 8, 3], seed=8)  # three decision regions on the segment, two on the square
 
 
 def axes() -> plot.figures.Axes:
@@ -45,12 +45,13 @@ def test_polygons_are_the_regions() -> None:
 
 
 def test_one_affine_map_has_one_colour() -> None:
-    part = rs.linear_regions(NET, SQUARE)
-    colours = plot.linear_regions(part, ax=axes()).get_facecolor()
-    ids = part.linear_ids.numpy()
-    for group in np.unique(ids):
-        assert len(np.unique(colours[ids == group], axis=0)) == 1
-    assert len(np.unique(colours, axis=0)) > 5
+    several = plot.linear_regions(rs.linear_regions(NET, SQUARE), ax=axes()).get_facecolor()
+    assert len(np.unique(several, axis=0)) > 5
+    dead = mlp([2, 8, 8, 2])
+    torch.nn.init.constant_(dead.get_submodule("linear2").bias, -100.0)
+    part = rs.linear_regions(dead, SQUARE)
+    assert part.n_activation_regions > part.n_linear_regions == 1
+    assert len(np.unique(plot.linear_regions(part, ax=axes()).get_facecolor(), axis=0)) == 1
 
 
 def test_decision_regions_show_labels_and_the_exact_boundary() -> None:
@@ -59,6 +60,7 @@ def test_decision_regions_show_labels_and_the_exact_boundary() -> None:
     fill = plot.decision_regions(dec, ax=ax)
     wanted = style.class_colours(dec.piece_labels, pale=True)
     assert np.allclose(fill.get_facecolor()[:, :3], wanted)
+    assert len(dec.boundary) > 1
     (lines,) = [artist for artist in ax.collections if isinstance(artist, LineCollection)]
     assert np.allclose(np.array(lines.get_segments()), dec.boundary.numpy())
     assert to_rgb(lines.get_color()[0]) == to_rgb(style.BOUNDARY)

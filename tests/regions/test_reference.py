@@ -7,21 +7,21 @@ import math
 import numpy as np
 import pytest
 import torch
-from cases import CASES, Case
 from hypothesis import assume, given, settings
-from strategies import Problem, problems
 from torch import Tensor
 
+from cases import CASES, Case
 from regionscope.errors import SliceError
 from regionscope.geometry import Box, Slice
 from regionscope.network import Program, trace
 from regionscope.regions.reference import (
     ReferenceDecision,
     ReferencePartition,
-    reference_decision,
     reference_partition,
+    reference_regions,
 )
 from regionscope.regions.reference_cells import clip, measure, root_cell
+from strategies import Problem, problems
 
 
 def patterns(program: Program, piece: Slice, coords: np.ndarray) -> Tensor:
@@ -34,6 +34,11 @@ def patterns(program: Program, piece: Slice, coords: np.ndarray) -> Tensor:
     return torch.cat(found, 1)
 
 
+def count_distinct(rows: Tensor) -> int:
+    """Number of different rows; rows without columns are all the same."""
+    return len(torch.unique(rows, dim=0)) if rows.shape[1] else 1
+
+
 def check_invariants(
     program: Program, piece: Slice, partition: ReferencePartition, decision: ReferenceDecision
 ) -> None:
@@ -41,7 +46,7 @@ def check_invariants(
     assert partition.sizes.sum() == pytest.approx(piece.size, rel=1e-9)
     assert decision.sizes.sum() == pytest.approx(piece.size, rel=1e-9)
     assert partition.sizes.min() > 0
-    assert len(torch.unique(patterns(program, piece, partition.interior), dim=0)) == partition.n_activation_regions
+    assert count_distinct(patterns(program, piece, partition.interior)) == partition.n_activation_regions
     counts = [1, *partition.by_layer.values()]
     assert counts == sorted(counts)
     assert counts[-1] == partition.n_activation_regions >= partition.n_linear_regions
@@ -56,10 +61,13 @@ def check_invariants(
         assert bool((chosen >= outputs.amax(1) - zero).all())
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+KNOWN = [case for case in CASES if case.linear is not None]  # the others are compared with the fast engine
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=str)
 def test_nasty_cases(case: Case) -> None:
     program = trace(case.build(), case.piece.input_shape)
-    partition, decision = reference_partition(program, case.piece), reference_decision(program, case.piece)
+    partition, decision = reference_regions(program, case.piece)
     check_invariants(program, case.piece, partition, decision)
     found = (partition.n_activation_regions, partition.n_linear_regions, decision.count)
     known = (case.activation, case.linear, case.decision)
@@ -74,7 +82,7 @@ def test_random_networks(problem: Problem) -> None:
     except SliceError:
         assume(False)
     program = trace(problem.build(), piece.input_shape)
-    check_invariants(program, piece, reference_partition(program, piece), reference_decision(program, piece))
+    check_invariants(program, piece, *reference_regions(program, piece))
 
 
 def test_every_point_has_the_pattern_of_the_region_that_holds_it() -> None:

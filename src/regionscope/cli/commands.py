@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
+import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -22,7 +23,7 @@ from regionscope.lab import load
 from regionscope.lab import quickstart as first_job
 from regionscope.lab.provenance import provenance
 from regionscope.lab.train import Epoch
-from regionscope.regions import decision_regions, linear_regions
+from regionscope.regions import Partition, decision_regions, linear_regions
 
 __all__ = ["app"]
 
@@ -102,11 +103,9 @@ def regions(
     network = _network(model, weights)
     where = _slice(network, points, box, input_shape)
     _check_targets(json_file, plot_file, where)
-    start = time.perf_counter()
-    part = linear_regions(
-        network, where, dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions
-    )
-    seconds = time.perf_counter() - start
+    limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    with output.progress_bar() as progress:
+        part = linear_regions(network, where, **limits, progress=progress)
     counts = {f"activation regions after {name}": count for name, count in part.by_layer.items()}
     counts |= {"activation regions": part.n_activation_regions, "linear regions": part.n_linear_regions}
     numbers = {
@@ -114,7 +113,7 @@ def regions(
         "linear_regions": part.n_linear_regions,
         "activation_regions_after_layer": dict(part.by_layer),
     }
-    _report(where, counts, numbers, seconds, json_file)
+    _report(part, counts, numbers, json_file)
     if plot_file is not None:
         output.save_figure(plot.regions_figure(part), plot_file)
 
@@ -139,18 +138,22 @@ def decision(
     network = _network(model, weights)
     where = _slice(network, points, box, input_shape)
     _check_targets(json_file, plot_file, where)
-    start = time.perf_counter()
-    dec = decision_regions(
-        network, where, dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions
-    )
-    seconds = time.perf_counter() - start
+    limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    with output.progress_bar() as progress:
+        dec = decision_regions(network, where, **limits, progress=progress)
     by_label = {str(label): count for label, count in sorted(Counter(dec.labels.tolist()).items())}
     counts = {f"decision regions with label {label}": count for label, count in by_label.items()}
     counts |= {"decision regions": dec.count}
     numbers = {"decision_regions": dec.count, "decision_regions_with_label": by_label}
-    _report(where, counts, numbers, seconds, json_file)
+    _report(dec.partition, counts, numbers, json_file)
     if plot_file is not None:
         output.save_figure(plot.decision_figure(dec), plot_file)
+
+
+class _Limits(TypedDict):
+    dtype: torch.dtype
+    memory: int
+    max_regions: int | None
 
 
 def _network(model: str, weights: Path | None) -> nn.Module:
@@ -176,12 +179,11 @@ def _check_targets(json_file: str | None, plot_file: Path | None, where: Slice) 
         output.check_plot(plot_file, where.dim)
 
 
-def _report(
-    where: Slice, counts: dict[str, int], numbers: dict[str, Any], seconds: float, json_file: str | None
-) -> None:
+def _report(part: Partition, counts: dict[str, int], numbers: dict[str, Any], json_file: str | None) -> None:
+    where, stats = part.slice, part.stats
     if json_file != "-":
-        output.print_counts(f"{where}: {seconds:.3g} s", counts)
+        output.print_counts(f"{where}, {stats.seconds:.3g} s", {**counts, "values snapped to zero": stats.snapped})
     if json_file is not None:
         slice_numbers = {"dim": where.dim, "input_shape": list(where.input_shape), "size": where.size}
-        document = {**numbers, "slice": slice_numbers, "seconds": round(seconds, 6), "provenance": provenance()}
+        document = {**numbers, "slice": slice_numbers, "stats": asdict(stats), "provenance": provenance()}
         output.write_json(document, json_file)

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 from regionscope.errors import InputError
 from regionscope.lab.quickstart import Quickstart
 
-__all__ = ["before_and_after", "check_folder", "check_plot", "print_counts", "save_figure", "write_json"]
+__all__ = [
+    "before_and_after",
+    "check_folder",
+    "check_plot",
+    "print_counts",
+    "progress_bar",
+    "save_figure",
+    "write_json",
+]
 
 _PICTURES = (".png", ".pdf", ".svg")
 
@@ -41,13 +52,24 @@ def before_and_after(result: Quickstart) -> Table:
 
 
 def print_counts(title: str, counts: dict[str, int]) -> None:
-    """Two columns: what, and how many."""
-    table = Table(title=title, show_header=False)
+    """A line, and two columns: what, and how many."""
+    console = Console()
+    console.print(title, highlight=False)
+    table = Table(show_header=False)
     table.add_column("")
     table.add_column("", justify="right")
     for name, count in counts.items():
         table.add_row(name, f"{count:,}")
-    Console().print(table)
+    console.print(table)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[float], None]]:
+    """A bar on stderr, when that is a terminal, for the finished share of the work; it disappears at the end."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("Cutting", total=1.0)
+        yield lambda share: bar.update(task, completed=share)
 
 
 def write_json(document: dict[str, Any], target: str) -> None:

@@ -1,7 +1,8 @@
 """Cutting convex cells along many chords at once.
 
-Two chords of a convex cell cross exactly when their ends alternate around it, so which chords cross, and on which side of a
-chord the faces lie, follows from the cyclic order of the ends; floating point numbers only order the crossings along a chord.
+Two chords of a convex cell cross exactly when their ends alternate around it, so which chords cross, and on which side
+of a chord the faces lie, follows from the cyclic order of the ends; floating point numbers only order the crossings
+along a chord.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Evaluate(Protocol):
 
 @dataclass(frozen=True)
 class Chords:
-    """Straight cuts through cells: from corner ``p`` to corner ``q`` (indices into ``Mesh.corners``, p < q) of one cell.
+    """Straight cuts through cells: from corner ``p`` to corner ``q`` (indices into ``Mesh.corners``, p < q) of one
+    cell.
 
     Sorted by (p, q), no two alike. ``unit`` vanishes along the chord.
     """
@@ -66,9 +68,10 @@ class Meetings:
 def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate) -> tuple[Chords, Meetings, Tensor]:
     """All crossings of chords, in order along each; chords that cannot be placed safely yet are left out.
 
-    A chord is left out when it passes too near another crossing (three chords through one point) or when rounding hides on
-    which side of another chord its end lies. The first chord of a cell is never left out. Returns the chords kept, their
-    crossings, and the cells in which one was left out: cutting those again, with the new vertices in place, settles it.
+    A chord is left out when it passes too near another crossing (three chords through one point) or when rounding
+    hides on which side of another chord its end lies. The first chord of a cell is never left out. Returns the chords
+    kept, their crossings, and the cells in which one was left out: cutting those again, with the new vertices in
+    place, settles it.
     """
     i, j = _alternating_pairs(chords)
     unsettled = chords.cell[:0]
@@ -160,7 +163,8 @@ def _rank(found: _Entries, n: int) -> Meetings:
 def cut(mesh: Mesh, chords: Chords, met: Meetings, born: int) -> tuple[Mesh, Tensor]:
     """The mesh after cutting cells along the chords, and the old cell that each new cell comes from.
 
-    Vertex ``mesh.n_vertices + x`` is crossing x. Untouched cells keep their loops; new cells stand where the old one stood.
+    Vertex ``mesh.n_vertices + x`` is crossing x. Untouched cells keep their loops; new cells stand where the old one
+    stood.
     """
     if len(chords) == 0:
         return mesh, torch.arange(mesh.n_cells, device=mesh.edges.device)
@@ -217,13 +221,11 @@ def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings) -> tuple[Tensor, Ten
     return parts, nodes
 
 
-def _following(
-    mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: Tensor, slot_offsets: Tensor
-) -> Tensor:
+def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: Tensor, slot_offsets: Tensor) -> Tensor:
     """For every half-edge the next one around the face on its left.
 
-    Half-edges: the corners of the touched cells, then all parts of chords walked from p to q, then from q to p. At the end of
-    a half-edge the walk takes the sharpest left turn.
+    Half-edges: the corners of the touched cells, then all parts of chords walked from p to q, then from q to p. At the
+    end of a half-edge the walk takes the sharpest left turn.
     """
     b, m = int(slot_offsets[-1]), int(parts[-1])
     following = torch.empty(b + 2 * m, dtype=torch.int64, device=parts.device)

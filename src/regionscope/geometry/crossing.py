@@ -1,7 +1,7 @@
 """Where affine functions change sign along many edges at once, decided by signs alone.
 
-A *unit* is a function that is affine on every cell; its sign at a vertex is told from its value and a tolerance once, and
-every later decision looks at signs only. A crossing is a convex combination of the two ends of its edge.
+A *unit* is a function that is affine on every cell; its sign at a vertex is told from its value and a tolerance once,
+and every later decision looks at signs only. A crossing is a convex combination of the two ends of its edge.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ class SignTable:
 
 @dataclass(frozen=True)
 class Points:
-    """New points inside edges, sorted by edge and along it: point i is ``(1 - t) * a + t * b`` of the ends of ``edge``."""
+    """New points inside edges, sorted by edge and along it: point i is ``(1 - t) * a + t * b`` of the ends of
+    ``edge``.
+    """
 
     edge: Tensor
     t: Tensor
@@ -118,8 +120,8 @@ class Crossings:
 def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor) -> Tensor:
     """Whether row i + 1 falls on row i: same group, and the sign of one unit cannot be told at the other's crossing.
 
-    Rows are crossings sorted along their edge (``group``) with parameter ``t``; the unit of a row takes the values ``ua``
-    and ``ub`` at the ends of the edge, and ``tolerance`` is zero to it. Returns (rows - 1,) bool.
+    Rows are crossings sorted along their edge (``group``) with parameter ``t``; the unit of a row takes the values
+    ``ua`` and ``ub`` at the ends of the edge, and ``tolerance`` is zero to it. Returns (rows - 1,) bool.
     """
     later = ua[1:] + t[:-1] * (ub[1:] - ua[1:])
     earlier = ua[:-1] + t[1:] * (ub[:-1] - ua[:-1])

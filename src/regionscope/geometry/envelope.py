@@ -179,7 +179,10 @@ def _cut_hubs(
 ) -> tuple[Mesh, Tensor, Recipe]:  # fmt: skip
     """Divide the listed cells (of ``divided``) by the envelope of one group each, cell by cell."""
     place = recipe.apply(coords)
-    pieces, parents, hubs, weights = [], [], [], []
+    pieces: list[list[int]] = []
+    parents: list[int] = []
+    hubs: list[list[int]] = []
+    weights: list[list[float]] = []
     for cell, group in zip(cells.tolist(), groups.tolist(), strict=True):
         loop = divided.corners[int(divided.offsets[cell]) : int(divided.offsets[cell + 1])]
         values = evaluate.of_group(loop, torch.full_like(loop, group))

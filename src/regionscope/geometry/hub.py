@@ -37,7 +37,9 @@ def envelope_on_cell(corners: Array, values: Array, near: float) -> Envelope:
     spread[spread == 0] = 1.0
     local = (corners - middle) / spread
     design = np.c_[local, np.ones(len(local))]
-    maps = np.linalg.lstsq(design, values, rcond=None)[0]  # (3, c): two slopes and a constant
+    maps: Array = np.asarray(
+        np.linalg.lstsq(design, values, rcond=None)[0], dtype=np.float64
+    )  # (3, c): two slopes and a constant
     points, ties = _hubs(local, values, maps, near)
     loops = []
     for candidate in _alive(values, near):

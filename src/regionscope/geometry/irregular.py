@@ -1,8 +1,8 @@
 """What rounding does to thin cells, put right one cell at a time.
 
-In exact arithmetic a line through a convex cell meets its border in two points. When a cell is so thin that several of its
-corners cannot be told from the line, the signs around it may show none, one or more than two; here the two ends are chosen so
-that the strongest positive run of corners is cut off.
+In exact arithmetic a line through a convex cell meets its border in two points. When a cell is so thin that several of
+its corners cannot be told from the line, the signs around it may show none, one or more than two; here the two ends
+are chosen so that the strongest positive run of corners is cut off.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from regionscope.geometry.mesh import Mesh
 __all__ = ["repair_ends"]
 
 
-def repair_ends(
-    mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate
-) -> Tensor:
+def repair_ends(mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate) -> Tensor:
     """Ends (p, q, group) of a chord for each irregular group = cell * n_units + unit; none where no cut is needed."""
     first_point = table.words.shape[0]
     found = []

@@ -1,6 +1,7 @@
 """Upper envelopes: which of several affine functions is the largest, told at vertices and followed along edges.
 
-A *group* is a set of m candidates, each affine on every cell; the network takes their maximum (a pooling window, the logits).
+A *group* is a set of m candidates, each affine on every cell; the network takes their maximum (a pooling window, the
+logits).
 """
 
 from __future__ import annotations

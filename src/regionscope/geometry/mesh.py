@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -75,15 +76,24 @@ class Mesh:
     def extract(self, cells: Tensor) -> tuple[Mesh, Tensor]:
         """The mesh of these cells alone, and the (old) vertices that its vertices stand for."""
         index, offsets = gather_rows(self.offsets, cells)
-        vertices, corners = torch.unique(self.corners[index], return_inverse=True)
-        used, sides = torch.unique(self.sides[index], return_inverse=True)
-        renumber = torch.empty(self.n_vertices, dtype=torch.int64, device=vertices.device)
-        renumber[vertices] = torch.arange(len(vertices), device=vertices.device)
-        edges = renumber[self.edges[used]]
+        vertices, vertex_number = _used(self.corners[index], self.n_vertices)
+        used, edge_number = _used(self.sides[index], len(self.edges))
+        corners, sides = vertex_number[self.corners[index]], edge_number[self.sides[index]]
+        edges = vertex_number[self.edges[used]]
         mesh = Mesh.build(
             len(vertices), edges, self.born[used], self.tags[used], corners, sides, offsets, self.parent[cells]
         )
         return mesh, vertices
+
+
+def _used(numbers: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """The distinct numbers below n, ascending, and for each of them its place among these."""
+    mask = torch.zeros(n, dtype=torch.bool, device=numbers.device)
+    mask[numbers] = True
+    used = mask.nonzero()[:, 0]
+    place = torch.empty(n, dtype=torch.int64, device=numbers.device)
+    place[used] = torch.arange(len(used), device=numbers.device)
+    return used, place
 
 
 def areas(mesh: Mesh, coords: Tensor) -> Tensor:
@@ -109,7 +119,8 @@ class Subdivided:
 
     before: the mesh as it was.
     corner_slots: (c,) where each old corner stands now.
-    point_slots: (p, 2) the corner of every new point in the cell that walks its edge forwards and backwards; -1 for none.
+    point_slots: (p, 2) the corner of every new point in the cell that walks its edge forwards and backwards; -1 for
+        none.
     """
 
     before: Mesh
@@ -173,7 +184,8 @@ def replace_cells(
 ) -> tuple[Mesh, Tensor]:
     """Put the cells ``loops`` (lists of vertices) in the place of ``cells``; ``n_new`` vertices are added.
 
-    ``came_from`` (r,) and ``loop_parent``: a number for every old and new cell by which the result is sorted; returned sorted.
+    ``came_from`` (r,) and ``loop_parent``: a number for every old and new cell by which the result is sorted; returned
+    sorted.
     """
     device = mesh.edges.device
     index, _ = gather_rows(mesh.offsets, cells)
@@ -193,7 +205,7 @@ def replace_cells(
     kept[cells] = False
     kept_index, kept_offsets = gather_rows(mesh.offsets, kept.nonzero()[:, 0])
     lengths = torch.tensor([len(loop) for loop in loops], dtype=torch.int64, device=device)
-    corners = torch.cat([mesh.corners[kept_index], torch.tensor(sum(loops, []), dtype=torch.int64, device=device)])
+    corners = torch.cat([mesh.corners[kept_index], torch.tensor(list(chain.from_iterable(loops)), dtype=torch.int64, device=device)])
     all_sides = torch.cat([mesh.sides[kept_index], torch.tensor(sides, dtype=torch.int64, device=device)])
     offsets = torch.cat([kept_offsets, kept_offsets[-1] + lengths.cumsum(0)])
     origin = torch.cat([came_from[kept], loop_parent])

@@ -55,9 +55,7 @@ class Split:
     snapped: Tensor
 
 
-def split(
-    mesh: Mesh, units: Units, *, born: int, cells: Tensor | None = None, zeros: Tensor | None = None
-) -> Split:
+def split(mesh: Mesh, units: Units, *, born: int, cells: Tensor | None = None, zeros: Tensor | None = None) -> Split:
     """Cut the cells (all, or the listed ones) along the zero lines of all units.
 
     ``zeros`` (z, 2): pairs (vertex, unit) known to be zero from an earlier cut at the same nonlinearity.
@@ -101,9 +99,7 @@ def split(
     return Split(result, came_from, recipe, new_zeros, still[came_from].nonzero()[:, 0], snapped)
 
 
-def _edge_points(
-    mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None
-) -> tuple[Points, Crossings, Tensor]:
+def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings, Tensor]:
     """New points where a unit changes sign along an edge, and the ends (p, 2) of their edges."""
     if cells is None:
         scanned = torch.arange(len(mesh.edges), device=mesh.edges.device)

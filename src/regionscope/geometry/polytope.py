@@ -15,10 +15,10 @@ from torch import Tensor
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
 from regionscope.tolerance import Tolerance
 
-__all__ = ["NO_WALL", "Complex", "centres", "join", "pack", "popcount", "squeeze", "unpack"]
+__all__ = ["NO_WALL", "WORD", "Complex", "centres", "join", "pack", "popcount", "squeeze", "unpack"]
 
 NO_WALL = int(torch.iinfo(torch.int64).min)  # fills the rows of Complex.walls
-_WORD = 60  # facets in one int64; the sign bit stays free
+WORD = 60  # elements of a set in one int64; the sign bit stays free
 
 Domain = tuple[Tensor, Tensor, Tensor]  # corners (m, k), A (h, k), b (h,) with hull of corners = {c : A c <= b}
 
@@ -148,17 +148,17 @@ def pack(bits: Tensor) -> Tensor:
     [[5]]
     """
     n, f = bits.shape
-    words = max(1, -(-f // _WORD))
-    padded = bits.new_zeros(n, words * _WORD)
+    words = max(1, -(-f // WORD))
+    padded = bits.new_zeros(n, words * WORD)
     padded[:, :f] = bits
-    shifts = torch.arange(_WORD, device=bits.device)
-    packed: Tensor = (padded.view(n, words, _WORD).long() << shifts).sum(-1)
+    shifts = torch.arange(WORD, device=bits.device)
+    packed: Tensor = (padded.view(n, words, WORD).long() << shifts).sum(-1)
     return packed
 
 
 def unpack(words: Tensor, f: int) -> Tensor:
     """The inverse of ``pack``: (n, w) int64 to (n, f) bool."""
-    shifts = torch.arange(_WORD, device=words.device)
+    shifts = torch.arange(WORD, device=words.device)
     bits = ((words[:, :, None] >> shifts) & 1).bool().flatten(1)
     return bits[:, :f]
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.geometry.polytope import Complex, pack, unpack
+from regionscope.geometry.polytope import NO_WALL, WORD, Complex, pack, popcount, unpack
 from regionscope.geometry.ragged import gather_rows, offsets_of, ranges
 
 __all__ = ["Facets", "facets", "is_polytope", "maximal", "triangulate", "volumes"]
 
-_BOOLS = 1 << 24  # entries of the largest intermediate array
+_CELLS = 4096  # cells triangulated at a time
+_PAIRS = 1 << 20  # pairs of facets compared at a time
 
 
 @dataclass(frozen=True)
@@ -66,26 +67,31 @@ def _rank_rows(values: Tensor, offsets: Tensor, bound: int) -> Tensor:
     """One number for each ragged row; equal numbers iff equal rows. Values lie in 0..bound - 1."""
     counts = offsets.diff()
     rank = torch.zeros_like(counts)
-    for column in range(int(counts.max()) if len(counts) else 0):
-        inside = column < counts
-        value = torch.where(inside, values[torch.where(inside, offsets[:-1] + column, 0)], bound)
-        rank = torch.unique(rank * (bound + 1) + value, return_inverse=True)[1]
+    columns = range(int(counts.max()) if len(counts) else 0)
+    at_once = max(1, (62 - len(counts).bit_length()) // (bound + 1).bit_length())  # as many as an int64 has room for
+    for start in columns[::at_once]:
+        for column in columns[start : start + at_once]:
+            inside = column < counts
+            value = torch.where(inside, values[torch.where(inside, offsets[:-1] + column, 0)], bound)
+            rank = rank * (bound + 1) + value
+        rank = torch.unique(rank, return_inverse=True)[1]
     return rank
 
 
 def maximal(sets: Tensor) -> Tensor:
-    """(s, f) which of the f sets in each row (s, f, m; bool) is not empty and lies in no other; of equals, the first.
+    """(s, f) which of the f sets in each row (s, f, w; from ``pack``) lie in no other; of equals the first, none empty.
 
-    >>> maximal(torch.tensor([[[True, True, False], [False, True, False], [False, True, True], [True, True, False]]]))
-    tensor([[ True, False,  True, False]])
+    >>> maximal(torch.tensor([[[0b011], [0b010], [0b110], [0b011], [0b000]]]))
+    tensor([[ True, False,  True, False, False]])
     """
-    members = sets.float()
-    size = members.sum(-1)
-    inside = torch.bmm(members, members.transpose(1, 2)) == size[:, :, None]  # [i, j]: set i lies in set j
     index = torch.arange(sets.shape[1], device=sets.device)
-    before = index[None, :] < index[:, None]
-    beaten = inside & (~inside.transpose(1, 2) | before)
-    return (size > 0) & ~beaten.any(-1)
+    same = index[None, :] >= index[:, None]  # [i, j]: sets i and j are equal, and j does not come first
+    inside = torch.ones_like(same)  # [i, j]: set i lies in set j
+    for word in sets.unbind(-1):
+        a, b = word[:, :, None], word[:, None]
+        same = same & (a == b)
+        inside = inside & ((a & ~b) == 0)
+    return (sets != 0).any(-1) & ~(inside & ~same).any(-1)
 
 
 def triangulate(cells: Complex) -> tuple[Tensor, Tensor]:
@@ -99,13 +105,13 @@ def triangulate(cells: Complex) -> tuple[Tensor, Tensor]:
     cell = torch.arange(cells.n_cells, device=ids.device)
     apexes: list[Tensor] = []
     for _ in range(cells.dim - 1):
-        first = face.int().argmax(1)
+        apex = unpack(face, ids.shape[1]).int().argmax(1)
         parent, below = _facets_of(face, cell, on)
-        opposite = ~below[torch.arange(len(below), device=ids.device), first[parent]]
+        opposite = ~_holds(below, apex[parent])
         parent = parent[opposite]
-        apexes = [earlier[parent] for earlier in [*apexes, ids[cell, first]]]
+        apexes = [earlier[parent] for earlier in [*apexes, ids[cell, apex]]]
         cell, face = cell[parent], below[opposite]
-    ends = ids[cell][face].view(-1, 2)
+    ends = ids[cell][unpack(face, ids.shape[1])].view(-1, 2)
     return torch.stack([*apexes, ends[:, 0], ends[:, 1]], dim=1), cell
 
 
@@ -124,7 +130,7 @@ def is_polytope(cells: Complex) -> Tensor:
     for d in range(cells.dim, 0, -1):
         parent, below = _facets_of(face, cell, on)
         count = torch.bincount(parent, minlength=len(face))
-        fits[cell[(count != 2) | (face.sum(1) != 2) if d == 1 else count < d + 1]] = False
+        fits[cell[(count != 2) | (popcount(face) != 2) if d == 1 else count < d + 1]] = False
         name, example = _distinct(cell[parent], below)
         grand = upper.repeat_interleave(count[lower])
         chain = grand * (len(example) + 1) + name[ranges(offsets_of(count)[lower], count[lower])]
@@ -136,37 +142,43 @@ def is_polytope(cells: Complex) -> Tensor:
 
 
 def _tables(cells: Complex) -> tuple[Tensor, Tensor, Tensor]:
-    """Dense forms: which corners lie on each facet (r, f, m), which places are corners (r, m), and their ids (r, m)."""
-    width, sizes, owner = cells.walls.shape[1], cells.offsets.diff(), cells.cell_of_corner
+    """Sets of corners, numbered cell by cell: those on each facet (r, f, w) and all (r, w), as words; ids (r, m)."""
+    sizes, owner, width = cells.offsets.diff(), cells.cell_of_corner, cells.walls.shape[1]
     most = int(sizes.max()) if cells.n_cells else 0
     place = torch.arange(len(owner), device=owner.device) - cells.offsets[owner]
     ids = cells.corners.new_zeros(cells.n_cells, most)
     ids[owner, place] = cells.corners
     on = torch.zeros(cells.n_cells, width, most, dtype=torch.bool, device=owner.device)
     on[owner, :, place] = unpack(cells.tight, width)
-    return on, torch.arange(most, device=owner.device) < sizes[:, None], ids
+    live = int((cells.walls != NO_WALL).sum(1).max()) if cells.n_cells else 0
+    words = pack(on[:, :live].reshape(-1, most)).view(cells.n_cells, live, -1)
+    return words, pack(torch.arange(most, device=owner.device) < sizes[:, None]), ids
 
 
 def _facets_of(face: Tensor, cell: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
-    """The facets (q, m) of each face (s, m) of a cell, as sets of places, and the row (q,) of the face."""
-    step = max(1, _BOOLS // max(1, on.shape[1] * max(on.shape[1:])))
+    """The facets (q, w) of each face (s, w) of a cell, as sets of corners, and the row (q,) of the face."""
+    step = max(1, _PAIRS // max(1, on.shape[1] ** 2 * on.shape[2]))
     owners, found = [cell[:0]], [face[:0]]
     for start in range(0, len(face), step):
         part = face[start : start + step, None]
         meets = on[cell[start : start + step]] & part
-        meets &= (meets != part).any(
-            -1, keepdim=True
-        )  # a facet of the cell that holds the whole face does not bound it
+        meets *= (meets != part).any(-1, keepdim=True)  # a facet that holds the whole face does not bound it
         owner, which = maximal(meets).nonzero().unbind(1)
         owners.append(owner + start)
         found.append(meets[owner, which])
     return torch.cat(owners), torch.cat(found)
 
 
+def _holds(sets: Tensor, element: Tensor) -> Tensor:
+    """(n,) whether element i is in set i (n, w)."""
+    word = sets.gather(1, (element // WORD)[:, None]).squeeze(1)
+    return (word >> (element % WORD)) & 1 == 1
+
+
 def _distinct(cell: Tensor, sets: Tensor) -> tuple[Tensor, Tensor]:
-    """One number for each distinct pair of cell and set (q, m), and a row that has it."""
+    """One number for each distinct pair of cell and set (q, w), and a row that has it."""
     number = cell
-    for word in pack(sets).unbind(1):
+    for word in sets.unbind(1):
         kinds, kind = torch.unique(word, return_inverse=True)
         number = torch.unique(number * (len(kinds) + 1) + kind, return_inverse=True)[1]
     example = torch.zeros(int(number.max()) + 1 if len(number) else 0, dtype=torch.int64, device=cell.device)
@@ -184,11 +196,10 @@ def volumes(cells: Complex, coords: Tensor) -> Tensor:
     1.0
     """
     total = coords.new_zeros(cells.n_cells)
-    step = max(1, (_BOOLS >> 4) // max(1, cells.walls.shape[1] ** 2))
-    for start in range(0, cells.n_cells, step):
-        index = torch.arange(start, min(start + step, cells.n_cells), device=coords.device)
+    by_size = cells.offsets.diff().argsort()  # cells of like size together, so that little of the dense tables is empty
+    for index in by_size.split(_CELLS):
         simplices, owner = triangulate(cells.take(index))
         points = coords[simplices]
         size = torch.linalg.det(points[:, 1:] - points[:, :1]).abs() / math.factorial(cells.dim)
-        total.index_add_(0, owner + start, size)
+        total.index_add_(0, index[owner], size)
     return total

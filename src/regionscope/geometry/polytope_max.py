@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regionscope.geometry.polytope import NO_WALL, Complex, join, squeeze, unpack
+from regionscope.geometry.polytope import NO_WALL, Complex, join, pack, squeeze, unpack
 from regionscope.geometry.polytope_faces import maximal
 from regionscope.geometry.polytope_split import Bisection, NewVertices, bisect
 from regionscope.geometry.ragged import gather_rows, offsets_of
 
 __all__ = ["Envelope", "clip_max"]
 
-_BOOLS = 1 << 24  # entries of the largest intermediate array
+_BOOLS = 1 << 22  # entries of the largest intermediate array
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _facets_of(bits: Tensor, owner: Tensor, offsets: Tensor) -> Tensor:
     """(r, f) which sets of corners (the columns of ``bits``, cell by cell) are facets: those that lie in no other."""
     sizes, width = offsets.diff(), bits.shape[1]
     found = torch.zeros(len(sizes), width, dtype=torch.bool, device=bits.device)
-    most = int(sizes.max()) if len(sizes) else 0
+    most = int(sizes.max())
     place = torch.arange(len(owner), device=owner.device) - offsets[owner]
     step = max(1, _BOOLS // max(1, width * max(width, most)))
     for start in range(0, len(sizes), step):
@@ -155,5 +155,5 @@ def _facets_of(bits: Tensor, owner: Tensor, offsets: Tensor) -> Tensor:
         inside = slice(int(offsets[start]), int(offsets[stop]))
         sets = torch.zeros(stop - start, width, most, dtype=torch.bool, device=bits.device)
         sets[owner[inside] - start, :, place[inside]] = bits[inside]
-        found[start:stop] = maximal(sets)
+        found[start:stop] = maximal(pack(sets.view(-1, most)).view(stop - start, width, -1))
     return found

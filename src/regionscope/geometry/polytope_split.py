@@ -144,11 +144,12 @@ def bisect(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: 
         plus = _half(part, code, crossings, ids, label)
         minus = _half(part, -code, crossings, ids, label)
         doubtful = torch.unique(part.cell_of_corner[given[part.corners] == 0])
-        bent = doubtful[~(is_polytope(plus.take(doubtful)) & is_polytope(minus.take(doubtful)))]
-        loose = _farthest_snapped(part.take(bent), codes, u)
+        if len(doubtful):
+            doubtful = doubtful[~(is_polytope(plus.take(doubtful)) & is_polytope(minus.take(doubtful)))]
+        loose = _farthest_snapped(part.take(doubtful), codes, u)
         if len(loose) == 0:
             snapped = part.corners[code == 0].unique()
-            return Bisection(cut, plus, minus, new, snapped[u[snapped] != 0], len(bent))
+            return Bisection(cut, plus, minus, new, snapped[u[snapped] != 0], len(doubtful))
         codes = codes.clone()
         codes[loose] = u[loose].sign().to(torch.int8)
 

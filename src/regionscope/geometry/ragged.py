@@ -1,4 +1,6 @@
-"""Ragged arrays: rows of different lengths as ``values`` plus ``offsets`` (row i is ``values[offsets[i]:offsets[i + 1]]``)."""
+"""Ragged arrays: rows of different lengths as ``values`` plus ``offsets`` (row i is ``values[offsets[i]:offsets[i +
+1]]``).
+"""
 
 from __future__ import annotations
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-__all__ = ["Recipe"]
+from regionscope.geometry.ragged import offsets_of
 
-_BLOCK_BYTES = 1 << 20  # rows are combined in blocks that stay in cache
+__all__ = ["Recipe"]
 
 
 @dataclass(frozen=True)
@@ -41,80 +42,88 @@ class Recipe:
     def n_vertices(self) -> int:
         return self.n_old + len(self.a) + len(self.c) + len(self.hubs)
 
-    def apply(self, rows: Tensor, vertices: Tensor | None = None) -> Tensor:
-        """Rows (w, ...) of the wanted vertices (all by default) from the rows (n_old, ...) of the old ones."""
-        flat = rows.reshape(len(rows), -1)
-        if vertices is None:
-            out = self._all(flat)
-        else:
-            out = flat.new_empty((len(vertices), flat.shape[1]))
-            first, second, t = self._first_stage()
-            simple = vertices < len(first)
-            self._fill_points(out, simple.nonzero()[:, 0], vertices[simple], flat, first, second, t)
-            hub = vertices >= len(first) + len(self.c)
-            crossing = (~simple & ~hub).nonzero()[:, 0]
-            self._fill_crossings(out, crossing, vertices[crossing] - len(first), flat, first, second, t)
-            out[hub] = self._hub_rows(flat, vertices[hub] - len(first) - len(self.c))
-        return out.view(-1, *rows.shape[1:])
-
     def copy_first(self, labels: Tensor) -> Tensor:
-        """Labels of all vertices when a new vertex takes that of its first ancestor (for labels constant on a slice)."""
+        """Labels of all vertices when a new vertex takes that of its first ancestor (for labels constant on a
+        slice).
+        """
         with_points = torch.cat([labels, labels[self.a]])
         return torch.cat([with_points, with_points[self.c], labels[self.hubs[:, 0]]])
 
-    def _first_stage(self) -> tuple[Tensor, Tensor, Tensor]:
-        old = torch.arange(self.n_old, device=self.a.device)
-        t = torch.cat([self.t.new_zeros(self.n_old), self.t])
-        return torch.cat([old, self.a]), torch.cat([old, self.b]), t
+    def apply(self, rows: Tensor, vertices: Tensor | None = None) -> Tensor:
+        """Rows (w, ...) of the wanted vertices (all by default) from the rows (n_old, ...) of the old ones."""
+        return self.mixer(vertices).apply(rows)
 
-    def _all(self, flat: Tensor) -> Tensor:
-        out = flat.new_empty((self.n_vertices, flat.shape[1]))
-        out[: self.n_old] = flat
-        n = self.n_old + len(self.a)
-        for start, stop in _blocks(len(self.a), flat):
-            here = slice(start, stop)
-            lerp_into(out[self.n_old + start : self.n_old + stop], flat[self.a[here]], flat[self.b[here]], self.t[here])
-        for start, stop in _blocks(len(self.c), flat):
-            here = slice(start, stop)
-            lerp_into(out[n + start : n + stop], out[self.c[here]], out[self.d[here]], self.s[here])
-        if len(self.hubs):
-            out[n + len(self.c) :] = self._hub_rows(flat, torch.arange(len(self.hubs), device=flat.device))
-        return out
+    def mixer(self, vertices: Tensor | None = None) -> Mixer:
+        """The recipe of the wanted vertices (all by default) as a sparse matrix, to be applied to several arrays."""
+        if vertices is None:
+            vertices = torch.arange(self.n_vertices, device=self.a.device)
+        first_point, first_crossing = self.n_old, self.n_old + len(self.a)
+        first_hub = first_crossing + len(self.c)
+        bounds = torch.tensor([first_point, first_crossing, first_hub], device=vertices.device)
+        kind = torch.bucketize(vertices, bounds, right=True)
+        counts = torch.tensor([1, 2, 4, 3], device=vertices.device)[kind]
+        start = offsets_of(counts)
+        columns = torch.empty(int(start[-1]), dtype=torch.int64, device=vertices.device)
+        weights = torch.empty(len(columns), dtype=torch.float64, device=vertices.device)
+        for k, terms in enumerate((self._olds, self._points, self._crossings, self._hubs)):
+            mine = (kind == k).nonzero()[:, 0]
+            if len(mine):
+                column, weight = terms(vertices[mine])
+                place = start[mine][:, None] + torch.arange(column.shape[1], device=mine.device)
+                columns[place], weights[place] = column, weight
+        return Mixer(start, columns, weights, self.n_old)
 
-    def _hub_rows(self, flat: Tensor, which: Tensor) -> Tensor:
-        weights = self.weights[which].to(flat.dtype)
-        return torch.einsum("hi,hin->hn", weights, flat[self.hubs[which]])
+    def _olds(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
+        return vertices[:, None], torch.ones((len(vertices), 1), dtype=torch.float64, device=vertices.device)
 
-    @staticmethod
-    def _fill_points(
-        out: Tensor, place: Tensor, wanted: Tensor, flat: Tensor, first: Tensor, second: Tensor, t: Tensor
-    ) -> None:
-        for start, stop in _blocks(len(place), flat):
-            ids = wanted[start:stop]
-            out[place[start:stop]] = _combine(flat[first[ids]], flat[second[ids]], t[ids])
+    def _points(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
+        i = vertices - self.n_old
+        return torch.stack([self.a[i], self.b[i]], 1), torch.stack([1 - self.t[i], self.t[i]], 1)
 
-    def _fill_crossings(
-        self, out: Tensor, place: Tensor, wanted: Tensor, flat: Tensor, first: Tensor, second: Tensor, t: Tensor
-    ) -> None:
-        for start, stop in _blocks(len(place), flat):
-            ids = wanted[start:stop]
-            c, d = self.c[ids], self.d[ids]
-            low = _combine(flat[first[c]], flat[second[c]], t[c])
-            high = _combine(flat[first[d]], flat[second[d]], t[d])
-            out[place[start:stop]] = _combine(low, high, self.s[ids])
+    def _crossings(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
+        i = vertices - self.n_old - len(self.a)
+        columns, weights = [], []
+        for end, share in ((self.c[i], 1 - self.s[i]), (self.d[i], self.s[i])):
+            old = end < self.n_old
+            point = (end - self.n_old).clamp(min=0)
+            if len(self.a) == 0:
+                columns += [end, end]
+                weights += [share, torch.zeros_like(share)]
+                continue
+            t = torch.where(old, 0.0, self.t[point])
+            columns += [torch.where(old, end, self.a[point]), torch.where(old, end, self.b[point])]
+            weights += [share * (1 - t), share * t]
+        return torch.stack(columns, 1), torch.stack(weights, 1)
 
-
-def _blocks(n: int, flat: Tensor) -> list[tuple[int, int]]:
-    step = max(1, _BLOCK_BYTES // max(1, flat.shape[1] * flat.element_size()))
-    if flat.is_cuda:
-        step *= 256
-    return [(start, min(n, start + step)) for start in range(0, n, step)]
-
-
-def _combine(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
-    return lerp_into(first, first, second, t)
+    def _hubs(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
+        i = vertices - self.n_old - len(self.a) - len(self.c)
+        return self.hubs[i], self.weights[i]
 
 
-def lerp_into(out: Tensor, first: Tensor, second: Tensor, t: Tensor) -> Tensor:
-    """``(1 - t) * first + t * second`` row by row, written to ``out``."""
-    return torch.lerp(first, second, t[:, None].to(first.dtype), out=out)
+@dataclass(frozen=True)
+class Mixer:
+    """Rows of weights on old vertices: row i has ``weights`` on ``columns`` from ``start[i]`` to ``start[i + 1]``."""
+
+    start: Tensor
+    columns: Tensor
+    weights: Tensor
+    n_old: int
+
+    def apply(self, rows: Tensor) -> Tensor:
+        """The mixed rows (w, ...); one pass over memory."""
+        flat = rows.reshape(len(rows), -1)
+        shape = (len(self.start) - 1, self.n_old)
+        if flat.is_cuda or torch.backends.mkl.is_available():
+            with warnings.catch_warnings():  # torch calls its CSR format beta; what is used of it here is stable
+                warnings.filterwarnings("ignore", message="Sparse ")
+                matrix = torch.sparse_csr_tensor(
+                    self.start, self.columns, self.weights.to(flat.dtype), shape, check_invariants=False
+                )
+        else:
+            row = torch.repeat_interleave(self.start.diff())
+            index = torch.stack([row, self.columns])
+            matrix = torch.sparse_coo_tensor(index, self.weights.to(flat.dtype), shape, check_invariants=False)
+        out = flat.new_empty((shape[0], flat.shape[1]))
+        if out.numel():
+            torch.addmm(out, matrix, flat, beta=0, out=out)
+        return out.view(-1, *rows.shape[1:])

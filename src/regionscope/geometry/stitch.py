@@ -1,7 +1,7 @@
 """Putting the parts of a mesh that were worked through apart together again.
 
-Parts meet along tagged edges. Each part divides such an edge on its own; since the functions are continuous both find the same
-points, in the same order, and the k-th of one is the k-th of the other.
+Parts meet along tagged edges. Each part divides such an edge on its own; since the functions are continuous both find
+the same points, in the same order, and the k-th of one is the k-th of the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ __all__ = ["Part", "groups_of_cells", "stitch", "tag_borders"]
 
 @dataclass(frozen=True)
 class Part:
-    """A mesh with its arrays (a row a vertex). The first ``len(shared)`` vertices are the vertices ``shared`` of the whole.
+    """A mesh with its arrays (a row a vertex). The first ``len(shared)`` vertices are the vertices ``shared`` of the
+    whole.
 
     arrays[0] are the coordinates.
     """
@@ -73,8 +74,8 @@ def tag_borders(mesh: Mesh, groups: list[Tensor], first_tag: int) -> tuple[Mesh,
 def stitch(parts: list[Part], n_vertices: int, first_tag: int, n_tags: int) -> tuple[Mesh, tuple[Tensor, ...]]:
     """One mesh from parts that tile it and meet along the edges tagged ``first_tag .. first_tag + n_tags - 1``.
 
-    ``n_vertices``: number of vertices of the whole before the parts were worked through; they keep their numbers. Returns
-    the mesh and its arrays.
+    ``n_vertices``: number of vertices of the whole before the parts were worked through; they keep their numbers.
+    Returns the mesh and its arrays.
     """
     ends = _ends_of_tags(parts, first_tag, n_tags)
     chains = [_chain(part, first_tag, n_tags, ends) for part in parts]
@@ -116,7 +117,9 @@ def stitch(parts: list[Part], n_vertices: int, first_tag: int, n_tags: int) -> t
 
 @dataclass(frozen=True)
 class _Chain:
-    """The pieces of all tagged edges of a part, sorted by tag and along it: (tag, edge, the vertex where the piece ends)."""
+    """The pieces of all tagged edges of a part, sorted by tag and along it: (tag, edge, the vertex where the piece
+    ends).
+    """
 
     tag: Tensor
     edge: Tensor
@@ -124,7 +127,9 @@ class _Chain:
 
 
 def _ends_of_tags(parts: list[Part], first_tag: int, n_tags: int) -> tuple[Tensor, Tensor]:
-    """Coordinates of where each tagged edge starts and ends (g, 2): the original ends, in one direction for both parts."""
+    """Coordinates of where each tagged edge starts and ends (g, 2): the original ends, in one direction for both
+    parts.
+    """
     device = parts[0].mesh.edges.device
     low = torch.full((n_tags,), -1, dtype=torch.int64, device=device)
     high = low.clone()
@@ -226,7 +231,9 @@ def _twins(chains: list[_Chain], items: list[Tensor]) -> tuple[Tensor, Tensor]:
     counts = torch.bincount(tag) // 2
     counts = counts[counts > 0]
     start = offsets_of(2 * counts)[:-1]
-    place = torch.arange(int(counts.sum()), device=tag.device) - torch.repeat_interleave(offsets_of(counts)[:-1], counts)
+    place = torch.arange(int(counts.sum()), device=tag.device) - torch.repeat_interleave(
+        offsets_of(counts)[:-1], counts
+    )
     first = torch.repeat_interleave(start, counts) + place
     second = first + torch.repeat_interleave(counts, counts)
     return item[second], item[first]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from torch import nn
 
 from regionscope.lab.data import Dataset, two_moons
@@ -89,7 +91,8 @@ def quickstart(
     model = mlp([2, *config.hidden, data.n_classes], seed=config.seed).eval()
     training = Training(epochs=config.epochs, lr=config.lr, batch_size=config.batch_size, seed=config.seed)
     before = _snapshot(model, data)
-    trained = train(model, data.inputs, data.labels, training=training, on_epoch=on_epoch)
+    with _one_thread():
+        trained = train(model, data.inputs, data.labels, training=training, on_epoch=on_epoch)
     return Quickstart(config, data, model, before, _snapshot(model, data), trained)
 
 
@@ -100,6 +103,17 @@ def save(result: Quickstart, folder: Path) -> list[Path]:
     numbers.write_text(json.dumps(result.numbers(), indent=2) + "\n", encoding="utf-8")
     safetensors.torch.save_file(result.model.state_dict(), weights)
     return [numbers, weights]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One torch thread for a while: steps of a network this small only lose time by waking other threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _snapshot(model: nn.Module, data: Dataset) -> Snapshot:

@@ -17,7 +17,7 @@ def assemble(recorder: Recorder, source: Data, output: Data) -> Program:
     plan = _Plan(steps, source, output, recorder.dtype.itemsize)
     starts = [i for i, step in enumerate(steps) if isinstance(step.operation, Fold)]
     kinks = []
-    for start, end in zip(starts, [*starts[1:], len(steps)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(steps)], strict=False):
         step, instructions, row_bytes = steps[start], *plan.stretch(start, end)
         assert isinstance(step.operation, Fold)
         fold = step.operation

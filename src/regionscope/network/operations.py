@@ -19,9 +19,6 @@ Memory = Literal["fresh", "view", "shared"]
 class Operation:
     """``function(*inputs, *constants)`` on tensors whose first dimension counts rows; rows never see each other.
 
-    Tensors that the function needs stand in ``constants``, never in a closure: shapes are then worked out on the meta
-    device, without computing anything.
-
     into: the same function, allowed to overwrite its first input and return it; None when there is no such form.
     memory: "fresh" - the result owns its memory; "view" - it may share the memory of the first input;
         "shared" - rows or columns of the result may share memory with each other, so it is never written to.

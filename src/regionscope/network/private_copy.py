@@ -19,18 +19,19 @@ __all__ = ["private_copy"]
 _CONTAINERS = (list, tuple, dict, OrderedDict)
 
 
-def private_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
+def private_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -> tuple[nn.Module, dict[int, nn.Module]]:
     """The tree of ``module`` copied: floating-point tensors cast to ``dtype``, eval mode, user hooks left out.
 
     Hooks do not fire and so cannot change the result; the pre-forward hooks by which torch itself computes a weight
-    (the older weight_norm and spectral_norm, pruning) are evaluated once, for the weight as it stands. Cost: one copy
-    of the parameters.
+    (the older weight_norm and spectral_norm, pruning) are evaluated once, for the weight as it stands. Also returns
+    the copy of each module by the id of the original, for forwards that reach an original through a closure. Cost: one
+    copy of the parameters.
     """
     _check_tensors(module)
     with torch.no_grad():
-        copied = _Copier(dtype, device).value(module)
-    assert isinstance(copied, nn.Module)
-    return copied
+        copier = _Copier(dtype, device)
+        copied: nn.Module = copier.value(module)
+    return copied, {key: value for key, value in copier.done.items() if isinstance(value, nn.Module)}
 
 
 def _check_tensors(module: nn.Module) -> None:

@@ -33,12 +33,16 @@ class Instruction:
     frees: tuple[str, ...]
     overwrite: str
 
-    def run(self, values: Values, consume: bool) -> None:
+    def run(self, values: Values, consume: bool, pure: bool = False) -> None:
         inputs = [values[name] for name in self.reads]
         for name in self.frees:
             del values[name]
         function = self.function
-        if self.into is not None and (self.overwrite == "always" or (consume and self.overwrite == "given")):
+        if (
+            self.into is not None
+            and not pure
+            and (self.overwrite == "always" or (consume and self.overwrite == "given"))
+        ):
             function = self.into
         values[self.writes] = function(*inputs, *self.constants)
 
@@ -131,6 +135,16 @@ class Program:
         values = self.begin(x)
         for kink in self.kinks:
             values = kink.advance(values, consume=True)
+        return self.outputs(values)
+
+    def differentiable(self, x: Tensor) -> Tensor:
+        """(v, c): the whole forward pass on rows of the program's dtype and device, open to autograd with respect to
+        ``x``.
+        """
+        values = {self.input_name: x}
+        for instructions in (self.instructions, *(kink.instructions for kink in self.kinks)):
+            for instruction in instructions:
+                instruction.run(values, consume=False, pure=True)
         return self.outputs(values)
 
     def _checked(self, x: Tensor) -> Tensor:

@@ -48,6 +48,12 @@ class Traced(fx.Proxy):
         """``isinstance(x, torch.Tensor)`` in a user's forward holds, as it would for the real input."""
         return torch.Tensor
 
+    def __getattr__(self, k: str) -> Any:
+        """Methods of tensors are recorded when called; anything else is missing, as it is on a tensor."""
+        if k.startswith("_") or not hasattr(torch.Tensor, k):
+            raise AttributeError(f"'Tensor' object has no attribute '{k}'")
+        return super().__getattr__(k)
+
     def write(self, data: Data, node: fx.Node) -> None:
         """An in-place operation has changed this tensor to ``data``."""
         self.data_value, self.node = data, node

@@ -35,19 +35,28 @@ class Reader(fx.Tracer):
     layer and the layers derived from it. Calls that do not touch the input run as they are, on the private copy.
     """
 
-    def __init__(self, module: nn.Module, input_shape: tuple[int, ...], recorder: Recorder) -> None:
+    def __init__(
+        self, module: nn.Module, copies: dict[int, nn.Module], input_shape: tuple[int, ...], recorder: Recorder
+    ) -> None:
         super().__init__()
         self.module = module
+        self._copies = copies
         self.recorder = recorder
-        self.input = Data("input", input_shape)
+        self.input = Data("x", input_shape)
         self.result: Any = None
         self._paths = {id(child): path for path, child in module.named_modules()}
         self._own = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
         self._scope: list[nn.Module] = []
+        self.failed_in = ""
+        self._refusal: RegionscopeError | None = None
 
     def read(self) -> Data:
         """Follow the forward; return the value it returns."""
-        self.trace(_Entry(self.module))
+        try:
+            self.trace(_Entry(self.module))
+        finally:
+            if self._refusal is not None:
+                raise self._refusal
         if not isinstance(self.result, Traced):
             raise UntraceableModel(_bad_output(self.result))
         return self._unwrap(self.result)  # type: ignore[no-any-return]
@@ -66,12 +75,16 @@ class Reader(fx.Tracer):
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Follow ``m.forward`` itself rather than ``m(...)``, which would run hooks."""
+        m = self._copies.get(id(m), m)
         reason = refuse.layer_reason(m)
         self._scope.append(m)
         try:
             if reason is not None:
                 raise NotPiecewiseAffine(refuse.not_affine(self._subject(type(m).__name__), reason))
             return m.forward(*args, **kwargs)
+        except Exception:
+            self.failed_in = self.failed_in or self.where()
+            raise
         finally:
             self._scope.pop()
 
@@ -85,7 +98,17 @@ class Reader(fx.Tracer):
     # recording
 
     def apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Record one call and return what it returns to the user's forward."""
+        """Record one call and return what it returns to the user's forward.
+
+        The first refusal stands, even if the forward, or an operator of torch that tries its mirror image, catches it.
+        """
+        try:
+            return self._apply(kind, target, args, kwargs)
+        except RegionscopeError as error:
+            self._refusal = self._refusal or error
+            raise
+
+    def _apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         bare = name if name.startswith("__") else name.strip("_")
         in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__") and name not in table)
@@ -97,7 +120,7 @@ class Reader(fx.Tracer):
             self._no_rule(call, bare)
         bound = self._bind(call, found, args, kwargs)
         result = self._run_rule(call, found, bound)
-        first = next((x for x in args if isinstance(x, Traced)), None)
+        first = next((x for x in (kwargs.get("input"), *args) if isinstance(x, Traced)), None)
         storage = first.storage if found.view and first is not None else None
         if bound.arguments.get("inplace") and first is not None and result is not first.data_value:
             first.write(result, call.node)
@@ -109,7 +132,7 @@ class Reader(fx.Tracer):
     ) -> Any:
         """Record an in-place call: ``tensor`` stands for the result from now on."""
         name = target if isinstance(target, str) else target.__name__
-        call = self._call("call_function", target, name)
+        call = self._call("call_method" if isinstance(target, str) else "call_function", target, name)
         found = found or _find_rule("call_function", target, name, name)
         assert found is not None
         if not isinstance(tensor, Traced) and id(tensor) in self._own:
@@ -145,10 +168,14 @@ class Reader(fx.Tracer):
         return f"'{path}' is {kind}" if path else f"the module is {kind}"
 
     def _bind(self, call: Call, found: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        signature = inspect.signature(found.function)
         plain_args = [self._unwrap(x) for x in args]
         plain_kwargs = {key: self._unwrap(x) for key, x in kwargs.items()}
+        named = {name for name, p in signature.parameters.items() if p.kind is not p.VAR_POSITIONAL}
+        for key in [key for key in plain_kwargs if key in _POSITIONAL and key not in named]:
+            plain_args.insert(0 if key == "input" else len(plain_args), plain_kwargs.pop(key))
         try:
-            bound = inspect.signature(found.function).bind(call, *plain_args, **plain_kwargs)
+            bound = signature.bind(call, *plain_args, **plain_kwargs)
         except TypeError as error:
             raise NotPiecewiseAffine(refuse.no_rule(call.subject, f" with these arguments ({error})")) from error
         for name, value in bound.arguments.items():
@@ -192,7 +219,7 @@ class Reader(fx.Tracer):
             return Traced(call.node, self, result, storage)
         if isinstance(result, Refused):
             refused = Traced(call.node, self, self.input)
-            refused.refusal = f"{call.subject}: {result.reason}"
+            refused.refusal = refuse.not_affine(call.subject, result.reason)
             return refused
         if isinstance(result, tuple) and any(isinstance(item, Data | Refused) for item in result):
             items = [self._wrap(item, call, storage, None) for item in result]
@@ -205,6 +232,7 @@ class Reader(fx.Tracer):
         raise NotPiecewiseAffine(refuse.no_rule(call.subject))
 
 
+_POSITIONAL = ("input", "other", "size", "shape", "dims", "repeats")  # rules take these by position alone
 _IN_PLACE = {"__iadd__", "__isub__", "__imul__", "__itruediv__"}
 _KINDS = {"relu": "ReLU", "leaky_relu": "LeakyReLU", "prelu": "PReLU", "rrelu": "RReLU", "relu6": "ReLU6"}
 _KINDS |= {"hardtanh": "Hardtanh", "threshold": "Threshold", "hardsigmoid": "Hardsigmoid", "softshrink": "Softshrink"}

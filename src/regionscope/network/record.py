@@ -102,18 +102,21 @@ class Call:
 
     def affine(self, function: Callable[..., Tensor], *inputs: Data, axis: int | None = None, **options: Any) -> Data:
         """Record ``function(*inputs, *constants)``, an affine map; ``options`` are the fields of ``Affine``."""
-        return self._record(Affine(function=function, **options), inputs, axis)
+        return self.record(Affine(function=function, **options), *inputs, axis=axis)
 
     def fold(self, function: Callable[..., Tensor], *inputs: Data, axis: int | None = None, **options: Any) -> Data:
         """Record a piecewise-linear map; ``options`` are the fields of ``Fold``."""
         options.setdefault("kind", self.kind)
-        return self._record(Fold(function=function, **options), inputs, axis)
+        return self.record(Fold(function=function, **options), *inputs, axis=axis)
 
-    def _record(self, operation: Operation, inputs: tuple[Data, ...], axis: int | None) -> Data:
+    def record(
+        self, operation: Operation, *inputs: Data, axis: int | None = None, shape: tuple[int, ...] | None = None
+    ) -> Data:
+        """Record ``operation``; the row ``shape`` of its result is found by trying it on zeros unless it is given."""
         for constant in operation.constants:
             if constant.is_floating_point() and not bool(constant.isfinite().all()):
                 raise InputError(f"{self.subject} uses a constant that holds NaN or infinity; check the weights.")
-        shape = self._row_shape(operation, inputs)
+        shape = self._row_shape(operation, inputs) if shape is None else shape
         self.results += 1
         name = self.node.name if self.results == 1 else f"{self.node.name}.{self.results}"
         output = Data(name, shape, inputs[0].axis if axis is None else axis)
@@ -122,13 +125,13 @@ class Call:
         return output
 
     def _row_shape(self, operation: Operation, inputs: tuple[Data, ...]) -> tuple[int, ...]:
-        """The shape of one row of the result, found on the meta device with two different numbers of rows."""
+        """The shape of one row of the result, found by running it on two and on three rows of zeros."""
         shapes = []
-        constants = [constant.to("meta") for constant in operation.constants]
+        kind = {"dtype": self.recorder.dtype, "device": self.recorder.device}
         for rows in (2, 3):
-            metas = [torch.empty((rows, *x.shape), dtype=self.recorder.dtype, device="meta") for x in inputs]
+            zeros = [torch.zeros((rows, *x.shape), **kind) for x in inputs]  # type: ignore[call-overload]
             try:
-                shape = tuple(operation.function(*metas, *constants).shape)
+                shape = tuple(operation.function(*zeros, *operation.constants).shape)
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 self.misfit(str(error), *inputs)
             if not shape or shape[0] != rows:

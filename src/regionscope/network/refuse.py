@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-__all__ = ["PRODUCT", "REASONS", "layer_reason", "misfit", "mixes_rows", "no_rule", "not_affine"]
+__all__ = ["INDICES", "PRODUCT", "REASONS", "layer_reason", "misfit", "mixes_rows", "no_rule", "not_affine"]
 
 ACCEPTED = (
     "ReLU, LeakyReLU, PReLU, RReLU, ReLU6, Hardtanh, clamp, abs, a continuous Threshold, max-pooling, max, min, and "
@@ -13,6 +13,7 @@ ACCEPTED = (
 WAY_OUT = "use region_count() or local_complexity() for other networks."
 
 PRODUCT = "it multiplies or divides by a value that itself depends on the input"
+INDICES = "the indices of a maximum jump; use its values alone"
 SPREAD = "it divides by the spread of its input"
 LEAVE_OFF = "as a last layer, leave it off: the predicted class stays the same; otherwise "
 
@@ -28,6 +29,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(_CURVED.split(), ""),
     **dict.fromkeys(_JUMPS.split(), "it jumps"),
     **dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm"), SPREAD),
+    **dict.fromkeys((f"{kind}max_pool{d}d_with_indices" for kind in ("", "adaptive_") for d in (1, 2, 3)), INDICES),
     **dict.fromkeys(("softmax", "log_softmax", "softmin", "gumbel_softmax"), "softmax"),
     **dict.fromkeys(("rand_like", "randn_like", "bernoulli", "normal_", "uniform_", "new_empty"), "it is random"),
 }

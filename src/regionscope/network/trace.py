@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import math
 
 import torch
-from torch import nn
+from torch import Tensor, fx, nn
 
 from ..errors import InputError, RegionscopeError, UntraceableModel
 from . import rules  # noqa: F401  (importing them fills the table)
@@ -14,7 +13,7 @@ from .assemble import assemble
 from .private_copy import private_copy
 from .program import Program
 from .reader import Reader
-from .record import Recorder
+from .record import Data, Recorder
 
 __all__ = ["trace"]
 
@@ -32,7 +31,7 @@ def trace(
     not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the module's parameters if None).
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
     Raises NotPiecewiseAffine, UntraceableModel or InputError with a sentence. Cost: milliseconds and one copy of the
-    weights; nothing is computed on data.
+    weights.
     """
     module = _unwrapped(module)
     shape = _checked_shape(input_shape)
@@ -42,33 +41,49 @@ def trace(
         device = next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu"))
     _check_forward(module)
     recorder = Recorder(dtype, torch.device(device))
-    reader = Reader(private_copy(module, dtype, recorder.device), shape, recorder)
-    random_state = torch.get_rng_state()
+    reader = Reader(*private_copy(module, dtype, recorder.device), shape, recorder)
+    output = _read(reader, type(module).__name__)
+    if output.axis != 0:
+        raise UntraceableModel(
+            f"the output of {type(module).__name__} has the batch as dimension {output.axis}; it must come first."
+        )
+    return assemble(recorder, reader.input, output)
+
+
+def _read(reader: Reader, name: str) -> Data:
+    """Follow the forward; what goes wrong in the user's code becomes a sentence. Random states stay as they were."""
+    device = reader.recorder.device
+    states = _random_states(device)
     try:
         with torch.no_grad():
             output = reader.read()
-        drew_numbers = not torch.equal(random_state, torch.get_rng_state())
+        fixed = all(torch.equal(*pair) for pair in zip(states, _random_states(device), strict=True))
     except RegionscopeError:
         raise
-    except (ValueError, AssertionError) as error:
-        raise InputError(
-            f"the forward{reader.where()} rejects an input of shape (v, {_listed(shape)}): {error}"
+    except (TypeError, AttributeError, NameError, fx.proxy.TraceError) as error:
+        raise UntraceableModel(
+            f"torch.fx cannot read the forward of {name}{reader.failed_in}: {error}; rewrite that part with torch "
+            "functions, or use region_count(), which only runs the module."
         ) from error
     except Exception as error:
-        raise UntraceableModel(
-            f"torch.fx cannot read the forward of {type(module).__name__}{reader.where()}: {error}; rewrite that part "
-            "with torch functions, or use region_count(), which only runs the module."
+        raise InputError(
+            f"the forward of {name}{reader.failed_in} fails on an input of shape (v, {_listed(reader.input.shape)}) "
+            f"with {type(error).__name__}: {error}; check the shape of the input points."
         ) from error
     finally:
-        torch.set_rng_state(random_state)
-    if drew_numbers:
+        torch.set_rng_state(states[0])
+        if len(states) > 1:
+            torch.cuda.set_rng_state(states[1], device)
+    if not fixed:
         raise UntraceableModel(
-            f"the forward of {type(module).__name__} draws random numbers in eval mode, so it is not a fixed function; "
-            "exact regions need a deterministic forward."
+            f"the forward of {name} draws random numbers in eval mode, so it is not a fixed function; exact regions "
+            "need a forward that gives the same result each time."
         )
-    if output.axis != 0:
-        raise UntraceableModel("the module's output does not have the batch as its first dimension.")
-    return assemble(recorder, reader.input, output)
+    return output
+
+
+def _random_states(device: torch.device) -> list[Tensor]:
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def _listed(shape: tuple[int, ...]) -> str:
@@ -97,7 +112,6 @@ def _checked_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
         raise InputError(
             f"input_shape must be a tuple of positive integers, without the batch dimension; got {input_shape!r}."
         )
-    assert math.prod(shape) > 0
     return shape
 
 

@@ -8,18 +8,19 @@ from matplotlib.figure import Figure
 from regionscope.lab.quickstart import Quickstart
 from regionscope.plot import style
 from regionscope.plot.points import data
-from regionscope.plot.regions import decision_regions, linear_regions
+from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
 from regionscope.regions import DecisionRegions, Partition
 
 __all__ = ["decision_figure", "quickstart_figure", "regions_figure"]
 
 
 def quickstart_figure(result: Quickstart) -> Figure:
-    """Data, linear regions and decision regions of the trained network, side by side."""
+    """Data, linear regions (with the decision boundary) and decision regions after training, side by side."""
     figure, (left, middle, right) = _panels(3)
     after = result.after
     data(result.data.inputs, result.data.labels, ax=left)
     linear_regions(after.partition, ax=middle)
+    decision_boundary(after.decision, ax=middle)
     decision_regions(after.decision, ax=right)
     left.set(title=f"{len(result.data.labels):,} points", xlim=middle.get_xlim(), ylim=middle.get_ylim())
     middle.set_title(_counted(after.partition.n_linear_regions, "linear region"))
@@ -45,10 +46,11 @@ def decision_figure(dec: DecisionRegions) -> Figure:
 
 def _panels(n: int) -> tuple[Figure, list[Axes]]:
     size = style.PANEL_INCHES
-    figure = Figure(figsize=(n * size, size + 0.3), dpi=style.DPI, layout="constrained")
+    figure = Figure(figsize=(n * size, size + 0.1), dpi=style.DPI, layout="constrained")
     axes = [figure.add_subplot(1, n, i + 1) for i in range(n)]
     for ax in axes:
         ax.tick_params(labelsize="small")
+        ax.locator_params(nbins=5)
     return figure, axes
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.errors import CheckFailed
 from regionscope.geometry.polytope import Complex
 from regionscope.geometry.polytope_max import clip_max
 from regionscope.geometry.polytope_split import NewVertices, split
@@ -27,13 +28,11 @@ class CellPartition:
             that folds there, counted over all kinks in order (``Program.n_units``), or negative on the slice's border.
         coords: (v, k) slice coordinates of the vertices.
         outputs: (v, c) the network's outputs at the vertices.
-        unresolved: vertices where rounding left signs that fit no flat cut; above 0 the result is in doubt.
     """
 
     cells: Complex
     coords: Tensor
     outputs: Tensor
-    unresolved: int
 
 
 def partition_cells(
@@ -42,30 +41,29 @@ def partition_cells(
     """The exact partition of slices of one dimension k into polytopes on which the network is affine.
 
     scales (kinks + 1, slices): how near to zero counts as zero. Raises ``TooManyRegions`` as soon as a slice has more
-    regions than ``budget.max_regions``.
+    regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
 
-    Cost: for each unit that changes sign somewhere a scan of all cells, and work in proportion to what is cut; the number
-    of regions grows like (units)^k, and all of them are held in memory at once.
+    Cost: for each unit that changes sign somewhere a scan of all cells, and work in proportion to what is cut; the
+    number of regions grows like (units)^k, and all of them are held in memory at once.
     """
     domains = [(s.corners, *s.halfspaces) for s in slices]
     domains = [(c.to(program.device), a.to(program.device), b.to(program.device)) for c, a, b in domains]
     cells, coords = Complex.of_domains(domains)
     owner = cells.slice_of_vertex
     values = program.begin(inputs_of(program, slices, coords, owner))
-    first_unit, unresolved = 0, 0
+    first_unit = 0
     for k, kink in enumerate(program.kinks):
         cuts = kink.cuts(values)
         cutter = _Cutter(cells, _Rows(cuts.values), owner, scales[k].to(program.dtype), k, first_unit, budget, record)
         cutter.cut(cuts)
         cells, kept = cutter.cells.compact()
         first_unit += kink.n_units
-        unresolved += cutter.unresolved
         values = {name: _follow(rows, cutter.history, kept) for name, rows in values.items()}
         coords, owner = _follow(coords, cutter.history, kept), cutter.owner[kept]
         record.add(k, cells.slice_id, budget.max_regions)
         values = kink.advance(values, consume=True)
         record.finish(1 / len(program.kinks))
-    return CellPartition(cells, coords, program.outputs(values), unresolved)
+    return CellPartition(cells, coords, program.outputs(values))
 
 
 class _Rows:
@@ -107,7 +105,6 @@ class _Cutter:
 
     def __post_init__(self) -> None:
         self.history: list[NewVertices] = []
-        self.unresolved = 0
 
     def cut(self, cuts: Thresholds | Maxima) -> None:
         """Cut the cells by all units of the nonlinearity, one after another."""
@@ -138,7 +135,11 @@ class _Cutter:
             self.owner = torch.cat([self.owner, self.owner[new.a]])
             self.history.append(new)
         self.record.snap(self.owner[snapped])
-        self.unresolved += unresolved
+        if unresolved:
+            raise CheckFailed(
+                f"Rounding left {unresolved} region(s) in which the signs of a unit fit no flat cut, so the partition "
+                "would be wrong; compute in float64, take a larger slice, or pass a Tolerance with another zero."
+            )
         limit = self.budget.max_regions
         if limit is not None and int(torch.bincount(cells.slice_id).max()) > limit:
             raise TooManyRegions(self.kink)

@@ -22,9 +22,10 @@ _ROWS = 4096
 def check_partition(part: Partition) -> None:
     """Raise CheckFailed with the reason unless the partition proves itself.
 
-    Coverage: every region has positive size and the sizes add up to that of the slice. Continuity: the map of every region
-    meets the shared values at all its corners. Truth: map and network agree at every interior point. Activation: no two
-    regions show the same pattern there (regions thinner than rounding excepted). Cost: one forward pass over the regions.
+    Coverage: every region has positive size and the sizes add up to that of the slice. Continuity: the map of every
+    region meets the shared values at all its corners. Truth: map and network agree at every interior point.
+    Activation: no two regions show the same pattern there (regions thinner than rounding excepted). Cost: one forward
+        pass over the regions.
     """
     if not part.status:
         raise CheckFailed(f"The partition is not finished: {part.status.reason}.")

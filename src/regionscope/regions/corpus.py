@@ -1,11 +1,11 @@
 """Known answers: small networks on slices with verified region counts, for testing this package and others.
 
-``corpus.json`` is plain data that any tool can read. A network is a list of layers, each ``[type, *arguments]`` with the
-names and arguments of ``torch.nn`` (``["Linear", 2, 16]``), and ``["Residual", [layers]]`` for x + layers(x). Its
+``corpus.json`` is plain data that any tool can read. A network is a list of layers, each ``[type, *arguments]`` with
+the names and arguments of ``torch.nn`` (``["Linear", 2, 16]``), and ``["Residual", [layers]]`` for x + layers(x). Its
 weights are written out by parameter name, or they are those of default initialisation in float32 after
-``torch.manual_seed(seed)``; small networks have both. A SHA-256 tells whether the right weights were found. A slice is a
-segment (two points), a simplex (k + 1 points) or a box (center, directions, radius). Counts are exact: closed forms, or
-found by the slow reference in float64.
+``torch.manual_seed(seed)``; small networks have both. A SHA-256 tells whether the right weights were found. A slice is
+a segment (two points), a simplex (k + 1 points) or a box (center, directions, radius). Counts are exact: closed forms,
+or found by the slow reference in float64.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ __all__ = ["KnownAnswer", "build_layers", "build_slice", "known_answers", "weigh
 
 LAYERS: Mapping[str, type[nn.Module]] = {
     layer.__name__: layer
-    for layer in (
-        nn.AvgPool2d, nn.Conv2d, nn.Flatten, nn.Hardtanh, nn.LeakyReLU, nn.Linear, nn.MaxPool2d, nn.PReLU, nn.ReLU, nn.ReLU6,
-    )
-}  # fmt: skip
+    for layer in (nn.Conv2d, nn.Flatten, nn.Hardtanh, nn.LeakyReLU, nn.Linear, nn.MaxPool2d, nn.ReLU)
+}
 
 LayerSpec = Sequence[Any]
 
@@ -44,7 +42,7 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the input to what the body makes of it."""
-        return x + self.body(x)
+        return torch.add(x, self.body(x))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +85,8 @@ class KnownAnswer:
             network.load_state_dict({k: torch.tensor(v, dtype=torch.float64) for k, v in self.weights.items()})
         if weights_checksum(network) != self.weights_sha256:
             raise InputError(
-                f"the weights of known answer {self.name!r} do not have the stored checksum: torch {torch.__version__} draws "
-                f"other numbers from seed {self.seed}; use the entries whose weights are written out."
+                f"the weights of known answer {self.name!r} do not have the stored checksum: torch {torch.__version__} "
+                f"draws other numbers from seed {self.seed}; use the entries whose weights are written out."
             )
         return network
 
@@ -127,7 +125,7 @@ def _sequential(layers: Sequence[LayerSpec]) -> nn.Sequential:
 
 
 def build_slice(spec: Mapping[str, Any]) -> Slice:
-    """The slice described by ``{"kind": "segment" | "simplex", "points": ...}`` or a box with center, directions, radius."""
+    """The slice of ``{"kind": "segment" or "simplex", "points": ...}`` or of a box's center, directions and radius."""
     if spec["kind"] == "segment":
         return Segment(*spec["points"])
     if spec["kind"] == "simplex":

@@ -26,13 +26,15 @@ __all__ = ["DecisionRegions", "decision_regions"]
 class DecisionRegions:
     """The exact regions of equal label on a slice.
 
-    partition: the linear regions cut further at the decision boundary, so that every piece has one label; the label is the
+    partition: the linear regions cut further at the decision boundary, so that every piece has one label; the label is
+        the
         last entry of its patterns.
     piece_labels: (r,) label of each piece. piece_regions: (r,) the decision region it belongs to.
     labels: (count,) label of each decision region.
 
-    A decision region is a connected set of one label; sets that touch only in a point (in general: in less than a wall) are
-    two. Ties between classes go to the lowest index; a single output is labelled 1 where it is positive, else 0.
+    A decision region is a connected set of one label; sets that touch only in a point (in general: in less than a
+    wall) are two. Ties between classes go to the lowest index; a single output is labelled 1 where it is positive,
+    else 0.
     """
 
     partition: Partition
@@ -77,7 +79,9 @@ class DecisionRegions:
         """
         k = self.partition.dim
         if k > 2:
-            raise ValueError("In 3 or more dimensions read the boundary facets from boundary_walls and partition.walls.")
+            raise ValueError(
+                "In 3 or more dimensions read the boundary facets from boundary_walls and partition.walls."
+            )
         walls = self.partition.walls
         start = walls.offsets[self.boundary_walls]
         index = start[:, None] + torch.arange(k, device=start.device)
@@ -119,8 +123,9 @@ def decision_regions(
 ) -> DecisionRegions | list[DecisionRegions]:
     """The exact regions of equal argmax on a slice (or on each of a list of slices).
 
-    The argmax is one more fold after the last layer: every linear region is cut where its largest output changes, and pieces
-    of one label that share a wall are joined. Arguments as in ``linear_regions``. Cost: that of ``linear_regions``.
+    The argmax is one more fold after the last layer: every linear region is cut where its largest output changes, and
+    pieces of one label that share a wall are joined. Arguments as in ``linear_regions``. Cost: that of
+    ``linear_regions``.
     """
     slices = as_list(slice)
     program = model if isinstance(model, Program) else trace(model, one_shape(slices), dtype=dtype)

@@ -105,25 +105,22 @@ class _Walk:
         self.record.finish(float((state.coords[start + 1] - state.coords[start]).sum()) / self.total_length)
         return state, self.program.outputs(state.values)
 
-    def _in_parts(
-        self, k: int, state: LineState, recipe: Recipe, order: Tensor, rows: int
-    ) -> tuple[LineState, Tensor]:
+    def _in_parts(self, k: int, state: LineState, recipe: Recipe, order: Tensor, rows: int) -> tuple[LineState, Tensor]:
         """Work through runs of vertices one after another; neighbouring runs share a vertex."""
         parts = []
         for start in range(0, len(order) - 1, rows - 1):
             run = order[start : start + rows]
             parts.append(self.finish(k + 1, self._advance(k, _follow(state, recipe, run, k))))
-        ends = [slice(None, -1)] * (len(parts) - 1) + [slice(None)]
-        joined = [
-            torch.cat([pick(part)[end] for part, end in zip(parts, ends, strict=True)])
-            for pick in (
-                lambda part: part[0].coords,
-                lambda part: part[0].owner,
-                lambda part: part[0].born,
-                lambda part: part[1],
-            )
-        ]
-        return LineState(joined[0], joined[1], joined[2], {}), joined[3]
+        kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [
+            len(parts[-1][1])
+        ]  # the last vertex is the next one's
+        joined = LineState(
+            torch.cat([part.coords[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            torch.cat([part.owner[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            torch.cat([part.born[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            {},
+        )
+        return joined, torch.cat([outputs[:n] for (_, outputs), n in zip(parts, kept, strict=True)])
 
     def _advance(self, k: int, state: LineState) -> LineState:
         self.record.add(k, state.owner[state.intervals], self.budget.max_regions)
@@ -133,7 +130,8 @@ class _Walk:
 
 def _follow(state: LineState, recipe: Recipe, vertices: Tensor, born: int) -> LineState:
     """The state at the wanted vertices, old and new."""
-    values = {name: recipe.apply(rows, vertices) for name, rows in state.values.items()}
+    mixer = recipe.mixer(vertices)
+    values = {name: mixer.apply(rows) for name, rows in state.values.items()}
     new_born = torch.cat([state.born, state.born.new_full((len(recipe.a),), born)])
-    coords = recipe.apply(state.coords[:, None], vertices)[:, 0]
+    coords = mixer.apply(state.coords[:, None])[:, 0]
     return LineState(coords, recipe.copy_first(state.owner)[vertices], new_born[vertices], values)

@@ -54,14 +54,15 @@ def linear_regions(
 ) -> Partition | list[Partition]:
     """The exact partition of a slice into activation regions, and with it into linear regions.
 
-    The network is interpreted on the vertices of the current partition; at every nonlinearity each region is cut along the
-    zero sets of the units that change sign in it, and every live value is interpolated to the new vertices. Dimension 1 and
-    2 work at any size, higher dimensions for small networks. The module is read, never run or changed.
+    The network is interpreted on the vertices of the current partition; at every nonlinearity each region is cut along
+    the zero sets of the units that change sign in it, and every live value is interpolated to the new vertices.
+    Dimension 1 and 2 work at any size, higher dimensions for small networks. The module is read, never run or changed.
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
     slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
     dtype: of the computation; coordinates are float64 always.
-    max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after the last
+    max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
+        the last
         nonlinearity that fits, with ``status`` saying so.
     memory: bytes of live values held at a time; larger partitions are worked through in pieces, with the same result.
     progress: called with the finished share of the work, 0 to 1.
@@ -164,7 +165,17 @@ def _walk(
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
     return Raw(
-        program, slices, found, coords, outputs, scales, by_layer, record.snapped, Tolerance.of(program.dtype), status, 0.0
+        program,
+        slices,
+        found,
+        coords,
+        outputs,
+        scales,
+        by_layer,
+        record.snapped,
+        Tolerance.of(program.dtype),
+        status,
+        0.0,
     )
 
 
@@ -196,9 +207,7 @@ def _of_line(line: LineState, i: int) -> tuple[Tensor, Tensor, Tensor, Tensor, W
     return vertices, corners, offsets, line.coords[vertices].diff(), walls
 
 
-def _of_mesh(
-    mesh: Mesh, coords: Tensor, i: int, n_slices: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Walls]:
+def _of_mesh(mesh: Mesh, coords: Tensor, i: int, n_slices: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Walls]:
     if n_slices == 1:
         vertices = torch.arange(mesh.n_vertices, device=coords.device)
     else:
@@ -229,7 +238,9 @@ def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
             raise InputError(f"A slice must be a Segment, Simplex or Box; got {type(piece).__name__}.")
     dims = sorted({piece.dim for piece in slices})
     if len(dims) > 1:
-        raise InputError(f"Slices worked through together must have one dimension, these have {dims}; call once for each.")
+        raise InputError(
+            f"Slices worked through together must have one dimension, these have {dims}; call once for each."
+        )
     return slices
 
 

@@ -39,9 +39,7 @@ def widest_simplex(vertices: Tensor, corners: Tensor, offsets: Tensor) -> Tensor
         distance = (rest * rest).sum(1)
         longest = distance.new_zeros(len(offsets) - 1).scatter_reduce(0, of, distance, "amax")
         is_longest = distance == longest[of]
-        first = torch.full_like(offsets[:-1], len(corners)).scatter_reduce(
-            0, of[is_longest], index[is_longest], "amin"
-        )
+        first = torch.full_like(offsets[:-1], len(corners)).scatter_reduce(0, of[is_longest], index[is_longest], "amin")
         chosen.append(corners[first])
         axis = rest[first] / longest.sqrt().clamp(min=torch.finfo(rest.dtype).tiny)[:, None]
         along = axis[of]
@@ -76,8 +74,8 @@ def affine_maps(vertices: Tensor, values: Tensor, corners: Tensor, offsets: Tens
 def same_maps(maps: AffineMaps, pairs: Tensor, tolerance: Tolerance) -> tuple[Tensor, Tensor]:
     """For pairs of regions (n, 2): whether their maps are equal on the slice, and whether rounding leaves that open.
 
-    Equal: slopes differ by at most ``tolerance.slope * size / extent``. Open: they differ by more, but by less than rounding
-    may cause in regions this thin. (Neighbours agree on their wall, so equal slopes are equal maps.)
+    Equal: slopes differ by at most ``tolerance.slope * size / extent``. Open: they differ by more, but by less than
+    rounding may cause in regions this thin. (Neighbours agree on their wall, so equal slopes are equal maps.)
     """
     limit = tolerance.slope * max(maps.size, torch.finfo(torch.float64).tiny) / max(maps.extent, 1e-300)
     difference = torch.empty(len(pairs), dtype=torch.float64, device=pairs.device)

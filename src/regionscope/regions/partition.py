@@ -49,7 +49,8 @@ class Walls:
 class Partition:
     """The exact partition of a slice into regions on which every nonlinearity keeps its side.
 
-    slice: where we looked. vertices: (v, k) float64 slice coordinates, each corner once. values: (v, c) network outputs there.
+    slice: where we looked. vertices: (v, k) float64 slice coordinates, each corner once. values: (v, c) network
+        outputs there.
     corners, offsets: the vertices of region i are ``corners[offsets[i]:offsets[i + 1]]``, counter-clockwise in 2-D.
     sizes: (r,) length, area or volume in input space; they add up to ``slice.size``.
     walls: faces between regions. by_layer: regions after each nonlinearity, in order.
@@ -99,7 +100,9 @@ class Partition:
 
     @property
     def n_undecided(self) -> int:
-        """Walls of regions so thin that rounding hides whether the maps on both sides differ; they count as different."""
+        """Walls of regions so thin that rounding hides whether the maps on both sides differ; they count as
+        different.
+        """
         return int(self._compared[1].sum())
 
     @cached_property

@@ -19,6 +19,8 @@ from regionscope.regions.walk import Budget, Record, inputs_of
 
 __all__ = ["PlaneState", "cut_plane", "partition_planes", "plane_mesh"]
 
+_HEADROOM = 3  # a part starts this much below its limit, so that later cuts need not divide it again
+
 
 @dataclass(frozen=True)
 class PlaneState:
@@ -58,9 +60,7 @@ def cut_plane(
     """Cut the cells where this nonlinearity folds."""
     if isinstance(cuts, Thresholds):
         return split(state.mesh, Units(cuts.values, cuts.at, near), born=born, cells=cells, zeros=zeros)
-    return split_maxima(
-        state.mesh, Candidates(cuts.values, cuts.groups, near), state.coords, born=born, cells=cells
-    )
+    return split_maxima(state.mesh, Candidates(cuts.values, cuts.groups, near), state.coords, born=born, cells=cells)
 
 
 @dataclass
@@ -89,10 +89,11 @@ class _Walk:
             self.record.snap(state.owner[result.snapped])
             rows = self.budget.rows(kinks[k], len(kinks), state.coords.device)
             if result.mesh.n_vertices > rows and result.mesh.n_cells > 1:
-                return self._in_parts(k, state, result, -(-result.mesh.n_vertices // rows))
+                return self._in_parts(k, state, result, -(-_HEADROOM * result.mesh.n_vertices // rows))
             state = _follow(state, result)
             cells, zeros = result.unsettled, result.zeros
-        self.record.finish(float(areas(state.mesh, state.coords).sum()) / self.total_area)
+        if self.record.finished is not None:
+            self.record.finish(float(areas(state.mesh, state.coords).sum()) / self.total_area)
         return state.mesh, state.coords, self.program.outputs(state.values)
 
     def _in_parts(self, k: int, state: PlaneState, result: Split, n_parts: int) -> tuple[Mesh, Tensor, Tensor]:
@@ -107,7 +108,8 @@ class _Walk:
         parts = []
         for group in groups:
             part, vertices = mesh.extract(group)
-            values = {name: result.recipe.apply(rows, vertices) for name, rows in state.values.items()}
+            mixer = result.recipe.mixer(vertices)
+            values = {name: mixer.apply(rows) for name, rows in state.values.items()}
             local = torch.full((mesh.n_vertices,), -1, dtype=torch.int64, device=vertices.device)
             local[vertices] = torch.arange(len(vertices), device=vertices.device)
             zeros = torch.stack([local[result.zeros[:, 0]], result.zeros[:, 1]], 1)
@@ -120,6 +122,6 @@ class _Walk:
 
 
 def _follow(state: PlaneState, result: Split) -> PlaneState:
-    recipe = result.recipe
-    values = {name: recipe.apply(rows) for name, rows in state.values.items()}
-    return PlaneState(result.mesh, recipe.apply(state.coords), recipe.copy_first(state.owner), values)
+    mixer = result.recipe.mixer()
+    values = {name: mixer.apply(rows) for name, rows in state.values.items()}
+    return PlaneState(result.mesh, mixer.apply(state.coords), result.recipe.copy_first(state.owner), values)

@@ -25,7 +25,7 @@ from regionscope.network import Maxima, Program, Thresholds
 from regionscope.regions.reference_cells import Array, Cell, clip, measure, neighbours, ordered, root_cell
 from regionscope.tolerance import Tolerance
 
-__all__ = ["ReferenceDecision", "ReferencePartition", "reference_decision", "reference_partition"]
+__all__ = ["ReferenceDecision", "ReferencePartition", "reference_decision", "reference_partition", "reference_regions"]
 
 Labels = NDArray[np.int64]
 TOLERANCE = Tolerance.of(torch.float64)
@@ -84,7 +84,21 @@ class ReferenceDecision:
 
 def reference_partition(program: Program, piece: Slice) -> ReferencePartition:
     """Cut ``piece`` at every kink of the program, in order."""
+    return reference_regions(program, piece)[0]
+
+
+def reference_decision(program: Program, piece: Slice) -> ReferenceDecision:
+    """Cut ``piece`` at every kink, then each cell where its largest output changes, and join pieces of equal label."""
+    return reference_regions(program, piece)[1]
+
+
+def reference_regions(program: Program, piece: Slice) -> tuple[ReferencePartition, ReferenceDecision]:
+    """Both partitions of ``piece`` from one walk through the program."""
     cells, by_layer = _activation_cells(program, piece)
+    return _partition(program, piece, cells, by_layer), _decision(program, piece, cells)
+
+
+def _partition(program: Program, piece: Slice, cells: list[Cell], by_layer: dict[str, int]) -> ReferencePartition:
     pairs = neighbours(cells, _extent(piece), TOLERANCE.slope)
     interior = np.array([cell.center for cell in cells])
     slopes = _slopes(program, piece, interior)
@@ -101,9 +115,7 @@ def reference_partition(program: Program, piece: Slice) -> ReferencePartition:
     )
 
 
-def reference_decision(program: Program, piece: Slice) -> ReferenceDecision:
-    """Cut ``piece`` at every kink, then each cell where its largest output changes, and join pieces of equal label."""
-    cells, _ = _activation_cells(program, piece)
+def _decision(program: Program, piece: Slice, cells: list[Cell]) -> ReferenceDecision:
     outputs = _outputs(program, piece, np.concatenate([cell.vertices for cell in cells]))
     zero = TOLERANCE.zero * float(np.abs(outputs).max())
     numbers = itertools.count(_first_free_facet(cells))
@@ -168,13 +180,15 @@ def _upper_envelope(cell: Cell, group: list[int], zero: float, numbers: Iterator
     Functions equal on the whole cell count as the first of them. The cell is never cut where the tied pair is not the
     maximum: functions that win nowhere are left out before the cutting.
     """
+    candidates = list(dict.fromkeys(group))
+    values = cell.values[:, candidates]
+    everywhere = (values >= values.max(axis=1, keepdims=True) - zero).all(axis=0)
+    if everywhere.any():
+        return [(candidates[int(everywhere.argmax())], cell)]
     distinct: list[int] = []
-    for i in dict.fromkeys(group):
+    for i in candidates:
         if not any(np.abs(cell.values[:, i] - cell.values[:, j]).max() <= zero for j in distinct):
             distinct.append(i)
-    for i in distinct:
-        if all((cell.values[:, i] - cell.values[:, j]).min() >= -zero for j in distinct):
-            return [(i, cell)]
     facets = {frozenset(pair): next(numbers) for pair in itertools.combinations(distinct, 2)}
 
     def where_largest(i: int, rivals: list[int]) -> Cell | None:

@@ -68,7 +68,7 @@ def clip(cell: Cell, u: Array, facet: int, zero: float) -> Cell | None:
         facets.append(cell.facets[i] if u[i] > zero else cell.facets[i] | {facet})
     for i in positive:
         for j in negative:
-            if _is_edge(cell, i, j):
+            if _is_edge(cell, int(i), int(j)):
                 t = u[i] / (u[i] - u[j])
                 vertices.append(cell.vertices[i] + t * (cell.vertices[j] - cell.vertices[i]))
                 values.append(cell.values[i] + t * (cell.values[j] - cell.values[i]))
@@ -114,7 +114,8 @@ def neighbours(cells: list[Cell], unit: Array, touch: float) -> list[tuple[int, 
     """Pairs of cells whose common boundary has positive (k - 1)-measure.
 
     Lengths are taken in coordinates divided by ``unit`` (k,), the extent of the slice; less than ``touch`` is nothing.
-    Two cells can only touch along the cut that told them apart, so it is enough to compare cells that share a facet.
+    Two cells can only touch along the cut that told them apart, so it is enough to compare cells that share a facet, and
+    of these only the ones that reach it in more than an edge or a corner.
     """
     scaled = [replace(cell, vertices=cell.vertices / unit) for cell in cells]
     on_facet: dict[int, list[int]] = {}
@@ -123,10 +124,11 @@ def neighbours(cells: list[Cell], unit: Array, touch: float) -> list[tuple[int, 
             on_facet.setdefault(facet, []).append(index)
     pairs = set()
     for facet, members in on_facet.items():
-        sides = [_facet_of(scaled[i], facet) for i in members]
-        for p, q in _boxes_that_meet([side.vertices for side in sides], touch):
-            if _overlap(sides[p], sides[q], facet, touch):
-                pairs.add((members[p], members[q]))
+        sides = [(i, _facet_of(scaled[i], facet)) for i in members]
+        sides = [(i, side) for i, side in sides if _rank(side.vertices, touch) == len(unit) - 1]
+        for p, q in _boxes_that_meet([side.vertices for _, side in sides], touch):
+            if _overlap(sides[p][1], sides[q][1], facet, touch):
+                pairs.add((sides[p][0], sides[q][0]))
     return sorted(pairs)
 
 
@@ -137,6 +139,8 @@ def _facet_of(cell: Cell, facet: int) -> Cell:
 
 
 def _boxes_that_meet(point_sets: list[Array], touch: float) -> Iterator[tuple[int, int]]:
+    if not point_sets:
+        return
     low = np.array([points.min(axis=0) for points in point_sets]) - touch
     high = np.array([points.max(axis=0) for points in point_sets]) + touch
     for p in range(len(point_sets)):
@@ -146,7 +150,7 @@ def _boxes_that_meet(point_sets: list[Array], touch: float) -> Iterator[tuple[in
 
 
 def _overlap(a: Cell, b: Cell, facet: int, touch: float) -> bool:
-    """Whether two convex sets in one hyperplane share more than a set of measure zero of that hyperplane."""
+    """Whether two convex sets with interior in one hyperplane share more than a set of measure zero there."""
     k = a.vertices.shape[1]
     if k == 1:
         return True  # the facet is a point, and both cells end there
@@ -154,7 +158,7 @@ def _overlap(a: Cell, b: Cell, facet: int, touch: float) -> bool:
     frame = np.linalg.svd(b.vertices - origin, full_matrices=True)[2][: k - 1]
     flat_a, flat_b = (a.vertices - origin) @ frame.T, (b.vertices - origin) @ frame.T
     if k == 2:
-        return min(flat_a.max(), flat_b.max()) - max(flat_a.min(), flat_b.min()) > touch
+        return float(min(flat_a.max(), flat_b.max()) - max(flat_a.min(), flat_b.min())) > touch
     rest: Cell | None = Cell(flat_a, tuple(facets - {facet} for facets in a.facets), np.zeros((len(flat_a), 0)))
     for number, side in enumerate(_sides_of(flat_b, b.facets, facet, touch), start=1):
         assert rest is not None
@@ -164,14 +168,19 @@ def _overlap(a: Cell, b: Cell, facet: int, touch: float) -> bool:
     return True
 
 
+def _rank(points: Array, touch: float) -> int:
+    """Dimension of the affine hull of the points (m, q); extents of at most ``touch`` do not count."""
+    return int((np.linalg.svd(points - points.mean(axis=0), compute_uv=False) > touch).sum())
+
+
 def _sides_of(points: Array, facets: tuple[frozenset[int], ...], facet: int, touch: float) -> Iterator[Array]:
-    """Each side of the convex set of ``points`` (m, q), q >= 2, as (normal, offset): normal @ x + offset >= 0 inside."""
+    """Each side of the convex set of ``points`` (m, q >= 2) as (normal, offset): normal @ x + offset >= 0 inside."""
     q = points.shape[1]
     for other in sorted(frozenset().union(*facets) - {facet}):
         on = points[[other in f for f in facets]]
-        center = on.mean(axis=0)
-        _, singular, axes = np.linalg.svd(on - center, full_matrices=True)
-        if len(singular) < q - 1 or singular[q - 2] <= touch:
+        if _rank(on, touch) < q - 1:
             continue  # this facet meets the set in a corner only
+        center = on.mean(axis=0)
+        axes = np.linalg.svd(on - center, full_matrices=True)[2]
         normal = axes[-1] * (1.0 if (points.mean(axis=0) - center) @ axes[-1] > 0 else -1.0)
         yield np.append(normal, -normal @ center)

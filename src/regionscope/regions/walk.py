@@ -16,7 +16,7 @@ from regionscope.tolerance import Tolerance
 __all__ = ["Budget", "Record", "TooManyRegions", "folded_values", "inputs_of", "zero_scales"]
 
 _PROBES = 64
-_PREFERRED_BYTES = {"cpu": 24 << 20, "cuda": 4 << 30}  # live values worked on at a time; small stays near the caches
+_PREFERRED_BYTES = {"cpu": 48 << 20, "cuda": 4 << 30}  # live values worked on at a time; small stays near the caches
 _PREFERRED_ROWS = 256
 
 
@@ -41,13 +41,17 @@ class Budget:
         Depth-first work holds one set of values for every nonlinearity in the worst case, so each gets its share.
         """
         row = max(1, kink.row_bytes)
-        preferred = max(_PREFERRED_BYTES[device.type if device.type in _PREFERRED_BYTES else "cpu"], _PREFERRED_ROWS * row)
+        preferred = max(
+            _PREFERRED_BYTES[device.type if device.type in _PREFERRED_BYTES else "cpu"], _PREFERRED_ROWS * row
+        )
         return max(16, min(self.memory // (n_kinks + 4), preferred) // row)
 
 
 @dataclass
 class Record:
-    """Counts that the walk adds to: regions of every slice after every nonlinearity, signs that were snapped to zero."""
+    """Counts that the walk adds to: regions of every slice after every nonlinearity, signs that were snapped to
+    zero.
+    """
 
     counts: Tensor  # (kinks, slices)
     snapped: Tensor  # (slices,)
@@ -56,7 +60,9 @@ class Record:
 
     @staticmethod
     def start(n_kinks: int, n_slices: int, finished: Callable[[float], None] | None) -> Record:
-        return Record(torch.zeros(n_kinks, n_slices, dtype=torch.int64), torch.zeros(n_slices, dtype=torch.int64), finished)
+        return Record(
+            torch.zeros(n_kinks, n_slices, dtype=torch.int64), torch.zeros(n_slices, dtype=torch.int64), finished
+        )
 
     def add(self, kink: int, parent: Tensor, limit: int | None) -> None:
         """Count the regions (by slice) that exist after a nonlinearity."""
@@ -84,14 +90,16 @@ def folded_values(kink: Kink, values: dict[str, Tensor]) -> Tensor:
 def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance) -> Tensor:
     """How near to zero counts as zero, (kinks + 1, slices): ``tolerance.zero`` times the largest value on probe points.
 
-    The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale does not
-    depend on how the work is cut into pieces. The last row belongs to the outputs.
+    The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale
+    does not depend on how the work is cut into pieces. The last row belongs to the outputs.
     """
     generator = torch.Generator().manual_seed(0)
     scales = torch.zeros(len(program.kinks) + 1, len(slices), dtype=torch.float64)
     for i, piece in enumerate(slices):
         corners = piece.corners.cpu()
-        weights = torch.empty(_PROBES, len(corners), dtype=torch.float64).exponential_(generator=generator.manual_seed(0))
+        weights = torch.empty(_PROBES, len(corners), dtype=torch.float64).exponential_(
+            generator=generator.manual_seed(0)
+        )
         coords = torch.cat([corners, (weights / weights.sum(1, keepdim=True)) @ corners])
         values = program.begin(inputs_of(program, [piece], coords, None))
         for k, kink in enumerate(program.kinks):

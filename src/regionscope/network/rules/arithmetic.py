@@ -152,7 +152,7 @@ def _einsum(call: Call, equation: str, *operands: Any) -> Data:
     def run(x: Tensor, *constants: Tensor) -> Tensor:
         return torch.einsum(equation, *constants[:place], x, *constants[place:])
 
-    return call.affine(run, flat[place], constants=constants)
+    return call.affine(run, flat[place], constants=constants, memory="fresh" if constants else "view")
 
 
 # sums

@@ -99,14 +99,14 @@ def _pieces(call: Call, x: Data, dim: int, sizes: list[int]) -> tuple[Data, ...]
 
 
 @rule("split", "split_with_sizes", view=True, any_axis=True)
-def _split(call: Call, x: Data, split_size: Any, dim: int = 0) -> tuple[Data, ...]:
+def _split(call: Call, x: Data, split_size_or_sections: Any, dim: int = 0) -> tuple[Data, ...]:
     length = x.shape[call.row_dim(x, dim)]
-    if isinstance(split_size, list | tuple):
-        sizes = [int(size) for size in split_size]
+    if isinstance(split_size_or_sections, list | tuple):
+        sizes = [int(size) for size in split_size_or_sections]
         if sum(sizes) != length:
             call.misfit(f"sizes {sizes} do not add up to {length}", x)
         return _pieces(call, x, dim, sizes)
-    step = int(split_size)
+    step = int(split_size_or_sections)
     return _pieces(call, x, dim, [min(step, length - start) for start in range(0, length, step)])
 
 
@@ -198,9 +198,11 @@ def _first(tensors: Any) -> Data:
 # choosing and filling by constants
 
 
-@rule("where", data=("a", "b"))
-def _where(call: Call, condition: Tensor, a: Any, b: Any) -> Data:
+@rule("where", data=("condition", "a", "b"))
+def _where(call: Call, condition: Any, a: Any, b: Any) -> Data:
     """A fixed mask chooses between two values; a mask that depends on the input is refused."""
+    if isinstance(condition, Data):
+        call.refuse("its condition depends on the input")
     data = a if isinstance(a, Data) else b
     mask = aligned(call, data, condition).to(torch.bool)
     if isinstance(a, Data) and isinstance(b, Data):

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from ..cuts import Maxima, Thresholds
 from ..record import Call, Data, Refused, rule
+from ..refuse import INDICES
 from .arithmetic import Operand, aligned, reduced_axis, row_dims, same_layout
-from .windows import adaptive_positions, pooling_positions, reduction_groups, window_groups
+from .windows import adaptive_positions, per_dim, pooling_positions, reduction_groups, window_groups
 
 __all__: list[str] = []
 
@@ -178,9 +179,6 @@ class Extremes(NamedTuple):
     indices: Any
 
 
-_INDICES = "the indices of a maximum jump and are not piecewise affine; use its values alone ([0] or .values)."
-
-
 def _largest_of(call: Call, x: Data, groups: Tensor, function: Function, *, largest: bool = True, axis: int) -> Data:
     if groups.shape[1] == 1:
         return call.affine(function, x, axis=axis)
@@ -209,7 +207,7 @@ def _extreme(call: Call, x: Operand, other: Any, dim: Any, keepdim: bool, larges
     if isinstance(other, Data | Tensor) or not isinstance(x, Data):
         return _larger(call, x, other, largest=largest)
     along = other if dim is None else dim
-    return Extremes(_along(call, x, along, keepdim, largest), Refused(_INDICES))
+    return Extremes(_along(call, x, along, keepdim, largest), Refused(INDICES))
 
 
 @rule("max", data=("x", "other"), any_axis=True)
@@ -235,11 +233,6 @@ def _amin(call: Call, x: Data, dim: Any = None, keepdim: bool = False) -> Data:
 # max-pooling
 
 
-def _pair(value: Any, spatial: int) -> list[int]:
-    items = [int(item) for item in value] if isinstance(value, list | tuple) else [int(value)]
-    return items * spatial if len(items) == 1 else items
-
-
 def _pooling_rules(spatial: int) -> None:
     pool, adaptive = getattr(F, f"max_pool{spatial}d"), getattr(F, f"adaptive_max_pool{spatial}d")
 
@@ -256,14 +249,14 @@ def _pooling_rules(spatial: int) -> None:
     ) -> Data:
         call.spatial(x, spatial)
         if return_indices:
-            call.refuse(_INDICES)
-        kernel, pads, gaps = (_pair(value, spatial) for value in (kernel_size, padding, dilation))
-        steps = _pair(stride, spatial) if stride not in (None, [], ()) else kernel
+            call.refuse(INDICES)
+        kernel, pads, gaps = (per_dim(value, spatial) for value in (kernel_size, padding, dilation))
+        steps = per_dim(stride, spatial) if stride not in (None, [], ()) else kernel
 
         def function(x: Tensor) -> Tensor:
             return pool(x, kernel, steps, pads, gaps, ceil_mode)  # type: ignore[no-any-return]
 
-        out = function(torch.empty((1, *x.shape), dtype=call.recorder.dtype, device="meta")).shape[2:]
+        out = function(torch.zeros((1, *x.shape))).shape[2:]
         sizes = zip(x.shape[1:], out, kernel, steps, pads, gaps, strict=True)
         groups = window_groups(x.shape, [pooling_positions(*numbers) for numbers in sizes])
         return _largest_of(call, x, groups, function, axis=0)
@@ -272,7 +265,7 @@ def _pooling_rules(spatial: int) -> None:
     def _adaptive_max_pool(call: Call, x: Data, output_size: Any, return_indices: bool = False) -> Data:
         call.spatial(x, spatial)
         if return_indices:
-            call.refuse(_INDICES)
+            call.refuse(INDICES)
         wanted = list(output_size) if isinstance(output_size, list | tuple) else [output_size] * spatial
         out = [size if goal is None else int(goal) for size, goal in zip(x.shape[1:], wanted, strict=True)]
         positions = [adaptive_positions(size, goal) for size, goal in zip(x.shape[1:], out, strict=True)]

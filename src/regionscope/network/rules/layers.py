@@ -7,6 +7,7 @@ Layers need no rule of their own: the forward of ``nn.Conv2d`` is followed to ``
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from torch import Tensor
 
 from ..operations import Affine, ChannelMap
 from ..record import Call, Data, rule
+from .blocks import in_row_blocks
+from .windows import per_dim
 
 __all__: list[str] = []
 
@@ -24,25 +27,30 @@ __all__: list[str] = []
 
 @rule("linear")
 def _linear(call: Call, x: Data, weight: Tensor, bias: Tensor | None = None) -> Data:
-    if weight.dim() != 2:
-        call.misfit("the weight must be a matrix", x)
+    if weight.dim() != 2 or not x.shape or x.shape[-1] != weight.shape[1]:
+        call.misfit(f"its weight has shape {tuple(weight.shape)}", x)
+    return _weighted(call, x, F.linear, weight, bias, (*x.shape[:-1], weight.shape[0]), 0 if x.ndim == 2 else None)
+
+
+def _weighted(
+    call: Call,
+    x: Data,
+    function: Callable[..., Tensor],
+    weight: Tensor,
+    bias: Tensor | None,
+    shape: tuple[int, ...],
+    channel_dim: int | None,
+    scratch: int = 0,
+) -> Data:
+    """Record ``function(x, weight, bias)``; a BatchNorm that follows scales ``channel_dim`` of the weight."""
 
     def made(weight: Tensor, bias: Tensor | None) -> Affine:
         constants = (weight,) if bias is None else (weight, bias)
-        followed_by = (lambda after: made(*_rescaled(weight, bias, after, 0))) if len(x.shape) == 1 else None
-        return Affine(function=F.linear, constants=constants, followed_by=followed_by)
+        followed_by = None if channel_dim is None else lambda after: made(*_rescaled(weight, bias, after, channel_dim))
+        return Affine(function=function, constants=constants, followed_by=followed_by, scratch=scratch)
 
-    return _record(call, made(call.constant(weight), None if bias is None else call.constant(bias)), x)
-
-
-def _record(call: Call, operation: Affine, x: Data) -> Data:
-    return call.affine(
-        operation.function,
-        x,
-        constants=operation.constants,
-        followed_by=operation.followed_by,
-        scratch=operation.scratch,
-    )
+    operation = made(call.constant(weight), None if bias is None else call.constant(bias))
+    return call.record(operation, x, shape=shape)
 
 
 def _rescaled(weight: Tensor, bias: Tensor | None, after: ChannelMap, dim: int) -> tuple[Tensor, Tensor]:
@@ -53,63 +61,65 @@ def _rescaled(weight: Tensor, bias: Tensor | None, after: ChannelMap, dim: int) 
     return weight * after.scale.reshape(shape), shift
 
 
-def _convolution(
-    call: Call, x: Data, spatial: int, function: Any, weight: Tensor, bias: Tensor | None, **o: Any
+@rule("conv1d", "conv2d", "conv3d")
+def _conv(
+    call: Call,
+    x: Data,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Data:
+    kernel, spatial = weight.shape[2:], weight.dim() - 2
     call.spatial(x, spatial)
-    transposed = "output_padding" in o
+    if x.shape[0] != weight.shape[1] * groups:
+        call.misfit(f"its weight has shape {tuple(weight.shape)} with {groups} groups", x)
+    reach = [d * (k - 1) for d, k in zip(per_dim(dilation, spatial), kernel, strict=True)]
+    named = {"valid": [0] * spatial, "same": reach}
+    pads = named[padding] if isinstance(padding, str) else [2 * p for p in per_dim(padding, spatial)]
+    geometry = zip(x.shape[1:], pads, reach, per_dim(stride, spatial), strict=True)
+    out = [(size + pad - far - 1) // step + 1 for size, pad, far, step in geometry]
+    if min(out) < 1:
+        call.misfit(f"its kernel of size {tuple(kernel)} is larger than the image", x)
+    convolve = (F.conv1d, F.conv2d, F.conv3d)[spatial - 1]
 
     def run(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        return function(x, weight, bias, **o)  # type: ignore[no-any-return]
+        return convolve(x, weight, bias, stride, padding, dilation, groups)
 
-    def made(weight: Tensor, bias: Tensor | None) -> Affine:
-        constants = (weight,) if bias is None else (weight, bias)
-        plain = not transposed or o["groups"] == 1
-        followed_by = (lambda after: made(*_rescaled(weight, bias, after, int(transposed)))) if plain else None
-        return Affine(function=run, constants=constants, followed_by=followed_by, scratch=scratch)
-
-    out = run(torch.empty((1, *x.shape), device="meta"), torch.empty(weight.shape, device="meta"))
-    window = math.prod(weight.shape[2:])
-    columns = window * (x.numel if transposed else x.shape[0] * math.prod(out.shape[2:]))
-    scratch = 0 if window == 1 else columns * call.recorder.dtype.itemsize
-    return _record(call, made(call.constant(weight), None if bias is None else call.constant(bias)), x)
+    columns = 0 if math.prod(kernel) == 1 else x.shape[0] * math.prod([*kernel, *out]) * call.recorder.dtype.itemsize
+    on_cpu = call.recorder.device.type == "cpu"
+    unrolled = columns > 0 and on_cpu and call.recorder.dtype == torch.float64
+    function = in_row_blocks(run, columns) if unrolled else run
+    return _weighted(call, x, function, weight, bias, (weight.shape[0], *out), 0, 0 if on_cpu else columns)
 
 
-def _convolution_rules(spatial: int) -> None:
-    convolve, transpose = getattr(F, f"conv{spatial}d"), getattr(F, f"conv_transpose{spatial}d")
+@rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def _conv_transpose(
+    call: Call,
+    x: Data,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Data:
+    spatial = weight.dim() - 2
+    call.spatial(x, spatial)
+    if x.shape[0] != weight.shape[0]:
+        call.misfit(f"its weight has shape {tuple(weight.shape)}", x)
+    steps, pads, extras, gaps = (per_dim(o, spatial) for o in (stride, padding, output_padding, dilation))
+    geometry = zip(x.shape[1:], steps, pads, extras, gaps, weight.shape[2:], strict=True)
+    out = [(size - 1) * step - 2 * pad + gap * (k - 1) + more + 1 for size, step, pad, more, gap, k in geometry]
+    transpose = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[spatial - 1]
 
-    @rule(f"conv{spatial}d")
-    def _conv(
-        call: Call,
-        x: Data,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-    ) -> Data:
-        options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return _convolution(call, x, spatial, convolve, weight, bias, **options)
+    def run(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return transpose(x, weight, bias, steps, pads, extras, groups, gaps)
 
-    @rule(f"conv_transpose{spatial}d")
-    def _conv_transpose(
-        call: Call,
-        x: Data,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        groups: int = 1,
-        dilation: Any = 1,
-    ) -> Data:
-        options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return _convolution(call, x, spatial, transpose, weight, bias, output_padding=output_padding, **options)
-
-
-for _spatial in (1, 2, 3):
-    _convolution_rules(_spatial)
+    return _weighted(call, x, run, weight, bias, (weight.shape[1] * groups, *out), 1 if groups == 1 else None)
 
 
 @rule(F.batch_norm)

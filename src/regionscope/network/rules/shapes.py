@@ -29,10 +29,10 @@ def sizes_of(sizes: tuple[Any, ...]) -> list[int]:
 
 
 @rule("view", "reshape", view=True)
-def _reshape(call: Call, x: Data, *sizes: Any, shape: Any = None) -> Data:
+def _reshape(call: Call, x: Data, *sizes: Any) -> Data:
     if sizes and isinstance(sizes[0], torch.dtype):
         call.refuse("it reads memory as another dtype")
-    wanted = sizes_of(sizes or (shape,))
+    wanted = sizes_of(sizes)
     if wanted.count(-1) == 1:
         known = math.prod(size for size in wanted if size != -1)
         if known == 0 or x.numel % known:

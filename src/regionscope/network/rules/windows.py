@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["adaptive_positions", "pooling_positions", "reduction_groups", "window_groups"]
+__all__ = ["adaptive_positions", "per_dim", "pooling_positions", "reduction_groups", "window_groups"]
+
+
+def per_dim(value: Any, spatial: int) -> list[int]:
+    """A size given once or for each spatial dimension, as a list."""
+    items = [int(item) for item in value] if isinstance(value, list | tuple) else [int(value)]
+    return items * spatial if len(items) == 1 else items
 
 
 def pooling_positions(size: int, out: int, kernel: int, stride: int, padding: int, dilation: int) -> Tensor:

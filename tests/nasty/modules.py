@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -41,7 +42,7 @@ def seeded(seed: int, build: Callable[[], nn.Module]) -> Callable[[], nn.Module]
 def mlp(widths: Sequence[int], act: Callable[[], nn.Module] = nn.ReLU, bias: bool = True) -> nn.Sequential:
     """Linear layers of the given widths (inputs and outputs included) with ``act`` between them."""
     parts: list[nn.Module] = []
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in itertools.pairwise(widths):
         parts += [nn.Linear(a, b, bias=bias), act()]
     return nn.Sequential(*parts[:-1])
 

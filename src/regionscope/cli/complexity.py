@@ -1,0 +1,189 @@
+"""``regionscope complexity``: local complexity of a checkpoint at data points and at random points."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from regionscope.cli import options, output
+from regionscope.errors import InputError
+from regionscope.lab import load
+from regionscope.lab.provenance import provenance
+from regionscope.measures.history import Level
+from regionscope.measures.local_complexity import LocalComplexity, local_complexity
+from regionscope.measures.membership import ComplexityGap, complexity_gap
+from regionscope.measures.sampling import uniform_points
+from regionscope.plot.complexity import layers_figure
+
+__all__ = ["complexity"]
+
+_POINTS, _HULL, _WORK = "Points", "Neighbourhood", "Working"
+
+
+class Frames(StrEnum):
+    """Whose directions they are."""
+
+    shared = "shared"
+    per_point = "per-point"
+
+
+class Hull(StrEnum):
+    """The neighbourhood."""
+
+    cross_polytope = "cross-polytope"
+    hypercube = "hypercube"
+
+
+def _option(*names: str, help: str, metavar: str | None = None, least: int | None = None, panel: str = _HULL) -> Any:
+    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help)
+
+
+DataOption = Annotated[
+    Path, _option("--data", metavar="FILE", panel=_POINTS, help="Training points: the rows of an .npy or .npz file.")
+]
+TestOption = Annotated[
+    Path | None, _option("--test", metavar="FILE", panel=_POINTS, help="Test points; the train/test gap is reported.")
+]
+RandomOption = Annotated[
+    int, _option("--random", metavar="N", least=0, panel=_POINTS, help="So many uniform random points of the domain.")
+]
+DomainOption = Annotated[
+    tuple[float, float], _option("--domain", metavar="LO HI", panel=_POINTS, help="Where random points are drawn.")
+]
+DimsOption = Annotated[int, _option("--dims", least=1, help="Directions P.")]
+RadiusOption = Annotated[float, _option("--radius", help="Distance r of the vertices from the point.")]
+FramesOption = Annotated[Frames, _option("--frames", help="One frame for all points, or one for each.")]
+HullOption = Annotated[Hull, _option("--hull", help="2 P or 2^P vertices.")]
+LayersOption = Annotated[
+    list[str] | None, _option("--layers", metavar="NAME", help="Only layers of this name or pattern; can be repeated.")
+]
+OutputsOption = Annotated[bool, _option("--linear-outputs", help="Also linear outputs that no activation follows.")]
+PoolOption = Annotated[bool, _option("--max-pool", help="Also max-pooling windows.")]
+SeedOption = Annotated[int, _option("--seed", least=0, help="For directions and random points.")]
+MemoryOption = Annotated[
+    str | None, _option("--memory", metavar="SIZE", panel=_WORK, help="Memory to stay within, such as 64MiB.")
+]
+DeviceOption = Annotated[str, _option("--device", panel=_WORK, help="Where the model runs, such as cpu or cuda.")]
+PlotOption = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", rich_help_panel="Output", help="Draw the layers (.png, .pdf, .svg)."),
+]
+
+
+def complexity(
+    model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
+    input_shape: options.ShapeOption = None, test: TestOption = None, random: RandomOption = 0,
+    domain: DomainOption = (0.0, 1.0), dims: DimsOption = 25, radius: RadiusOption = 0.005,
+    frames: FramesOption = Frames.shared, hull: HullOption = Hull.cross_polytope, layers: LayersOption = None,
+    linear_outputs: OutputsOption = False, max_pool: PoolOption = False, seed: SeedOption = 0,
+    memory: MemoryOption = None, device: DeviceOption = "cpu", json_file: options.JsonOption = None,
+    plot_file: PlotOption = None,
+) -> None:  # fmt: skip
+    """Count the units that fold the neighbourhood of each point, for any network.
+
+    Example: regionscope complexity --model net.py:build --weights net.safetensors --data train.npy --test test.npy
+    """
+    network = load.load_model(model)
+    if weights is not None:
+        load.load_weights(network, weights)
+    network = network.to(_device(device))
+    if json_file is not None and json_file != "-":
+        output.check_folder(Path(json_file))
+    if plot_file is not None:
+        output.check_plot(plot_file, 1)
+    points = _points(data, test, random, domain, None if input_shape is None else options.read_shape(input_shape), seed)
+    start = time.perf_counter()
+    found = {
+        name: local_complexity(
+            network, each, dims=dims, radius=radius, frames=frames.value, hull=hull.value, layers=layers or None,
+            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed,
+            memory=None if memory is None else options.read_memory(memory),
+        )
+        for name, each in points.items()
+    }  # fmt: skip
+    seconds = time.perf_counter() - start
+    gap = complexity_gap(found["train"], found["test"]) if "test" in found else None
+    if json_file != "-":
+        _print(found, gap, seconds)
+    if json_file is not None:
+        output.write_json({**_numbers(found, gap, seconds), "provenance": provenance()}, json_file)
+    if plot_file is not None:
+        output.save_figure(layers_figure(found), plot_file)
+
+
+def _points(
+    data: Path, test: Path | None, random: int, domain: tuple[float, float], shape: tuple[int, ...] | None, seed: int
+) -> dict[str, Tensor]:
+    """The sets of points by name; random ones have the shape of the training points."""
+    found = {"train": torch.from_numpy(load.load_points(data, input_shape=shape))}
+    if test is not None:
+        found["test"] = torch.from_numpy(load.load_points(test, input_shape=shape))
+    if random:
+        found["random"] = uniform_points(random, found["train"].shape[1:], domain=domain, seed=seed)
+    return found
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"--device came as {name!r}, which this machine or this build of PyTorch does not have."
+        ) from error
+    return device
+
+
+def _print(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> None:
+    first = next(iter(found.values()))
+    table = Table(title=f"Local complexity, P = {first.dims}, r = {first.radius:g}: {seconds:.3g} s")
+    table.add_column("layer")
+    table.add_column("units", justify="right")
+    for name, each in found.items():
+        table.add_column(f"{name} ({len(each):,})", justify="right")
+    levels = [Level.of(each) for each in found.values()]
+    for layer, units in first.units.items():
+        table.add_row(layer, f"{units:,}", *(f"{level.by_layer[layer]:.4g}" for level in levels))
+    table.add_section()
+    total = f"{sum(first.units.values()):,}"
+    table.add_row("all", total, *(f"{level.mean:.4g} ± {level.stderr:.2g}" for level in levels))
+    Console().print(table)
+    if gap is not None:
+        typer.echo(
+            f"train - test: {gap.value:+.4g} ± {gap.stderr:.2g} ({gap.z:+.1f} standard errors); "
+            f"membership AUC {gap.auc:.3f} ± {gap.auc_stderr:.2g}"
+        )
+
+
+def _numbers(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> dict[str, Any]:
+    first = next(iter(found.values()))
+    sets = {
+        name: {
+            "points": len(each),
+            "mean": each.mean,
+            "std": each.std,
+            "stderr": each.stderr,
+            "by_layer": Level.of(each).by_layer,
+            "total": each.total.tolist(),
+        }
+        for name, each in found.items()
+    }
+    between = None
+    if gap is not None:
+        between = {"value": gap.value, "stderr": gap.stderr, "auc": gap.auc, "auc_stderr": gap.auc_stderr}
+    return {
+        "dims": first.dims,
+        "radius": first.radius,
+        "units": first.units,
+        "local_complexity": sets,
+        "train_test_gap": between,
+        "seconds": round(seconds, 6),
+    }

@@ -1,0 +1,161 @@
+"""``regionscope count``: the mean number of decision regions on random slices through data."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from regionscope.cli import options, output
+from regionscope.errors import InputError
+from regionscope.lab import load
+from regionscope.lab.provenance import provenance
+from regionscope.measures.region_count import RegionCount, region_count, slice_sampler
+from regionscope.plot.counts import count_figure
+from regionscope.regions.grid import LabelMap, label_maps
+from regionscope.regions.predict import open_labeller
+from regionscope.types import Estimate
+
+__all__ = ["count"]
+
+_EXAMPLES = 4
+_SLICES, _WORK = "Slices", "Working"
+
+
+class Method(StrEnum):
+    """How a slice is counted."""
+
+    grid = "grid"
+    refined = "refined"
+    exact = "exact"
+
+
+def _option(*names: str, help: str, metavar: str | None = None, least: int | None = None, panel: str = _SLICES) -> Any:
+    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help)
+
+
+DataOption = Annotated[
+    Path, _option("--data", metavar="FILE", help="Inputs to draw slices through: the rows of an .npy or .npz file.")
+]
+DimOption = Annotated[int, _option("--dim", least=1, help="Dimension of the slices.")]
+SlicesOption = Annotated[int, _option("--slices", least=1, help="How many slices.")]
+GridOption = Annotated[
+    int | None, _option("--grid", metavar="N", help="Points along each axis: 200 in 1-D, 30 in 2-D, fewer beyond.")
+]
+MethodOption = Annotated[Method, _option("--method", help="How a slice is counted.")]
+UntilOption = Annotated[
+    float | None, _option("--until", metavar="SHARE", help="Draw on until the relative standard error is this small.")
+]
+RangeOption = Annotated[
+    tuple[float, float] | None,
+    _option("--range", metavar="LO HI", help="Stretch the slices to these alpha; 0 1 is the hull."),
+]
+LengthOption = Annotated[
+    float | None, _option("--length", metavar="L", help="Slices from one input in a random direction, this long.")
+]
+SeedOption = Annotated[int, _option("--seed", least=0, help="For the slices.")]
+BatchOption = Annotated[
+    int | None,
+    _option("--batch-size", metavar="N", least=1, panel=_WORK, help="Inputs at a time; by default from --memory."),
+]
+DeviceOption = Annotated[str, _option("--device", panel=_WORK, help="Where the model runs, such as cpu or cuda.")]
+
+
+def count(
+    model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
+    input_shape: options.ShapeOption = None, dim: DimOption = 1, slices: SlicesOption = 100, grid: GridOption = None,
+    method: MethodOption = Method.grid, until: UntilOption = None, alpha: RangeOption = None,
+    length: LengthOption = None, seed: SeedOption = 0, batch_size: BatchOption = None,
+    memory: options.MemoryOption = "1GiB", device: DeviceOption = "cpu", json_file: options.JsonOption = None,
+    plot_file: options.PlotOption = None,
+) -> None:  # fmt: skip
+    """Estimate the mean number of decision regions on random slices through data, for any classifier.
+
+    Example: regionscope count --model net.py:build --weights net.safetensors --data train.npy --dim 1 --slices 100
+    """
+    network = load.load_model(model)
+    if weights is not None:
+        load.load_weights(network, weights)
+    network = network.to(_device(device))
+    shape = None if input_shape is None else options.read_shape(input_shape)
+    inputs = torch.from_numpy(load.load_points(data, input_shape=shape))
+    if json_file is not None and json_file != "-":
+        output.check_folder(Path(json_file))
+    if plot_file is not None:
+        output.check_plot(plot_file, dim)
+    bytes_allowed = options.read_memory(memory)
+    through = "inputs" if length is None else "direction"
+    drawing: dict[str, Any] = {"through": through, "alpha": alpha or (0.0, 1.0), "length": length, "seed": seed}
+    working: dict[str, Any] = {"until": until, "batch_size": batch_size, "memory": bytes_allowed}
+    result = region_count(network, inputs, dim, slices, grid, method.value, **drawing, **working)
+    if json_file != "-":
+        Console().print(_table(result))
+    if json_file is not None:
+        output.write_json({**_numbers(result), "provenance": provenance()}, json_file)
+    if plot_file is not None:
+        sampler = slice_sampler(inputs, dim, slices, **drawing)
+        chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
+        output.save_figure(
+            count_figure(result, _examples(network, inputs, chosen, result.grid, bytes_allowed)), plot_file
+        )
+
+
+def _examples(
+    network: torch.nn.Module, inputs: torch.Tensor, chosen: Any, grid: int | None, memory: int
+) -> list[LabelMap]:
+    with open_labeller(network, inputs, chosen[0].input_shape, memory=memory) as labeller:
+        return label_maps(labeller, chosen, grid)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"--device came as {name!r}, which this machine or this build of PyTorch does not have."
+        ) from error
+    return device
+
+
+def _table(result: RegionCount) -> Table:
+    low, high = result.interval
+    lattice = "exact" if result.grid is None else f"{result.method}, {result.grid} points along each axis"
+    table = Table(
+        title=f"Decision regions on {result.n} slices of dimension {result.dim} ({lattice})", show_header=False
+    )
+    table.add_column("")
+    table.add_column("", justify="right")
+    table.add_row("mean", f"{result.value:.4g}")
+    table.add_row("standard error", f"{result.stderr:.2g}")
+    table.add_row("95% interval", f"{low:.4g} to {high:.4g}")
+    table.add_row("fewest, most", f"{int(result.counts.min())}, {int(result.counts.max())}")
+    if result.grid_bias is not None:
+        table.add_row("bias of the plain grid", f"{result.grid_bias.value:+.3g} ± {result.grid_bias.stderr:.2g}")
+    table.add_row("seconds", f"{result.seconds:.3g}")
+    if not result.status:
+        table.add_row("incomplete", result.status.reason)
+    return table
+
+
+def _numbers(result: RegionCount) -> dict[str, Any]:
+    return {
+        "mean": result.value, "stderr": _finite(result.stderr), "interval_95": list(result.interval), "n": result.n,
+        "counts": result.counts.tolist(), "dim": result.dim, "method": result.method, "grid": result.grid,
+        "grid_bias": _bias(result.grid_bias), "seed": result.seed, "complete": result.status.complete,
+        "reason": result.status.reason, "seconds": round(result.seconds, 6),
+    }  # fmt: skip
+
+
+def _bias(bias: Estimate | None) -> dict[str, float | None] | None:
+    return None if bias is None else {"value": bias.value, "stderr": _finite(bias.stderr)}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,168 @@
+"""Correlations over runs, with bootstrap intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regionscope.errors import InputError
+
+__all__ = ["Coefficient", "Correlation", "CorrelationRow", "correlate", "correlation_table"]
+
+Array = NDArray[np.float64]
+Numbers = Sequence[float] | NDArray[Any]
+
+_LARGEST = 5000  # Kendall and the ranks of a resample compare all pairs
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A correlation, its bootstrap interval, and the number of pairs."""
+
+    value: float
+    interval: tuple[float, float]
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.value:+.2f} [{self.interval[0]:+.2f}, {self.interval[1]:+.2f}]"
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How x and y move together: linearly (Pearson), in rank (Spearman), and over pairs (Kendall's tau-b)."""
+
+    pearson: Coefficient
+    spearman: Coefficient
+    kendall: Coefficient
+
+    def __str__(self) -> str:
+        return f"Pearson {self.pearson}, Spearman {self.spearman}, Kendall {self.kendall} (n = {self.pearson.n})"
+
+
+@dataclass(frozen=True)
+class CorrelationRow:
+    """One line of a table: a measure (in a group of runs) against the target; ``reason`` says why there is none."""
+
+    measure: str
+    group: str
+    correlation: Correlation | None
+    reason: str = ""
+
+
+def correlate(x: Numbers, y: Numbers, *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> Correlation:
+    """Pearson, Spearman and Kendall correlation of two lists of numbers, with percentile bootstrap intervals.
+
+    A resample is a vector of multiplicities, from which all three follow by matrix products; resamples in which x or y
+    is constant are left out. At least 3 pairs. Cost: resamples * n^2 operations.
+
+    >>> print(correlate([1, 2, 3, 4], [1, 4, 9, 16]).spearman.value)
+    1.0
+    """
+    a, b = _numbers(x, "x"), _numbers(y, "y")
+    if len(a) != len(b):
+        raise InputError(f"x has {len(a)} numbers and y has {len(b)}; they come in pairs.")
+    if not 3 <= len(a) <= _LARGEST:
+        raise InputError(f"{len(a)} pairs came; 3 to {_LARGEST:,} are needed.")
+    for name, values in (("x", a), ("y", b)):
+        if float(np.ptp(values)) == 0.0:
+            raise InputError(f"All {len(values)} numbers of {name} are the same, so no correlation is defined.")
+    if resamples < 1 or not 0 < level < 1:
+        raise InputError(f"resamples={resamples} and level={level} came; at least 1, and a share between 0 and 1.")
+    n = len(a)
+    once = np.ones((1, n))
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float64)
+    found = []
+    for measure in (_pearson, _spearman, _kendall):
+        low, high = _quantiles(measure(a, b, drawn), level)
+        found.append(Coefficient(float(measure(a, b, once)[0]), (low, high), n))
+    return Correlation(*found)
+
+
+def correlation_table(
+    columns: Mapping[str, Numbers], target: str, *, by: Sequence[str] | None = None, seed: int = 0
+) -> list[CorrelationRow]:
+    """Each measure against the target, over many runs; one row a measure, and one more for each group of ``by``.
+
+    columns: name -> one number a run. by: the group of each run (its architecture, for instance). A row without a
+    correlation says why.
+    """
+    if target not in columns:
+        raise InputError(f"The target {target!r} is not among the columns {sorted(columns)}.")
+    n = len(columns[target])
+    for name, values in columns.items():
+        if len(values) != n:
+            raise InputError(f"{name!r} has {len(values)} numbers and {target!r} has {n}; one for each run is needed.")
+    if by is not None and len(by) != n:
+        raise InputError(f"by names {len(by)} groups for {n} runs; one for each run is needed.")
+    groups = {"all": np.arange(n)}
+    for name in sorted(set(by or ())):
+        groups[name] = np.flatnonzero(np.asarray(by) == name)
+    rows = []
+    for measure in columns:
+        if measure == target:
+            continue
+        for group, runs in groups.items():
+            x, y = np.asarray(columns[measure])[runs], np.asarray(columns[target])[runs]
+            try:
+                rows.append(CorrelationRow(measure, group, correlate(x, y, seed=seed)))
+            except InputError as error:
+                rows.append(CorrelationRow(measure, group, None, str(error)))
+    return rows
+
+
+def _pearson(a: Array, b: Array, times: Array) -> Array:
+    """Pearson's r under multiplicities ``times`` (r, n)."""
+    return _weighted_pearson(np.broadcast_to(a, times.shape), np.broadcast_to(b, times.shape), times)
+
+
+def _spearman(a: Array, b: Array, times: Array) -> Array:
+    """Pearson's r of the mid-ranks within each resample."""
+    return _weighted_pearson(times @ _below(a), times @ _below(b), times)
+
+
+def _kendall(a: Array, b: Array, times: Array) -> Array:
+    """Kendall's tau-b: concordant minus discordant pairs, over the geometric mean of the untied ones."""
+    first, second = np.sign(a[:, None] - a), np.sign(b[:, None] - b)
+    both, untied_a, untied_b = (
+        ((times @ pairs) * times).sum(1) for pairs in (first * second, np.abs(first), np.abs(second))
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(both / np.sqrt(untied_a * untied_b))
+
+
+def _below(values: Array) -> Array:
+    """(n, n): 1 where the row's value is below the column's, 1/2 where they are equal; column sums are mid-ranks."""
+    return np.asarray((values[:, None] < values) + 0.5 * (values[:, None] == values))
+
+
+def _weighted_pearson(a: Array, b: Array, times: Array) -> Array:
+    n = times.sum(1, keepdims=True)
+    left = a - (times * a).sum(1, keepdims=True) / n
+    right = b - (times * b).sum(1, keepdims=True) / n
+    scale = np.sqrt((times * left**2).sum(1) * (times * right**2).sum(1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.clip((times * left * right).sum(1) / np.where(scale > 0, scale, np.nan), -1.0, 1.0))
+
+
+def _quantiles(values: Array, level: float) -> tuple[float, float]:
+    kept = values[~np.isnan(values)]
+    if len(kept) == 0:
+        return float("nan"), float("nan")
+    low, high = np.quantile(kept, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _numbers(values: Numbers, name: str) -> Array:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} cannot be read as a list of numbers ({error}).") from error
+    if array.ndim != 1:
+        raise InputError(f"{name} has shape {array.shape}; a flat list of numbers is needed.")
+    if not bool(np.isfinite(array).all()):
+        raise InputError(f"{name} holds NaN or infinite values; drop those runs first.")
+    return array

@@ -1,0 +1,136 @@
+"""Margins: in the outputs over a data set, and in the inputs on a slice, exactly."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from torch import Tensor, nn
+
+from regionscope.errors import InputError
+from regionscope.geometry import Slice
+from regionscope.measures.gap import read_labels
+from regionscope.regions import DecisionRegions
+from regionscope.regions.footprint import call_model
+from regionscope.regions.predict import left_alone, place_of
+from regionscope.tolerance import Tolerance
+from regionscope.types import Estimate
+
+__all__ = ["output_margin", "slice_margin"]
+
+Array = NDArray[Any]
+
+
+def output_margin(
+    model: nn.Module, inputs: Tensor | Array, labels: Tensor | Array, *, batch_size: int = 256
+) -> Estimate:
+    """gamma(W) = mean over (x, y) of f(x)_y - max over i != y of f(x)_i. Li et al. 2025, Example 1.
+
+    A single logit f stands for the pair (0, f): the margin is f where y = 1 and -f where y = 0. Not invariant to
+    reparametrisation: doubling the last layer doubles it. Cost: one forward pass.
+    """
+    wanted = read_labels(inputs, labels)
+    dtype, device = place_of(model)
+    rows = torch.as_tensor(inputs)
+    margins = []
+    with left_alone(model, device):
+        for part, own in zip(rows.split(batch_size), wanted.split(batch_size), strict=True):
+            logits = call_model(model, part.to(device, dtype))
+            margins.append(_margins(logits, own.to(device)).cpu())
+    found = torch.cat(margins)
+    if bool(found.isnan().any()):
+        raise InputError(f"The model returned NaN for {int(found.isnan().sum())} of {len(rows)} inputs.")
+    return Estimate.of(found)
+
+
+def slice_margin(dec: DecisionRegions, point: Tensor | Array) -> float:
+    """Exact Euclidean distance in input space from ``point`` to the nearest decision boundary on the slice of ``dec``.
+
+    point: an input that lies on the slice. Infinite where the slice has no boundary. It bounds the input-space margin
+    of the whole network, which is NP-hard to compute, from above; it is invariant to reparametrisation (Li et al. 2025,
+    section 3).
+    Cost: one distance for each boundary wall; in 3 or more dimensions a small least-squares problem each.
+    """
+    where = dec.partition.slice
+    if len(dec.boundary_walls) == 0:
+        _coordinates(where, point)
+        return math.inf
+    frame = _isometry(where)
+    here = _coordinates(where, point) @ frame
+    walls = dec.partition.walls
+    offsets = walls.offsets.cpu().numpy()
+    corners = dec.partition.vertices[walls.vertices].cpu().numpy() @ frame - here
+    chosen = dec.boundary_walls.cpu().numpy()
+    if where.dim == 1:
+        return float(np.abs(corners[offsets[chosen]]).min())
+    if where.dim == 2:
+        return float(_to_segments(corners[offsets[chosen]], corners[offsets[chosen] + 1]).min())
+    return min(_to_hull(corners[offsets[i] : offsets[i + 1]]) for i in chosen.tolist())
+
+
+def _margins(logits: Any, labels: Tensor) -> Tensor:
+    n = len(labels)
+    if (
+        not isinstance(logits, Tensor)
+        or logits.ndim not in (1, 2)
+        or len(logits) != n
+        or not logits.is_floating_point()
+    ):
+        came = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        raise InputError(f"The model returned {came} for {n} inputs; logits ({n}, c) are needed for a margin.")
+    rows = logits.reshape(n, -1).double()
+    if rows.shape[1] == 1:
+        rows = torch.cat([torch.zeros_like(rows), rows], 1)
+    if bool((labels < 0).any()) or bool((labels >= rows.shape[1]).any()):
+        raise InputError(
+            f"labels run from {int(labels.min())} to {int(labels.max())}, but there are {rows.shape[1]} classes."
+        )
+    own = rows.gather(1, labels[:, None])
+    others = rows.scatter(1, labels[:, None], -math.inf)
+    return own[:, 0] - others.amax(1)
+
+
+def _isometry(where: Slice) -> Array:
+    """F (k, k) such that |c @ F| is the input-space length of the coordinate vector c: a Cholesky factor of B B^T."""
+    basis = where.basis.flatten(1).double().cpu().numpy()
+    return np.linalg.cholesky(basis @ basis.T)
+
+
+def _coordinates(where: Slice, point: Tensor | Array) -> Array:
+    """The coordinates (k,) of an input that lies on the slice."""
+    flat = torch.as_tensor(point).detach().double().cpu()
+    if tuple(flat.shape) != where.input_shape:
+        raise InputError(f"The point has shape {tuple(flat.shape)}; an input of shape {where.input_shape} is needed.")
+    offset = (flat - where.origin.cpu()).flatten().numpy()
+    basis = where.basis.flatten(1).cpu().numpy()
+    coords: Array = np.linalg.lstsq(basis.T, offset, rcond=None)[0]
+    # Inputs often come in single precision, and so do their distances from the slice.
+    near = Tolerance.of(torch.float32).rank
+    size = max(float(np.linalg.norm(basis)), float(flat.norm()))
+    a, b = (side.cpu().numpy() for side in where.halfspaces)
+    if np.linalg.norm(coords @ basis - offset) > near * size or bool((a @ coords > b + near).any()):
+        raise InputError("The point does not lie on the slice; draw the slice through it.")
+    return coords
+
+
+def _to_segments(a: Array, b: Array) -> Array:
+    """Distance of the origin from each segment a b (m,)."""
+    along = b - a
+    share = np.clip(-(a * along).sum(1) / np.maximum((along * along).sum(1), np.finfo(np.float64).tiny), 0.0, 1.0)
+    return np.asarray(np.linalg.norm(a + share[:, None] * along, axis=1))
+
+
+def _to_hull(corners: Array) -> float:
+    """Distance D of the origin from the convex hull of corners (m, k).
+
+    Non-negative weights w that minimise |w @ corners|^2 + (sum w - 1)^2 are, up to their sum, those of the nearest
+    point: with w = t u and sum u = 1 the minimum over t is D(u)^2 / (1 + D(u)^2), which grows with D(u).
+    """
+    scale = float(np.abs(corners).max()) or 1.0
+    system = np.vstack([corners.T / scale, np.ones(len(corners))])
+    weights, _ = nnls(system, np.append(np.zeros(corners.shape[1]), 1.0))
+    return float(np.linalg.norm(weights / weights.sum() @ corners))

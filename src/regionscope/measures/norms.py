@@ -1,0 +1,75 @@
+"""Norms of the parameters, and how far they have moved from where training began."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError
+
+__all__ = ["ParameterNorms", "distance_from", "parameter_norms"]
+
+Which = Literal["all", "weights"]
+
+
+@dataclass(frozen=True)
+class ParameterNorms:
+    """l1, l2: of all parameters together. frobenius: of each parameter. spectral: of each weight with two or more axes.
+
+    The spectral norm of a convolution is that of its kernel as a matrix (out, in * positions).
+    """
+
+    l1: float
+    l2: float
+    frobenius: dict[str, float]
+    spectral: dict[str, float]
+
+
+def parameter_norms(model: nn.Module, *, which: Which = "all") -> ParameterNorms:
+    """Norms of the trainable parameters; ``which="weights"`` leaves out those with one axis, such as biases.
+
+    Cost: one pass over the parameters, and one singular value decomposition a matrix.
+    """
+    chosen = _chosen(model, which)
+    matrices = {name: value.flatten(1) for name, value in chosen.items() if value.ndim >= 2}
+    return ParameterNorms(
+        l1=sum(float(value.abs().sum()) for value in chosen.values()),
+        l2=math.sqrt(sum(float(value.square().sum()) for value in chosen.values())),
+        frobenius={name: float(value.norm()) for name, value in chosen.items()},
+        spectral={name: float(torch.linalg.matrix_norm(value, 2)) for name, value in matrices.items()},
+    )
+
+
+def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *, which: Which = "all") -> float:
+    """d(W) = sqrt(sum_i |W_i - W_i^0|_F^2), the Frobenius distance from the initial weights. Li et al. 2025, Example 1.
+
+    initial: a copy of the module, or its state dict, taken before training. ``which="weights"`` takes only weights with
+    two or more axes, as the paper's formula does; by default biases count too. Not invariant to reparametrisation: see
+    the paper's section 3.
+    """
+    chosen = _chosen(model, which)
+    start = initial.state_dict() if isinstance(initial, nn.Module) else initial
+    total = 0.0
+    for name, value in chosen.items():
+        if name not in start or start[name].shape != value.shape:
+            came = "is missing there" if name not in start else f"has shape {tuple(start[name].shape)} there"
+            raise InputError(
+                f"The initial weights do not fit the model: {name!r}, of shape {tuple(value.shape)}, {came}."
+            )
+        total += float((value - start[name].detach().to(value.device, torch.float64)).square().sum())
+    return math.sqrt(total)
+
+
+def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
+    if which not in ("all", "weights"):
+        raise InputError(f'which is {which!r}; it must be "all" or "weights".')
+    return {
+        name: value.detach().double()
+        for name, value in model.named_parameters()
+        if value.requires_grad and (which == "all" or value.ndim >= 2)
+    }

@@ -1,0 +1,111 @@
+"""Means over drawn slices: keep drawing until enough, and say how sure the mean is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.geometry import Slice
+from regionscope.regions.sampler import Sampler
+from regionscope.types import Estimate, Status
+
+__all__ = ["SliceValues", "bootstrap_interval", "over_slices"]
+
+_RESAMPLES = 2000
+_BYTES_OF_SLICES = 1 << 26
+_MOST_TOGETHER = 64
+
+
+@dataclass(frozen=True)
+class SliceValues:
+    """One number for each drawn slice: values (n,). ``status`` says whether the wanted precision was reached."""
+
+    values: Tensor
+    status: Status
+    seconds: float
+
+    @property
+    def estimate(self) -> Estimate:
+        """The mean, with its standard error."""
+        return Estimate.of(self.values)
+
+
+def over_slices(
+    measure: Callable[[Sequence[Slice]], Tensor],
+    sampler: Sampler,
+    *,
+    slices: int = 100,
+    until: float | None = None,
+    max_slices: int = 100_000,
+    progress: Callable[[int], None] | None = None,
+) -> SliceValues:
+    """Draw slices, measure each, and stop after ``slices`` of them, or when the mean is known well enough.
+
+    measure: slices -> one number each (s,). Any measure will do: decision regions, linear regions, boundary points.
+    until: the wanted relative standard error (standard error / mean); checked after every ``slices`` slices. When
+        ``max_slices`` comes first, the status says so. Stopping at a precision favours lucky samples a little; the
+        effect is of the order of 1 / n.
+    progress: called with the number of slices done.
+    """
+    _check(slices, until, max_slices)
+    start = time.perf_counter()
+    limit = max_slices if sampler.limit is None else min(max_slices, sampler.limit)
+    target = min(slices, limit) if sampler.limit is None else limit
+    values: list[Tensor] = []
+    done = 0
+    while True:
+        while done < target:
+            block = _draw(sampler, done, target)
+            values.append(measure(block))
+            done += len(block)
+            if progress is not None:
+                progress(done)
+        everything = torch.cat(values)
+        relative = Estimate.of(everything).relative_stderr
+        if until is None or relative <= until:
+            status = Status()
+            break
+        if done >= limit:
+            reason = f"the relative standard error is {relative:.3g} after {done} slices, and {until:g} was asked for"
+            status = Status(complete=False, reason=reason)
+            break
+        target = min(done + slices, limit)
+    return SliceValues(everything, status, time.perf_counter() - start)
+
+
+def bootstrap_interval(values: Tensor, *, seed: int | None, level: float = 0.95) -> tuple[float, float]:
+    """Percentile interval of the mean from 2,000 resamples of ``values`` (n,). Efron & Tibshirani 1993, chapter 13.
+
+    A resample of n values with replacement is a multinomial draw over the distinct values. Cost: 2,000 times their
+    number.
+    """
+    distinct, times = np.unique(values.numpy(), return_counts=True)
+    n = len(values)
+    drawn = np.random.default_rng(seed or 0).multinomial(n, times / n, size=_RESAMPLES)
+    means = drawn @ distinct.astype(np.float64) / n
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _draw(sampler: Sampler, start: int, stop: int) -> list[Slice]:
+    """The next slices to hold at once: 64 MiB of corners, at most 64."""
+    first = sampler.draw(start)
+    each = 8 * (first.dim + 1) * math.prod(first.input_shape)
+    together = max(1, min(stop - start, _MOST_TOGETHER, _BYTES_OF_SLICES // each))
+    return [first, *(sampler.draw(i) for i in range(start + 1, start + together))]
+
+
+def _check(slices: int, until: float | None, max_slices: int) -> None:
+    if isinstance(slices, bool) or not isinstance(slices, int) or slices < 1:
+        raise InputError(f"slices is {slices!r}; a whole number of at least 1 (or a list of slices) is needed.")
+    if until is not None and not (math.isfinite(until) and until > 0):
+        raise InputError(f"until is {until}; it is a relative standard error, such as 0.02.")
+    if max_slices < 1:
+        raise InputError(f"max_slices is {max_slices}; it must be at least 1.")

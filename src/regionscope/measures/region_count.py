@@ -1,0 +1,266 @@
+"""``region_count``: the mean number of decision regions on random slices, for any classifier, with its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError, NotPiecewiseAffine
+from regionscope.geometry import Slice
+from regionscope.measures.over_slices import bootstrap_interval, over_slices
+from regionscope.network import Program, trace
+from regionscope.regions.decision import decision_regions
+from regionscope.regions.grid import RefinedCounts, grid_counts, lattice_for, refined_counts
+from regionscope.regions.linear import linear_regions
+from regionscope.regions.predict import Labeller, open_labeller
+from regionscope.regions.sampler import Given, Hulls, Inputs, Rays, Sampler, as_inputs, seed_of
+from regionscope.types import Estimate, Status
+
+__all__ = ["RegionCount", "linear_region_count", "region_count", "slice_sampler"]
+
+Method = Literal["grid", "refined", "exact"]
+Through = Literal["inputs", "direction"]
+
+
+@dataclass(frozen=True, eq=False)
+class RegionCount:
+    """The mean number of regions over n slices, and how sure it is.
+
+    counts: (n,) int64, regions of each slice, in the order of drawing. dim: of the slices.
+    method: "grid" (lower or higher than the truth where the lattice is too coarse), "refined" or "exact".
+    grid: points along each axis of the (first) lattice; None for exact counts.
+    plain_counts: (n,) the counts of the first lattice, where it was refined; None otherwise.
+    seed: what slice i and the bootstrap were drawn from; None where the slices were given.
+    seconds: of the whole call; model_seconds: of them, inside the model (0 for exact counts).
+    status: whether every count settled and the wanted precision was reached.
+    """
+
+    counts: Tensor
+    dim: int
+    method: Method
+    grid: int | None
+    seed: int | None
+    seconds: float
+    model_seconds: float = 0.0
+    plain_counts: Tensor | None = None
+    status: Status = Status()  # noqa: RUF009 - frozen, and the same for all
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        state = "" if self.status else ", incomplete"
+        return (
+            f"RegionCount({self.value:.4g} ± {self.stderr:.2g}, 95% [{low:.4g}, {high:.4g}], n={self.n}, "
+            f"dim={self.dim}, method={self.method!r}{state})"
+        )
+
+    @property
+    def value(self) -> float:
+        """Mean number of regions: the estimate of R_d."""
+        return self.estimate.value
+
+    @property
+    def stderr(self) -> float:
+        """Standard error of the mean over slices (NaN for one slice)."""
+        return self.estimate.stderr
+
+    @property
+    def n(self) -> int:
+        """Number of slices."""
+        return len(self.counts)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """Mean, standard error and n."""
+        return Estimate.of(self.counts)
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """95% bootstrap interval of the mean, over slices."""
+        return bootstrap_interval(self.counts, seed=self.seed)
+
+    @cached_property
+    def grid_bias(self) -> Estimate | None:
+        """Mean of (plain grid - refined) over the slices: what the plain grid gets wrong. None unless refined."""
+        return None if self.plain_counts is None else Estimate.of(self.plain_counts - self.counts)
+
+
+def region_count(
+    model: Any, inputs: Inputs | None = None, dim: int = 1, slices: int | Sequence[Slice] = 100,
+    grid: int | None = None, method: Method = "grid", *,
+    through: Through = "inputs", alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None,
+    until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
+    batch_size: int | None = None, memory: int = 1 << 30, autocast: torch.dtype | None = None,
+    max_points: int = 100_000, progress: Callable[[int], None] | None = None,
+) -> RegionCount:  # fmt: skip
+    """R_d: the mean number of connected regions of one predicted label on slices through d + 1 random inputs.
+
+    Li et al. 2025, Definition 4.4. ``through="inputs"``: hulls of dim + 1 inputs drawn without replacement, stretched
+    to ``alpha`` (see ``Hulls``). ``through="direction"``: one input and a random direction of fixed ``length`` (see
+    ``Rays``).
+    ``slices``: how many, or a list of slices; ``until``: draw on until the relative standard error is reached.
+
+    model: an ``nn.Module`` (run in eval mode, as before afterwards), a function or an estimator; see ``open_labeller``.
+    method: "grid" counts face-connected pieces on a lattice of ``grid`` points along each axis (200 in 1-D, 30 in 2-D,
+        for more see ``default_grid``); "refined" halves the spacing until a slice's count stays, up to ``max_points``
+        points; "exact" takes the decision regions of a piecewise-affine ``nn.Module``.
+    Cost: a forward pass over slices * lattice points in batches that fit ``memory``; exact: see ``decision_regions``.
+    """
+    sampler = slice_sampler(
+        inputs, dim, slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
+    )
+    inputs = None if inputs is None else as_inputs(inputs)
+    first = sampler.draw(0)
+    used = None if method == "exact" else lattice_for([first], grid).grid
+    with _counter(model, inputs, first, method, used, batch_size, memory, autocast, max_points) as counter:
+        number = slices if isinstance(slices, int) else len(slices)
+        found = over_slices(counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress)
+    return RegionCount(
+        counts=found.values,
+        dim=sampler.dim,
+        method=method,
+        grid=used,
+        seed=sampler.seed,
+        seconds=found.seconds,
+        model_seconds=counter.model_seconds,
+        plain_counts=torch.cat(counter.plain) if counter.plain else None,
+        status=_both(found.status, counter.status()),
+    )
+
+
+def linear_region_count(
+    model: nn.Module | Program, inputs: Inputs | None = None, dim: int = 1, slices: int | Sequence[Slice] = 100, *,
+    pieces: Literal["linear", "activation"] = "linear", through: Through = "inputs",
+    alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
+    max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int = 1 << 30,
+) -> RegionCount:  # fmt: skip
+    """The mean exact number of linear (or activation) regions on the same random slices, with the same error bars.
+
+    Arguments as in ``region_count``; with one seed both look at the same slices. Cost: see ``linear_regions``.
+    """
+    sampler = slice_sampler(
+        inputs, dim, slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
+    )
+    program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
+    if pieces not in ("linear", "activation"):
+        raise InputError(f'pieces is {pieces!r}; it must be "linear" or "activation".')
+
+    def counter(block: Sequence[Slice]) -> Tensor:
+        parts = linear_regions(program, block, memory=memory)
+        return torch.tensor([p.n_linear_regions if pieces == "linear" else p.n_activation_regions for p in parts])
+
+    number = slices if isinstance(slices, int) else len(slices)
+    found = over_slices(counter, sampler, slices=number, until=until, max_slices=max_slices)
+    return RegionCount(found.values, sampler.dim, "exact", None, sampler.seed, found.seconds, status=found.status)
+
+
+def slice_sampler(
+    inputs: Inputs | None,
+    dim: int = 1,
+    slices: int | Sequence[Slice] = 100,
+    *,
+    through: Through = "inputs",
+    alpha: tuple[float, float] = (0.0, 1.0),
+    length: float | None = None,
+    seed: int = 0,
+    generator: torch.Generator | None = None,
+) -> Sampler:
+    """The sampler that ``region_count`` uses for these arguments."""
+    if not isinstance(slices, int):
+        return Given(list(slices), seed=None)
+    if inputs is None:
+        raise InputError("No inputs came; give the inputs to draw slices through, or a list of slices.")
+    if through == "inputs":
+        if length is not None:
+            raise InputError('length goes with through="direction"; hulls of inputs end at the inputs (see alpha).')
+        return Hulls(inputs, dim, seed_of(seed, generator), (float(alpha[0]), float(alpha[1])))
+    if through == "direction":
+        if tuple(alpha) != (0.0, 1.0):
+            raise InputError('alpha goes with through="inputs"; give length for random directions.')
+        return Rays(inputs, dim, seed_of(seed, generator), length)
+    raise InputError(f'through is {through!r}; it must be "inputs" or "direction".')
+
+
+class _Counter:
+    """Counts blocks of slices in one way, and remembers what the plain grid said and what did not settle."""
+
+    def __init__(self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None) -> None:
+        self._count = count
+        self._labeller = labeller
+        self.plain: list[Tensor] = []
+        self.unsettled = 0
+        self.n = 0
+
+    def __call__(self, block: Sequence[Slice]) -> Tensor:
+        self.n += len(block)
+        found = self._count(block)
+        if isinstance(found, Tensor):
+            return found
+        self.plain.append(found.plain)
+        self.unsettled += int((~found.settled).sum())
+        return found.counts
+
+    @property
+    def model_seconds(self) -> float:
+        return 0.0 if self._labeller is None else self._labeller.seconds
+
+    def status(self) -> Status:
+        if not self.unsettled:
+            return Status()
+        reason = (
+            f"the counts of {self.unsettled} of {self.n} slices still changed at the finest lattice; raise max_points"
+        )
+        return Status(complete=False, reason=reason)
+
+
+@contextmanager
+def _counter(
+    model: Any, inputs: Inputs | None, first: Slice, method: Method, grid: int | None, batch_size: int | None,
+    memory: int, autocast: torch.dtype | None, max_points: int,
+) -> Iterator[_Counter]:  # fmt: skip
+    """The counter of a method; the model is in eval mode while it is open."""
+    if method == "exact":
+        if autocast is not None:
+            raise InputError('Exact counts are computed in float64; autocast goes with method "grid" or "refined".')
+        yield _Counter(_exact(model, first, memory), None)
+        return
+    if method not in ("grid", "refined"):
+        raise InputError(f'method is {method!r}; it must be "grid", "refined" or "exact".')
+    with open_labeller(
+        model, inputs, first.input_shape, batch_size=batch_size, memory=memory, autocast=autocast
+    ) as labeller:
+
+        def on_grid(block: Sequence[Slice]) -> Tensor:
+            return grid_counts(labeller, block, grid)
+
+        def refine(block: Sequence[Slice]) -> RefinedCounts:
+            return refined_counts(labeller, block, grid, max_points=max_points)
+
+        yield _Counter(on_grid if method == "grid" else refine, labeller)
+
+
+def _exact(model: Any, first: Slice, memory: int) -> Callable[[Sequence[Slice]], Tensor]:
+    if not isinstance(model, nn.Module | Program):
+        raise InputError(
+            f'method "exact" reads a torch module; the model came as {type(model).__name__}. Use "grid" or "refined".'
+        )
+    try:
+        program = model if isinstance(model, Program) else trace(model, first.input_shape)
+    except NotPiecewiseAffine as error:
+        raise NotPiecewiseAffine(f'{error} (Here: take method="refined" or "grid".)') from error
+
+    def count(block: Sequence[Slice]) -> Tensor:
+        return torch.tensor([found.count for found in decision_regions(program, block, memory=memory)])
+
+    return count
+
+
+def _both(first: Status, second: Status) -> Status:
+    if first and second:
+        return first
+    return replace(first, complete=False, reason=" and ".join(s.reason for s in (first, second) if not s))

@@ -1,0 +1,204 @@
+"""One small forward pass that lists the layers of a model: what there is to count, before anything is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from regionscope.errors import InputError
+from regionscope.measures.activations import LINEAR, Folds, operation
+from regionscope.measures.observe import Observer
+
+__all__ = ["LayerChoice", "Site", "Survey", "select", "survey"]
+
+LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
+
+_ROWS = 7  # a prime that is rarely the size of another axis: this is how the batch axis of a layer is found
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the forward pass where units can be counted.
+
+    name: as in ``by_layer``. role: an activation, a max-pooling, or a linear output that no activation follows.
+    units: entries for one input. axis: which axis of the tensor runs over the batch (None: it cannot be told).
+    kinds: the type of the module itself, and of the linear or convolution layers that feed it directly.
+    """
+
+    name: str
+    role: Literal["activation", "max_pool", "linear"]
+    units: int
+    axis: int | None
+    kinds: frozenset[type[nn.Module]]
+
+    def rows(self, values: Tensor, n: int) -> Tensor:
+        """The units of each of the n inputs: (n, units)."""
+        return values.movedim(self.axis or 0, 0).reshape(n, -1)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All sites in the order of the forward pass, and the bytes for one input around its widest operation."""
+
+    sites: tuple[Site, ...]
+    row_bytes: int
+
+
+def survey(model: nn.Module, example: Tensor) -> Survey:
+    """List the sites of ``model`` by a forward pass over copies of ``example`` (*shape), inside ``untouched``."""
+    surveyor = _Surveyor(model)
+    batch = example.expand(_ROWS, *example.shape).clone()
+    with surveyor.watching():
+        surveyor.forward(batch)
+    return Survey(tuple(surveyor.result()), surveyor.widest // _ROWS + 1)
+
+
+def select(found: Survey, layers: LayerChoice | None, *, max_pool: bool, linear_outputs: bool) -> tuple[Site, ...]:
+    """The sites that the options ask for; an ``InputError`` names what there is when a choice matches nothing."""
+    roles = {"activation"} | ({"max_pool"} if max_pool else set()) | ({"linear"} if linear_outputs else set())
+    offered = [site for site in found.sites if site.role in roles]
+    if not offered:
+        raise InputError(
+            f"The forward pass calls no activation that can be seen{_also(found, roles)}. Fused recurrent cells and "
+            "scripted modules run below Python and cannot be seen; write them out with torch functions."
+        )
+    if layers is not None:
+        choices = [layers] if isinstance(layers, str | type) else list(layers)
+        for choice in choices:
+            if not any(_matches(site, choice) for site in offered):
+                names = ", ".join(site.name for site in offered)
+                raise InputError(f"No layer matches {choice!r}; the layers are {names}{_also(found, roles)}.")
+        offered = [site for site in offered if any(_matches(site, choice) for choice in choices)]
+    for site in offered:
+        if site.axis is None:
+            raise InputError(
+                f"'{site.name}' works on a tensor in which the inputs of a batch cannot be told apart; leave it out "
+                "with layers=[...], which takes names, patterns and module types."
+            )
+    return tuple(offered)
+
+
+def _matches(site: Site, choice: str | type[nn.Module]) -> bool:
+    if isinstance(choice, str):
+        return site.name == choice or fnmatchcase(site.name, choice)
+    return any(issubclass(kind, choice) for kind in site.kinds)
+
+
+def _also(found: Survey, roles: set[str]) -> str:
+    """What would be there with other options."""
+    options = {"linear": "linear_outputs", "max_pool": "max_pool"}
+    more = []
+    for role, option in options.items():
+        names = [site.name for site in found.sites if site.role == role]
+        if role not in roles and names:
+            more.append(f"; with {option}=True also {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}")
+    return "".join(more)
+
+
+class _Surveyor(Observer):
+    """Follows every tensor to say which linear layers feed it; None stands for "computed from parameters alone"."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.sites: list[Site] = []
+        self.widest = 0
+        self._followed: set[int] = set()  # places in ``sites`` of linear outputs that an activation follows
+        self._sources: Any = WeakTensorKeyDictionary()
+        for tensor in (*model.parameters(), *model.buffers()):
+            self._sources[tensor] = None
+
+    def result(self) -> Iterator[Site]:
+        """Activations, max-poolings, and the linear outputs that no activation follows."""
+        return (site for i, site in enumerate(self.sites) if i not in self._followed)
+
+    def at_activation(
+        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        sources = self._of(args, kwargs)
+        if sources is not None:
+            self._followed |= sources
+            site = _site(name, "activation", found.values, kind, len(found.at))
+            self.sites.append(replace(site, kinds=site.kinds.union(*(self.sites[i].kinds for i in sources))))
+            sources = frozenset()
+        return self._run(func, args, kwargs, sources)
+
+    def at_linear(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if self._of(args, kwargs) is None:
+            return self._run(func, args, kwargs, None)
+        output = self._run(func, args, kwargs, frozenset({len(self.sites)}))
+        self.sites.append(_site(name, "linear", output, kind or LINEAR[operation(func)], 1))
+        return output
+
+    def at_max_pool(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        sources = self._of(args, kwargs)
+        output = self._run(func, args, kwargs, sources)
+        if sources is not None:
+            self.sites.append(_site(name, "max_pool", output if isinstance(output, Tensor) else output[0], kind, 1))
+        return output
+
+    def at_other(self, op: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        return self._run(func, args, kwargs, self._of(args, kwargs), writes_first=op == "__setitem__")
+
+    def _of(self, args: Any, kwargs: Mapping[str, Any]) -> frozenset[int] | None:
+        """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""
+        known = [self._sources.get(tensor, frozenset()) for tensor in _tensors((args, kwargs))]
+        feeding = [sources for sources in known if sources is not None]
+        return frozenset().union(*feeding) if feeding else None
+
+    def _run(
+        self,
+        func: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        sources: frozenset[int] | None,
+        *,
+        writes_first: bool = False,
+    ) -> Any:
+        result = func(*args, **kwargs)
+        outputs = list(_tensors(args[0] if writes_first else result))
+        for tensor in outputs:
+            self._sources[tensor] = sources
+        if sources is not None:
+            around = {
+                id(tensor): tensor.nbytes
+                for tensor in (*outputs, *_tensors((args, kwargs)))
+                if self._sources.get(tensor, frozenset()) is not None
+            }
+            self.widest = max(self.widest, sum(around.values()))
+        return result
+
+
+def _site(
+    name: str,
+    role: Literal["activation", "max_pool", "linear"],
+    values: Tensor,
+    kind: type[nn.Module] | None,
+    folds: int,
+) -> Site:
+    axes = [axis for axis, size in enumerate(values.shape) if size == _ROWS]
+    if not axes and values.ndim and values.shape[0] and values.shape[0] % _ROWS == 0:
+        axes = [0]  # inputs and tokens share the first axis
+    kinds = frozenset({kind} if kind is not None else set())
+    return Site(name, role, folds * values.numel() // _ROWS, axes[0] if axes else None, kinds)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """All tensors in nested lists, tuples and dicts."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)

@@ -1,0 +1,111 @@
+"""The forward pass that counts: for every unit the lowest and the highest value over the vertices of each hull."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.measures.activations import Folds, argument, winners
+from regionscope.measures.observe import Observer
+from regionscope.measures.survey import Site
+
+__all__ = ["Tally"]
+
+
+class Tally(Observer):
+    """Ranges of all units of ``sites`` around some points, gathered over one or more passes of their vertices.
+
+    A pass holds vertex j of point i in row j * n + i: the reduction over vertices then runs along memory, which is far
+    faster than along a middle axis.
+    """
+
+    def __init__(self, model: nn.Module, sites: Sequence[Site]) -> None:
+        super().__init__(model)
+        self._sites = {site.name: site for site in sites}
+        self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
+        self._at: dict[str, tuple[float, ...]] = {}
+        self._points = self._offsets = self._vertices = torch.empty(0)
+        self._version = 0
+
+    def counts(self, points: Tensor, passes: Sequence[Tensor], shape: Sequence[int]) -> dict[str, Tensor]:
+        """How many units of each site fold inside the hull of each point (n,), -1 where NaN came.
+
+        The vertices are points (n, d) + offsets (m, 1 or n, d), each of ``shape``; one pass for each set of offsets.
+        Offsets of one frame a point are overwritten by the vertices: the hull is the largest tensor, one copy is
+        enough.
+        """
+        self._ranges = {}
+        self._points = points
+        for self._offsets in passes:
+            shared = self._offsets.shape[1] == 1
+            vertices = self._offsets + points if shared else self._offsets.add_(points)
+            self._vertices = vertices.reshape(-1, *shape)
+            self._version = self._vertices._version
+            self.forward(self._vertices)
+        self._vertices = self._offsets = points
+        return {name: self._count(name) for name in self._sites}
+
+    def _count(self, name: str) -> Tensor:
+        low, high = self._ranges[name]
+        if self._sites[name].role == "max_pool":
+            return (low != high).sum(1)
+        cut = sum((((low < t) & (high > t)).sum(1) for t in self._at[name]), torch.zeros((), dtype=torch.int64))
+        return torch.where((low != low).any(1), -1, cut)
+
+    def at_activation(
+        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if name in self._sites:  # before the call, which may work in place
+            self._at[name] = found.at
+            self._gather(name, found.values)
+        return func(*args, **kwargs)
+
+    def at_max_pool(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if name in self._sites:
+            self._gather(name, winners(func.__name__, args, kwargs))
+        return func(*args, **kwargs)
+
+    def at_linear(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        output = self._affine(func, args, kwargs) if self._of_vertices(args) else func(*args, **kwargs)
+        if name in self._sites:
+            self._at[name] = (0.0,)
+            self._gather(name, output)
+        return output
+
+    def _of_vertices(self, args: Any) -> bool:
+        """Whether the call takes the vertices as the model got them (or reshaped), and the frame is shared."""
+        if self._offsets.shape[1] != 1 or len(self._points) == 1 or not args or not isinstance(args[0], Tensor):
+            return False
+        value, vertices = args[0], self._vertices
+        same = value.data_ptr() == vertices.data_ptr() and value.shape.numel() == vertices.shape.numel()
+        untouched = value._version == self._version and value.is_contiguous() and value.dtype == vertices.dtype
+        return same and untouched and value.shape[0] == len(vertices)
+
+    def _affine(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+        """A linear or convolution layer on all vertices: W(x + o) + b = (W x + b) + W o; m + n rows instead of m n."""
+        shape = args[0].shape[1:]
+        bias = argument(args, kwargs, 2, "bias")
+        at_points: Tensor = func(self._points.reshape(-1, *shape), *args[1:], **kwargs)
+        if len(args) > 2:
+            args = (*args[:2], None, *args[3:])
+        elif bias is not None:
+            kwargs = {**kwargs, "bias": None}
+        at_offsets: Tensor = func(self._offsets.reshape(-1, *shape), *args[1:], **kwargs)
+        return (at_points + at_offsets[:, None]).flatten(0, 1)
+
+    def _gather(self, name: str, values: Tensor) -> None:
+        site = self._sites[name]
+        m, n = len(self._offsets), len(self._points)
+        over = site.rows(values, m * n).reshape(m, n, -1)
+        low, high = over.amin(0), over.amax(0)
+        if name in self._ranges:
+            before = self._ranges[name]
+            low, high = torch.minimum(before[0], low), torch.maximum(before[1], high)
+        self._ranges[name] = low, high

@@ -1,0 +1,137 @@
+"""Local complexity: over a training, layer by layer, and fold density against distance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from regionscope.errors import InputError
+from regionscope.measures.history import ComplexityHistory
+from regionscope.measures.local_complexity import LocalComplexity
+from regionscope.measures.migration import FoldProfile
+from regionscope.plot import style
+
+__all__ = [
+    "ComplexityAxes",
+    "complexity_figure",
+    "complexity_history",
+    "complexity_layers",
+    "fold_density",
+    "layers_figure",
+]
+
+BAND = 0.25  # of the standard deviation, as in the figures of Humayun et al. 2023
+
+# The paper's hues: purple for train, orange for test, blue for random points; accuracy in greys that stay behind.
+_COLOURS = {"train": "#7b3294", "test": "#e66101", "random": "#2c7fb8"}
+_ACCURACY = {"train": ("#555555", "-"), "test": ("#555555", "--")}
+
+
+@dataclass(frozen=True)
+class ComplexityAxes:
+    """The artists of ``complexity_history``: accuracy on the left axis, LC on the right one."""
+
+    accuracy: Axes
+    complexity: Axes
+    lines: dict[str, Line2D]
+
+
+def complexity_history(history: ComplexityHistory, *, ax: Axes, band: float = BAND) -> ComplexityAxes:
+    """Accuracy (left axis) and mean LC at each set of points (right axis) over log-scaled steps.
+
+    The band around each LC curve is ± ``band`` standard deviations over the points. Step 0 is drawn at the left end:
+    the scale is linear up to the first step after it.
+    """
+    if not history.rows:
+        raise InputError("The history is empty; measure at least one step before drawing it.")
+    steps = np.array(history.steps)
+    right = ax.twinx()
+    lines: dict[str, Line2D] = {}
+    for name, (colour, dashes) in _ACCURACY.items():
+        values = [getattr(row, f"{name}_accuracy") for row in history.rows]
+        if any(value is not None for value in values):
+            known = np.array([np.nan if value is None else value for value in values])
+            label = f"{name} accuracy"
+            (lines[label],) = ax.plot(steps, known, color=colour, linestyle=dashes, linewidth=1.0, label=label)
+    for name in history.names:
+        mean, std = np.array(history.means(name)), np.array(history.stds(name))
+        colour = _COLOURS.get(name, "black")
+        right.fill_between(steps, mean - band * std, mean + band * std, color=colour, alpha=0.18, linewidth=0)
+        (lines[name],) = right.plot(steps, mean, color=colour, linewidth=1.6, label=f"LC {name}")
+    _log_steps(ax, steps)
+    ax.set(xlabel="step", ylabel="accuracy", ylim=(0.0, 1.02))
+    right.set_ylabel("local complexity")
+    right.set_ylim(bottom=0.0)
+    ax.legend(handles=list(lines.values()), fontsize="x-small", loc="best", frameon=True, framealpha=0.9)
+    ax.set_zorder(right.get_zorder() + 1)  # so that the legend lies over the curves of both axes
+    ax.patch.set_visible(False)
+    return ComplexityAxes(ax, right, lines)
+
+
+def complexity_figure(history: ComplexityHistory, *, title: str = "", band: float = BAND) -> Figure:
+    """A figure with one panel of ``complexity_history``."""
+    figure = Figure(figsize=(1.7 * style.PANEL_INCHES, style.PANEL_INCHES), dpi=style.DPI, layout="constrained")
+    ax = figure.add_subplot()
+    complexity_history(history, ax=ax, band=band)
+    ax.set_title(title)
+    return figure
+
+
+def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes) -> None:
+    """Mean LC of each layer as bars, one colour for each set of points, with standard errors."""
+    if not found:
+        raise InputError("There is nothing to draw; give at least one set of points with its local complexity.")
+    layers = list(next(iter(found.values())).by_layer)
+    places = np.arange(len(layers))
+    width = 0.8 / len(found)
+    for i, (name, each) in enumerate(found.items()):
+        counts = [each.by_layer[layer].double().cpu().numpy() for layer in layers]
+        error = [count.std(ddof=1) / np.sqrt(len(count)) if len(count) > 1 else 0.0 for count in counts]
+        ax.bar(
+            places + (i + 0.5) * width - 0.4,
+            [count.mean() for count in counts],
+            width,
+            yerr=error,
+            color=_COLOURS.get(name, "black"),
+            error_kw={"linewidth": 0.8},
+            label=name,
+        )
+    ax.set_xticks(places, layers, rotation=45 if len(layers) > 6 else 0, fontsize="small")
+    ax.set(xlabel="layer", ylabel="local complexity")
+    ax.legend(fontsize="small")
+
+
+def layers_figure(found: Mapping[str, LocalComplexity]) -> Figure:
+    """A figure with one panel of ``complexity_layers``."""
+    figure = Figure(figsize=(1.7 * style.PANEL_INCHES, style.PANEL_INCHES), dpi=style.DPI, layout="constrained")
+    complexity_layers(found, ax=figure.add_subplot())
+    return figure
+
+
+def fold_density(profiles: Mapping[str, FoldProfile], *, ax: Axes, against: str) -> list[Line2D]:
+    """Fold density in each bin of distance, one line for each profile (for instance, for each step of a training)."""
+    shades = np.linspace(0.75, 0.0, max(2, len(profiles)))
+    lines = []
+    for shade, (name, profile) in zip(shades, profiles.items(), strict=False):
+        edges = profile.edges.cpu().numpy()
+        centres = (edges[1:] + edges[:-1]) / 2
+        lines += ax.plot(centres, profile.density.cpu().numpy(), color=(shade, shade * 0.8, 0.55), label=name)
+    ax.set(xlabel=f"distance to {against}", ylabel="folds per area")
+    ax.legend(fontsize="x-small")
+    return lines
+
+
+def _log_steps(ax: Axes, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+    later = steps[steps > 0]
+    if len(later) == len(steps):
+        ax.set_xscale("log")
+    elif len(later):
+        ax.set_xscale("symlog", linthresh=float(later[0]), linscale=0.3)
+        ax.set_xlim(left=0)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))

@@ -1,0 +1,73 @@
+"""Region counts: their histogram over slices, and what the labels look like on a few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from regionscope.errors import InputError
+from regionscope.measures.region_count import RegionCount
+from regionscope.plot import style
+from regionscope.regions.grid import LabelMap
+
+__all__ = ["count_figure", "count_histogram", "label_map"]
+
+_BAR = "#7f7f7f"
+
+
+def count_histogram(result: RegionCount, *, ax: Axes) -> BarContainer:
+    """One bar for each number of regions, as high as the number of slices that have it; a line at the mean."""
+    numbers, times = np.unique(result.counts.numpy(), return_counts=True)
+    bars = ax.bar(numbers, times, width=0.9, color=_BAR)
+    ax.axvline(result.value, color=style.BOUNDARY, linewidth=style.BOUNDARY_WIDTH)
+    low, high = result.interval
+    ax.axvspan(low, high, color=style.BOUNDARY, alpha=0.15, linewidth=0)
+    ax.set(xlabel="regions on a slice", ylabel="slices")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return bars
+
+
+def label_map(found: LabelMap, *, ax: Axes) -> PolyCollection:
+    """Each lattice point as a cell of the size of the spacing, coloured by its label: a band in 1-D, squares in 2-D."""
+    k = found.lattice.dim
+    if k > 2:
+        raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {k}.")
+    coords = found.coords.numpy()
+    low, high = coords.min(0), coords.max(0)
+    half = (high - low) / (found.lattice.grid - 1) / 2
+    if k == 1:
+        coords, half = np.column_stack([coords[:, 0], np.full(len(coords), 0.5)]), np.array([half[0], 0.5])
+    square = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
+    colours = style.class_colours(found.labels, pale=True)
+    cells = PolyCollection(
+        list(coords[:, None] + square * half), facecolors=colours, edgecolors=colours, linewidths=style.EDGE_WIDTH
+    )
+    ax.add_collection(cells, autolim=False)
+    ax.set_xlim(low[0], high[0])
+    if k == 1:
+        ax.set_ylim(0.0, 1.0)
+        ax.set_yticks([])
+    else:
+        ax.set_ylim(low[1], high[1])
+        ax.set_aspect("equal")
+    return cells
+
+
+def count_figure(result: RegionCount, examples: Sequence[LabelMap] = ()) -> Figure:
+    """The histogram, and one panel for each example slice."""
+    size, n = style.PANEL_INCHES, 1 + len(examples)
+    figure = Figure(figsize=(n * size * 0.8, size * 0.8 + 0.3), dpi=style.DPI, layout="constrained")
+    first, *others = [figure.add_subplot(1, n, i + 1) for i in range(n)]
+    count_histogram(result, ax=first)
+    first.set_title(f"{result.value:.3g} ± {result.stderr:.2g} regions, {result.n} slices", fontsize="medium")
+    for number, (ax, found) in enumerate(zip(others, examples, strict=True)):
+        label_map(found, ax=ax)
+        ax.set_title(f"slice {number}: {found.count}", fontsize="medium")
+        ax.tick_params(labelsize="small")
+    return figure

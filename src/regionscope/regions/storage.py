@@ -1,0 +1,110 @@
+"""Partitions on disk: one .npz file of plain arrays, readable without regionscope and without unpickling."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from regionscope.errors import InputError
+from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.network import Program
+from regionscope.regions.partition import Partition, Walls
+from regionscope.tolerance import Tolerance
+from regionscope.types import Stats, Status
+
+if TYPE_CHECKING:
+    from regionscope.regions.decision import DecisionRegions
+
+__all__ = ["load_partition", "save_decision", "save_partition"]
+
+_FORMAT = 1
+
+
+def save_partition(part: Partition, path: Path, **extra: np.ndarray[Any, Any]) -> Path:
+    """Write the arrays of a partition, and its slice, counts and tolerance as JSON in ``about``."""
+    path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+    about = {
+        "format": _FORMAT,
+        "slice": _describe(part.slice),
+        "by_layer": part.by_layer,
+        "tolerance": asdict(part.tolerance),
+        "stats": asdict(part.stats),
+        "status": asdict(part.status),
+    }
+    arrays = {
+        "vertices": part.vertices,
+        "values": part.values,
+        "corners": part.corners,
+        "offsets": part.offsets,
+        "sizes": part.sizes,
+        "wall_vertices": part.walls.vertices,
+        "wall_offsets": part.walls.offsets,
+        "wall_regions": part.walls.regions,
+        "wall_born": part.walls.born,
+    }
+    stored: dict[str, Any] = {"about": np.array(json.dumps(about)), **extra}
+    stored |= {name: rows.cpu().numpy() for name, rows in arrays.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("wb") as file:
+        np.savez_compressed(file, **stored)
+    temporary.replace(path)
+    return path
+
+
+def save_decision(dec: DecisionRegions, path: Path) -> Path:
+    """Write a partition together with the labels of its pieces and regions."""
+    labels = {"piece_labels": dec.piece_labels, "piece_regions": dec.piece_regions, "labels": dec.labels}
+    return save_partition(dec.partition, path, **{name: rows.cpu().numpy() for name, rows in labels.items()})
+
+
+def load_partition(path: Path, program: Program | None = None) -> Partition:
+    """Read a partition written by ``save_partition``."""
+    if not path.is_file():
+        raise InputError(f"There is no file {path}; a partition is written by Partition.save(path).")
+    with np.load(path, allow_pickle=False) as file:
+        if "about" not in file.files:
+            raise InputError(
+                f"{path} is not a saved partition (it has no 'about'); write one with Partition.save(path)."
+            )
+        about = json.loads(str(file["about"]))
+        if about.get("format") != _FORMAT:
+            raise InputError(f"{path} has format {about.get('format')}; this version reads format {_FORMAT}.")
+        arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != "about"}
+    names = ("vertices", "offsets", "regions", "born")
+    return Partition(
+        slice=_rebuild(about["slice"]),
+        **{name: arrays[name] for name in ("vertices", "values", "corners", "offsets", "sizes")},
+        walls=Walls(**{name: arrays[f"wall_{name}"] for name in names}),
+        by_layer=about["by_layer"],
+        tolerance=Tolerance(**about["tolerance"]),
+        stats=Stats(**about["stats"]),
+        status=Status(**about["status"]),
+        program=program,
+    )
+
+
+def _describe(piece: Slice) -> dict[str, Any]:
+    """A slice as JSON: its kind and what its constructor takes."""
+    origin, basis = piece.origin.cpu(), piece.basis.cpu()
+    about: dict[str, Any] = {"kind": type(piece).__name__, "origin": origin.tolist(), "basis": basis.tolist()}
+    if isinstance(piece, Segment):
+        about |= {"lo": piece.lo, "hi": piece.hi}
+    if isinstance(piece, Box):
+        about["radius"] = piece.corners.abs().amax(0).tolist()
+    return about
+
+
+def _rebuild(about: dict[str, Any]) -> Slice:
+    origin = torch.tensor(about["origin"], dtype=torch.float64)
+    basis = torch.tensor(about["basis"], dtype=torch.float64)
+    if about["kind"] == "Segment":
+        return Segment(origin, origin + basis[0]).extended(about["lo"], about["hi"])
+    if about["kind"] == "Simplex":
+        return Simplex([origin, *(origin + direction for direction in basis)])
+    return Box(origin, basis, about["radius"])

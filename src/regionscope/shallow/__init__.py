@@ -1,0 +1,1 @@
+"""The two theory settings as pure computations."""

@@ -1,0 +1,89 @@
+"""Univariate two-layer networks N(x) = sum_j v_j relu(w_j x + b_j), and their initialisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError
+
+__all__ = ["Network", "initial_network", "initial_theta"]
+
+Numbers = Tensor | Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """N(x) = sum_j v_j relu(w_j x + b_j), equation (1) of Safran, Vardi and Lee 2022. w, b, v: (k,) float64.
+
+    >>> Network([1.0, -1.0], [0.0, 0.0], [1.0, 1.0])(torch.tensor([-2.0, 3.0]))  # |x|
+    tensor([2., 3.], dtype=torch.float64)
+    """
+
+    w: Tensor
+    b: Tensor
+    v: Tensor
+
+    def __init__(self, w: Numbers, b: Numbers, v: Numbers) -> None:
+        parts = [torch.as_tensor(p, dtype=torch.float64).detach().clone() for p in (w, b, v)]
+        shapes = [tuple(p.shape) for p in parts]
+        if len(set(shapes)) > 1 or len(shapes[0]) != 1 or shapes[0][0] < 1:
+            raise InputError(f"w, b and v must be three vectors of one length k >= 1; their shapes are {shapes}.")
+        if not all(bool(torch.isfinite(p).all()) for p in parts):
+            raise InputError("w, b and v must be finite; at least one of them holds NaN or infinity.")
+        for name, part in zip(("w", "b", "v"), parts, strict=True):
+            object.__setattr__(self, name, part)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """N(x) for x of any shape. Cost: one (points, k) product."""
+        x = x.to(torch.float64)
+        return torch.relu(x[..., None] * self.w + self.b) @ self.v
+
+    @property
+    def width(self) -> int:
+        """Number of units k."""
+        return len(self.w)
+
+    @property
+    def theta(self) -> Tensor:
+        """All parameters (3, k): rows w, b, v."""
+        return torch.stack([self.w, self.b, self.v])
+
+    @staticmethod
+    def of(theta: Tensor) -> Network:
+        """The network with parameters theta (3, k)."""
+        return Network(theta[0], theta[1], theta[2])
+
+    def scaled(self, factor: float) -> Network:
+        """All parameters times ``factor``: N is multiplied by its square."""
+        return Network.of(self.theta * factor)
+
+    def module(self) -> nn.Sequential:
+        """The same function as an ``nn.Module`` of inputs (b, 1), for ``linear_regions`` and ``decision_regions``."""
+        hidden = nn.Linear(1, self.width, dtype=torch.float64)
+        output = nn.Linear(self.width, 1, bias=False, dtype=torch.float64)
+        with torch.no_grad():
+            hidden.weight.copy_(self.w[:, None])
+            hidden.bias.copy_(self.b)
+            output.weight.copy_(self.v[None])
+        return nn.Sequential(hidden, nn.ReLU(), output)
+
+
+def initial_theta(n_networks: int, width: int, *, sigma_h: float, sigma_o: float, seed: int = 0) -> Tensor:
+    """Parameters (B, 3, k) of Assumption 2.1: w, b ~ N(0, sigma_h^2) and v ~ N(0, sigma_o^2), all independent."""
+    if width < 1 or n_networks < 1 or sigma_h < 0 or sigma_o < 0:
+        raise InputError(
+            f"An initialisation needs width >= 1 and standard deviations >= 0; got {width}, {sigma_h}, {sigma_o}."
+        )
+    generator = torch.Generator().manual_seed(seed)
+    theta = torch.randn((n_networks, 3, width), generator=generator, dtype=torch.float64)
+    return theta * torch.tensor([sigma_h, sigma_h, sigma_o], dtype=torch.float64)[:, None]
+
+
+def initial_network(width: int, *, sigma_h: float, sigma_o: float, seed: int = 0) -> Network:
+    """One network of Assumption 2.1."""
+    return Network.of(initial_theta(1, width, sigma_h=sigma_h, sigma_o=sigma_o, seed=seed)[0])

@@ -1,0 +1,179 @@
+"""What a univariate network looks like: exact breakpoints, sign changes, linear regions, and how many of them matter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.shallow.network import Network
+from regionscope.tolerance import Tolerance
+
+__all__ = [
+    "Breakpoints",
+    "EffectiveRegions",
+    "Plateau",
+    "breakpoints",
+    "effective_regions",
+    "minimum_regions",
+    "n_linear_regions",
+    "sign_pieces",
+    "unit_shares",
+]
+
+_EXACT = Tolerance.of(torch.float64)
+
+
+@dataclass(frozen=True)
+class Breakpoints:
+    """Places where the slope of N changes, ascending, and by how much: (m,) each."""
+
+    at: Tensor
+    jump: Tensor
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def inside(self, radius: float) -> Breakpoints:
+        """Those in the open interval (-radius, radius)."""
+        keep = self.at.abs() < radius
+        return Breakpoints(self.at[keep], self.jump[keep])
+
+
+def breakpoints(network: Network, *, merge: float = 0.0) -> Breakpoints:
+    """The breakpoints -b_j / w_j of N on the whole line; the slope jumps there by v_j |w_j|.
+
+    Kinks nearer to their neighbour than rounding, or than ``merge`` in the angle atan(x), are one breakpoint with the sum of
+    their jumps; where the jumps cancel there is none. Cost: one sort.
+    """
+    live = (network.w != 0) & (network.v != 0)
+    at, order = (-network.b[live] / network.w[live]).sort()
+    jump = (network.v[live] * network.w[live].abs())[order]
+    if len(at) == 0:
+        return Breakpoints(at, jump)
+    apart = (at.diff() > _EXACT.zero * (1 + at[1:].abs())) & (at.atan().diff() > merge)
+    group = torch.nn.functional.pad(apart.long().cumsum(0), (1, 0))
+    m = int(group[-1]) + 1
+    total = at.new_zeros(m).index_add_(0, group, jump)
+    weight = at.new_zeros(m).index_add_(0, group, jump.abs())
+    place = at.new_zeros(m).index_add_(0, group, at * jump.abs()) / weight
+    real = total.abs() > _EXACT.slope * weight
+    return Breakpoints(place[real], total[real])
+
+
+def n_linear_regions(network: Network, *, radius: float = math.inf) -> int:
+    """Linear regions of N on (-radius, radius), by default on the whole line.
+
+    >>> n_linear_regions(Network([1.0, -1.0], [0.0, 0.0], [1.0, 1.0]))  # |x|
+    2
+    """
+    return 1 + len(breakpoints(network).inside(radius))
+
+
+def unit_shares(network: Network) -> Tensor:
+    """|v_j| |(w_j, b_j)| / |theta|^2 (k,): the weight of each unit; they add up to at most 1/2."""
+    total = network.theta.square().sum()
+    return network.v.abs() * torch.hypot(network.w, network.b) / total.clamp(min=torch.finfo(torch.float64).tiny)
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """A count that stays the same between two tolerances."""
+
+    count: int
+    first: float
+    last: float
+
+    @property
+    def decades(self) -> float:
+        """Its length in powers of ten: how much the count does *not* depend on the tolerance."""
+        return math.log10(self.last / self.first)
+
+
+@dataclass(frozen=True)
+class EffectiveRegions:
+    """Linear regions that are left when small units are pruned and near breakpoints merged, against the tolerance.
+
+    tolerances: (m,) ascending. line, inside: (m,) counts on the line and on (-R, R). on_line, on_inside: their longest
+    plateaus (in decades of tolerance).
+    """
+
+    tolerances: Tensor
+    line: Tensor
+    inside: Tensor
+    on_line: Plateau
+    on_inside: Plateau
+
+
+def effective_regions(network: Network, *, radius: float, tolerances: Tensor | None = None) -> EffectiveRegions:
+    """The effective number of linear regions, for a range of tolerances (by default 1e-8 to 1).
+
+    At tolerance e, units with a share |v_j| |(w_j, b_j)| / |theta|^2 below e / k are left out (the mean share is at most
+    1 / (2k)), and breakpoints whose angles atan(x / R) differ by less than e are merged; the angle, so that kinks on their
+    way to infinity can meet. A network that is about to lose units in the limit shows a plateau: small units far below it,
+    live ones far above. Tolerances that leave out a tenth of all shares or more do not count for the plateau.
+
+    Cost: one sort for each tolerance.
+    """
+    if tolerances is None:
+        tolerances = torch.logspace(-8, 0, 81, dtype=torch.float64)
+    if len(tolerances) < 2 or not bool((tolerances > 0).all()) or not bool((tolerances.diff() > 0).all()):
+        raise InputError("tolerances must be at least two positive numbers in ascending order.")
+    share = unit_shares(network)
+    line, inside, usable = [], [], 1
+    for i, e in enumerate(tolerances.tolist()):
+        keep = share >= e / network.width
+        found = Breakpoints(share[:0], share[:0])
+        if bool(keep.any()):
+            kept = Network(network.w[keep], network.b[keep] / radius, network.v[keep])
+            found = breakpoints(kept, merge=e)
+        line.append(1 + len(found))
+        inside.append(1 + len(found.inside(1.0)))
+        usable = i + 1 if float(share[~keep].sum()) < 0.1 * float(share.sum()) else usable
+    plateaus = [_longest_run(counts[:usable], tolerances) for counts in (line, inside)]
+    return EffectiveRegions(tolerances, torch.tensor(line), torch.tensor(inside), *plateaus)
+
+
+def _longest_run(counts: list[int], tolerances: Tensor) -> Plateau:
+    """The longest run of equal counts (the first of several)."""
+    best, start = (0, 0), 0
+    for i in range(1, len(counts) + 1):
+        if i == len(counts) or counts[i] != counts[start]:
+            if i - 1 - start > best[1] - best[0]:
+                best = start, i - 1
+            start = i
+    return Plateau(counts[best[0]], float(tolerances[best[0]]), float(tolerances[best[1]]))
+
+
+def minimum_regions(labels: Tensor) -> int:
+    """The fewest linear regions of any network that classifies points with these labels (sorted by x).
+
+    Each switch needs a zero of N between two points, a linear piece has at most one, so as many pieces as switches; at
+    least one.
+    """
+    return max(1, int((labels.diff() != 0).sum()))
+
+
+def sign_pieces(network: Network, radius: float) -> tuple[Tensor, Tensor]:
+    """Intervals of [-radius, radius] on which N has one sign: ends (m + 1,) and signs (m,) in {-1, 0, 1}.
+
+    Exact: N is linear between its breakpoints, and a zero is found in each piece. Neighbours with equal sign are one.
+    """
+    kinks = breakpoints(network).inside(radius).at
+    ends = torch.tensor([radius], dtype=torch.float64)
+    nodes = torch.cat([-ends, kinks, ends])
+    values = network(nodes)
+    small = _EXACT.zero * float(values.abs().max())
+    values = torch.where(values.abs() <= small, 0.0, values)
+    a, b = values[:-1], values[1:]
+    cross = a * b < 0
+    zeros = (nodes[:-1] + (nodes[1:] - nodes[:-1]) * a / torch.where(cross, a - b, 1.0))[cross]
+    nodes = torch.cat([nodes, zeros]).sort().values
+    middle = (nodes[:-1] + nodes[1:]) / 2
+    at_middle = network(middle)
+    signs = torch.where(at_middle.abs() <= small, 0.0, at_middle).sign().long()
+    change = torch.nn.functional.pad(signs.diff() != 0, (1, 0), value=True)
+    return torch.cat([nodes[:-1][change], ends]), signs[change]

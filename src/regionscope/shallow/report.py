@@ -1,0 +1,140 @@
+"""What is reported along a gradient flow: one row of numbers a moment."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regionscope.shallow.flow import Flow, conserved_drift
+from regionscope.shallow.kkt import kkt_residual
+from regionscope.shallow.losses import Loss
+from regionscope.shallow.network import Network
+from regionscope.shallow.pieces import breakpoints, effective_regions, sign_pieces
+from regionscope.shallow.teachers import Density, Teacher
+
+__all__ = ["FlowRow", "flow_table", "population_loss", "test_error"]
+
+_NODES = 24
+
+
+@dataclass(frozen=True)
+class FlowRow:
+    """One moment of a flow.
+
+    log_t, tau: logarithm of the time, and the rescaled time. log_inverse_loss: -log L. norm: |theta|. margin: min_i q_i /
+    |theta|^2. direction_change: |u - u'| since the row before. drift: of the conserved quantity. kkt, stationarity,
+    slackness: see ``kkt_residual``; NaN before every point is classified. regions_line, regions_inside: exact linear regions
+    on the line and on (-R, R). effective, effective_inside: see ``effective_regions``; plateau_decades: length of the
+    plateau on (-R, R). test_error: exact
+    P[sign N != sign N*], NaN without a teacher.
+    """
+
+    log_t: float
+    tau: float
+    log_inverse_loss: float
+    norm: float
+    margin: float
+    direction_change: float
+    drift: float
+    kkt: float
+    stationarity: float
+    slackness: float
+    regions_line: int
+    regions_inside: int
+    effective: int
+    effective_inside: int
+    plateau_decades: float
+    test_error: float
+
+
+def flow_table(
+    flow: Flow, *, radius: float, teacher: Teacher | None = None, density: Density | None = None, every: int = 1
+) -> list[FlowRow]:
+    """A row for every ``every``-th moment of ``flow`` and for its last one.
+
+    Cost: for each row a nonnegative least-squares problem in the data points and a few sorts of the units.
+    """
+    moments = sorted({*range(0, len(flow), every), len(flow) - 1})
+    rows: list[FlowRow] = []
+    before: Tensor | None = None
+    for moment in moments:
+        direction = flow.theta[moment] / flow.theta[moment].norm()
+        change = math.nan if before is None else float((direction - before).norm())
+        rows.append(_row(flow, moment, change, radius, teacher, density))
+        before = direction
+    return rows
+
+
+def _row(
+    flow: Flow, moment: int, change: float, radius: float, teacher: Teacher | None, density: Density | None
+) -> FlowRow:
+    network, data = flow.network(moment), flow.sample
+    q = data.y * network(data.x)
+    norm = float(network.theta.norm())
+    kkt = kkt_residual(network, data)
+    breaks = breakpoints(network)
+    effective = effective_regions(network, radius=radius)
+    return FlowRow(
+        log_t=float(flow.log_t[moment]),
+        tau=float(flow.tau[moment]),
+        log_inverse_loss=float(flow.log_inverse_loss[moment]),
+        norm=norm,
+        margin=float(q.min()) / norm**2,
+        direction_change=change,
+        drift=float(conserved_drift(flow.theta[:1], flow.theta[moment : moment + 1])[0]),
+        kkt=math.nan if kkt is None else kkt.residual,
+        stationarity=math.nan if kkt is None else kkt.stationarity,
+        slackness=math.nan if kkt is None else kkt.slackness,
+        regions_line=1 + len(breaks),
+        regions_inside=1 + len(breaks.inside(radius)),
+        effective=effective.on_line.count,
+        effective_inside=effective.on_inside.count,
+        plateau_decades=effective.on_inside.decades,
+        test_error=math.nan if teacher is None else test_error(network, teacher, density),
+    )
+
+
+def test_error(network: Network, teacher: Teacher, density: Density | None = None) -> float:
+    """P[sign N(x) != sign N*(x)] under ``density`` (uniform on [-R, R] by default), exact: from the zeros of both.
+
+    Where N is zero on an interval it counts as wrong.
+    """
+    density = density or Density.uniform(teacher.radius)
+    ends, mine = sign_pieces(network, teacher.radius)
+    switches, theirs = sign_pieces(teacher.network, teacher.radius)
+    nodes = torch.cat([ends, switches]).unique()
+    middle = (nodes[:-1] + nodes[1:]) / 2
+    a = mine[(torch.searchsorted(ends, middle) - 1).clamp(0, len(mine) - 1)]
+    b = theirs[(torch.searchsorted(switches, middle) - 1).clamp(0, len(theirs) - 1)]
+    mass = density.below(nodes).diff()
+    return float(mass[a != b].sum())
+
+
+test_error.__test__ = False  # type: ignore[attr-defined]  # a name in the paper's words, not a test
+
+
+def population_loss(network: Network, teacher: Teacher, *, loss: Loss = "exponential", density: Density | None = None) -> float:
+    """E l(N(x) sign N*(x)) under ``density`` (Theorem 3.2), on the pieces where both are linear.
+
+    The exponential loss has a closed form on a linear piece; the logistic loss is integrated with 24 Gauss nodes a piece.
+    """
+    density = density or Density.uniform(teacher.radius)
+    limit = torch.tensor([-teacher.radius, teacher.radius], dtype=torch.float64)
+    kinks = breakpoints(network).inside(teacher.radius).at
+    nodes = torch.cat([limit, kinks, teacher.switches, density.edges.clamp(*limit.tolist())]).unique()
+    label = torch.where(teacher.network((nodes[:-1] + nodes[1:]) / 2) > 0, 1.0, -1.0)
+    values = network(nodes)
+    q0, q1 = label * values[:-1], label * values[1:]
+    mass = density.below(nodes).diff()
+    if loss == "exponential":
+        gap = (q1 - q0).abs()
+        mean = torch.where(gap < 1e-9, 1.0, -torch.expm1(-gap) / gap.clamp(min=1e-300)) * torch.exp(-torch.minimum(q0, q1))
+    else:
+        at, weight = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(_NODES))
+        q = q0[:, None] + (q1 - q0)[:, None] * (at + 1) / 2
+        mean = torch.nn.functional.softplus(-q) @ (weight / 2)
+    return float((mass * mean).sum())

@@ -1,0 +1,170 @@
+"""Teachers, densities and samples: the setting of Assumption 2.2 of Safran, Vardi and Lee 2022."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.shallow.network import Network
+from regionscope.shallow.pieces import sign_pieces
+
+__all__ = ["Density", "Sample", "Teacher", "alternating_teacher", "random_teacher", "sample", "teacher_from_switches"]
+
+
+@dataclass(frozen=True)
+class Density:
+    """A piecewise constant density: edges (m + 1,) ascending and the mass (m,) of each cell, adding up to one."""
+
+    edges: Tensor
+    mass: Tensor
+
+    @staticmethod
+    def uniform(radius: float) -> Density:
+        """The uniform density on [-radius, radius]."""
+        return Density(torch.tensor([-radius, radius], dtype=torch.float64), torch.ones(1, dtype=torch.float64))
+
+    @property
+    def highest(self) -> float:
+        """sup mu, the constant C of Assumption 2.2."""
+        return float((self.mass / self.edges.diff()).max())
+
+    def below(self, x: Tensor) -> Tensor:
+        """P[X <= x]."""
+        cell = torch.searchsorted(self.edges, x.contiguous(), right=True).sub(1).clamp(0, len(self.mass) - 1)
+        before = torch.nn.functional.pad(self.mass.cumsum(0), (1, 0))
+        part = ((x - self.edges[cell]) / self.edges.diff()[cell]).clamp(0, 1)
+        return before[cell] + part * self.mass[cell]
+
+    def draw(self, n: int, generator: torch.Generator) -> Tensor:
+        """n independent points, in the order of drawing."""
+        cell = torch.multinomial(self.mass, n, replacement=True, generator=generator)
+        part = torch.rand(n, generator=generator, dtype=torch.float64)
+        return self.edges[cell] + part * self.edges.diff()[cell]
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A network N* of width r whose sign gives the labels on [-R, R].
+
+    switches: (s,) where the sign changes. rho: length of the shortest interval of one sign.
+    """
+
+    network: Network
+    radius: float
+    switches: Tensor
+    rho: float
+
+    @property
+    def width(self) -> int:
+        """r."""
+        return self.network.width
+
+    @staticmethod
+    def of(network: Network, radius: float) -> Teacher:
+        """The teacher ``network`` on [-radius, radius], its switches found exactly."""
+        if not radius > 0:
+            raise InputError(f"radius must be positive, got {radius}.")
+        ends, signs = sign_pieces(network, radius)
+        if bool((signs == 0).any()):
+            raise InputError(
+                "The teacher is zero on a whole interval of [-R, R], so its sign gives no label there; "
+                "take other weights, or build it with teacher_from_switches()."
+            )
+        return Teacher(network, radius, ends[1:-1], float(ends.diff().min()))
+
+
+def teacher_from_switches(points: Sequence[float] | Tensor, *, radius: float = 1.0, first: int = 1) -> Teacher:
+    """The teacher of width s + 1 that has the sign ``first`` at -R and changes it exactly at the s given points.
+
+    A chain of units relu(x - c): N* starts from zero left of -R, is +-1 half-way to the first switch, and turns half-way
+    between two switches. (With width s, N* would have to vanish on a whole end of [-R, R].)
+
+    >>> teacher_from_switches([-0.5, 0.5]).network.width
+    3
+    """
+    at = torch.as_tensor(points, dtype=torch.float64).flatten()
+    if len(at) and not bool((at.diff() > 0).all() and at[0] > -radius and at[-1] < radius):
+        raise InputError(f"Switches must ascend strictly inside (-{radius}, {radius}), got {at.tolist()}.")
+    if first not in (-1, 1):
+        raise InputError(f"first must be -1 or 1, got {first}.")
+    ends = torch.cat([at.new_tensor([-radius]), at, at.new_tensor([radius])])
+    turns = torch.cat([at.new_tensor([-1.5 * radius]), (ends[:-2] + ends[1:-1]) / 2])
+    heights = [0.0] if len(at) == 0 else [0.0, float(first)]
+    for j in range(1, len(at)):
+        heights.append(-heights[-1] * float((turns[j + 1] - at[j - 1]) / (at[j - 1] - turns[j])))
+    rise = [float(first)] if len(at) == 0 else [heights[1] / float(turns[1] - turns[0])]
+    rise += [-heights[j] / float(at[j - 1] - turns[j]) for j in range(1, len(at) + 1)]
+    slopes = torch.tensor([0.0, *rise], dtype=torch.float64)
+    return Teacher.of(Network(torch.ones_like(turns), -turns, slopes.diff()), radius)
+
+
+def random_teacher(
+    width: int, *, radius: float = 1.0, switches: int | None = None, rho: float | None = None, seed: int = 0
+) -> Teacher:
+    """A teacher with standard normal weights, drawn again until its sign changes ``switches`` times on [-R, R].
+
+    switches: by default width - 1, the most that a chain of units reaches. rho: shortest interval wanted, by default a
+    quarter of the even spacing. Raises InputError when 100,000 draws do not bring one.
+    """
+    wanted = width - 1 if switches is None else switches
+    least = radius / (2 * (wanted + 1)) if rho is None else rho
+    generator = torch.Generator().manual_seed(seed)
+    probe = torch.linspace(-radius, radius, 257, dtype=torch.float64)
+    for _ in range(100):
+        theta = torch.randn((1000, 3, width), generator=generator, dtype=torch.float64)
+        w, b, v = theta[:, :, None].unbind(1)
+        values = (torch.relu(probe[:, None] * w + b) * v).sum(-1)
+        likely = ((values.sign().diff(dim=1) != 0).sum(1) == wanted) & (values != 0).all(1)
+        for row in likely.nonzero()[:, 0].tolist():
+            teacher = Teacher.of(Network.of(theta[row]), radius)
+            if len(teacher.switches) == wanted and teacher.rho >= least:
+                return teacher
+    raise InputError(
+        f"No random teacher of width {width} with {wanted} sign changes and intervals of at least {least:.3g} came up; "
+        "ask for fewer switches or a smaller rho, or use teacher_from_switches()."
+    )
+
+
+def alternating_teacher(switches: int, *, radius: float = 1.0) -> Teacher:
+    """The teacher with evenly spaced switches: the hardest for a given number of them, all intervals equally short."""
+    ends = torch.linspace(-radius, radius, switches + 2, dtype=torch.float64)
+    return teacher_from_switches(ends[1:-1], radius=radius)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """n labelled points: x (n,) strictly ascending and y (n,) in {-1, 1}."""
+
+    x: Tensor
+    y: Tensor
+
+    def __post_init__(self) -> None:
+        if self.x.ndim != 1 or self.x.shape != self.y.shape or len(self.x) == 0:
+            raise InputError(f"x and y must be vectors of one length n >= 1; got {tuple(self.x.shape)}, {tuple(self.y.shape)}.")
+        if not bool(torch.isfinite(self.x).all()):
+            raise InputError("x must be finite; it holds NaN or infinity.")
+        if not bool((self.x.diff() > 0).all()):
+            raise InputError("x must ascend strictly, x_1 < ... < x_n; sort the points and remove duplicates.")
+        if not bool((self.y.abs() == 1).all()):
+            raise InputError("Labels y must be -1 or 1.")
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def switches(self) -> int:
+        """How often neighbouring labels differ."""
+        return int((self.y.diff() != 0).sum())
+
+
+def sample(teacher: Teacher, n: int, *, density: Density | None = None, seed: int = 0) -> Sample:
+    """n points of ``density`` (by default uniform on [-R, R]), sorted, with the labels sign N*(x)."""
+    if n < 1:
+        raise InputError(f"n must be at least 1, got {n}.")
+    generator = torch.Generator().manual_seed(seed)
+    x = (density or Density.uniform(teacher.radius)).draw(n, generator).unique()
+    return Sample(x, torch.where(teacher.network(x) > 0, 1.0, -1.0).to(torch.float64))

@@ -1,0 +1,104 @@
+"""What Theorems 2.3, 3.1, 3.2 and 4.2 of Safran, Vardi and Lee 2022 ask for and promise, as numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from regionscope.errors import InputError
+
+__all__ = ["Requirements", "population_loss_bound", "region_bound", "theorem_2_3", "theorem_3_1"]
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What a theorem asks of a run, and what the run has.
+
+    n, k, sigma_h: at least; sigma_o: at most. n is None where the theorem does not ask for a sample size. sigma_h is
+    evaluated at the n and k of the run, sigma_o at its k and at the sigma_h of the run (the required one when none came).
+    holds: for each quantity that the run gave, whether it is met.
+    """
+
+    theorem: str
+    n: float | None
+    k: float
+    sigma_h: float
+    sigma_o: float
+    holds: dict[str, bool]
+
+    @property
+    def all_hold(self) -> bool:
+        """Whether everything that was asked and given is met."""
+        return all(self.holds.values())
+
+
+def theorem_2_3(
+    r: int, rho: float, R: float, C: float, k: int, n: int, eps: float, delta: float, *, C0: float = 1.0,
+    sigma_h: float | None = None, sigma_o: float | None = None,
+) -> Requirements:  # fmt: skip
+    """Learnability end to end: with probability 1 - delta, zero loss, at most 32 r + 67 regions, test error <= eps.
+
+    C0 is the universal constant that the paper does not name. R below 1 is replaced by 1 (footnote 2).
+    """
+    _check(r=r, rho=rho, C=C, k=k, n=n, R=R)
+    _check_share(eps=eps, delta=delta)
+    R = max(R, 1.0)
+    need_n = C0 * (r * math.log(1 / eps) + math.log(2 / delta)) / eps
+    need_k = 6144 * R**4 * math.log(48 * r / delta) / rho
+    need_h = 8400 * n**2 * C * R**3.5 * math.sqrt(r * k) / (delta * rho)
+    return _judge("2.3", need_n, need_k, need_h, k, n, R, 12 * k / delta, sigma_h, sigma_o)
+
+
+def theorem_3_1(
+    r: int, rho: float, R: float, C: float, k: int, n: int, delta: float, *,
+    sigma_h: float | None = None, sigma_o: float | None = None,
+) -> Requirements:  # fmt: skip
+    """Optimisation: with probability 1 - delta the flow reaches a loss of at most 1 / (2n)."""
+    _check(r=r, rho=rho, C=C, k=k, n=n, R=R)
+    _check_share(delta=delta)
+    R = max(R, 1.0)
+    need_k = 6144 * R**4 * math.log(24 * r / delta) / rho
+    need_h = 4200 * n**2 * C * R**3.5 * math.sqrt(r * k) / (delta * rho)
+    return _judge("3.1", None, need_k, need_h, k, n, R, 6 * k / delta, sigma_h, sigma_o)
+
+
+def region_bound(r: int) -> int:
+    """32 r + 67: no more linear regions in the limit of the flow (Theorem 4.2), for a teacher of width r.
+
+    >>> region_bound(3)
+    163
+    """
+    return 32 * r + 67
+
+
+def population_loss_bound(alpha: float) -> float | None:
+    """(1 - 0.75 alpha) / 4: some teacher keeps the population loss of width floor(alpha r) above it, with probability at
+    least 1/4 (Theorem 3.2). It applies for alpha >= 1 and says something below 4/3; None elsewhere."""
+    return (1 - 0.75 * alpha) / 4 if 1 <= alpha < 4 / 3 else None
+
+
+def _judge(
+    theorem: str, need_n: float | None, need_k: float, need_h: float, k: int, n: int, R: float, inside: float,
+    sigma_h: float | None, sigma_o: float | None,
+) -> Requirements:  # fmt: skip
+    most_o = 1 / (4 * k * R * (need_h if sigma_h is None else sigma_h) * math.log(inside))
+    holds = {"k": k >= need_k}
+    if need_n is not None:
+        holds["n"] = n >= need_n
+    if sigma_h is not None:
+        holds["sigma_h"] = sigma_h >= need_h
+    if sigma_o is not None:
+        holds["sigma_o"] = sigma_o <= most_o
+    return Requirements(theorem, need_n, need_k, need_h, most_o, holds)
+
+
+def _check(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise InputError(f"{name} must be positive, got {value}.")
+
+
+def _check_share(**values: float) -> None:
+    for name, value in values.items():
+        if not 0 < value < 1:
+            raise InputError(f"{name} must lie strictly between 0 and 1, got {value}.")

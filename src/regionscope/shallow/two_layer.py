@@ -1,0 +1,139 @@
+"""The setting of section 6 of Li et al. 2025: f_W(x) = sum_i a_i relu(w_i . x), quadratic loss, full-batch gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor, nn
+
+from regionscope.errors import InputError
+from regionscope.geometry import Segment
+from regionscope.regions import decision_regions
+
+__all__ = [
+    "TwoLayer",
+    "active_units",
+    "dense_sharpness",
+    "descend",
+    "initial_two_layer",
+    "loss_and_gradient",
+    "region_counts",
+    "sharpness",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayer:
+    """f_W(x) = sum_i a_i relu(w_i . x). weights: (p, d) float64. signs: (p,) of +-1, fixed during training."""
+
+    weights: Tensor
+    signs: Tensor
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 2 or self.signs.shape != self.weights.shape[:1] or not bool((self.signs.abs() == 1).all()):
+            raise InputError("A TwoLayer needs weights (p, d) and p signs of +1 or -1.")
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """f_W (N,) at x (N, d)."""
+        return torch.relu(x @ self.weights.T) @ self.signs
+
+    def module(self) -> nn.Sequential:
+        """The same function as an ``nn.Module``."""
+        p, d = self.weights.shape
+        hidden, output = nn.Linear(d, p, bias=False, dtype=torch.float64), nn.Linear(p, 1, bias=False, dtype=torch.float64)
+        with torch.no_grad():
+            hidden.weight.copy_(self.weights)
+            output.weight.copy_(self.signs[None])
+        return nn.Sequential(hidden, nn.ReLU(), output)
+
+
+def initial_two_layer(width: int, d: int, *, scale: float = 1.0, seed: int = 0) -> TwoLayer:
+    """Independent w_i ~ N(0, scale^2 / d) and uniform signs a_i."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.randn((width, d), generator=generator, dtype=torch.float64) * scale / d**0.5
+    signs = torch.randint(0, 2, (width,), generator=generator).to(torch.float64) * 2 - 1
+    return TwoLayer(weights, signs)
+
+
+def loss_and_gradient(network: TwoLayer, x: Tensor, y: Tensor) -> tuple[float, Tensor]:
+    """L(W) = mean of (y_i - f_W(x_i))^2 / 2 and its gradient (p, d)."""
+    z = x @ network.weights.T
+    rest = torch.relu(z) @ network.signs - y
+    pull = rest[:, None] * (z > 0) * network.signs
+    return float(rest.square().mean()) / 2, pull.T @ x / len(x)
+
+
+def descend(network: TwoLayer, x: Tensor, y: Tensor, *, rate: float, steps: int) -> Iterator[TwoLayer]:
+    """W_0, W_1, ..., W_steps of full-batch gradient descent with learning rate ``rate``. Stops early if W overflows."""
+    if not rate > 0:
+        raise InputError(f"rate must be positive, got {rate}.")
+    yield network
+    for _ in range(steps):
+        _, slope = loss_and_gradient(network, x, y)
+        weights = network.weights - rate * slope
+        if not bool(torch.isfinite(weights).all()):
+            return
+        network = replace(network, weights=weights)
+        yield network
+
+
+def active_units(network: TwoLayer, x: Tensor) -> Tensor:
+    """N(x, W) (N,): the number of i with w_i . x > 0."""
+    return (x @ network.weights.T > 0).sum(1)
+
+
+def region_counts(network: TwoLayer, x: Tensor, pairs: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Exact decision regions R(x_a, x_b, W) on segments between training points: pairs (m, 2) and counts (m,).
+
+    pairs: by default all a < b. A pair of one point with itself has one region. Cost: one walk of all segments together.
+    """
+    if pairs is None:
+        pairs = torch.combinations(torch.arange(len(x)), 2)
+    counts = torch.ones(len(pairs), dtype=torch.long)
+    apart = (pairs[:, 0] != pairs[:, 1]).nonzero()[:, 0]
+    if len(apart):
+        segments = [Segment(x[a], x[b]) for a, b in pairs[apart].tolist()]
+        found = decision_regions(network.module(), segments)
+        counts[apart] = torch.tensor([dec.count for dec in found])
+    return pairs, counts
+
+
+def sharpness(network: TwoLayer, x: Tensor, *, tolerance: float = 1e-10, seed: int = 0) -> float:
+    """lambda_max of the Hessian of L, by Lanczos on products with it.
+
+    With the second layer fixed and no point on a kink the Hessian is (1/N) sum_i g_i g_i^T, g_i = grad f_W(x_i), so a
+    product costs two passes over the data. SciPy's eigsh (ARPACK).
+    """
+    p, d = network.weights.shape
+    if p * d == 1:
+        return dense_sharpness(network, x)
+    mask = (x @ network.weights.T > 0) * network.signs
+
+    def multiply(flat: np.ndarray[tuple[int], np.dtype[np.float64]]) -> object:
+        direction = torch.from_numpy(np.ascontiguousarray(flat).reshape(p, d))
+        along = ((x @ direction.T) * mask).sum(1)
+        return ((mask * along[:, None]).T @ x / len(x)).flatten().numpy()
+
+    start = np.random.default_rng(seed).normal(size=p * d)
+    operator = LinearOperator((p * d, p * d), matvec=multiply, dtype=np.float64)
+    return float(eigsh(operator, k=1, which="LA", v0=start, tol=tolerance, return_eigenvectors=False)[0])
+
+
+def dense_sharpness(network: TwoLayer, x: Tensor, y: Tensor | None = None) -> float:
+    """lambda_max from the dense Hessian of L by automatic differentiation: the slow twin of ``sharpness``.
+
+    Cost: a (p d, p d) matrix and its eigenvalues.
+    """
+    target = torch.zeros(len(x), dtype=torch.float64) if y is None else y
+
+    def value(weights: Tensor) -> Tensor:
+        outputs: Tensor = torch.relu(x @ weights.T) @ network.signs
+        return (target - outputs).square().mean() / 2
+
+    hessian = torch.func.hessian(value)(network.weights)
+    size = network.weights.numel()
+    return float(torch.linalg.eigvalsh(hessian.reshape(size, size))[-1])

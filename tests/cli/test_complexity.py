@@ -1,0 +1,96 @@
+"""``regionscope complexity``: the numbers are those of the function, and mistakes get one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from typer.testing import CliRunner, Result
+
+from regionscope.cli import app
+from regionscope.lab.zoo import mlp
+from regionscope.measures import complexity_gap, local_complexity, uniform_points
+
+NET = """
+from torch import nn
+from regionscope.lab.zoo import mlp
+
+def build():
+    return mlp([6, 12, 12, 2])
+
+def gelu():
+    return nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.GELU(), nn.Linear(4, 2))
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "net.py").write_text(NET)
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "train.npy", rng.normal(size=(30, 6)).astype(np.float32))
+    np.save(tmp_path / "test.npy", rng.normal(size=(20, 6)).astype(np.float32))
+    safetensors.torch.save_file(mlp([6, 12, 12, 2], seed=9).state_dict(), tmp_path / "net.safetensors")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+def run(command: str) -> Result:
+    return CliRunner().invoke(app, ["complexity", *command.split()])
+
+
+def test_a_checkpoint_at_train_test_and_random_points(folder: Path) -> None:
+    done = run(
+        "--model net.py:build --weights net.safetensors --data train.npy --test test.npy --random 7 --domain -1 1 "
+        "--dims 4 --radius 0.3 --json out.json --plot out.png"
+    )
+    assert done.exit_code == 0, done.output
+    model = mlp([6, 12, 12, 2], seed=9)
+    train, test = (torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("train", "test"))
+    random = uniform_points(7, (6,), domain=(-1, 1))
+    numbers = json.loads((folder / "out.json").read_text())
+    options = {"dims": 4, "radius": 0.3}
+    for name, points in (("train", train), ("test", test), ("random", random)):
+        wanted = local_complexity(model, points, **options)
+        assert numbers["local_complexity"][name]["total"] == wanted.total.tolist()
+        assert numbers["local_complexity"][name]["mean"] == wanted.mean
+    gap = complexity_gap(local_complexity(model, train, **options), local_complexity(model, test, **options))
+    assert numbers["train_test_gap"]["value"] == gap.value
+    assert numbers["units"] == {"relu1": 12, "relu2": 12}
+    assert "relu2" in done.stdout
+    assert "membership AUC" in done.stdout
+    assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_smooth_networks_layers_and_shapes() -> None:
+    done = run("--model net.py:gelu --data train.npy --input-shape 2,3 --dims 3 --radius 1 --json - --linear-outputs")
+    assert done.exit_code == 0, done.output
+    numbers = json.loads(done.stdout)
+    assert numbers["units"] == {"2": 4, "3": 2}
+    assert numbers["train_test_gap"] is None
+    chosen = run("--model net.py:build --data train.npy --dims 3 --layers relu1 --json - --frames per-point")
+    assert json.loads(chosen.stdout)["units"] == {"relu1": 12}
+    cube = run("--model net.py:build --data train.npy --dims 3 --hull hypercube --memory 1MiB --json -")
+    assert cube.exit_code == 0, cube.output
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("--model net.py:build --data train.npy", "1 <= dims <= 6"),
+        ("--model net.py:build --data none.npy", "does not exist"),
+        ("--model net.py:build --data train.npy --dims 3 --layers act", "the layers are relu1, relu2"),
+        ("--model net.py:build --data train.npy --dims 3 --radius 0", "larger than 0"),
+        ("--model net.py:build --data train.npy --dims 3 --device moon", "--device came as 'moon'"),
+        ("--model net.py:build --data train.npy --dims 3 --plot out.txt", "must end in"),
+    ],
+)
+def test_a_mistake_is_one_sentence(command: str, sentence: str) -> None:
+    done = run(command)
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

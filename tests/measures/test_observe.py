@@ -1,0 +1,252 @@
+"""What a forward pass shows: every activation, under a readable name, and no trace afterwards."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regionscope.errors import InputError
+from regionscope.measures import local_complexity
+from regionscope.measures.survey import Site, survey
+from regionscope.measures.untouched import untouched
+
+
+def sites(model: nn.Module, shape: tuple[int, ...]) -> list[Site]:
+    with untouched(model):
+        return list(survey(model, torch.zeros(shape)).sites)
+
+
+def names(model: nn.Module, shape: tuple[int, ...], role: str = "activation") -> list[str]:
+    return [site.name for site in sites(model, shape) if site.role == role]
+
+
+class Calls(nn.Module):
+    """One linear layer, then a given function."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 6)
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.linear(x))
+
+
+SAME = {
+    "F.relu": functional.relu,
+    "F.relu inplace": lambda x: functional.relu(x, inplace=True),
+    "torch.relu": torch.relu,
+    "torch.relu_": torch.relu_,
+    "method": lambda x: x.relu(),
+    "method in place": lambda x: x.relu_(),
+    "keyword": lambda x: functional.relu(input=x),
+    "clamp": lambda x: x.clamp(min=0),
+    "clamp_min": lambda x: torch.clamp_min(x, 0),
+    "maximum": lambda x: torch.maximum(x, torch.zeros_like(x)),
+    "leaky": lambda x: functional.leaky_relu(x, 0.1),
+    "threshold": lambda x: functional.threshold(x, 0.0, 0.0),
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+    "mish": functional.mish,
+    "tanh": torch.tanh,
+    "x.tanh": lambda x: x.tanh(),
+    "sigmoid": torch.sigmoid,
+    "expit": torch.special.expit,
+    "elu": functional.elu,
+    "selu": torch.selu,
+    "celu": functional.celu,
+    "softplus": functional.softplus,
+    "softsign": functional.softsign,
+    "abs": abs,
+    "written out": lambda x: x * torch.sigmoid(1.7 * x),
+    "prelu": lambda x: torch.prelu(x, torch.tensor([0.2])),
+    "rrelu": functional.rrelu,
+}
+
+
+@pytest.mark.parametrize("function", SAME.values(), ids=SAME.keys())
+def test_every_way_to_write_an_activation_counts_the_same(function: Callable[[Tensor], Tensor]) -> None:
+    torch.manual_seed(0)
+    model, x = Calls(function), torch.randn(9, 4)
+    wanted = local_complexity(nn.Sequential(model.linear, nn.ReLU()), x, dims=3, radius=0.5, layers="1")
+    found = local_complexity(model, x, dims=3, radius=0.5)
+    assert wanted.total.sum() > 3
+    assert found.total.tolist() == wanted.total.tolist()
+    assert list(found.units.values()) == [6]
+
+
+@pytest.mark.parametrize(
+    ("function", "at"),
+    [
+        (functional.relu6, (0.0, 6.0)),
+        (nn.ReLU6(), (0.0, 6.0)),
+        (functional.hardtanh, (-1.0, 1.0)),
+        (nn.Hardtanh(-2.0, 0.5), (-2.0, 0.5)),
+        (functional.hardswish, (-3.0, 3.0)),
+        (nn.Hardsigmoid(), (-3.0, 3.0)),
+        (nn.Softshrink(0.3), (-0.3, 0.3)),
+        (functional.hardshrink, (-0.5, 0.5)),
+        (lambda x: x.clamp(-0.25, 0.75), (-0.25, 0.75)),
+        (lambda x: torch.clip(x, max=0.5), (0.5,)),
+    ],
+)
+def test_kinks_away_from_zero(function: Callable[[Tensor], Tensor], at: tuple[float, ...]) -> None:
+    torch.manual_seed(1)
+    model, x = Calls(function), 3 * torch.randn(20, 4)
+    found = local_complexity(model, x, dims=4, radius=1.5, frames=torch.eye(4))
+    linear = model.linear(x).detach()
+    reach = (1.5 * model.linear.weight.detach().abs()).amax(1)
+    wanted = sum(((linear - t).abs() < reach).sum(1) for t in at)
+    assert int(wanted.sum()) > 0
+    assert found.total.tolist() == wanted.tolist()
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        self.again = nn.Linear(4, 4)
+        self.act = nn.Tanh()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.act(self.again(self.first(x)))
+        x = self.act(self.again(x))
+        x = functional.relu(x - 0.1)
+        return functional.relu(x + 0.1) * functional.softplus(self.scale)
+
+
+def test_names_say_where_and_the_second_call_is_a_layer_of_its_own() -> None:
+    assert names(Named(), (4,)) == ["first.1", "act", "act#2", "relu", "relu#2"]  # softplus(parameter) is none
+
+
+def test_a_nested_function_is_named_after_its_module() -> None:
+    assert names(nn.Sequential(Named(), nn.ReLU()), (4,))[-2:] == ["0.relu#2", "1"]
+
+
+def test_linear_outputs_that_no_activation_follows() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.skip, self.b, self.c = (nn.Linear(4, 4) for _ in range(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = torch.relu((self.a(x) + self.skip(x)).reshape(len(x), 2, 2)).flatten(1)
+            return self.c(self.b(h))
+
+    assert names(Net(), (4,), "linear") == ["b", "c"]
+    assert names(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU()), (4,), "linear") == []
+
+
+def test_units_are_counted_per_position_and_max_pooling_is_listed() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(True), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 2))
+    found = sites(model, (1, 6, 6))
+    assert [(site.name, site.role, site.units) for site in found] == [
+        ("1", "activation", 48),
+        ("2", "max_pool", 12),
+        ("4", "linear", 2),
+    ]
+    assert nn.Conv2d in found[0].kinds
+    assert nn.ReLU in found[0].kinds
+
+
+def test_the_batch_axis_is_found_where_it_is() -> None:
+    class Sequence(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            tokens = torch.tanh(x.transpose(0, 1))  # tokens first
+            merged = torch.relu(x.reshape(-1, x.shape[-1]))  # tokens in the batch axis
+            return tokens.sum() + merged.sum()
+
+    found = sites(Sequence(), (5, 2))
+    assert [(site.units, site.axis) for site in found] == [(10, 1), (10, 0)]
+    x = torch.randn(6, 5, 2)
+    counts = local_complexity(Sequence(), x, dims=10, radius=0.5, frames=torch.eye(10).reshape(10, 5, 2))
+    wanted = (x.abs() < 0.5).flatten(1).sum(1)
+    for layer in counts.by_layer.values():
+        assert layer.tolist() == wanted.tolist()
+
+
+def test_a_transformer_layer_is_seen() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu")
+    assert names(layer, (5, 8)) == ["gelu"]
+
+
+def trace_of(model: nn.Module) -> list[object]:
+    hooks = [
+        dict(getattr(module, name))
+        for module in model.modules()
+        for name in (
+            "_forward_hooks",
+            "_forward_pre_hooks",
+            "_forward_hooks_always_called",
+            "_forward_hooks_with_kwargs",
+        )
+    ]
+    return [hooks, [module.training for module in model.modules()], torch.get_rng_state().tolist()]
+
+
+class Careless(nn.Module):
+    """Writes to its buffers and draws random numbers, in eval mode too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.5))
+        self.register_buffer("calls", torch.zeros(3))
+        self.register_buffer("replaced", torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.replaced = self.replaced + 1
+        return self.net(x) + 0 * torch.rand(())
+
+
+def test_measuring_leaves_no_trace() -> None:
+    model = Careless()
+    model(torch.randn(8, 4)).sum().backward()
+    model.net[1].eval()
+    model.net[0].register_forward_hook(lambda *_: None)
+    before, weights = trace_of(model), copy.deepcopy(model.state_dict())
+    grads = [parameter.grad.clone() for parameter in model.parameters()]
+    buffers = [id(buffer) for buffer in model.buffers()]
+    x = torch.randn(5, 4, requires_grad=True)
+    before[-1] = torch.get_rng_state().tolist()
+    local_complexity(model, x, dims=2, frames="per-point")
+    assert trace_of(model) == before
+    assert all(torch.equal(weights[name], value) for name, value in model.state_dict().items())
+    assert all(torch.equal(grad, p.grad) for grad, p in zip(grads, model.parameters(), strict=True))
+    assert [id(buffer) for buffer in model.buffers()] == buffers
+    assert x.grad is None
+
+
+def test_an_error_in_the_forward_pass_leaves_no_trace() -> None:
+    class Fails(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            if len(self.linear(x)) > 7:
+                raise RuntimeError("too many")
+            return torch.relu(x)
+
+    model, x = Fails(), torch.randn(5, 4)
+    before = trace_of(model)
+    with pytest.raises(RuntimeError, match="too many"):
+        local_complexity(model, x, dims=4)
+    assert trace_of(model) == before
+
+
+def test_batch_statistics_are_refused() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, track_running_stats=False), nn.ReLU())
+    with pytest.raises(InputError, match="'1' normalises with the statistics of the batch"):
+        local_complexity(model, torch.randn(5, 4), dims=2)
+
+
+def test_nothing_to_see_is_said() -> None:
+    with pytest.raises(InputError, match=r"no activation .* linear_outputs=True also 0, 1"):
+        local_complexity(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.randn(5, 4), dims=2)

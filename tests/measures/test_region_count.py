@@ -1,0 +1,219 @@
+"""The estimate: its mean and errors, its three methods, reproducibility, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import regionscope as rs
+from regionscope.errors import InputError, NotPiecewiseAffine
+from regionscope.lab.zoo import mlp
+from regionscope.measures.over_slices import bootstrap_interval, over_slices
+from regionscope.types import Estimate
+
+DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)) * 3
+NET = mlp([4, 16, 16, 3], seed=3)
+
+
+def test_the_numbers_of_an_estimate() -> None:
+    est = rs.region_count(NET, DATA, dim=1, slices=80)
+    counts = est.counts.double()
+    assert est.n == len(est.counts) == 80
+    assert est.value == pytest.approx(float(counts.mean()))
+    assert est.stderr == pytest.approx(float(counts.std()) / math.sqrt(80))
+    low, high = est.interval
+    assert low < est.value < high
+    assert (high - low) / (2 * 1.96 * est.stderr) == pytest.approx(1.0, abs=0.15)
+    assert (est.dim, est.method, est.grid, est.seed) == (1, "grid", 200, 0)
+    assert 0 < est.model_seconds <= est.seconds
+    assert est.status
+    assert est.grid_bias is None
+    assert f"{est.value:.4g}" in repr(est)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 4])
+def test_the_same_seed_gives_the_same_counts_in_any_batch(dim: int) -> None:
+    grid = {1: 30, 2: 9, 3: 5, 4: 4}[dim]
+    points = math.comb(grid - 1 + dim, dim)
+    wanted = rs.region_count(NET, DATA, dim, 9, grid).counts
+    for batch in (1, 2, points - 1, points, 9 * points):
+        assert torch.equal(rs.region_count(NET, DATA, dim, 9, grid, batch_size=batch).counts, wanted)
+    assert torch.equal(rs.region_count(NET, DATA, dim, 20, grid).counts[:9], wanted)
+    others = [rs.region_count(NET, DATA, dim, 9, grid, seed=seed).counts for seed in range(1, 6)]
+    assert any(not torch.equal(other, wanted) for other in others)
+
+
+def test_a_generator_is_used_and_the_global_one_is_not() -> None:
+    state = torch.get_rng_state()
+    one, two, three = (
+        rs.region_count(NET, DATA, slices=20, generator=torch.Generator().manual_seed(seed)).counts
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(one, two)
+    assert not torch.equal(one, three)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_exact_and_refined_agree_and_the_bias_of_the_grid_is_reported() -> None:
+    exact = rs.region_count(NET, DATA, slices=40, method="exact")
+    refined = rs.region_count(NET, DATA, slices=40, grid=20, method="refined")
+    plain = rs.region_count(NET, DATA, slices=40, grid=20)
+    slices = [rs.Hulls(DATA, 1).draw(i) for i in range(40)]
+    assert exact.counts.tolist() == [found.count for found in rs.decision_regions(NET, slices)]
+    assert exact.grid is None
+    assert torch.equal(refined.plain_counts, plain.counts)
+    assert refined.grid_bias.value == pytest.approx(plain.value - refined.value)
+    assert (refined.counts != exact.counts).sum() <= 1
+
+
+def test_unsettled_counts_are_a_status() -> None:
+    def noise(x: torch.Tensor) -> torch.Tensor:
+        return ((x * 12.9898).sin() * 43758.5453).remainder(1).sum(1).gt(2).long()
+
+    est = rs.region_count(noise, DATA, slices=3, grid=10, method="refined", max_points=100)
+    assert not est.status
+    assert "3 of 3 slices" in est.status.reason
+    assert "incomplete" in repr(est)
+
+
+def test_sampling_goes_on_until_the_error_is_small_enough() -> None:
+    est = rs.region_count(NET, DATA, slices=20, grid=40, until=0.04)
+    assert est.status
+    assert est.stderr / est.value <= 0.04
+    assert est.n % 20 == 0
+    assert est.n > 20
+    before = Estimate.of(est.counts[:-20])
+    assert before.relative_stderr > 0.04
+    stopped = rs.region_count(NET, DATA, slices=20, grid=40, until=1e-4, max_slices=50)
+    assert stopped.n == 50
+    assert not stopped.status
+    assert "after 50 slices" in stopped.status.reason
+    assert rs.region_count(nn.Linear(4, 1), torch.ones(5, 4) * torch.arange(5)[:, None], until=0.5, slices=5).status
+
+
+def test_a_constant_classifier_has_one_region_and_no_error() -> None:
+    est = rs.region_count(lambda x: torch.zeros(len(x), dtype=torch.int64), DATA, dim=2, slices=5)
+    assert (est.value, est.stderr, est.interval) == (1.0, 0.0, (1.0, 1.0))
+    assert math.isnan(rs.region_count(NET, DATA, slices=1).stderr)
+
+
+def test_a_hyperplane_cuts_a_hull_in_two_or_not_at_all() -> None:
+    plane = nn.Linear(4, 1)
+    side = plane(DATA)[:, 0] > 0
+    for dim in (1, 2, 3):
+        est = rs.region_count(plane.double(), DATA, dim, 30, method="exact")
+        for i, found in enumerate(est.counts.tolist()):
+            corners = rs.Hulls(DATA, dim).draw(i)
+            signs = plane(corners.embed(corners.corners))[:, 0] > 0
+            assert found == (1 if bool((signs == signs[0]).all()) else 2)
+    assert side.any()
+
+
+def test_directions_ranges_and_given_slices() -> None:
+    ray = rs.region_count(NET, DATA, slices=30, through="direction", length=5.0)
+    assert torch.equal(ray.counts, rs.region_count(NET, slices=[rs.Rays(DATA, length=5.0).draw(i) for i in range(30)]).counts)
+    narrow = rs.region_count(NET, DATA, slices=30)
+    wide = rs.region_count(NET, DATA, slices=30, alpha=(-3, 4), grid=1400)
+    assert (wide.counts >= narrow.counts).all()
+    assert wide.value > narrow.value
+    box = rs.Box(torch.zeros(4), torch.eye(4)[:2], 3.0)
+    given = rs.region_count(NET, slices=[box, box], method="exact")
+    assert given.counts.tolist() == [rs.decision_regions(NET, box).count] * 2
+    assert (given.dim, given.seed) == (2, None)
+
+
+def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
+    fold = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 1, bias=False))
+    with torch.no_grad():
+        fold[0].weight.copy_(torch.tensor([[1.0], [-1.0]]))
+        fold[0].bias.zero_()
+        fold[2].weight.fill_(1.0)
+    points = torch.tensor([[-1.0], [1.0], [2.0], [-2.0]])
+    est = rs.linear_region_count(fold, points, slices=60)
+    slices = [rs.Hulls(points, 1).draw(i) for i in range(60)]
+    crossing = [bool(piece.embed(piece.corners).prod() < 0) for piece in slices]
+    assert est.counts.tolist() == [2 if crosses else 1 for crosses in crossing]
+    assert est.stderr > 0
+    folds = rs.linear_region_count(NET, DATA, dim=1, slices=10, pieces="activation")
+    assert folds.counts.tolist() == [
+        rs.linear_regions(NET, rs.Hulls(DATA, 1).draw(i)).n_activation_regions for i in range(10)
+    ]
+    with pytest.raises(InputError, match="pieces"):
+        rs.linear_region_count(NET, DATA, pieces="convex")  # type: ignore[arg-type]
+
+
+def test_any_classifier_and_any_shape_of_input() -> None:
+    images = torch.randn(20, 1, 6, 6, generator=torch.Generator().manual_seed(2))
+    silu = nn.Sequential(nn.Conv2d(1, 4, 3), nn.SiLU(), nn.Flatten(), nn.Linear(64, 3))
+    wanted = rs.region_count(silu, images, slices=15).counts
+    with torch.no_grad():
+        assert torch.equal(rs.region_count(lambda x: silu(x), images, slices=15).counts, wanted)
+    numpy_model = lambda x: silu(torch.from_numpy(x)).detach().numpy().argmax(1)  # noqa: E731
+    assert torch.equal(rs.region_count(numpy_model, images.numpy(), slices=15).counts, wanted)
+    with pytest.raises(NotPiecewiseAffine, match="refined"):
+        rs.region_count(silu, images, slices=15, method="exact")
+
+
+def test_a_scikit_learn_estimator() -> None:
+    tree = pytest.importorskip("sklearn.tree")
+    points = DATA.numpy()
+    model = tree.DecisionTreeClassifier(random_state=0).fit(points, (points[:, 0] > 0).astype(int))
+    est = rs.region_count(model, points, slices=50)
+    assert set(est.counts.tolist()) <= {1, 2}
+    slices = [rs.Hulls(points, 1).draw(i) for i in range(50)]
+    crosses = [float(piece.embed(piece.corners)[:, 0].prod()) < 0 for piece in slices]
+    assert est.counts.tolist() == [2 if c else 1 for c in crosses]
+
+
+def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> None:
+    generator = torch.Generator().manual_seed(0)
+    hits = 0
+    for trial in range(200):
+        values = torch.poisson(torch.full((60,), 3.0), generator=generator).long()
+        low, high = bootstrap_interval(values, seed=trial)
+        hits += low <= 3.0 <= high
+    assert 0.90 <= hits / 200 <= 0.98
+
+
+def test_any_measure_can_be_averaged_over_slices() -> None:
+    done: list[int] = []
+    found = over_slices(
+        lambda block: torch.tensor([piece.size for piece in block]), rs.Hulls(DATA, 1), slices=300, progress=done.append
+    )
+    assert found.estimate.value == pytest.approx(float(torch.pdist(DATA.double()).mean()), rel=0.1)
+    assert done[-1] == 300
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dim": 60}, "60 input"),
+        ({"dim": 0}, "dim is 0"),
+        ({"inputs": None}, "No inputs"),
+        ({"inputs": DATA[:1]}, "1 input"),
+        ({"slices": 0}, "slices is 0"),
+        ({"grid": 1}, "at least 2"),
+        ({"method": "best"}, "method is 'best'"),
+        ({"through": "walls"}, "through is 'walls'"),
+        ({"length": 1.0}, "length goes with"),
+        ({"through": "direction", "alpha": (-1, 2)}, "alpha goes with"),
+        ({"until": 0.0}, "until is 0.0"),
+        ({"max_slices": 0}, "max_slices"),
+        ({"seed": -1}, "seed is -1"),
+        ({"model": lambda x: x * math.nan}, "NaN"),
+        ({"model": lambda x: x[:, 0]}, "integers"),
+        ({"model": lambda x: x[None]}, "shape"),
+        ({"model": nn.Linear(3, 2)}, "failed on inputs"),
+        ({"model": lambda x: x, "method": "exact"}, "reads a torch module"),
+        ({"method": "exact", "autocast": torch.bfloat16}, "float64"),
+        ({"slices": []}, "empty"),
+    ],
+)
+def test_bad_input_is_one_sentence(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        rs.region_count(**{"model": NET, "inputs": DATA, **options})
+    assert "\n" not in str(caught.value)

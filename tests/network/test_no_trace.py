@@ -1,0 +1,183 @@
+"""Reading a module leaves no trace on it, and follows it through wrappers, hooks, closures and parametrisations."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import types
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from network.architectures import ARCHITECTURES, Architecture, Lambda, freshly_built
+from regionscope.errors import RegionscopeError
+from regionscope.network import trace
+
+
+def state_of(module: nn.Module) -> dict[str, Any]:
+    """All that tracing could disturb."""
+    return {
+        "modes": [child.training for child in module.modules()],
+        "attributes": [sorted(child.__dict__) for child in module.modules()],
+        "parameters": [(name, id(p), p.dtype, p.device, p.requires_grad, id(p.grad)) for name, p in named(module)],
+        "bits": [p.detach().clone() for _, p in named(module)],
+        "hooks": [list(child._forward_hooks) + list(child._forward_pre_hooks) for child in module.modules()],
+        "random": torch.get_rng_state(),
+    }
+
+
+def named(module: nn.Module) -> list[tuple[str, Tensor]]:
+    return [*module.named_parameters(), *module.named_buffers()]
+
+
+def assert_same(before: dict[str, Any], after: dict[str, Any]) -> None:
+    for key, value in before.items():
+        if key == "bits":
+            assert all(torch.equal(a, b) for a, b in zip(value, after[key], strict=True))
+        elif key == "random":
+            assert torch.equal(value, after[key])
+        else:
+            assert value == after[key], key
+
+
+def mixed_modes(module: nn.Module) -> nn.Module:
+    for i, child in enumerate(module.modules()):
+        child.training = i % 2 == 0
+    return module
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: a.name)
+def test_nothing_changes(architecture: Architecture) -> None:
+    module = mixed_modes(freshly_built(architecture))
+    fired: list[str] = []
+    for child in module.modules():
+        child.register_forward_hook(lambda *_: fired.append("forward"))
+        child.register_forward_pre_hook(lambda *_: fired.append("pre"))
+    before = state_of(module)
+    program = trace(module, architecture.shape)
+    program(torch.zeros(2, *architecture.shape))
+    assert_same(before, state_of(module))
+    assert fired == []
+
+
+def test_nothing_changes_when_refused() -> None:
+    module = mixed_modes(nn.Sequential(nn.Linear(3, 3), nn.Dropout(), nn.BatchNorm1d(3), nn.Sequential(nn.GELU())))
+    before = state_of(module)
+    with pytest.raises(RegionscopeError):
+        trace(module, (3,))
+    assert_same(before, state_of(module))
+    assert nn.Linear(3, 3)(torch.zeros(1, 3)).shape == (1, 3)  # torch itself is as before
+
+
+def test_random_numbers_drawn_while_reading_are_given_back() -> None:
+    before = torch.get_rng_state()
+    with pytest.raises(RegionscopeError, match="random"):
+        trace(Lambda(lambda s, x: x + torch.randn(3)), (3,))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_program_keeps_its_own_weights() -> None:
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double()
+    program, x = trace(module, (3,)), torch.randn(5, 3, dtype=torch.float64)
+    before = program(x)
+    nn.init.zeros_(module[0].weight)
+    assert torch.equal(program(x), before)
+    before.sum()
+    assert not before.requires_grad
+
+
+class Counting(nn.Module):
+    """Writes to itself on each forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.calls = 0
+        self.seen: list[Any] = []
+        self.register_buffer("steps", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.steps.add_(1)
+        self.features = F.relu(self.fc(x))
+        self.seen.append(self.features)
+        return self.features * self.steps
+
+
+def test_a_forward_that_writes_to_its_module() -> None:
+    module = Counting()
+    program = trace(module, (3,))
+    assert (module.calls, module.seen, module.steps.item()) == (0, [], 0.0)
+    assert not hasattr(module, "features")
+    x = torch.randn(4, 3, dtype=torch.float64)
+    assert torch.allclose(program(x), copy.deepcopy(module).double()(x))
+
+
+def test_closures_and_bound_methods_reach_the_copy() -> None:
+    inner = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5), nn.ReLU())
+    module = Lambda(lambda self, x: inner(x) + self.block(x) + self.double(x), block=inner, listed=[inner])
+    module.double = types.MethodType(lambda self, x: self.listed[0](x), module)
+    module.train()
+    program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
+    inner.double().eval()
+    assert torch.allclose(program(x), 3 * inner(x), rtol=1e-12)
+    assert [kink.name for kink in program.kinks] == ["block.3", "block.3#2", "block.3#3"]
+
+
+def test_wrappers() -> None:
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    x = torch.randn(4, 3, dtype=torch.float64)
+    expected = trace(module, (3,))(x)
+    assert torch.equal(trace(nn.DataParallel(module), (3,))(x), expected)
+    assert torch.equal(trace(torch.fx.symbolic_trace(module), (3,))(x), expected)
+    wrapped = nn.Module()
+    wrapped._orig_mod = module
+    assert torch.equal(trace(wrapped, (3,))(x), expected)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_older_weight_hooks_use_the_current_weight() -> None:
+    module = nn.Sequential(
+        nn.utils.weight_norm(nn.Linear(3, 4)), nn.ReLU(), nn.utils.spectral_norm(nn.Linear(4, 4)), nn.ReLU()
+    )
+    nn.init.constant_(module[0].weight_g, 3.0)  # the weight attribute is stale until the next forward
+    before = [t.clone() for _, t in named(module)]
+    program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
+    assert all(torch.equal(a, b) for a, (_, b) in zip(before, named(module), strict=True))
+    assert torch.allclose(program(x), module.double().eval()(x), rtol=1e-12)
+
+
+def test_parametrised_user_layer() -> None:
+    class Own(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.relu(F.linear(x, self.weight, self.bias) + 1)
+
+    module = nn.Sequential(parametrizations.weight_norm(Own(3, 4)), Own(4, 2))
+    program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
+    assert torch.allclose(program(x), module.double()(x), rtol=1e-12)
+    assert [kink.name for kink in program.kinks] == ["relu", "relu_1"]
+
+
+def test_spectral_norm_buffers_stay() -> None:
+    module = parametrizations.spectral_norm(nn.Linear(3, 4)).train()
+    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    trace(module, (3,))
+    assert before.keys() == dict(module.named_buffers()).keys()
+    assert all(torch.equal(before[name], buffer) for name, buffer in module.named_buffers())
+
+
+def test_tied_weights_and_shared_buffers() -> None:
+    module = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+    module[2].weight = module[0].weight
+    program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
+    assert torch.allclose(program(x), module.double()(x), rtol=1e-12)
+
+
+def test_partial_activation_attribute() -> None:
+    module = Lambda(lambda self, x: self.act(x), act=functools.partial(F.leaky_relu, negative_slope=0.3, inplace=True))
+    x = torch.randn(4, 3, dtype=torch.float64)
+    assert torch.equal(trace(module, (3,))(x), F.leaky_relu(x, 0.3))

@@ -1,0 +1,280 @@
+"""Every network without exact regions is refused with a sentence that names the culprit and the way out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from network.architectures import Lambda
+from regionscope.errors import InputError, NotPiecewiseAffine, UntraceableModel
+from regionscope.network import trace
+
+IMAGE = (3, 6, 6)
+
+
+class Nested(nn.Module):
+    """'encoder.act' with whatever activation, in the middle of a network."""
+
+    def __init__(self, act: nn.Module) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential()
+        self.encoder.add_module("act", act)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.encoder(x)
+
+
+class Gate(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * F.relu(self.fc(x.mean((2, 3))))[:, :, None, None]
+
+
+LAYERS: list[tuple[nn.Module, tuple[int, ...], str]] = [
+    (nn.GELU(), (4,), "'encoder.act' is GELU, which is not piecewise affine; exact regions accept ReLU, LeakyReLU, "),
+    (nn.SiLU(), (4,), "'encoder.act' is SiLU, which is not piecewise affine"),
+    (nn.Sigmoid(), (4,), "'encoder.act' is Sigmoid, which is not piecewise affine"),
+    (nn.Tanh(), (4,), "'encoder.act' is Tanh, which"),
+    (nn.ELU(), (4,), "'encoder.act' is ELU, which"),
+    (nn.SELU(), (4,), "'encoder.act' is SELU, which"),
+    (nn.Softplus(), (4,), "'encoder.act' is Softplus, which"),
+    (nn.Mish(), (4,), "'encoder.act' is Mish, which"),
+    (nn.Hardswish(), (4,), "'encoder.act' is Hardswish, which"),
+    (nn.Hardshrink(), (4,), "'encoder.act' is Hardshrink, which is not piecewise affine (it jumps)"),
+    (nn.GLU(), (4,), "'encoder.act' is GLU, which"),
+    (
+        nn.Softmax(1),
+        (4,),
+        "'encoder.act' is Softmax, which is not piecewise affine; exact regions accept .* leave it off",
+    ),
+    (nn.LogSoftmax(1), (4,), "'encoder.act' is LogSoftmax, which"),
+    (nn.Threshold(0.1, 20.0), (4,), "'encoder.act' is Threshold, .* jumps from 20 to 0.1 at its threshold"),
+    (nn.LayerNorm(4), (4,), "'encoder.act' is LayerNorm, .* (it divides by the spread of its input)"),
+    (nn.GroupNorm(1, 3), IMAGE, "'encoder.act' is GroupNorm, .* (it divides by the spread of its input)"),
+    (nn.InstanceNorm2d(3), IMAGE, "'encoder.act' is InstanceNorm2d, .* (it divides by the spread of its input)"),
+    (nn.LocalResponseNorm(2), IMAGE, "'encoder.act' is LocalResponseNorm, .* (it divides by the spread"),
+    (nn.BatchNorm1d(4, track_running_stats=False), (4,), "'encoder.act' is BatchNorm1d, .* no running statistics"),
+    (nn.Bilinear(4, 4, 2), (4,), "'encoder.act' is Bilinear, .* (it multiplies or divides by a value that itself dep"),
+    (nn.LSTM(4, 4), (5, 4), "'encoder.act' is LSTM, .* multiplies values that depend on the input"),
+    (nn.GRUCell(4, 4), (4,), "'encoder.act' is GRUCell, "),
+    (nn.MultiheadAttention(4, 1), (5, 4), "'encoder.act' is MultiheadAttention, "),
+    (nn.TransformerEncoderLayer(4, 1), (5, 4), "'encoder.act' is TransformerEncoderLayer, "),
+    (nn.Embedding(4, 4), (5,), "'encoder.act' is Embedding, .* (it takes integers, which have no slices)"),
+    (nn.MaxPool2d(2, return_indices=True), IMAGE, "'encoder.act' is MaxPool2d, .* (the indices of a maximum jump"),
+    (
+        nn.AdaptiveMaxPool2d(2, return_indices=True),
+        IMAGE,
+        "'encoder.act' is AdaptiveMaxPool2d, .* (the indices of a max",
+    ),
+    (nn.LPPool2d(2, 2), IMAGE, "'encoder.act' is LPPool2d, which"),
+]
+
+
+@pytest.mark.parametrize(("layer", "shape", "sentence"), LAYERS, ids=lambda value: type(value).__name__)
+def test_layers(layer: nn.Module, shape: tuple[int, ...], sentence: str) -> None:
+    with pytest.raises(NotPiecewiseAffine, match=pattern(sentence)) as caught:
+        trace(Nested(layer), shape)
+    assert "region_count() or local_complexity() for other networks." in str(caught.value)
+
+
+def pattern(sentence: str) -> str:
+    """The sentence as a regular expression, in which ' .* ' alone is special."""
+    return ".*".join(re.escape(part) for part in sentence.split(".*"))
+
+
+NOT_AFFINE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
+    "gelu": (lambda s, x: F.gelu(x), "'gelu' calls torch.nn.functional.gelu, which is not piecewise affine"),
+    "tanh": (lambda s, x: x.tanh(), "'tanh' calls torch.Tensor.tanh, which is not piecewise affine"),
+    "product": (lambda s, x: x * x, "'mul' calls torch.mul, .* (it multiplies or divides by a value that itself"),
+    "quotient": (lambda s, x: 1 / x, "'truediv' calls .* (it multiplies or divides by a value that itself"),
+    "matmul": (lambda s, x: x[:, None] @ x[:, :, None], "'matmul' calls torch.matmul, .* (it multiplies or divides"),
+    "weights": (lambda s, x: F.linear(torch.ones(2, 4), x), "(it multiplies or divides by a value that itself depends"),
+    "power": (lambda s, x: x**2, "'pow_1' calls torch.pow, which is not"),
+    "norm": (lambda s, x: F.normalize(x), "'normalize' calls torch.nn.functional.normalize, which is not"),
+    "comparison": (lambda s, x: (x > 0) * x, "'gt' calls torch.gt, which is not piecewise affine (it jumps)"),
+    "where": (lambda s, x: torch.where(x, x, 0 * x), "(its condition depends on the input)"),
+    "indices": (
+        lambda s, x: x + x.max(1)[1],
+        "'max_1' calls torch.Tensor.max, .* (the indices of a maximum jump; use its values alone)",
+    ),
+    "argmax": (lambda s, x: x.argmax(1), "'argmax' calls torch.Tensor.argmax, .* (it jumps)"),
+    "dropout": (lambda s, x: F.dropout(x), "'dropout' calls .* (it is random here: pass training=self.training"),
+    "noise": (lambda s, x: x + torch.randn_like(x), "'randn_like' calls torch.randn_like, .* (it is random)"),
+    "unknown": (lambda s, x: torch.fft.rfft(x), "for which there is no rule; exact regions accept"),
+    "sort": (lambda s, x: torch.sort(x, 1)[0], "'sort' calls torch.sort, for which there is no rule"),
+    "out=": (lambda s, x: torch.add(x, 1, out=x), "with these arguments"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_AFFINE)
+def test_functions(name: str) -> None:
+    function, sentence = NOT_AFFINE[name]
+    with pytest.raises(NotPiecewiseAffine, match=pattern(sentence)):
+        trace(Lambda(function), (4,))
+
+
+def test_a_gate_names_its_module() -> None:
+    with pytest.raises(NotPiecewiseAffine, match=r"'mul' in '1' \(Gate\) calls torch.mul, .* depends on the input"):
+        trace(nn.Sequential(nn.Conv2d(3, 3, 3), Gate()), IMAGE)
+
+
+def _stale(self: Lambda, x: Tensor) -> Tensor:
+    h = x * 2
+    F.relu(h[:, :2], inplace=True)
+    return h
+
+
+def _branch(self: Lambda, x: Tensor) -> Tensor:
+    return x if x.sum() > 0 else -x
+
+
+def _assign(self: Lambda, x: Tensor) -> Tensor:
+    h = x * 2
+    h[:, 0] = 0
+    return h
+
+
+def _write_buffer(self: Lambda, x: Tensor) -> Tensor:
+    self.p += x
+    return self.p
+
+
+UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
+    "branch": (lambda s, x: x if x.mean(1) else -x, "the forward branches on the values of a tensor"),
+    "item": (lambda s, x: x * float(x[:, 0]), "the forward reads a tensor's value as a Python number"),
+    "numpy": (lambda s, x: x.numpy(), "the forward reads a tensor's value as a Python number"),
+    "rows": (lambda s, x: sum(row for row in x), "the forward loops over the rows of a batch"),
+    "assignment": (_assign, "the forward assigns into part of a tensor"),
+    "stale view": (_stale, "after an in-place operation has changed its memory through another view"),
+    "buffer": (_write_buffer, "changes a parameter or buffer in place"),
+    "batch mean": (lambda s, x: x - x.mean(0), "'mean' calls torch.Tensor.mean and works along the batch dimension"),
+    "whole mean": (lambda s, x: x - x.mean(), "works along the batch dimension"),
+    "flat": (lambda s, x: x.view(-1), "works along the batch dimension"),
+    "merged": (lambda s, x: x.reshape(2, 2), "works along the batch dimension"),
+    "flip rows": (lambda s, x: x.flip(0), "works along the batch dimension"),
+    "one row": (lambda s, x: x[0], "works along the batch dimension"),
+    "joined rows": (lambda s, x: torch.cat([x, x]), "works along the batch dimension"),
+    "batch last": (lambda s, x: x.t(), "has the batch as dimension 1; it must come first"),
+    "gram": (lambda s, x: torch.ones(3, 1) @ x, "works along the batch dimension"),
+    "batch sized": (lambda s, x: x + torch.ones(5, 4), "works along the batch dimension"),
+    "noise": (lambda s, x: x + torch.randn(4), "draws random numbers in eval mode"),
+    "tuple": (lambda s, x: (x, x), "the module returns a tuple of 2 values; exact regions are defined for one output"),
+    "dict": (lambda s, x: {"logits": x}, "the module returns a dict of 1 values"),
+    "list": (lambda s, x: [x], "the module returns a list of 1 values"),
+    "none": (lambda s, x: None, "the module returns a value of type NoneType"),
+    "constant": (lambda s, x: s.p * 2, "the module returns a tensor that does not depend on the input"),
+    "typo": (lambda s, x: s.missing(x), "torch.fx cannot read the forward of Lambda: .* has no attribute 'missing'"),
+}
+
+
+@pytest.mark.parametrize("name", UNTRACEABLE)
+def test_untraceable(name: str) -> None:
+    function, sentence = UNTRACEABLE[name]
+    with pytest.raises(UntraceableModel, match=pattern(sentence)):
+        trace(Lambda(function, p=nn.Parameter(torch.ones(4))), (4,))
+
+
+class Two(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + y
+
+
+class Optional(nn.Module):
+    def forward(self, x: Tensor, scale: float = 2.0, *, features: bool = False) -> Tensor:
+        return torch.relu(x) if features else torch.relu(x) * scale
+
+
+def test_several_inputs() -> None:
+    with pytest.raises(
+        UntraceableModel, match=r"the forward of Two takes 2 inputs \(x, y\); exact regions are defined f"
+    ):
+        trace(Two(), (4,))
+    x = torch.randn(3, 4, dtype=torch.float64)
+    assert torch.equal(trace(Optional(), (4,))(x), torch.relu(x) * 2)
+
+
+def test_scripted_module() -> None:
+    with pytest.warns(DeprecationWarning, match=r"torch\.jit"):
+        scripted = torch.jit.script(nn.Linear(4, 2))
+    with pytest.raises(UntraceableModel, match="TorchScript"):
+        trace(scripted, (4,))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite(bad: float) -> None:
+    module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU())
+    nn.init.constant_(module[0].bias, bad)
+    with pytest.raises(InputError, match=r"parameter '0.bias' holds NaN or infinity"):
+        trace(module, (4,))
+    nn.init.zeros_(module[0].bias)
+    module[1].running_var.fill_(bad)
+    with pytest.raises(InputError, match=r"buffer '1.running_var' holds NaN or infinity"):
+        trace(module, (4,))
+    module[1].running_var.fill_(-1)
+    with pytest.raises(InputError, match="'1' is BatchNorm1d uses a constant that holds NaN or infinity"):
+        trace(module, (4,))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_numbers_that_are_not_finite(value: float) -> None:
+    with pytest.raises(InputError, match="finite"):
+        trace(Lambda(lambda s, x: x * value), (4,))
+    with pytest.raises(InputError, match="finite"):
+        trace(Lambda(lambda s, x: x / 0), (4,))
+
+
+def test_weights_of_other_kinds() -> None:
+    with pytest.raises(InputError, match="parameter 'weight' has no shape yet"):
+        trace(nn.LazyLinear(3), (4,))
+    with pytest.raises(InputError, match=r"parameter 'weight' is torch.complex64; exact regions need real weights"):
+        trace(nn.Linear(4, 3, dtype=torch.complex64), (4,))
+    with pytest.raises(InputError, match=r"must be a torch.nn.Module, got function"):
+        trace(torch.relu_ if False else (lambda x: x), (4,))
+    with pytest.raises(InputError, match=r"dtype must be torch.float64 or torch.float32, got torch.float16"):
+        trace(nn.Linear(4, 3), (4,), dtype=torch.float16)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, -1), (2.5,), "ab", (True and 3.0,)])
+def test_bad_input_shape(shape: Any) -> None:
+    with pytest.raises(InputError, match="input_shape must be a tuple of positive integers"):
+        trace(nn.Linear(4, 3), shape)
+
+
+def test_shapes_that_do_not_fit() -> None:
+    conv = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+    with pytest.raises(
+        InputError, match=r"'3' is Linear and cannot take a value of shape \(v, 144\), .* \(v, 3, 8, 8\)"
+    ):
+        trace(conv, (3, 8, 8))
+    with pytest.raises(InputError, match=r"'0' is Conv2d and cannot take a value of shape \(v, 1, 6, 6\)"):
+        trace(conv, (1, 6, 6))
+    with pytest.raises(InputError, match=r"'0' is Conv2d .* it needs 4 dimensions with the batch"):
+        trace(conv, (6, 6))
+    with pytest.raises(InputError, match=r"'0' is Conv2d .* larger than the image"):
+        trace(conv, (3, 2, 2))
+    with pytest.raises(InputError, match=r"fails on an input of shape \(v, 4\) with ValueError: expected 4D input"):
+        trace(nn.Sequential(nn.BatchNorm2d(4)), (4,))
+    with pytest.raises(
+        InputError, match=r"'add' calls torch.add and cannot take a value of shape \(v, 3\) and \(v, 2\)"
+    ):
+        trace(Lambda(lambda s, x: x[:, :3] + x[:, :2]), (4,))
+
+
+def test_inputs_that_do_not_fit() -> None:
+    program = trace(nn.Linear(4, 3), (4,))
+    with pytest.raises(InputError, match=r"inputs must have shape \(v, 4\); got \(2, 5\)"):
+        program.begin(torch.zeros(2, 5))
+    with pytest.raises(InputError, match=r"inputs must have shape \(v, 4\); got \(4,\)"):
+        program(torch.zeros(4))
+    with pytest.raises(InputError, match=r"inputs must be floating point, got torch.int64"):
+        program(torch.zeros(2, 4, dtype=torch.long))

@@ -1,0 +1,82 @@
+"""Curves and bars are checked by their data, not by pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from torch import nn
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.errors import InputError
+from regionscope.lab.zoo import mlp
+from regionscope.measures import ComplexityHistory, ComplexityWatch, draw_points, fold_migration, local_complexity
+
+
+def history(*, start: int = 0, accuracy: bool = True) -> ComplexityHistory:
+    watch = ComplexityWatch(draw_points(torch.rand(9, 6), torch.rand(8, 6)), dims=4, radius=0.3)
+    for i, step in enumerate((start, 10, 100)):
+        told = {"train_accuracy": 0.1 * i, "test_accuracy": 0.05 * i} if accuracy else {}
+        watch(step, mlp([6, 20, 2], seed=i), **told)
+    return watch.history
+
+
+def test_accuracy_on_the_left_complexity_on_the_right() -> None:
+    told = history()
+    drawn = plot.complexity_history(told, ax=Figure().add_subplot())
+    assert list(drawn.lines) == ["train accuracy", "test accuracy", "train", "test", "random"]
+    assert drawn.lines["train accuracy"].axes is drawn.accuracy
+    assert drawn.lines["train"].axes is drawn.complexity
+    assert drawn.complexity.yaxis.get_label_position() == "right"
+    assert list(drawn.lines["test accuracy"].get_ydata()) == pytest.approx([0.0, 0.05, 0.1])
+    for name in ("train", "test", "random"):
+        assert list(drawn.lines[name].get_xdata()) == [0, 10, 100]
+        assert list(drawn.lines[name].get_ydata()) == pytest.approx(told.means(name))
+    assert drawn.accuracy.get_xscale() == "symlog"  # step 0 has a place, too
+
+
+def test_the_band_is_a_quarter_of_the_standard_deviation() -> None:
+    told = history()
+    drawn = plot.complexity_history(told, ax=Figure().add_subplot())
+    bands = [artist for artist in drawn.complexity.collections if isinstance(artist, PolyCollection)]
+    for name, band in zip(told.names, bands, strict=True):
+        corners = band.get_paths()[0].vertices
+        for step, mean, std in zip(told.steps, told.means(name), told.stds(name), strict=True):
+            heights = corners[corners[:, 0] == step, 1]
+            assert heights.min() == pytest.approx(mean - 0.25 * std)
+            assert heights.max() == pytest.approx(mean + 0.25 * std)
+        assert max(told.stds(name)) > 0
+
+
+def test_steps_are_log_scaled_and_accuracy_may_be_missing() -> None:
+    drawn = plot.complexity_history(history(start=1, accuracy=False), ax=Figure().add_subplot())
+    assert drawn.accuracy.get_xscale() == "log"
+    assert list(drawn.lines) == ["train", "test", "random"]
+    with pytest.raises(InputError, match="empty"):
+        plot.complexity_history(ComplexityHistory(()), ax=Figure().add_subplot())
+    assert plot.complexity_figure(history(), title="digits").axes[0].get_title() == "digits"
+
+
+def test_bars_of_layers() -> None:
+    model = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 10), nn.Tanh())
+    found = {name: local_complexity(model, torch.rand(9, 6), dims=4, radius=0.3) for name in ("train", "random")}
+    ax = Figure().add_subplot()
+    plot.complexity_layers(found, ax=ax)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "3"]
+    heights = [bar.get_height() for bar in ax.patches]
+    wanted = [float(counts.double().mean()) for each in found.values() for counts in each.by_layer.values()]
+    assert heights == pytest.approx(wanted)
+    with pytest.raises(InputError, match="nothing to draw"):
+        plot.complexity_layers({}, ax=ax)
+
+
+def test_fold_density_is_drawn_against_distance() -> None:
+    square = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+    profile = fold_migration(mlp([2, 8, 2], seed=1), square, torch.zeros(1, 2), bins=5, resolution=30).to_data
+    ax = Figure().add_subplot()
+    (line,) = plot.fold_density({"step 0": profile}, ax=ax, against="data")
+    assert np.allclose(line.get_ydata(), profile.density.numpy())
+    assert ax.get_xlabel() == "distance to data"
