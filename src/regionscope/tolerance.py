@@ -35,4 +35,4 @@ class Tolerance:
         eps = torch.finfo(dtype).eps
         if dtype == torch.float64:
             return Tolerance(zero=2048 * eps, slope=1e-9, rank=1e-10)
-        return Tolerance(zero=32 * eps, slope=1e-4, rank=1e-5)
+        return Tolerance(zero=4 * eps, slope=1e-4, rank=1e-5)

@@ -36,6 +36,7 @@ THRESHOLDS: list[tuple[nn.Module, tuple[float, ...]]] = [
     (nn.Threshold(0.3, 0.3), (0.3,)),
     (nn.Hardsigmoid(), (-3.0, 3.0)),
     (nn.Softshrink(0.2), (-0.2, 0.2)),
+    (Lambda(lambda s, x: F.relu6(x)), (0.0, 6.0)),
     (Lambda(lambda s, x: x.abs()), (0.0,)),
     (Lambda(lambda s, x: x.clamp(min=0.5)), (0.5,)),
     (Lambda(lambda s, x: x.clamp(-0.5, 0.25)), (-0.5, 0.25)),

@@ -205,7 +205,8 @@ def replace_cells(
     kept[cells] = False
     kept_index, kept_offsets = gather_rows(mesh.offsets, kept.nonzero()[:, 0])
     lengths = torch.tensor([len(loop) for loop in loops], dtype=torch.int64, device=device)
-    corners = torch.cat([mesh.corners[kept_index], torch.tensor(list(chain.from_iterable(loops)), dtype=torch.int64, device=device)])
+    new_corners = torch.tensor(list(chain.from_iterable(loops)), dtype=torch.int64, device=device)
+    corners = torch.cat([mesh.corners[kept_index], new_corners])
     all_sides = torch.cat([mesh.sides[kept_index], torch.tensor(sides, dtype=torch.int64, device=device)])
     offsets = torch.cat([kept_offsets, kept_offsets[-1] + lengths.cumsum(0)])
     origin = torch.cat([came_from[kept], loop_parent])

@@ -30,6 +30,7 @@ def trace(
     The forward is followed with torch.fx on a private copy; the module itself is neither run nor changed, and hooks do
     not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the module's parameters if None).
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
+    Not for use while another thread runs modules: torch.fx redirects module calls as long as it reads a forward.
     Raises NotPiecewiseAffine, UntraceableModel or InputError with a sentence. Cost: milliseconds and one copy of the
     weights.
     """
@@ -58,7 +59,7 @@ def _read(reader: Reader, name: str) -> Data:
         with torch.no_grad():
             output = reader.read()
         fixed = all(torch.equal(*pair) for pair in zip(states, _random_states(device), strict=True))
-    except RegionscopeError:
+    except (RegionscopeError, MemoryError, torch.OutOfMemoryError):
         raise
     except (TypeError, AttributeError, NameError, fx.proxy.TraceError) as error:
         raise UntraceableModel(

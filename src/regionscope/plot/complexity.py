@@ -68,9 +68,9 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes, band: float = BA
     ax.set(xlabel="step", ylabel="accuracy", ylim=(0.0, 1.02))
     right.set_ylabel("local complexity")
     right.set_ylim(bottom=0.0)
-    ax.legend(handles=list(lines.values()), fontsize="x-small", loc="best", frameon=True, framealpha=0.9)
-    ax.set_zorder(right.get_zorder() + 1)  # so that the legend lies over the curves of both axes
-    ax.patch.set_visible(False)
+    # Below the axes: two scales leave no corner that is free in every training.
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": len(lines)}
+    ax.legend(handles=list(lines.values()), fontsize="x-small", frameon=False, **place)
     return ComplexityAxes(ax, right, lines)
 
 

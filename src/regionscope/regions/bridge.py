@@ -30,42 +30,39 @@ __all__ = ["bridged_counts"]
 Array = NDArray[Any]
 
 _PARTNERS = 3
-_COARSE, _FINE = 64, 1024  # samples along a path, which is bent by 1 / 64 or 1 / 512 of its length
+_ROUNDS = 8
+_WIDE, _NARROW = (1 / 64, -1 / 64), (1 / 256, -1 / 256)  # how far a path is bent, in shares of its length
+_FEW, _MANY = 32, 512  # samples along a path: to turn most of them down, and to be sure of the others
 _MOST_BORDER_POINTS = 4096
-
-
-@dataclass(frozen=True)
-class _Bridges:
-    """Paths to try: from point ``first`` to point ``second`` of a lattice, between the pieces ``pieces`` (m, 2)."""
-
-    first: Array
-    second: Array
-    pieces: Array
 
 
 def bridged_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, labels: Tensor) -> Tensor:
     """Number of pieces of each slice (s,), after joining those that a sampled path connects.
 
     labels: (s, p) on the lattice. Between each piece and its 3 nearest pieces of the same label, paths join the closest
-    points, bent to either side by 1/64 of their length and sampled at 64 places; where only the straight path keeps the
-    label, bent by 1/512 and sampled at 1,024. Cost: the model at those places; nothing where every label has one piece.
+    points, bent to either side by 1/64 or 1/256 of their length and sampled at 512 places; joined pieces look for their
+    nearest ones again. Cost: the model at those places; nothing where every label has one piece.
     """
-    found = [_pieces(row, lattice) for row in labels.numpy()]
+    rows = labels.numpy()
+    found = [_pieces(row, lattice) for row in rows]
     counts = torch.tensor([n for n, _ in found])
     if lattice.dim == 1:  # on a line, two pieces of one label have another label between them
         return counts
-    tries = [_candidates(row, *pieces, lattice) for row, pieces in zip(labels.numpy(), found, strict=True)]
-    owner = np.repeat(np.arange(len(slices)), [len(bridges.first) for bridges in tries])
-    if len(owner) == 0:
-        return counts
-    first = np.concatenate([bridges.first for bridges in tries])
-    second = np.concatenate([bridges.second for bridges in tries])
-    wanted = labels[torch.from_numpy(owner), torch.from_numpy(first)]
-    paths = _Paths(torch.from_numpy(owner), lattice.units[first], lattice.units[second], wanted)
-    holds = _connected(labeller, slices, lattice, paths).numpy()
-    for i in np.unique(owner).tolist():
-        joined = tries[i].pieces[holds[owner == i]]
-        counts[i] = _components(int(counts[i]), joined)[0]
+    tried: list[set[tuple[int, int]]] = [set() for _ in slices]
+    active = list(range(len(slices)))
+    for _ in range(_ROUNDS):
+        tries = [_candidates(rows[i], *found[i], lattice, tried[i]) for i in active]
+        owner = np.repeat(active, [len(ends) for ends in tries])
+        if len(owner) == 0:
+            break
+        ends = np.concatenate(tries)
+        wanted = labels[torch.from_numpy(owner), torch.from_numpy(ends[:, 0])]
+        paths = _Paths(torch.from_numpy(owner), lattice.units[ends[:, 0]], lattice.units[ends[:, 1]], wanted)
+        holds = _connected(labeller, slices, lattice, paths).numpy()
+        active = np.unique(owner[holds]).tolist()
+        for i in active:
+            found[i] = _joined(*found[i], ends[holds & (owner == i)])
+            counts[i] = found[i][0]
     return counts
 
 
@@ -81,18 +78,25 @@ def _components(n: int, pairs: Array) -> tuple[int, Array]:
     return int(count), piece
 
 
-def _candidates(labels: Array, n_pieces: int, piece: Array, lattice: Lattice) -> _Bridges:
-    """For each piece the closest points of it and of its nearest pieces of the same label."""
+def _joined(n_pieces: int, piece: Array, ends: Array) -> tuple[int, Array]:
+    """The pieces after joining those of the points ``ends`` (m, 2)."""
+    count, merged = _components(n_pieces, piece[ends])
+    return count, merged[piece]
+
+
+def _candidates(labels: Array, n_pieces: int, piece: Array, lattice: Lattice, tried: set[tuple[int, int]]) -> Array:
+    """The closest points (m, 2) of each piece and of its nearest pieces of the same label, less those tried before."""
     label_of = np.empty(n_pieces, dtype=np.int64)
     label_of[piece] = labels
     several = np.isin(labels, [label for label in np.unique(label_of) if (label_of == label).sum() > 1])
     border = np.flatnonzero(_border(labels, lattice) & several)
-    tries: dict[tuple[int, int], tuple[int, int]] = {}
+    ends: set[tuple[int, int]] = set()
     for label in np.unique(labels[border]):
         points = border[labels[border] == label]
-        tries |= _nearest(_thinned(points, piece), piece, lattice)
-    ends = np.array(list(tries.values()), dtype=np.int64).reshape(-1, 2)
-    return _Bridges(ends[:, 0], ends[:, 1], np.array(list(tries), dtype=np.int64).reshape(-1, 2))
+        ends |= _nearest(_thinned(points, piece), piece, lattice)
+    new = sorted(ends - tried)
+    tried |= ends
+    return np.array(new, dtype=np.int64).reshape(-1, 2)
 
 
 def _border(labels: Array, lattice: Lattice) -> Array:
@@ -116,8 +120,8 @@ def _thinned(points: Array, piece: Array) -> Array:
     return np.asarray(points[rank % step == 0])
 
 
-def _nearest(points: Array, piece: Array, lattice: Lattice) -> dict[tuple[int, int], tuple[int, int]]:
-    """(piece, piece) -> the closest two points, for each piece and its nearest others."""
+def _nearest(points: Array, piece: Array, lattice: Lattice) -> set[tuple[int, int]]:
+    """The closest two points of each piece and each of its nearest others."""
     groups = [points[piece[points] == number] for number in np.unique(piece[points])]
     index = lattice.index.numpy().astype(np.float64)
     shortest = np.full((len(groups), len(groups)), np.inf)
@@ -128,8 +132,8 @@ def _nearest(points: Array, piece: Array, lattice: Lattice) -> dict[tuple[int, i
             a, b = divmod(int(distances.argmin()), distances.shape[1])
             shortest[i, j] = shortest[j, i] = distances[a, b]
             ends[i, j] = (int(here[a]), int(groups[j][b]))
-    wanted = {(max(i, int(j)), min(i, int(j))) for i, row in enumerate(shortest) for j in np.argsort(row)[:_PARTNERS]}
-    return {(int(piece[groups[i][0]]), int(piece[groups[j][0]])): ends[i, j] for i, j in sorted(wanted) if i != j}
+    nearest = np.argsort(shortest, axis=1, kind="stable")[:, :_PARTNERS]
+    return {ends[max(i, j), min(i, j)] for i, row in enumerate(nearest.tolist()) for j in row if i != j}
 
 
 @dataclass(frozen=True)
@@ -154,12 +158,13 @@ def _connected(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, pa
         found = label_points(labeller, slices, owner, places.reshape(-1, lattice.dim)).reshape(places.shape[:-1])
         return (found == some.wanted[:, None, None]).all(2).any(1)
 
-    holds = keep(paths, (1 / 64, -1 / 64), _COARSE)
-    narrow = (~holds).nonzero()[:, 0]
-    if len(narrow):
-        narrow = narrow[keep(paths[narrow], (0.0,), _COARSE)]
-    if len(narrow):
-        holds[narrow] = keep(paths[narrow], (1 / 512, -1 / 512), _FINE)
+    holds = torch.zeros(len(paths.owner), dtype=torch.bool)
+    for bends, first_look in ((_WIDE, _WIDE), (_NARROW, (0.0,))):
+        left = (~holds).nonzero()[:, 0]
+        if len(left):
+            left = left[keep(paths[left], first_look, _FEW)]
+        if len(left):
+            holds[left] = keep(paths[left], bends, _MANY)
     return holds
 
 

@@ -43,11 +43,16 @@ def _check_coverage(part: Partition) -> None:
         raise CheckFailed(f"{int((part.sizes < 0).sum())} regions are turned inside out (negative size).")
 
 
+def _accuracy(dtype: torch.dtype) -> float:
+    """How far a value computed in this precision may be off, relative to the largest output."""
+    return 1e-9 if dtype == torch.float64 else 1e-4
+
+
 def _check_maps(part: Partition) -> None:
     maps, of = part.maps, owners(part.offsets)
     at_corner = maps.constant[of] + (part.vertices[part.corners][:, None] @ maps.slope[of])[:, 0]
     gap = (at_corner - part.values[part.corners].double()).abs().amax(1)
-    allowed = 1e-9 * maps.size + 16 * maps.noise[of] * maps.extent
+    allowed = _accuracy(part.values.dtype) * maps.size + 16 * maps.noise[of] * maps.extent
     if bool((gap > allowed).any()):
         worst = int((gap - allowed).argmax())
         raise CheckFailed(
@@ -59,7 +64,7 @@ def _check_network(part: Partition) -> None:
     program = part.program
     assert program is not None
     maps = part.maps
-    accuracy = 1e-9 if program.dtype == torch.float64 else 1e-3
+    accuracy = _accuracy(program.dtype)
     thin = maps.noise * maps.extent > accuracy * max(maps.size, 1e-300)
     seen: dict[bytes, int] = {}
     with torch.no_grad():

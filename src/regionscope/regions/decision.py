@@ -11,6 +11,7 @@ from typing import overload
 import torch
 from torch import Tensor, nn
 
+from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders, lowest
 from regionscope.geometry.ragged import owners

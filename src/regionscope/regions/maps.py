@@ -50,6 +50,7 @@ def widest_simplex(vertices: Tensor, corners: Tensor, offsets: Tensor) -> Tensor
 def affine_maps(vertices: Tensor, values: Tensor, corners: Tensor, offsets: Tensor) -> AffineMaps:
     """Maps from k + 1 well-spread corners of each region. Cost: in proportion to the number of corners."""
     r, k = len(offsets) - 1, vertices.shape[1]
+    eps = torch.finfo(values.dtype).eps
     values = values.double()
     size = float(values.abs().max()) if len(values) else 0.0
     extent = float((vertices.amax(0) - vertices.amin(0)).max())
@@ -66,7 +67,6 @@ def affine_maps(vertices: Tensor, values: Tensor, corners: Tensor, offsets: Tens
         inverse = torch.linalg.pinv(frame)
     slope = inverse @ rise
     constant = values[simplex[:, 0]] - (origin[:, None] @ slope)[:, 0]
-    eps = torch.finfo(torch.float64).eps
     noise = 64 * eps * size * inverse.abs().sum((1, 2))
     return AffineMaps(slope, constant, noise, extent, size)
 

@@ -114,8 +114,8 @@ def neighbours(cells: list[Cell], unit: Array, touch: float) -> list[tuple[int, 
     """Pairs of cells whose common boundary has positive (k - 1)-measure.
 
     Lengths are taken in coordinates divided by ``unit`` (k,), the extent of the slice; less than ``touch`` is nothing.
-    Two cells can only touch along the cut that told them apart, so it is enough to compare cells that share a facet, and
-    of these only the ones that reach it in more than an edge or a corner.
+    Two cells can only touch along the cut that told them apart, so it is enough to compare cells that share a facet,
+    and of these only the ones that reach it in more than an edge or a corner.
     """
     scaled = [replace(cell, vertices=cell.vertices / unit) for cell in cells]
     on_facet: dict[int, list[int]] = {}

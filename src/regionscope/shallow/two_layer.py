@@ -109,9 +109,9 @@ def sharpness(network: TwoLayer, x: Tensor, *, tolerance: float = 1e-10, seed: i
     product costs two passes over the data. SciPy's eigsh (ARPACK).
     """
     p, d = network.weights.shape
-    if p * d == 1:
-        return dense_sharpness(network, x)
     mask = (x @ network.weights.T > 0) * network.signs
+    if p * d == 1 or not bool(mask.any()):  # ARPACK wants two dimensions and an operator that is not zero
+        return dense_sharpness(network, x)
 
     def multiply(flat: np.ndarray[tuple[int], np.dtype[np.float64]]) -> object:
         direction = torch.from_numpy(np.ascontiguousarray(flat).reshape(p, d))

@@ -1,0 +1,140 @@
+"""Bounds on the number of linear regions of fully connected ReLU networks, from the widths alone.
+
+Widths are written n_0, n_1, ..., n_L, with the input dimension first and the output left out (it has no kinks). On a slice
+of dimension k the network is one with input dimension k, so every upper bound holds there with n_0 = k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb, prod
+
+from regionscope.errors import InputError
+
+__all__ = [
+    "Bound",
+    "activation_patterns",
+    "layer_widths",
+    "montufar_lower",
+    "montufar_upper",
+    "raghu_upper",
+    "region_bounds",
+    "serra_upper",
+    "zaslavsky",
+]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A proven number. kind: "exact maximum", "lower bound on the maximum" or "upper bound"."""
+
+    name: str
+    kind: str
+    value: int
+    reference: str
+
+
+def zaslavsky(n: int, d: int) -> int:
+    """sum_{j <= d} C(n, j): regions of n hyperplanes in general position in R^d, the exact maximum of one ReLU layer.
+
+    T. Zaslavsky, "Facing up to arrangements", Memoirs of the AMS 154, 1975.
+
+    >>> zaslavsky(3, 2)  # three lines cut the plane into seven
+    7
+    """
+    return sum(comb(n, j) for j in range(min(n, d) + 1))
+
+
+def montufar_lower(n_0: int, widths: Sequence[int]) -> int:
+    """(prod_{l < L} floor(n_l / n_0)^{n_0}) sum_{j <= n_0} C(n_L, j): reached by some weights, for widths n_l >= n_0.
+
+    A lower bound on the maximum over all weights, not on the count of a given network. G. Montufar, R. Pascanu, K. Cho and
+    Y. Bengio, "On the number of linear regions of deep neural networks", NeurIPS 2014, Theorem 4. Layers narrower than n_0
+    are outside the theorem: the network is then used as one of input dimension min(n_0, n_1, ..., n_L) (the other inputs
+    get zero weights).
+    """
+    _check(n_0, widths)
+    d = min(n_0, *widths)
+    return prod((n // d) ** d for n in widths[:-1]) * zaslavsky(widths[-1], d)
+
+
+def raghu_upper(n_0: int, widths: Sequence[int]) -> int:
+    """prod_l sum_{j <= n_0} C(n_l, j): each layer cuts a region of dimension at most n_0 at most that often.
+
+    M. Raghu, B. Poole, J. Kleinberg, S. Ganguli and J. Sohl-Dickstein, "On the expressive power of deep neural networks",
+    ICML 2017, Theorem 1 (there as O(n^(L n_0))); in this form in Serra et al. 2018.
+    """
+    _check(n_0, widths)
+    return prod(zaslavsky(n, n_0) for n in widths)
+
+
+def montufar_upper(n_0: int, widths: Sequence[int]) -> int:
+    """prod_l sum_{j <= d_l} C(n_l, j), d_l = min(n_0, ..., n_{l-1}): no layer raises the dimension.
+
+    G. Montufar, "Notes on the number of linear regions of deep neural networks", SampTA 2017.
+    """
+    _check(n_0, widths)
+    return prod(zaslavsky(n, min(n_0, *widths[:i], n_0)) for i, n in enumerate(widths))
+
+
+def serra_upper(n_0: int, widths: Sequence[int]) -> int:
+    """sum over (j_1, ..., j_L) of prod_l C(n_l, j_l), 0 <= j_l <= min(n_0, n_1 - j_1, ..., n_{l-1} - j_{l-1}, n_l).
+
+    A region on which only n_l - j_l units of a layer are active has an image of at most that dimension. T. Serra, C.
+    Tjandraatmadja and S. Ramalingam, "Bounding and counting linear regions of deep neural networks", ICML 2018, Theorem 1.
+    Computed layer by layer over the dimension that is left. Cost: O(L n_0^2) products of integers.
+    """
+    _check(n_0, widths)
+    ways = {n_0: 1}  # dimension left -> sum of products so far
+    for n in widths:
+        after: dict[int, int] = {}
+        for dim, count in ways.items():
+            for j in range(min(dim, n) + 1):
+                left = min(dim, n - j)
+                after[left] = after.get(left, 0) + count * comb(n, j)
+        ways = after
+    return sum(ways.values())
+
+
+def activation_patterns(widths: Sequence[int]) -> int:
+    """2^(number of units): all activation patterns there could be."""
+    return int(2 ** sum(widths))
+
+
+def region_bounds(n_0: int, widths: Sequence[int]) -> list[Bound]:
+    """Every bound that applies to a network with input (or slice) dimension n_0 and these hidden widths, tightest last.
+
+    >>> [b.value for b in region_bounds(2, [3])]
+    [8, 7, 7, 7, 7, 7]
+    """
+    _check(n_0, widths)
+    found = [
+        Bound("all patterns", "upper bound", activation_patterns(widths), "2^units"),
+        Bound("Raghu et al.", "upper bound", raghu_upper(n_0, widths), "ICML 2017, Theorem 1"),
+        Bound("Montufar", "upper bound", montufar_upper(n_0, widths), "SampTA 2017"),
+        Bound("Serra et al.", "upper bound", serra_upper(n_0, widths), "ICML 2018, Theorem 1"),
+        Bound("Montufar et al.", "lower bound on the maximum", montufar_lower(n_0, widths), "NeurIPS 2014, Theorem 4"),
+    ]
+    if len(widths) == 1:
+        found.append(Bound("Zaslavsky", "exact maximum", zaslavsky(widths[0], n_0), "Memoirs of the AMS 154, 1975"))
+    return found
+
+
+def layer_widths(text: str) -> list[int]:
+    """The widths that ``text`` spells, input and output included.
+
+    >>> layer_widths("2-32-32-2")
+    [2, 32, 32, 2]
+    """
+    parts = text.split("-")
+    if len(parts) < 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise InputError(
+            f"The architecture came as {text!r}; it must look like 2-32-32-2: input, hidden widths and output, all positive."
+        )
+    return [int(part) for part in parts]
+
+
+def _check(n_0: int, widths: Sequence[int]) -> None:
+    if n_0 < 1 or len(widths) < 1 or min(widths) < 1:
+        raise InputError(f"n_0 and all hidden widths must be positive; got n_0 = {n_0} and widths {list(widths)}.")

@@ -1,0 +1,105 @@
+"""``regionscope count``: what it prints and writes, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+import regionscope as rs
+from regionscope.cli import app
+from regionscope.lab.zoo import mlp
+
+NET = """
+from torch import nn
+from regionscope.lab.zoo import mlp
+
+def build():
+    return mlp([4, 12, 3], seed=1)
+
+def silu():
+    return nn.Sequential(nn.Conv2d(1, 2, 2), nn.SiLU(), nn.Flatten(), nn.Linear(2, 3))
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "net.py").write_text(NET)
+    np.save(tmp_path / "data.npy", np.random.default_rng(0).normal(size=(30, 4)) * 3)
+    np.save(tmp_path / "images.npy", np.random.default_rng(0).normal(size=(30, 1, 2, 2)) * 3)
+    np.save(tmp_path / "two.npy", np.eye(4)[:2])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+def run(command: str) -> Result:
+    return CliRunner().invoke(app, command.split())
+
+
+def test_the_table_and_the_json_hold_the_estimate(folder: Path) -> None:
+    done = run("count --model net.py:build --data data.npy --dim 1 --slices 40 --json out.json --plot out.png")
+    assert done.exit_code == 0, done.output
+    wanted = rs.region_count(mlp([4, 12, 3], seed=1), torch.from_numpy(np.load("data.npy")), 1, 40)
+    found = json.loads((folder / "out.json").read_text())
+    assert found["counts"] == wanted.counts.tolist()
+    assert found["mean"] == wanted.value
+    assert found["stderr"] == wanted.stderr
+    assert found["interval_95"] == list(wanted.interval)
+    assert (found["n"], found["grid"], found["method"], found["seed"]) == (40, 200, "grid", 0)
+    assert found["complete"] is True
+    assert "version" in json.dumps(found["provenance"])
+    assert f"{wanted.value:.4g}" in done.stdout
+    assert f"{wanted.interval[0]:.4g} to {wanted.interval[1]:.4g}" in done.stdout
+    assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_methods_and_options() -> None:
+    exact = run("count --model net.py:build --data data.npy --dim 2 --slices 5 --method exact --json - --plot out.svg")
+    assert exact.exit_code == 0, exact.output
+    assert json.loads(exact.stdout)["grid"] is None
+    refined = run("count --model net.py:silu --data images.npy --slices 5 --grid 20 --method refined --json -")
+    assert refined.exit_code == 0, refined.output
+    assert set(json.loads(refined.stdout)["grid_bias"]) == {"value", "stderr"}
+    flat = run(
+        "count --model net.py:silu --data data.npy --input-shape 1,2,2 --slices 7 --length 2 --seed 3 --batch-size 11 "
+        "--device cpu --memory 64MiB --until 0.5"
+    )
+    assert flat.exit_code == 0, flat.output
+    one = run("count --model net.py:build --data data.npy --slices 1 --range -1 2 --json -")
+    assert json.loads(one.stdout)["stderr"] is None
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("--model net.py:build --data nothere.npy", "does not exist"),
+        ("--model net.py:build --data two.npy --dim 2", "2 input"),
+        ("--model net.py:build --data data.npy --grid 1", "at least 2"),
+        ("--model net.py:build --data images.npy", "failed on inputs"),
+        ("--model net.py:silu --data images.npy --method exact", "SiLU"),
+        ("--model net.py:build --data data.npy --dim 3 --plot out.png", "dimension 1 or 2"),
+        ("--model net.py:build --data data.npy --json nothere/x.json", "does not exist"),
+        ("--model net.py:build --data data.npy --device tpu9", "tpu9"),
+        ("--model net.py:build --data data.npy --length 1 --range 0 2", "alpha goes with"),
+        ("--model net.py:build --data data.npy --until 0", "until"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> None:
+    done = run(f"count {command}")
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    assert words in done.stderr
+    assert done.stderr.startswith("regionscope: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_names_every_option() -> None:
+    done = run("count --help")
+    assert done.exit_code == 0
+    words = ["--model", "--data", "--dim", "--slices", "--grid", "--method", "--until", "--range", "--length", "--json"]
+    assert all(word in done.output for word in words)

@@ -1,0 +1,98 @@
+"""Correlations against SciPy, their intervals, and tables over runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import regionscope as rs
+from regionscope.errors import InputError
+from regionscope.measures.correlate import _kendall, _pearson, _spearman
+
+RNG = np.random.default_rng(0)
+CASES = {
+    "noise": (RNG.normal(size=30), RNG.normal(size=30)),
+    "related": (x := RNG.normal(size=30), x + RNG.normal(size=30)),
+    "ties": (RNG.integers(0, 4, 40), RNG.integers(0, 3, 40)),
+    "three": (np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0])),
+    "large numbers": (1e9 + RNG.normal(size=20), 1e-9 * RNG.normal(size=20)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_three_coefficients_are_those_of_scipy(name: str) -> None:
+    x, y = CASES[name]
+    found = rs.correlate(x, y)
+    assert found.pearson.value == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-6)
+    assert found.spearman.value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert found.kendall.value == pytest.approx(stats.kendalltau(x, y).statistic)
+    for one in (found.pearson, found.spearman, found.kendall):
+        assert -1 <= one.interval[0] <= one.interval[1] <= 1
+        assert one.n == len(x)
+
+
+def test_a_resample_is_counted_as_scipy_would() -> None:
+    x, y = CASES["ties"]
+    rows = np.random.default_rng(3).integers(0, 40, 40)
+    times = np.bincount(rows, minlength=40).astype(float)[None]
+    a, b = x.astype(float), y.astype(float)
+    assert _pearson(a, b, times)[0] == pytest.approx(stats.pearsonr(x[rows], y[rows]).statistic)
+    assert _spearman(a, b, times)[0] == pytest.approx(stats.spearmanr(x[rows], y[rows]).statistic)
+    assert _kendall(a, b, times)[0] == pytest.approx(stats.kendalltau(x[rows], y[rows]).statistic)
+
+
+def test_the_interval_is_that_of_a_plain_bootstrap() -> None:
+    x, y = CASES["related"]
+    low, high = rs.correlate(x, y).pearson.interval
+    plain = stats.bootstrap(
+        (x, y), lambda a, b: stats.pearsonr(a, b).statistic, paired=True, vectorized=False, n_resamples=2000,
+        method="percentile", rng=np.random.default_rng(1),
+    ).confidence_interval  # fmt: skip
+    assert (low, high) == pytest.approx((plain.low, plain.high), abs=0.05)
+    narrow = rs.correlate(x, y, level=0.5).pearson.interval
+    assert low < narrow[0] < narrow[1] < high
+    assert rs.correlate(x, y, seed=1) == rs.correlate(x, y, seed=1)
+
+
+def test_perfect_agreement() -> None:
+    found = rs.correlate([1, 2, 3, 4, 5], [1, 8, 27, 64, 125])
+    assert found.spearman.value == found.kendall.value == 1.0
+    assert found.pearson.value < 1.0
+    assert rs.correlate([1, 2, 3], [3, 2, 1]).pearson.value == pytest.approx(-1.0)
+    assert "Pearson" in str(found)
+
+
+def test_a_table_over_runs() -> None:
+    gap = np.arange(12.0)
+    columns = {"gap": gap, "regions": gap * 2 + 1, "norm": -gap, "constant": np.ones(12)}
+    rows = rs.correlation_table(columns, "gap", by=["cnn"] * 6 + ["mlp"] * 4 + ["tiny"] * 2)
+    found = {(row.measure, row.group): row for row in rows}
+    assert set(found) == {(m, g) for m in ("regions", "norm", "constant") for g in ("all", "cnn", "mlp", "tiny")}
+    assert found["regions", "all"].correlation.pearson.value == pytest.approx(1.0)
+    assert found["norm", "cnn"].correlation.kendall.value == pytest.approx(-1.0)
+    assert found["regions", "cnn"].correlation.pearson.n == 6
+    assert found["constant", "all"].correlation is None
+    assert "same" in found["constant", "all"].reason
+    assert "3 to" in found["regions", "tiny"].reason
+    assert len(rs.correlation_table(columns, "gap")) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: rs.correlate([1, 2], [1, 2]), "2 pairs"),
+        (lambda: rs.correlate([1, 2, 3], [1, 2]), "come in pairs"),
+        (lambda: rs.correlate([1, 1, 1], [1, 2, 3]), "numbers of x are the same"),
+        (lambda: rs.correlate([1, 2, 3], [1, np.nan, 3]), "y holds NaN"),
+        (lambda: rs.correlate([[1, 2, 3]], [1, 2, 3]), "flat list"),
+        (lambda: rs.correlate(["a", "b", "c"], [1, 2, 3]), "list of numbers"),
+        (lambda: rs.correlate([1, 2, 3], [1, 2, 4], level=1.5), "level"),
+        (lambda: rs.correlation_table({"a": [1, 2, 3]}, "gap"), "not among"),
+        (lambda: rs.correlation_table({"a": [1, 2], "gap": [1, 2, 3]}, "gap"), "'a' has 2"),
+        (lambda: rs.correlation_table({"gap": [1, 2, 3]}, "gap", by=["x"]), "groups"),
+    ],
+)
+def test_bad_input_is_one_sentence(call: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        call()  # type: ignore[operator]

@@ -1,0 +1,252 @@
+"""Gap, norms, margins and sharpness against closed forms, and what section 3 of Li et al. says about them."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import regionscope as rs
+from regionscope.errors import InputError, LimitReached
+from regionscope.lab.zoo import mlp
+
+X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+Y = (X[:, 0] > 0).long() + (X[:, 1] > 0.5).long()
+
+
+def hidden_rescaled(net: nn.Sequential) -> nn.Sequential:
+    """{2 W1, 2 b1, W2 / 2}: another set of weights of the same function."""
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        other[0].weight *= 2
+        other[0].bias *= 2
+        other[2].weight /= 2
+    return other
+
+
+def last_doubled(net: nn.Sequential) -> nn.Sequential:
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        other[-1].weight *= 2
+        other[-1].bias *= 2
+    return other
+
+
+def test_section_3_norms_and_margins_see_the_parameters_region_counts_the_function() -> None:
+    start, net = mlp([3, 16, 3], seed=1), mlp([3, 16, 3], seed=2)
+    data = X * 4
+    same, doubled = hidden_rescaled(net), last_doubled(net)
+    assert torch.allclose(same(data), net(data), atol=1e-6)
+    assert rs.distance_from(same, start) != pytest.approx(rs.distance_from(net, start), rel=1e-2)
+    assert torch.equal(doubled(data).argmax(1), net(data).argmax(1))
+    margin = rs.output_margin(net, data, Y).value
+    assert rs.output_margin(doubled, data, Y).value == pytest.approx(2 * margin, rel=1e-5)
+    assert rs.output_margin(same, data, Y).value == pytest.approx(margin, rel=1e-5)
+    for method in ("grid", "exact"):
+        for dim in (1, 2):
+            counts = rs.region_count(net, data, dim, 12, method=method).counts
+            assert counts.max() > 1
+            for other in (same, doubled):
+                assert torch.equal(rs.region_count(other, data, dim, 12, method=method).counts, counts)
+
+
+def test_errors_and_the_gap() -> None:
+    guess = lambda x: (x[:, 0] > 0).long()  # noqa: E731
+    wrong = float((guess(X) != Y).double().mean())
+    error = rs.error_rate(guess, X, Y)
+    assert error.value == pytest.approx(wrong)
+    assert error.stderr == pytest.approx(math.sqrt(wrong * (1 - wrong) / 39))
+    perfect = (X, guess(X))
+    gap = rs.generalisation_gap(guess, perfect, (X, Y), batch_size=7)
+    assert (gap.train_error.value, gap.test_error.value, gap.value) == (0.0, wrong, wrong)
+    assert gap.stderr == pytest.approx(error.stderr)
+    net = mlp([3, 8, 3])
+    assert rs.error_rate(net, X.numpy(), Y.numpy()).value == pytest.approx(
+        float((net(X).argmax(1) != Y).double().mean())
+    )
+
+
+def test_norms_by_hand() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1, bias=False))
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[3.0, 0.0], [0.0, -4.0]]))
+        net[0].bias.copy_(torch.tensor([1.0, 0.0]))
+        net[1].weight.copy_(torch.tensor([[0.0, 2.0]]))
+    norms = rs.parameter_norms(net)
+    assert norms.l1 == 10.0
+    assert norms.l2 == pytest.approx(math.sqrt(9 + 16 + 1 + 4))
+    assert norms.frobenius == {"0.weight": 5.0, "0.bias": 1.0, "1.weight": 2.0}
+    assert norms.spectral == pytest.approx({"0.weight": 4.0, "1.weight": 2.0})
+    assert rs.parameter_norms(net, which="weights").l1 == 9.0
+    zero = {name: torch.zeros_like(value) for name, value in net.state_dict().items()}
+    assert rs.distance_from(net, zero) == pytest.approx(norms.l2)
+    assert rs.distance_from(net, zero, which="weights") == pytest.approx(math.sqrt(29))
+    assert rs.distance_from(net, net) == 0.0
+
+
+def test_output_margin_by_hand() -> None:
+    logits = torch.tensor([[2.0, 5.0, 1.0], [0.0, 1.0, 4.0]])
+    found = rs.output_margin(nn.Identity(), logits, torch.tensor([1, 0]))
+    assert (found.value, found.n) == ((3.0 - 4.0) / 2, 2)
+    single = rs.output_margin(nn.Identity(), torch.tensor([[2.0], [3.0]]), torch.tensor([1, 0]))
+    assert single.value == -0.5
+    net = mlp([3, 8, 3])
+    assert rs.output_margin(net, X, Y, batch_size=7).value == pytest.approx(rs.output_margin(net, X, Y).value)
+
+
+def absolute(inner: nn.Linear) -> nn.Sequential:
+    """|w x + b| - 1 as one logit."""
+    net = nn.Sequential(nn.Linear(inner.in_features, 2), nn.ReLU(), nn.Linear(2, 1))
+    with torch.no_grad():
+        net[0].weight.copy_(torch.cat([inner.weight, -inner.weight]))
+        net[0].bias.copy_(torch.cat([inner.bias, -inner.bias]))
+        net[2].weight.fill_(1.0)
+        net[2].bias.fill_(-1.0)
+    return net
+
+
+def band() -> nn.Sequential:
+    """Label 0 exactly where |3 x + 4 y| <= 1: the boundary is at distance (1 - |3 x + 4 y|) / 5 from a point inside."""
+    inner = nn.Linear(2, 1)
+    with torch.no_grad():
+        inner.weight.copy_(torch.tensor([[3.0, 4.0]]))
+        inner.bias.zero_()
+    return absolute(inner)
+
+
+def test_the_distance_to_the_boundary_on_a_plane_and_on_a_line() -> None:
+    skewed = rs.Box([0.0, 0.0], [[2.0, 1.0], [0.0, 3.0]], 2.0)
+    dec = rs.decision_regions(band(), skewed)
+    for point in ([0.0, 0.0], [0.1, 0.05], [-0.3, 0.2], [0.7, -0.4]):
+        wanted = abs(1 - abs(3 * point[0] + 4 * point[1])) / 5
+        assert rs.slice_margin(dec, torch.tensor(point)) == pytest.approx(wanted, abs=1e-9)
+    line = rs.Segment([-1.0, 0.0], [1.0, 0.0])
+    assert rs.slice_margin(rs.decision_regions(band(), line), torch.tensor([0.1, 0.0])) == pytest.approx(1 / 3 - 0.1)
+    far = rs.Segment([1.0, 1.0], [2.0, 2.0])
+    assert rs.slice_margin(rs.decision_regions(band(), far), torch.tensor([1.0, 1.0])) == math.inf
+
+
+def test_the_distance_to_the_boundary_in_three_dimensions() -> None:
+    inner = nn.Linear(3, 1)
+    with torch.no_grad():
+        inner.weight.copy_(torch.tensor([[1.0, 2.0, 2.0]]))
+        inner.bias.zero_()
+    cube = rs.Box(torch.zeros(3), torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 2.0]]), 2.0)
+    dec = rs.decision_regions(absolute(inner), cube)
+    assert rs.slice_margin(dec, torch.zeros(3)) == pytest.approx(1 / 3)
+    assert rs.slice_margin(dec, torch.tensor([0.1, 0.1, 0.2])) == pytest.approx((1 - 0.7) / 3)
+
+
+def test_a_slice_margin_agrees_with_a_fine_grid() -> None:
+    net = mlp([2, 12, 12, 3], seed=4)
+    square = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 3.0)
+    dec = rs.decision_regions(net, square)
+    assert dec.count > 1
+    ticks = torch.linspace(-3, 3, 601, dtype=torch.float64)
+    grid = torch.cartesian_prod(ticks, ticks)
+    labels = net.double()(grid).argmax(1)
+    for point in (torch.tensor([0.3, 0.2], dtype=torch.float64), torch.tensor([-2.0, 1.0], dtype=torch.float64)):
+        other = grid[labels != net(point[None]).argmax(1)]
+        nearest = float((other - point).norm(dim=1).min())
+        assert nearest - 0.015 <= rs.slice_margin(dec, point) <= nearest
+
+
+def dense_hessian(net: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    names = [name for name, _ in net.named_parameters()]
+    shapes = [value.shape for value in net.parameters()]
+    sizes = [value.numel() for value in net.parameters()]
+
+    def loss(flat: torch.Tensor) -> torch.Tensor:
+        parts = {n: p.reshape(s) for n, p, s in zip(names, flat.split(sizes), shapes, strict=True)}
+        return functional.cross_entropy(torch.func.functional_call(net, parts, (inputs,)), targets)
+
+    flat = torch.cat([value.detach().reshape(-1) for value in net.parameters()])
+    return torch.autograd.functional.hessian(loss, flat)
+
+
+def test_sharpness_is_the_largest_eigenvalue_of_the_hessian() -> None:
+    net = mlp([3, 6, 3], seed=3).double()
+    inputs = X.double()
+    wanted = float(torch.linalg.eigvalsh(dense_hessian(net, inputs, Y))[-1])
+    for batch in (1, 7, 39, 40, 1000):
+        found = rs.sharpness(net, inputs, Y, batch_size=batch, tolerance=1e-8)
+        assert found.value == pytest.approx(wanted, rel=1e-6)
+        assert found.residual < 1e-5
+    assert found.n == 40
+    assert rs.sharpness(mlp([3, 6, 3], seed=3), X, Y).value == pytest.approx(wanted, rel=1e-2)
+    assert rs.sharpness(mlp([3, 6, 3], seed=3), X, Y, dtype=torch.float64).value == pytest.approx(wanted, rel=1e-3)
+
+
+def test_sharpness_of_a_quadratic_and_of_a_single_logit() -> None:
+    line = nn.Linear(2, 1, bias=False).double()
+    points = torch.tensor([[3.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    square = lambda out, target: 0.5 * (out[:, 0] - target).square().mean()  # noqa: E731
+    assert rs.sharpness(line, points, torch.zeros(2), loss=square).value == pytest.approx(4.5)
+    with torch.no_grad():
+        line.weight.zero_()
+    assert rs.sharpness(line, points, torch.tensor([0, 1])).value == pytest.approx(9 / 8)
+    wide = nn.Linear(30, 1, bias=False).double()
+    row = torch.arange(30.0, dtype=torch.float64)[None]
+    assert rs.sharpness(wide, row, torch.zeros(1), loss=square).value == pytest.approx(float(row.square().sum()))
+
+
+def test_sharpness_draws_a_subset_and_leaves_no_trace() -> None:
+    net = nn.Sequential(nn.Linear(3, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 3))
+    net[0].bias.requires_grad_(False)
+    net[0].weight.grad = torch.ones_like(net[0].weight)
+    state = copy.deepcopy(net.state_dict())
+    random = torch.get_rng_state()
+    one, two, other = (rs.sharpness(net, X, Y, samples=20, seed=seed) for seed in (0, 0, 1))
+    assert one.value == two.value != other.value
+    assert one.n == 20
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
+    assert torch.equal(net[0].weight.grad, torch.ones_like(net[0].weight))
+    assert net[4].weight.grad is None
+    assert net.training
+    assert net[3].training
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: rs.error_rate(mlp([3, 3]), X, Y.double()), "integers"),
+        (lambda: rs.error_rate(mlp([3, 3]), X, Y[:3]), "one label for each of 40"),
+        (lambda: rs.error_rate(mlp([3, 3]), X[:0], Y[:0]), "no data"),
+        (lambda: rs.error_rate(lambda x: x * math.nan, X, Y), "NaN for 40 of 40"),
+        (lambda: rs.output_margin(nn.Flatten(0), X, Y), "shape"),
+        (lambda: rs.output_margin(nn.Identity(), X * math.nan, Y), "NaN"),
+        (lambda: rs.output_margin(nn.Identity(), X, Y + 2), "3 classes"),
+        (lambda: rs.distance_from(mlp([3, 3]), mlp([3, 4])), "linear1.weight"),
+        (lambda: rs.distance_from(mlp([3, 3]), {}), "missing"),
+        (lambda: rs.parameter_norms(mlp([3, 3]), which="biases"), "which"),  # type: ignore[arg-type]
+        (lambda: rs.sharpness(nn.Flatten(), X, Y), "no trainable"),
+        (lambda: rs.sharpness(mlp([3, 4, 3]), X * math.nan, Y), "finite"),
+        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y[:2]), "40 inputs and 2 targets"),
+        (lambda: rs.sharpness(mlp([3, 4, 3]), X[:0], Y[:0]), "no data"),
+        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, samples=0), "samples"),
+    ],
+)
+def test_bad_input_is_one_sentence(call: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        call()  # type: ignore[operator]
+
+
+def test_points_off_the_slice_are_refused() -> None:
+    dec = rs.decision_regions(band(), rs.Segment([-1.0, 0.0], [1.0, 0.0]))
+    with pytest.raises(InputError, match="does not lie"):
+        rs.slice_margin(dec, torch.tensor([0.0, 0.1]))
+    with pytest.raises(InputError, match="does not lie"):
+        rs.slice_margin(dec, torch.tensor([1.1, 0.0]))
+    with pytest.raises(InputError, match="shape"):
+        rs.slice_margin(dec, np.zeros(3))
+
+
+def test_an_eigenvalue_that_does_not_settle_is_an_error() -> None:
+    with pytest.raises(LimitReached, match="max_products"):
+        rs.sharpness(mlp([3, 40, 40, 3]), X, Y, tolerance=1e-15, max_products=1)

@@ -1,0 +1,58 @@
+"""Pictures of counts are checked by their bars, cells and colours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import regionscope as rs
+from regionscope.errors import InputError
+from regionscope.lab.zoo import mlp
+from regionscope.plot import style
+from regionscope.plot.counts import count_figure, count_histogram, label_map
+from regionscope.regions.grid import LabelMap, label_maps
+from regionscope.regions.predict import open_labeller
+
+DATA = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)) * 3
+NET = mlp([3, 12, 3], seed=1)
+
+
+def maps(dim: int, grid: int) -> list[LabelMap]:
+    slices = [rs.Hulls(DATA, dim).draw(i) for i in range(2)]
+    with open_labeller(NET, DATA, (3,)) as labeller:
+        return label_maps(labeller, slices, grid)
+
+
+def test_bars_are_the_counts() -> None:
+    result = rs.region_count(NET, DATA, slices=30)
+    ax = Figure().add_subplot()
+    bars = count_histogram(result, ax=ax)
+    found = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars}
+    assert found == {int(n): int((result.counts == n).sum()) for n in result.counts.unique()}
+
+
+@pytest.mark.parametrize(("dim", "grid"), [(1, 9), (2, 6)])
+def test_cells_stand_at_the_points_in_the_colour_of_their_label(dim: int, grid: int) -> None:
+    found = maps(dim, grid)[0]
+    ax = Figure().add_subplot()
+    cells = label_map(found, ax=ax)
+    centres = np.array([path.vertices[:4].mean(0) for path in cells.get_paths()])
+    assert np.allclose(centres[:, :dim], found.coords.numpy())
+    assert np.allclose(cells.get_facecolor()[:, :3], style.class_colours(found.labels, pale=True))
+    assert np.allclose([np.ptp(path.vertices[:, 0]) for path in cells.get_paths()], 1 / (grid - 1))
+    assert ax.get_xlim() == (0.0, 1.0)
+
+
+def test_a_figure_has_the_histogram_and_the_examples() -> None:
+    examples = maps(2, 8)
+    figure = count_figure(rs.region_count(NET, DATA, dim=2, slices=5), examples)
+    assert len(figure.axes) == 3
+    assert "5 slices" in figure.axes[0].get_title()
+    assert figure.axes[1].get_title() == f"slice 0: {examples[0].count}"
+
+
+def test_three_dimensions_are_refused() -> None:
+    with pytest.raises(InputError, match="dimension 1 or 2"):
+        label_map(maps(3, 4)[0], ax=Figure().add_subplot())
