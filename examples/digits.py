@@ -120,6 +120,9 @@ def arguments(what: str, *, steps: int, points: int = 300) -> argparse.Namespace
     parser.add_argument("--steps", type=int, default=steps, help="training steps")
     parser.add_argument("--points", type=int, default=points, help="points of each kind to measure at")
     parser.add_argument("--looks", type=int, default=48, help="how often to measure")
+    parser.add_argument(
+        "--slices", type=int, default=4, help="exact slices through training points, where there are any"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()

@@ -19,8 +19,6 @@ import regionscope as rs
 from regionscope import plot
 from regionscope.measures import ComplexityWatch, draw_points, fold_migration
 
-N_SLICES = 4
-
 
 def main() -> None:
     options = arguments("double descent of local complexity", steps=20_000)
@@ -29,7 +27,7 @@ def main() -> None:
     model = network(data.train.shape[1], seed=options.seed)
     points = draw_points(data.train, data.test, options.points, seed=options.seed)
     watch = ComplexityWatch(points, dims=25, radius=0.005)
-    slices = [rs.Simplex(data.train[3 * i : 3 * i + 3]) for i in range(N_SLICES)]
+    slices = [rs.Simplex(data.train[3 * i : 3 * i + 3]) for i in range(options.slices)]
     at = log_spaced(options.steps, options.looks)
     moved, migration = set(at[:: max(1, len(at) // 9)]) | {at[-1]}, {}
 

@@ -25,7 +25,7 @@ def run(name: str, *words: str) -> str:
 @pytest.mark.parametrize("name", ["double_descent", "grokking", "comovement"])
 def test_a_training_example_in_small(name: str, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    options = ["--steps", "4", "--looks", "3", "--points", "5", "--threads", "1"]
+    options = ["--steps", "4", "--looks", "3", "--points", "5", "--slices", "1", "--threads", "1"]
     run(f"{name}.py", "--out", str(tmp_path), *options)
     numbers = json.loads((tmp_path / f"{name}.json").read_text())
     assert numbers["data"] == "scikit-learn digits"

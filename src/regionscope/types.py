@@ -26,10 +26,12 @@ class Stats:
     """What rounding and budgets did to a result.
 
     snapped: how often the sign of a value could not be told from zero, so that a vertex was put on the zero set.
+    rounding: the largest value that was taken for zero anywhere in the network.
     seconds: wall-clock time of the whole call (of all slices, when several were worked through together).
     """
 
     snapped: int = 0
+    rounding: float = 0.0
     seconds: float = 0.0
 
 
@@ -38,8 +40,8 @@ class Estimate:
     """The mean of n independent draws. stderr: sample standard deviation / sqrt(n); NaN for a single draw.
 
     >>> import torch
-    >>> Estimate.of(torch.tensor([1, 2, 3]))
-    Estimate(value=2.0, stderr=0.5773502691896257, n=3)
+    >>> print(Estimate.of(torch.tensor([1, 2, 3])))
+    2 ± 0.58 (n = 3)
     """
 
     value: float

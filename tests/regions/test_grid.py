@@ -175,6 +175,7 @@ def test_bridges_do_not_join_squares_that_touch_in_their_corners() -> None:
     for k in (2, 3, 5):
         with open_labeller(checkerboard(k), torch.zeros(1, 2, dtype=torch.float64), (2,)) as labeller:
             assert refined_counts(labeller, [SQUARE], 32, max_points=1).counts.tolist() == [k * k]
+    for k in (2, 3):
         with open_labeller(
             lambda x, k=k: checkerboard(k)(x - torch.tensor([0.0123, 0.0056])),
             torch.zeros(1, 2, dtype=torch.float64),

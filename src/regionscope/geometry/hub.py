@@ -55,7 +55,8 @@ def _hubs(local: Array, values: Array, maps: Array, near: float) -> tuple[Array,
     """Points strictly inside the cell where at least three candidates tie for the lead, and who ties."""
     found: list[Array] = []
     ties: list[set[int]] = []
-    for i, j, k in combinations(_alive(values, near), 3):
+    alive = _alive(values, near)
+    for i, j, k in combinations(alive, 3):
         system = np.stack([maps[:2, i] - maps[:2, j], maps[:2, i] - maps[:2, k]])
         size = np.abs(system).max()
         if size == 0 or abs(np.linalg.det(system / size)) < 1e-12:
@@ -64,7 +65,7 @@ def _hubs(local: Array, values: Array, maps: Array, near: float) -> tuple[Array,
         here = maps[:2].T @ point + maps[2]
         if here[i] < here.max() - near or not _inside(local, point):
             continue
-        tied = {int(c) for c in np.flatnonzero(here >= here.max() - near)}
+        tied = {c for c in alive if here[c] >= here.max() - near}
         twin = next((h for h, other in enumerate(ties) if len(other & tied) >= 3), None)
         if twin is None:
             found.append(point)

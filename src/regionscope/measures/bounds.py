@@ -1,7 +1,7 @@
 """Bounds on the number of linear regions of fully connected ReLU networks, from the widths alone.
 
-Widths are written n_0, n_1, ..., n_L, with the input dimension first and the output left out (it has no kinks). On a slice
-of dimension k the network is one with input dimension k, so every upper bound holds there with n_0 = k.
+Widths are written n_0, n_1, ..., n_L, with the input dimension first and the output left out (it has no kinks). On a
+slice of dimension k the network is one with input dimension k, so every upper bound holds there with n_0 = k.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ def zaslavsky(n: int, d: int) -> int:
 def montufar_lower(n_0: int, widths: Sequence[int]) -> int:
     """(prod_{l < L} floor(n_l / n_0)^{n_0}) sum_{j <= n_0} C(n_L, j): reached by some weights, for widths n_l >= n_0.
 
-    A lower bound on the maximum over all weights, not on the count of a given network. G. Montufar, R. Pascanu, K. Cho and
-    Y. Bengio, "On the number of linear regions of deep neural networks", NeurIPS 2014, Theorem 4. Layers narrower than n_0
-    are outside the theorem: the network is then used as one of input dimension min(n_0, n_1, ..., n_L) (the other inputs
-    get zero weights).
+    A lower bound on the maximum over all weights, not on the count of a given network. G. Montufar, R. Pascanu, K. Cho
+    and Y. Bengio, "On the number of linear regions of deep neural networks", NeurIPS 2014, Theorem 4. Layers narrower
+    than n_0 are outside the theorem: the network is then used as one of input dimension min(n_0, n_1, ..., n_L) (the
+    other inputs get zero weights).
     """
     _check(n_0, widths)
     d = min(n_0, *widths)
-    return prod((n // d) ** d for n in widths[:-1]) * zaslavsky(widths[-1], d)
+    return prod(int((n // d) ** d) for n in widths[:-1]) * zaslavsky(widths[-1], d)
 
 
 def raghu_upper(n_0: int, widths: Sequence[int]) -> int:
     """prod_l sum_{j <= n_0} C(n_l, j): each layer cuts a region of dimension at most n_0 at most that often.
 
-    M. Raghu, B. Poole, J. Kleinberg, S. Ganguli and J. Sohl-Dickstein, "On the expressive power of deep neural networks",
-    ICML 2017, Theorem 1 (there as O(n^(L n_0))); in this form in Serra et al. 2018.
+    M. Raghu, B. Poole, J. Kleinberg, S. Ganguli and J. Sohl-Dickstein, "On the expressive power of deep neural
+    networks", ICML 2017, Theorem 1 (there as O(n^(L n_0))); in this form in Serra et al. 2018.
     """
     _check(n_0, widths)
     return prod(zaslavsky(n, n_0) for n in widths)
@@ -82,8 +82,8 @@ def serra_upper(n_0: int, widths: Sequence[int]) -> int:
     """sum over (j_1, ..., j_L) of prod_l C(n_l, j_l), 0 <= j_l <= min(n_0, n_1 - j_1, ..., n_{l-1} - j_{l-1}, n_l).
 
     A region on which only n_l - j_l units of a layer are active has an image of at most that dimension. T. Serra, C.
-    Tjandraatmadja and S. Ramalingam, "Bounding and counting linear regions of deep neural networks", ICML 2018, Theorem 1.
-    Computed layer by layer over the dimension that is left. Cost: O(L n_0^2) products of integers.
+    Tjandraatmadja and S. Ramalingam, "Bounding and counting linear regions of deep neural networks", ICML 2018,
+    Theorem 1. Computed layer by layer over the dimension that is left. Cost: O(L n_0^2) products of integers.
     """
     _check(n_0, widths)
     ways = {n_0: 1}  # dimension left -> sum of products so far
@@ -130,7 +130,8 @@ def layer_widths(text: str) -> list[int]:
     parts = text.split("-")
     if len(parts) < 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
         raise InputError(
-            f"The architecture came as {text!r}; it must look like 2-32-32-2: input, hidden widths and output, all positive."
+            f"The architecture came as {text!r}; it must look like 2-32-32-2: "
+            "input, hidden widths and output, all positive."
         )
     return [int(part) for part in parts]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -31,26 +32,35 @@ class _Scales:
 def hanin_rolnick(units: int, length: float, *, breakpoints: int = 1, constant: float = 1.0) -> float:
     """E[linear regions on a line] ~ constant * length * breakpoints * units, and one for the line itself.
 
-    B. Hanin and D. Rolnick, "Complexity of linear regions in deep networks", ICML 2019, Theorem 3 and Corollary 4: the mean
-    number of breakpoints is at most C_grad C_bias * length * T * units, where C_grad bounds the mean size of the gradient of
-    a pre-activation, C_bias the density of a bias and T = ``breakpoints`` is the number of kinks of the nonlinearity (1 for
-    ReLU). ``constant`` stands for C_grad C_bias; 1 is their rule of thumb. ``kac_rice`` computes it from the initialisation.
+    B. Hanin and D. Rolnick, "Complexity of linear regions in deep networks", ICML 2019, Theorem 3 and Corollary 4: the
+    mean number of breakpoints is at most C_grad C_bias * length * T * units, where C_grad bounds the mean size of the
+    gradient of a pre-activation, C_bias the density of a bias and T = ``breakpoints`` is the number of kinks of the
+    nonlinearity (1 for ReLU). ``constant`` stands for C_grad C_bias; 1 is their rule of thumb. ``kac_rice`` computes
+    it from the initialisation.
     """
     _check(units=units, length=length, breakpoints=breakpoints, constant=constant)
     return 1 + constant * length * breakpoints * units
 
 
 def kac_rice(
-    n_0: int, widths: Sequence[int], start: Tensor, end: Tensor, *, init: Init = "he", bias: float = 1.0, nodes: int = 64
+    n_0: int,
+    widths: Sequence[int],
+    start: Tensor,
+    end: Tensor,
+    *,
+    init: Init = "he",
+    bias: float = 1.0,
+    nodes: int = 64,
 ) -> float:
-    """E[linear regions on a segment] of a randomly initialised network, from the formula behind Hanin and Rolnick's bound.
+    """E[linear regions on a segment] of a random network, from the formula behind Hanin and Rolnick's bound.
 
-    A unit with pre-activation z has, on average, the integral of E|z'(s)| density(z(s) = 0) ds breakpoints (Kac and Rice;
-    Hanin and Rolnick 2019, Theorem 3). With Gaussian z and z' (exact in distribution for a first layer with Gaussian
-    weights, and the limit of wide layers otherwise) of variances q and q', that is sqrt(q' / q) / pi a unit length. The
-    variances follow from layer to layer: q_1 = sigma_w^2 |x|^2 / n_0 + sigma_b^2, q_{l+1} = sigma_w^2 q_l / 2 + sigma_b^2,
-    q'_1 = sigma_w^2 / n_0, q'_{l+1} = sigma_w^2 q'_l / 2. The covariance of z and z' is kept: only the part of z' that z
-    does not determine moves it through zero, which is what the conditional variance q' - c^2 / q below says.
+    A unit with pre-activation z has, on average, the integral of E|z'(s)| density(z(s) = 0) ds breakpoints (Kac and
+    Rice; Hanin and Rolnick 2019, Theorem 3). With Gaussian z and z' (exact in distribution for a first layer with
+    Gaussian weights, and the limit of wide layers otherwise) of variances q and q', that is sqrt(q' / q) / pi a unit
+    length. The variances follow from layer to layer: q_1 = sigma_w^2 |x|^2 / n_0 + sigma_b^2, q_{l+1} = sigma_w^2 q_l
+    / 2 + sigma_b^2, q'_1 = sigma_w^2 / n_0, q'_{l+1} = sigma_w^2 q'_l / 2. The covariance of z and z' is kept: only
+    the part of z' that z does not determine moves it through zero, which is what the conditional variance q' - c^2 / q
+    below says.
 
     init: "he" (weights N(0, 2 / fan-in), biases N(0, bias^2)) or "torch" (the uniform defaults of ``nn.Linear``).
     Cost: ``nodes`` evaluations of the recursion.
@@ -76,28 +86,33 @@ def kac_rice(
 def qi_wei_neurons(regions: float, length: float, *, breakpoints: int = 1, extra: float = 0.0) -> float:
     """Units needed to express Q = ``regions`` linear regions on a segment: q ~ (E[Q] - I) / (length * c).
 
-    X. Qi and Y. Wei, "The evolution of the interplay between input distributions and linear regions in networks", 2023,
-    Theorem 1: equation 18 without the term I (``extra`` = 0), equations 22 and 23 with it. c = ``breakpoints`` is the number
-    of kinks of the nonlinearity. I is the number of regions that random weights and biases bring of themselves; the paper
-    gives no value for it, so it is an argument here. The theorem is Hanin and Rolnick's rule of thumb, solved for the units.
+    X. Qi and Y. Wei, "The evolution of the interplay between input distributions and linear regions in networks",
+    2023, Theorem 1: equation 18 without the term I (``extra`` = 0), equations 22 and 23 with it. c = ``breakpoints``
+    is the number of kinks of the nonlinearity. I is the number of regions that random weights and biases bring of
+    themselves; the paper gives no value for it, so it is an argument here. The theorem is Hanin and Rolnick's rule of
+    thumb, solved for the units.
     """
     _check(regions=regions, length=length, breakpoints=breakpoints)
     return max(0.0, regions - extra) / (length * breakpoints)
 
 
-def random_network(n_0: int, widths: Sequence[int], n_out: int, *, init: Init = "he", bias: float = 1.0, seed: int = 0) -> nn.Sequential:
+def random_network(
+    n_0: int, widths: Sequence[int], n_out: int, *, init: Init = "he", bias: float = 1.0, seed: int = 0
+) -> nn.Sequential:
     """A ReLU network with the initialisation that ``kac_rice`` describes."""
     generator = torch.Generator().manual_seed(seed)
     layers: list[nn.Module] = []
     sizes = [n_0, *widths, n_out]
-    for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True):
+    for fan_in, fan_out in pairwise(sizes):
         linear = nn.Linear(fan_in, fan_out, dtype=torch.float64)
         with torch.no_grad():
             for value, deviation in ((linear.weight, math.sqrt(2 / fan_in)), (linear.bias, bias)):
                 if init == "he":
                     value.copy_(torch.randn(value.shape, generator=generator, dtype=torch.float64) * deviation)
                 else:
-                    value.copy_((torch.rand(value.shape, generator=generator, dtype=torch.float64) * 2 - 1) / fan_in**0.5)
+                    value.copy_(
+                        (torch.rand(value.shape, generator=generator, dtype=torch.float64) * 2 - 1) / fan_in**0.5
+                    )
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 

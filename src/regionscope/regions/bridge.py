@@ -61,7 +61,7 @@ def bridged_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice
         holds = _connected(labeller, slices, lattice, paths).numpy()
         active = np.unique(owner[holds]).tolist()
         for i in active:
-            found[i] = _joined(*found[i], ends[holds & (owner == i)])
+            found[i] = _joined(found[i], ends[holds & (owner == i)])
             counts[i] = found[i][0]
     return counts
 
@@ -78,8 +78,9 @@ def _components(n: int, pairs: Array) -> tuple[int, Array]:
     return int(count), piece
 
 
-def _joined(n_pieces: int, piece: Array, ends: Array) -> tuple[int, Array]:
+def _joined(found: tuple[int, Array], ends: Array) -> tuple[int, Array]:
     """The pieces after joining those of the points ``ends`` (m, 2)."""
+    n_pieces, piece = found
     count, merged = _components(n_pieces, piece[ends])
     return count, merged[piece]
 
@@ -121,24 +122,29 @@ def _thinned(points: Array, piece: Array) -> Array:
 
 
 def _nearest(points: Array, piece: Array, lattice: Lattice) -> set[tuple[int, int]]:
-    """The closest two points of each piece and each of its nearest others."""
-    groups = [points[piece[points] == number] for number in np.unique(piece[points])]
-    index = lattice.index.numpy().astype(np.float64)
-    shortest = np.full((len(groups), len(groups)), np.inf)
-    ends: dict[tuple[int, int], tuple[int, int]] = {}
-    for i, here in enumerate(groups):
-        for j in range(i):
-            distances = cdist(index[here], index[groups[j]], "sqeuclidean")
-            a, b = divmod(int(distances.argmin()), distances.shape[1])
-            shortest[i, j] = shortest[j, i] = distances[a, b]
-            ends[i, j] = (int(here[a]), int(groups[j][b]))
-    nearest = np.argsort(shortest, axis=1, kind="stable")[:, :_PARTNERS]
-    return {ends[max(i, j), min(i, j)] for i, row in enumerate(nearest.tolist()) for j in row if i != j}
+    """The closest two points of each piece and each of its nearest others, as (lower, higher) place in the lattice."""
+    points = points[np.argsort(piece[points], kind="stable")]
+    starts = np.flatnonzero(np.diff(piece[points], prepend=-1))
+    stops = np.append(starts[1:], len(points))
+    index = lattice.index.numpy()[points].astype(np.float64)
+    ends: set[tuple[int, int]] = set()
+    for start, stop in zip(starts, stops, strict=True):
+        distances = cdist(index[start:stop], index, "sqeuclidean")
+        closest = distances.min(0)
+        closest[start:stop] = np.inf
+        best = np.minimum.reduceat(closest, starts)
+        for j in np.argsort(best, kind="stable")[:_PARTNERS].tolist():
+            if np.isfinite(best[j]):
+                there = int(starts[j] + closest[starts[j] : stops[j]].argmin())
+                here = int(start + distances[:, there].argmin())
+                low, high = sorted((int(points[here]), int(points[there])))
+                ends.add((low, high))
+    return ends
 
 
 @dataclass(frozen=True)
 class _Paths:
-    """From ``start`` to ``end`` (m, k), in unit coordinates of the slices ``owner`` (m,), at points of label ``wanted`` (m,)."""
+    """From ``start`` to ``end`` (m, k), in unit coordinates of slice ``owner`` (m,); both ends have label ``wanted``."""
 
     owner: Tensor
     start: Tensor
@@ -189,4 +195,5 @@ def _sideways(directions: Tensor) -> Tensor:
     odd = torch.tensor([2.0, 3.0, 5.0, 7.0, 11.0, 13.0], dtype=torch.float64).sqrt().repeat(k // 6 + 1)[:k].expand(m, k)
     squared = directions.square().sum(1, keepdim=True)
     side = odd - directions * (odd * directions).sum(1, keepdim=True) / squared
-    return side * (squared.sqrt() / side.norm(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny))
+    length: Tensor = side.norm(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
+    return side * (squared.sqrt() / length)

@@ -52,7 +52,7 @@ def _check_maps(part: Partition) -> None:
     maps, of = part.maps, owners(part.offsets)
     at_corner = maps.constant[of] + (part.vertices[part.corners][:, None] @ maps.slope[of])[:, 0]
     gap = (at_corner - part.values[part.corners].double()).abs().amax(1)
-    allowed = _accuracy(part.values.dtype) * maps.size + 16 * maps.noise[of] * maps.extent
+    allowed = _accuracy(part.values.dtype) * maps.size + part.stats.rounding + 16 * maps.noise[of] * maps.extent
     if bool((gap > allowed).any()):
         worst = int((gap - allowed).argmax())
         raise CheckFailed(
@@ -74,7 +74,7 @@ def _check_network(part: Partition) -> None:
             inputs = part.slice.embed(coords, dtype=program.dtype)
             expected = maps.constant[rows] + (coords[:, None] @ maps.slope[rows])[:, 0]
             gap = (program(inputs).double() - expected).abs().amax(1)
-            allowed = accuracy * max(maps.size, 1e-300) + 16 * maps.noise[rows] * maps.extent
+            allowed = accuracy * maps.size + part.stats.rounding + 16 * maps.noise[rows] * maps.extent
             if bool((gap > allowed).any()):
                 worst = int((gap - allowed).argmax())
                 raise CheckFailed(
@@ -82,6 +82,6 @@ def _check_network(part: Partition) -> None:
                 )
             for i, row in enumerate(patterns(program, inputs).cpu().numpy()):
                 key = blake2b(row.tobytes(), digest_size=16).digest()
-                if key in seen and not (thin[start + i] or thin[seen[key]] or part.stats.snapped):
+                if key in seen and not (thin[start + i] or thin[seen[key]]):
                     raise CheckFailed(f"Regions {seen[key]} and {start + i} have the same activation pattern.")
                 seen.setdefault(key, start + i)

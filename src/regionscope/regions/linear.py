@@ -115,7 +115,7 @@ class Raw:
             walls=walls,
             by_layer=self.by_layer[i],
             tolerance=self.tolerance,
-            stats=Stats(snapped=int(self.snapped[i]), seconds=self.seconds),
+            stats=Stats(int(self.snapped[i]), float(self.scales[:, i].max()), self.seconds),
             status=self.status,
             program=self.program,
         )

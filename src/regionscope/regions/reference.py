@@ -233,10 +233,7 @@ def _slopes(program: Program, piece: Slice, interior: Array) -> Array:
     By reverse-mode differentiation: differences between corners would lose digits on small cells.
     """
     coords = torch.from_numpy(interior).requires_grad_()
-    values = {program.input_name: piece.embed(coords, dtype=program.dtype)}
-    for step in (*program.instructions, *(step for kink in program.kinks for step in kink.instructions)):
-        values[step.writes] = step.function(*(values[name] for name in step.reads), *step.constants)
-    outputs = program.outputs(values)
+    outputs = program.differentiable(piece.embed(coords, dtype=program.dtype))
     if not outputs.requires_grad:
         return np.zeros((*outputs.shape, piece.dim))
     columns = [torch.autograd.grad(column.sum(), coords, retain_graph=True)[0] for column in outputs.unbind(1)]

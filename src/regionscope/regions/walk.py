@@ -10,12 +10,13 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
-from regionscope.network import Kink, Maxima, Program, Thresholds
+from regionscope.network import Kink, Program
 from regionscope.tolerance import Tolerance
 
-__all__ = ["Budget", "Record", "TooManyRegions", "folded_values", "inputs_of", "zero_scales"]
+__all__ = ["Budget", "Record", "TooManyRegions", "inputs_of", "zero_scales"]
 
 _PROBES = 64
+_CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of the layer before
 _PREFERRED_BYTES = {"cpu": 48 << 20, "cuda": 4 << 30}  # live values worked on at a time; small stays near the caches
 _PREFERRED_ROWS = 256
 
@@ -81,29 +82,24 @@ class Record:
             self.finished(min(1.0, self.done))
 
 
-def folded_values(kink: Kink, values: dict[str, Tensor]) -> Tensor:
-    """The values whose size sets the tolerance of a nonlinearity."""
-    cuts: Thresholds | Maxima = kink.cuts(values)
-    return cuts.values
-
-
 def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance) -> Tensor:
     """How near to zero counts as zero, (kinks + 1, slices): ``tolerance.zero`` times the largest value on probe points.
 
-    The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale
-    does not depend on how the work is cut into pieces. The last row belongs to the outputs.
+    The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale does
+    not depend on how the work is cut into pieces. A layer far below the one before it (one that cancels to zero) takes a
+    share of that one's scale, since its values are rounding. The last row belongs to the outputs.
     """
-    generator = torch.Generator().manual_seed(0)
-    scales = torch.zeros(len(program.kinks) + 1, len(slices), dtype=torch.float64)
+    scales = torch.zeros(len(program.kinks) + 2, len(slices), dtype=torch.float64)
     for i, piece in enumerate(slices):
+        generator = torch.Generator().manual_seed(0)
         corners = piece.corners.cpu()
-        weights = torch.empty(_PROBES, len(corners), dtype=torch.float64).exponential_(
-            generator=generator.manual_seed(0)
-        )
+        weights = torch.empty(_PROBES, len(corners), dtype=torch.float64).exponential_(generator=generator)
         coords = torch.cat([corners, (weights / weights.sum(1, keepdim=True)) @ corners])
-        values = program.begin(inputs_of(program, [piece], coords, None))
+        inputs = inputs_of(program, [piece], coords, None)
+        values = program.begin(inputs)
+        scales[0, i] = inputs.abs().max()
         for k, kink in enumerate(program.kinks):
-            scales[k, i] = folded_values(kink, values).abs().max()
+            scales[k + 1, i] = kink.cuts(values).values.abs().max()
             values = kink.advance(values)
         scales[-1, i] = program.outputs(values).abs().max()
     if not bool(torch.isfinite(scales).all()):
@@ -111,7 +107,8 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance)
             "The network gives NaN or infinite values on the slice; exact regions need finite ones: "
             "use a smaller slice, or check the weights."
         )
-    return (tolerance.zero * scales).clamp(min=torch.finfo(torch.float64).tiny).to(program.device)
+    near = tolerance.zero * torch.maximum(scales[1:], scales[:-1] * _CANCELLED)
+    return near.clamp(min=torch.finfo(torch.float64).tiny).to(program.device)
 
 
 def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, owner: Tensor | None) -> Tensor:

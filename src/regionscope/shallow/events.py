@@ -1,18 +1,20 @@
 """Kinks that meet data points: crossing, sliding, leaving.
 
-At a point x_i on the kink of unit j, z = w x_i + b = 0, the speed of z has two one-sided values: ``below`` (the unit inactive
-at x_i) and ``above`` = below + v r_i y_i (1 + x_i^2). The flow is the differential inclusion dtheta/dtau in the Clarke
-subdifferential, whose elements give x_i any share mu in [0, 1] of its pull (A. F. Filippov, "Differential equations with
-discontinuous righthand sides", 1988):
+At a point x_i on the kink of unit j, z = w x_i + b = 0, the speed of z has two one-sided values: ``below`` (the unit
+inactive at x_i) and ``above`` = below + v r_i y_i (1 + x_i^2). The flow is the differential inclusion dtheta/dtau in
+the Clarke subdifferential, whose elements give x_i any share mu in [0, 1] of its pull (A. F. Filippov, "Differential
+equations with discontinuous righthand sides", 1988):
 
 * both speeds have one sign: the kink crosses the point;
-* below > 0 > above: it can go to neither side and slides; mu = below / (below - above) keeps z = 0, and the motion is the
-  gradient projected on z = 0;
-* a sliding unit leaves downwards when below < 0 and upwards when above > 0. If both hold at once (v went through zero) the
-  inclusion has several solutions; we take the inactive side, the convention relu'(0) = 0 of every framework, and count it.
+* below > 0 > above: it can go to neither side and slides; mu = below / (below - above) keeps z = 0, and the motion is
+  the gradient projected on z = 0;
+* a sliding unit leaves downwards when below < 0 and upwards when above > 0. If both hold at once (v went through zero)
+  the inclusion has several solutions; we take the inactive side, the convention relu'(0) = 0 of every framework, and
+  count it.
 
-Units decide alone: speeds of z depend on the other units only through r, which is continuous. A sliding unit can shrink to
-w = b = 0 (only if v^2 > w^2 + b^2 at the start); it then stays there, which is a solution of the inclusion, and is counted.
+Units decide alone: speeds of z depend on the other units only through r, which is continuous. A sliding unit can
+shrink to w = b = 0 (only if v^2 > w^2 + b^2 at the start); it then stays there, which is a solution of the inclusion,
+and is counted.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class Missed:
-    """What a step went past: the modes after it, and for each flow the share of the step to the first event (or inf)."""
+    """What a step went past: the modes after it, and the share of the step to the first event that matters, or inf."""
 
     modes: Modes
     share: Tensor
@@ -125,9 +127,9 @@ def missed_events(
 ) -> Missed:
     """What happened between theta and new = theta after a step h that kept the modes. scale: (B, k) tolerated error.
 
-    A unit that passed a point so late in the step, or a point that pulls so little, that the state is wrong by less than
-    a tenth of the tolerated error is *quiet*: it changes its mode now. If it should slide it is put back on the point,
-    where that moves it by less than the same amount. For the others the step is cut to just behind the event.
+    A unit that passed a point so late in the step, or a point that pulls so little, that the state is wrong by less
+    than a tenth of the tolerated error is *quiet*: it changes its mode now. If it should slide it is put back on the
+    point, where that moves it by less than the same amount. For the others the step is cut to just behind the event.
     """
     index, sign = guards(modes, x.shape[1])
     at = _at(x, index)
@@ -149,7 +151,9 @@ def missed_events(
     hold = over & (below > 0) & (above < 0)
     stuck = hold.any(1)
     depth = torch.where(hold, -after / length, 0.0).amax(1)
-    leeway = torch.where(stuck, torch.minimum(leeway, _QUIET * scale / _nonzero(depth) * (1 - share) * h[:, None]), leeway)
+    leeway = torch.where(
+        stuck, torch.minimum(leeway, _QUIET * scale / _nonzero(depth) * (1 - share) * h[:, None]), leeway
+    )
     loud = passed & ((1 - share) * h[:, None] > leeway)
     cut = torch.where(loud, share + 0.5 * leeway / h[:, None], torch.inf).amin(1)
     cut = torch.minimum(cut, exits)
@@ -178,7 +182,8 @@ def _slide_root(
 ) -> Tensor:
     """Share of the step (B,) to the first sliding unit that leaves its point well before the end of the step, or inf.
 
-    The two motions agree at the moment of leaving, so being late by a little costs its square; only far overshoots count.
+    The two motions agree at the moment of leaving, so being late by a little costs its square; only far overshoots
+    count.
     """
     held = modes.slide >= 0
     if not bool(held.any()):

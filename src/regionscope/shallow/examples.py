@@ -21,8 +21,11 @@ __all__ = ["Example1", "WidthRow", "example_1", "success_against_width"]
 
 @dataclass(frozen=True)
 class Example1:
-    """Width 2 on the points -4 and 4, both labelled 1. start: theta(0) = theta*, a KKT point with |theta*|^2 = 2 at margin
-    1. better: theta', which has the margin 1 with |theta'|^2 = 1."""
+    """Width 2 on the points -4 and 4, both labelled 1.
+
+    start: theta(0) = theta*, a KKT point with |theta*|^2 = 2 at margin 1. better: theta', which has the margin 1 with
+    |theta'|^2 = 1.
+    """
 
     sample: Sample
     start: Network
@@ -40,10 +43,10 @@ def example_1() -> Example1:
 class WidthRow:
     """Runs of one width k = floor(alpha r).
 
-    success, stderr: share of runs that classified every training point (L < l(0) / n), and its standard error. loss: mean
-    population loss at the end. bound: (1 - 0.75 alpha) / 4 where Theorem 3.2 applies, else None; above_bound: share of runs
-    whose population loss is at least that (the theorem promises 1/4 for its own, unknown, teacher), NaN without a bound.
-    unfinished: runs that used up their steps.
+    success, stderr: share of runs that classified every training point (L < l(0) / n), and its standard error. loss:
+    mean population loss at the end. bound: (1 - 0.75 alpha) / 4 where Theorem 3.2 applies, else None; above_bound:
+    share of runs whose population loss is at least that (the theorem promises 1/4 for its own, unknown, teacher), NaN
+    without a bound. unfinished: runs that used up their steps.
     """
 
     alpha: float
@@ -64,9 +67,9 @@ def success_against_width(
 ) -> list[WidthRow]:  # fmt: skip
     """How often gradient flow classifies all points of an alternating teacher with r switches, against the width.
 
-    Theorem 3.2 says that some over-parameterisation is needed: width below 1.3 r fails for some teacher. Its construction is
-    in an appendix that we do not have; here the teacher alternates evenly, and every run has its own initialisation
-    (Assumption 2.1) and one common sample. sigma_o: by default as in Theorem 3.1 with delta = 0.1.
+    Theorem 3.2 says that some over-parameterisation is needed: width below 1.3 r fails for some teacher. Its
+    construction is in an appendix that we do not have; here the teacher alternates evenly, and every run has its own
+    initialisation (Assumption 2.1) and one common sample. sigma_o: by default as in Theorem 3.1 with delta = 0.1.
     """
     options = options or FlowOptions(max_steps=4000)
     options = replace(options, max_log_loss=log_threshold(n, options.loss) + 1e-9)
@@ -79,7 +82,9 @@ def success_against_width(
         theta = initial_theta(runs, k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 1 + i)
         end = gradient_flows(theta, data.x, data.y, options)
         won = torch.isfinite(end.log_t0).double()
-        losses = torch.tensor([population_loss(Network.of(end.theta[j]), teacher, loss=options.loss) for j in range(runs)])
+        losses = torch.tensor(
+            [population_loss(Network.of(end.theta[j]), teacher, loss=options.loss) for j in range(runs)]
+        )
         bound = population_loss_bound(alpha)
         rows.append(
             WidthRow(

@@ -31,9 +31,9 @@ _SENTENCES = {
 class Flow:
     """The history of one gradient flow: s moments, the first at the start and the last at the end.
 
-    theta: (s, 3, k). log_inverse_loss: (s,) -log L. tau, log_t: (s,) rescaled time and log of the time. log_t0: log of the
-    first time at which L < l(0) / n, so that every point is classified; NaN if never. end: the state at the end and how many
-    steps and events there were. status: complete when the direction converged or the flow came to rest.
+    theta: (s, 3, k). log_inverse_loss: (s,) -log L. tau, log_t: (s,) rescaled time and log of the time. log_t0: log of
+    the first time at which L < l(0) / n, so that every point is classified; NaN if never. end: the state at the end
+    and how many steps and events there were. status: complete when the direction converged or the flow came to rest.
     """
 
     sample: Sample
@@ -75,9 +75,9 @@ def gradient_flow(
 ) -> Flow:
     """Gradient flow on the loss of ``network`` over ``sample``, from the given parameters.
 
-    dtheta/dt in -dL (Clarke subdifferential; Safran et al., section 2), integrated in the time tau with d tau = L dt on
-    F = -log L (``losses``), by an L-stable pair of order 3 with error control (``rosenbrock``), event by event (``events``).
-    moments: a moment is kept whenever log(1 + F - F(0)) + log |theta| has grown by this much.
+    dtheta/dt in -dL (Clarke subdifferential; Safran et al., section 2), integrated in the time tau with d tau = L dt
+    on F = -log L (``losses``), by an L-stable pair of order 3 with error control (``rosenbrock``), event by event
+    (``events``). moments: a moment is kept whenever log(1 + F - F(0)) + log |theta| has grown by this much.
 
     Cost: width 800 on 100 points down to log L = -10,000 takes about 4,000 steps and half a minute on one core.
     """
@@ -109,8 +109,9 @@ def gradient_flows(
 ) -> Flows:
     """Gradient flow of B networks theta (B, 3, k) on B samples x, y (B, n) (or one sample (n,) for all): their ends.
 
-    The flows do not know of each other: each has its own steps and events, and the answer does not depend on ``chunk``, the
-    number worked through together. Cost per flow: a tenth of that of ``gradient_flow`` at width 100 on 50 points.
+    The flows do not know of each other: each has its own steps and events, and the answer does not depend on
+    ``chunk``, the number worked through together. Cost per flow: a tenth of that of ``gradient_flow`` at width 100 on
+    50 points.
     """
     options = options or FlowOptions()
     if theta.ndim != 3 or theta.shape[1] != 3 or len(theta) == 0:

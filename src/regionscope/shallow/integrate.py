@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,9 +25,10 @@ class FlowOptions:
     """How far and how finely to integrate.
 
     rtol: tolerated error of a step, relative to a unit's size (and to a thousandth of the root mean square size).
-    max_log_loss: stop when -log L reaches it. direction_tol: stop when the direction theta / |theta| moved by at most this
-    while |theta|^2 doubled, after every point was classified. stall: stop when |grad F| |theta| is below it: the flow ends in
-    a critical point with L > 0. max_steps: attempted steps of one flow. max_step: largest step in tau. max_tau: stop exactly there.
+    max_log_loss: stop when -log L reaches it. direction_tol: stop when the direction theta / |theta| moved by at most
+    this while |theta|^2 doubled, after every point was classified. stall: stop when |grad F| |theta| is below it: the
+    flow ends in a critical point with L > 0. max_steps: attempted steps of one flow. max_step: largest step in tau.
+    max_tau: stop exactly there.
     """
 
     loss: Loss = "exponential"
@@ -49,10 +51,10 @@ class Flows:
     """State and account of B flows; every field has the leading dimension B.
 
     theta: (B, 3, k) rows w, b, v. F = -log L. tau: rescaled time. log_t: logarithm of the time of the flow on L.
-    log_t0: log t where L < l(0) / n, NaN before. direction_change: |u - u'| over the last doubling of |theta|^2, NaN before.
-    steps, rejected: attempted and rejected steps. crossed, slid, quiet: kinks that crossed a point or left one they slid on,
-    that began to slide, and that passed a point whose pull was too small to matter. ambiguous, pinned: see ``events``.
-    end: -1 while running, else the index of the reason in ENDS.
+    log_t0: log t where L < l(0) / n, NaN before. direction_change: |u - u'| over the last doubling of |theta|^2, NaN
+    before. steps, rejected: attempted and rejected steps. crossed, slid, quiet: kinks that crossed a point or left one
+    they slid on, that began to slide, and that passed a point whose pull was too small to matter. ambiguous, pinned:
+    see ``events``. end: -1 while running, else the index of the reason in ENDS.
     """
 
     theta: Tensor
@@ -73,34 +75,31 @@ class Flows:
 
     def take(self, rows: Tensor) -> Flows:
         """The flows ``rows``."""
-        values = (getattr(self, f.name) for f in fields(self))
-        return Flows(*(v.take(rows) if isinstance(v, Modes) else v[rows] for v in values))
-
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Flows(**{name: v.take(rows) if isinstance(v, Modes) else v[rows] for name, v in values.items()})
 
     @staticmethod
     def joined(parts: Sequence[Flows]) -> Flows:
         """All flows of ``parts``, one after another."""
-        merged: dict[str, Tensor | Modes] = {}
+        merged: dict[str, Any] = {}
         for f in fields(Flows):
             values = [getattr(part, f.name) for part in parts]
             if isinstance(values[0], Modes):
                 merged[f.name] = Modes(*(torch.cat([getattr(m, g.name) for m in values]) for g in fields(Modes)))
             else:
                 merged[f.name] = torch.cat(values)
-        return Flows(**merged)  # type: ignore[arg-type]
+        return Flows(**merged)
 
 
 Moment = Callable[[Flows, Tensor], None]
 
 
-def integrate(
-    theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions, *, on_step: Moment | None = None
-) -> Flows:
+def integrate(theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions, *, on_step: Moment | None = None) -> Flows:
     """Gradient flow from theta (B, 3, k) on sorted points x (B, n) with labels y (B, n) in {-1, 1}.
 
-    Each flow has its own step size, modes and end; flows that have ended leave the batch. ``on_step`` sees the running flows
-    and their rows in the batch after every round. Cost of a round: about three O(k + n) evaluations and one (n, n)
-    factorisation for each running flow.
+    Each flow has its own step size, modes and end; flows that have ended leave the batch. ``on_step`` sees the running
+    flows and their rows in the batch after every round. Cost of a round: about three O(k + n) evaluations and one (n,
+    n) factorisation for each running flow.
     """
     work = _Work(theta, x, y, options)
     done: list[tuple[Tensor, Flows]] = []
@@ -131,10 +130,9 @@ class _Work:
         count = torch.zeros(len(theta), dtype=torch.long, device=theta.device)
         nan = torch.full_like(self.here.pull.F, torch.nan)
         self.flows = Flows(
-            start.theta, start.modes, self.here.pull.F, nan * 0 + 0.0, nan.nan_to_num(nan=-torch.inf), nan.clone(), nan.clone(),
-            count, count, start.crossed, start.slid, count, start.ambiguous, start.pinned, count - 1,
+            start.theta, start.modes, self.here.pull.F, torch.zeros_like(nan), torch.full_like(nan, -torch.inf), nan,
+            nan, count, count, start.crossed, start.slid, count, start.ambiguous, start.pinned, count - 1,
         )  # fmt: skip
-        self.flows = _with(self.flows, tau=torch.zeros_like(nan))
         size = theta.flatten(1).norm(dim=1)
         self.h_full = 1e-3 * (size + 1e-3) / (self.here.speed.flatten(1).norm(dim=1) + 1e-3 * (size + 1e-3))
         self.h_next = self.h_full.clone()
@@ -161,7 +159,7 @@ class _Work:
         size = torch.maximum(theta, new.nan_to_num()).square().sum(1).sqrt()
         scale = options.rtol * (size + 1e-3 * size.square().mean(1, keepdim=True).sqrt())
         ratio = (error.square().sum(1).sqrt() / scale.clamp(min=1e-300)).amax(1)
-        falls = there.pull.F < here.pull.F - 1e-9 * (1 + here.pull.F.abs())
+        falls = here.pull.F - 1e-9 * (1 + here.pull.F.abs()) > there.pull.F
         bad = ~(ratio <= 1) | ~torch.isfinite(there.pull.F) | falls
         missed = missed_events(theta, here, new.nan_to_num(), there, h, modes, self.x, self.y, scale)
         early = torch.isfinite(missed.share) & ~bad
@@ -171,16 +169,16 @@ class _Work:
         self._accept(ok, running, new, missed, h)
 
     def _control(self, h: Tensor, ratio: Tensor, bad: Tensor, early: Tensor, share: Tensor) -> None:
-        """The next step size: by the error, unless an event cuts it short; then the old size is tried again after it."""
+        """The next step size: by the error, unless an event cuts it short; then the old size comes again after it."""
         factor = 0.9 * ratio.nan_to_num(nan=1e6, posinf=1e6).clamp(min=1e-6) ** (-1 / 3)
         shrunk = h * factor.clamp(0.1, 0.5)
         grown = h * factor.clamp(0.3, 4.0)
-        self.h_full = torch.where(bad, shrunk, torch.where(early, self.h_full, torch.maximum(grown, self.h_full * (h < 0.9 * self.h_full))))
+        self.h_full = torch.where(
+            bad, shrunk, torch.where(early, self.h_full, torch.maximum(grown, self.h_full * (h < 0.9 * self.h_full)))
+        )
         self.h_next = torch.where(early, h * share.nan_to_num(posinf=1.0), self.h_full)
 
-    def _accept(
-        self, ok: Tensor, running: Tensor, new: Tensor, missed: Missed, h: Tensor
-    ) -> None:
+    def _accept(self, ok: Tensor, running: Tensor, new: Tensor, missed: Missed, h: Tensor) -> None:
         flows, options = self.flows, self.options
         theta = torch.where(ok[:, None, None], new, flows.theta)
         modes = missed.modes.where(ok, flows.modes)
@@ -193,11 +191,11 @@ class _Work:
             here = evaluate(theta, modes, self.x, self.y, options.loss)
         log_t = torch.where(ok, _later(flows.log_t, self.here, here, h), flows.log_t)
         threshold = log_threshold(self.x.shape[1], options.loss)
-        found = ok & torch.isnan(flows.log_t0) & (here.pull.F > threshold)
+        found = ok & torch.isnan(flows.log_t0) & (threshold < here.pull.F)
         part = (threshold - flows.F) / (here.pull.F - flows.F).clamp(min=1e-300)
         log_t0 = log_t - (1 - part.clamp(0, 1)) * (log_t - flows.log_t).nan_to_num(posinf=0.0)
         step = ok.long()
-        self.flows = _with(
+        self.flows = replace(
             flows, theta=theta, modes=modes, F=torch.where(ok, here.pull.F, flows.F), log_t=log_t,
             tau=torch.where(ok, self._arrive(flows.tau, h), flows.tau), log_t0=torch.where(found, log_t0, flows.log_t0),
             steps=flows.steps + running.long(), rejected=flows.rejected + (running & ~ok).long(),
@@ -224,7 +222,7 @@ class _Work:
         self.reference_size = torch.where(doubled, size, self.reference_size)
         reasons = (
             doubled & (change <= options.direction_tol) & ~torch.isnan(flows.log_t0),
-            flows.F >= options.max_log_loss,
+            options.max_log_loss <= flows.F,
             flows.tau >= options.max_tau,
             self.here.speed.flatten(1).norm(dim=1) * size <= options.stall,
             flows.steps >= options.max_steps,
@@ -232,7 +230,7 @@ class _Work:
         end = flows.end
         for code, reached in enumerate(reasons):
             end = torch.where((end < 0) & reached, code, end)
-        self.flows = _with(flows, direction_change=moved, end=end)
+        self.flows = replace(flows, direction_change=moved, end=end)
 
 
 def _later(log_t: Tensor, here: Field, there: Field, h: Tensor) -> Tensor:
@@ -243,7 +241,7 @@ def _later(log_t: Tensor, here: Field, there: Field, h: Tensor) -> Tensor:
     s = torch.linspace(0, 1, 33, dtype=f0.dtype, device=f0.device)
     cubic = f0 + s * d0 + s * s * (3 * (f1 - f0) - 2 * d0 - d1) + s**3 * (d0 + d1 - 2 * (f1 - f0))
     line = f0 + s * (f1 - f0)
-    steep = (torch.maximum(d0, d1) > 4 * (f1 - f0).abs() + 1e-12)  # a stiff transient: the Hermite ends mislead
+    steep = torch.maximum(d0, d1) > 4 * (f1 - f0).abs() + 1e-12  # a stiff transient: the Hermite ends mislead
     curve = torch.where(steep, line, cubic)
     left, right = curve[:, :-1], curve[:, 1:]
     gap = (right - left).abs()
@@ -251,8 +249,3 @@ def _later(log_t: Tensor, here: Field, there: Field, h: Tensor) -> Tensor:
     mean = torch.where(gap < 1e-6, -gap / 2, torch.log(-torch.expm1(-gap) / gap.clamp(min=1e-300)))
     pieces = torch.maximum(left, right) + mean + torch.log(h[:, None] / 32)
     return torch.logaddexp(log_t, torch.logsumexp(pieces, 1))
-
-
-def _with(flows: Flows, **changes: Tensor | Modes) -> Flows:
-    values = {f.name: getattr(flows, f.name) for f in fields(flows)}
-    return Flows(**{**values, **changes})

@@ -1,8 +1,8 @@
-"""N, its derivative and the Gram matrix of a frozen activation pattern in O(k + n) and O(k + n^2), for many flows at once.
+"""N and its derivative in O(k + n), and its Gram matrix in O(k + n^2), of a frozen activation pattern, for many flows.
 
-Parameters are theta (B, 3, k) with rows w, b, v. A unit's active points are an interval of the sorted data, so a sum over
-its points is a difference of two cumulative sums, and a sum over units at a point is a cumulative sum of a scatter. The
-dense (B, k, n) array of pre-activations is never formed.
+Parameters are theta (B, 3, k) with rows w, b, v. A unit's active points are an interval of the sorted data, so a sum
+over its points is a difference of two cumulative sums, and a sum over units at a point is a cumulative sum of a
+scatter. The dense (B, k, n) array of pre-activations is never formed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def outputs(theta: Tensor, modes: Modes, x: Tensor) -> Tensor:
 
 
 def slopes(c: Tensor, modes: Modes, x: Tensor) -> Tensor:
-    """g_j = sum of c_i (x_i, 1) over the active points of unit j: (B, 2, k), tangent to the constraint of a sliding unit."""
+    """g_j = sum of c_i (x_i, 1) over the active points of unit j, tangent to the constraint if it slides: (B, 2, k)."""
     both = torch.stack([c * x, c], 1)
     total = torch.nn.functional.pad(both.cumsum(2), (1, 0))
     ends = modes.hi[:, None].expand(-1, 2, -1), modes.lo[:, None].expand(-1, 2, -1)
@@ -44,11 +44,11 @@ def move(theta: Tensor, delta: Tensor, modes: Modes, x: Tensor) -> Tensor:
 
 
 def gram(theta: Tensor, g: Tensor, kappa: Tensor, modes: Modes, x: Tensor, y: Tensor) -> Tensor:
-    """grad q_i^T M^-1 grad q_m (B, n, n) of q_i = y_i N(x_i), M = kappa - B with the blocks B_j = [[0, g_j], [g_j^T, 0]].
+    """grad q_i^T M^-1 grad q_m (B, n, n) of q_i = y_i N(x_i), for M = kappa - B, B_j = [[0, g_j], [g_j^T, 0]].
 
     For unit j the entry is (x_i, 1) Q_j (x_m, 1)^T on the points where it is active, with a symmetric 2 x 2 matrix Q_j
-    (block elimination of M_j). Suffix units are active at i and m if lo <= min(i, m), prefix units if hi > max(i, m): the
-    sums of Q over units are cumulative sums. Cost: O(k + n^2). kappa: (B,), above |g_j| for every unit.
+    (block elimination of M_j). Suffix units are active at i and m if lo <= min(i, m), prefix units if hi > max(i, m):
+    the sums of Q over units are cumulative sums. Cost: O(k + n^2). kappa: (B,), above |g_j| for every unit.
     """
     n, kap = x.shape[1], kappa[:, None]
     v = theta[:, 2]

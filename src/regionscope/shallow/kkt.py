@@ -24,9 +24,10 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 class KKT:
     """Residuals of min |theta|^2 / 2 subject to y_i N(x_i) >= 1, at theta scaled to the margin 1.
 
-    stationarity: |theta - sum_i lambda_i y_i dN(x_i)| / |theta|. slackness: sum_i lambda_i (q_i - 1) / |theta|^2. residual:
-    the root of the sum of their squares, for the multipliers that make it smallest. multipliers: (n,) lambda_i, scaled so
-    that they add up to one at a KKT point. norm_squared: |theta|^2 at margin 1, that is 1 / (normalised margin).
+    stationarity: |theta - sum_i lambda_i y_i dN(x_i)| / |theta|. slackness: sum_i lambda_i (q_i - 1) / |theta|^2.
+    residual: the root of the sum of their squares, for the multipliers that make it smallest. multipliers: (n,)
+    lambda_i, scaled so that they add up to one at a KKT point. norm_squared: |theta|^2 at margin 1, that is 1 /
+    (normalised margin).
     """
 
     stationarity: float
@@ -39,14 +40,16 @@ class KKT:
 def kkt_residual(network: Network, sample: Sample, *, kink: float = 1e-6) -> KKT | None:
     """The KKT residual (Safran et al., equations 5 and 6), or None while a point is misclassified.
 
-    A unit whose kink is at a data point (|w x_i + b| <= kink |(w, b)| |(x_i, 1)|) has a free subgradient there: its pull
-    m_ij may be anything in [0, lambda_i]. With u = theta / |theta| and the normalised margin gamma, the convex problem
+    A unit whose kink is at a data point (|w x_i + b| <= kink |(w, b)| |(x_i, 1)|) has a free subgradient there: its
+    pull m_ij may be anything in [0, lambda_i]. With u = theta / |theta| and the normalised margin gamma, the convex
+    problem
 
         minimise |u - sum_i lambda_i y_i dN_u(x_i)|^2 + (sum_i lambda_i (q_i(u) - gamma))^2
         over lambda_i >= 0 and 0 <= m_ij <= lambda_i
 
-    is solved by nonnegative least squares, with a slack for each upper bound. The multipliers are then clipped into the
-    feasible set and the residual is evaluated there, so the number is attained. Cost: a QR of (3k, n + kinks at points).
+    is solved by nonnegative least squares, with a slack for each upper bound. The multipliers are then clipped into
+    the feasible set and the residual is evaluated there, so the number is attained. Cost: a QR of (3k, n + kinks at
+    points).
     """
     theta = network.theta
     u = theta / theta.norm()
@@ -64,9 +67,7 @@ def kkt_residual(network: Network, sample: Sample, *, kink: float = 1e-6) -> KKT
     weights, free = _solve(u.flatten().numpy(), columns, extra, slack, tied[:, 0].numpy())
     rest = u.flatten().numpy() - columns @ weights - extra @ free
     stationarity, slackness = float(np.linalg.norm(rest)), float(slack @ weights)
-    return KKT(
-        stationarity, slackness, float(np.hypot(stationarity, slackness)), torch.from_numpy(weights), 1 / gamma
-    )
+    return KKT(stationarity, slackness, float(np.hypot(stationarity, slackness)), torch.from_numpy(weights), 1 / gamma)
 
 
 def _gradients(u: Tensor, z: Tensor, active: Tensor, sample: Sample) -> Array:
@@ -101,7 +102,8 @@ def _solve(target: Array, columns: Array, extra: Array, slack: Array, point: Arr
     system = np.vstack([top, complement, ties])
     right = np.concatenate([target, np.zeros(1 + m)])
     # A triangular system of the same least-squares problem: its size does not grow with the width.
-    factor, small = np.linalg.qr(np.hstack([system, right[:, None]]), mode="r"), n + 2 * m
+    small = n + 2 * m
+    factor: Array = np.asarray(np.linalg.qr(np.hstack([system, right[:, None]]), mode="r"))
     found, _ = nnls(factor[:, :small], factor[:, small], maxiter=30 * (small + 10))
     weights = found[:n]
     return weights, np.clip(found[n : n + m], 0.0, weights[point.astype(np.int64)])

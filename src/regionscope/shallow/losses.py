@@ -1,8 +1,8 @@
 """The two losses, through their logarithm, so that nothing under- or overflows late in a flow.
 
-For q (.., n) with q_i = y_i N(x_i), L = mean l(q_i) and F = -log L, gradient flow on L is, up to the speed along its path,
-gradient flow on F: dtheta/dt = -grad L = L * grad F. With the rescaled time d tau = L dt it reads dtheta/dtau = grad F =
-sum_i r_i grad q_i, where the weights r_i = -l'(q_i) / sum_m l(q_m) are of order one however small L is.
+For q (.., n) with q_i = y_i N(x_i), L = mean l(q_i) and F = -log L, gradient flow on L is, up to the speed along its
+path, gradient flow on F: dtheta/dt = -grad L = L * grad F. With the rescaled time d tau = L dt it reads dtheta/dtau =
+grad F = sum_i r_i grad q_i, where the weights r_i = -l'(q_i) / sum_m l(q_m) are of order one however small L is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Which data points each unit is active on, as long as no kink meets a point.
 
 The data are sorted, x_1 < ... < x_n, and a unit relu(w x + b) is active on a half-line, so its active points are an
-interval [lo, hi) that touches one end: a suffix, a prefix, all or none. While these sets stay, the flow is smooth. A kink
-that meets a point either crosses it or *slides* along it (w x_i + b = 0 from then on, for a while): see ``events``.
+interval [lo, hi) that touches one end: a suffix, a prefix, all or none. While these sets stay, the flow is smooth. A
+kink that meets a point either crosses it or *slides* along it (w x_i + b = 0 from then on, for a while): see
+``events``.
 """
 
 from __future__ import annotations

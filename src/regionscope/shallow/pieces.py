@@ -1,4 +1,4 @@
-"""What a univariate network looks like: exact breakpoints, sign changes, linear regions, and how many of them matter."""
+"""A univariate network in pieces: exact breakpoints, sign changes, linear regions, and how many of them matter."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ __all__ = [
     "effective_regions",
     "minimum_regions",
     "n_linear_regions",
+    "reduced",
     "sign_pieces",
     "unit_shares",
 ]
@@ -43,18 +44,18 @@ class Breakpoints:
         return Breakpoints(self.at[keep], self.jump[keep])
 
 
-def breakpoints(network: Network, *, merge: float = 0.0) -> Breakpoints:
+def breakpoints(network: Network) -> Breakpoints:
     """The breakpoints -b_j / w_j of N on the whole line; the slope jumps there by v_j |w_j|.
 
-    Kinks nearer to their neighbour than rounding, or than ``merge`` in the angle atan(x), are one breakpoint with the sum of
-    their jumps; where the jumps cancel there is none. Cost: one sort.
+    Kinks nearer to their neighbour than rounding are one breakpoint with the sum of their jumps; where the jumps
+    cancel there is none. Cost: one sort.
     """
     live = (network.w != 0) & (network.v != 0)
     at, order = (-network.b[live] / network.w[live]).sort()
     jump = (network.v[live] * network.w[live].abs())[order]
     if len(at) == 0:
         return Breakpoints(at, jump)
-    apart = (at.diff() > _EXACT.zero * (1 + at[1:].abs())) & (at.atan().diff() > merge)
+    apart = at.diff() > _EXACT.zero * (1 + at[1:].abs())
     group = torch.nn.functional.pad(apart.long().cumsum(0), (1, 0))
     m = int(group[-1]) + 1
     total = at.new_zeros(m).index_add_(0, group, jump)
@@ -95,7 +96,7 @@ class Plateau:
 
 @dataclass(frozen=True)
 class EffectiveRegions:
-    """Linear regions that are left when small units are pruned and near breakpoints merged, against the tolerance.
+    """Linear regions that are left when small units are pruned and coinciding ones merged, against the tolerance.
 
     tolerances: (m,) ascending. line, inside: (m,) counts on the line and on (-R, R). on_line, on_inside: their longest
     plateaus (in decades of tolerance).
@@ -109,32 +110,57 @@ class EffectiveRegions:
 
 
 def effective_regions(network: Network, *, radius: float, tolerances: Tensor | None = None) -> EffectiveRegions:
-    """The effective number of linear regions, for a range of tolerances (by default 1e-8 to 1).
+    """The effective number of linear regions, for a range of tolerances (by default 1e-8 to 1): that of ``reduced``.
 
-    At tolerance e, units with a share |v_j| |(w_j, b_j)| / |theta|^2 below e / k are left out (the mean share is at most
-    1 / (2k)), and breakpoints whose angles atan(x / R) differ by less than e are merged; the angle, so that kinks on their
-    way to infinity can meet. A network that is about to lose units in the limit shows a plateau: small units far below it,
-    live ones far above. Tolerances that leave out a tenth of all shares or more do not count for the plateau.
+    A network that is about to lose units in the limit shows a plateau: small units far below it, live ones far above.
+    Tolerances that leave out a tenth of all shares or more do not count for the plateau.
 
     Cost: one sort for each tolerance.
     """
     if tolerances is None:
-        tolerances = torch.logspace(-8, 0, 81, dtype=torch.float64)
+        tolerances = torch.logspace(-8, 0, 65, dtype=torch.float64)
     if len(tolerances) < 2 or not bool((tolerances > 0).all()) or not bool((tolerances.diff() > 0).all()):
         raise InputError("tolerances must be at least two positive numbers in ascending order.")
     share = unit_shares(network)
     line, inside, usable = [], [], 1
     for i, e in enumerate(tolerances.tolist()):
-        keep = share >= e / network.width
-        found = Breakpoints(share[:0], share[:0])
-        if bool(keep.any()):
-            kept = Network(network.w[keep], network.b[keep] / radius, network.v[keep])
-            found = breakpoints(kept, merge=e)
+        small = reduced(network, tolerance=e, radius=radius)
+        found = Breakpoints(share[:0], share[:0]) if small is None else breakpoints(small)
         line.append(1 + len(found))
-        inside.append(1 + len(found.inside(1.0)))
-        usable = i + 1 if float(share[~keep].sum()) < 0.1 * float(share.sum()) else usable
+        inside.append(1 + len(found.inside(radius)))
+        lost = float(share[share < e / network.width].sum())
+        usable = i + 1 if lost < 0.1 * float(share.sum()) else usable
     plateaus = [_longest_run(counts[:usable], tolerances) for counts in (line, inside)]
     return EffectiveRegions(tolerances, torch.tensor(line), torch.tensor(inside), *plateaus)
+
+
+def reduced(network: Network, *, tolerance: float, radius: float) -> Network | None:
+    """The network of the units that matter: small ones left out, coinciding ones joined. None when nothing is left.
+
+    Units with a share |v_j| |(w_j, b_j)| / |theta|^2 below tolerance / k are left out (the mean share is at most 1 /
+    (2k)). Units with one sign of v whose directions (R w, b) are connected by angles of at most ``tolerance`` become
+    one unit with (w, b) = sum |v_j| (w_j, b_j) and v = +-1. Angles, so that kinks on their way to infinity can meet;
+    one sign, since only such units approach each other along a flow (they obey one linear equation).
+    """
+    keep = unit_shares(network) >= tolerance / network.width
+    parts = []
+    for sign in (1.0, -1.0):
+        mine = keep & (network.v * sign > 0)
+        if bool(mine.any()):
+            plane = network.theta[:2, mine] * network.v[mine].abs()
+            group = _arcs(torch.atan2(plane[1], plane[0] * radius), tolerance)
+            joined = plane.new_zeros((2, int(group.max()) + 1)).index_add_(1, group, plane)
+            parts.append(torch.cat([joined, torch.full_like(joined[:1], sign)]))
+    return Network.of(torch.cat(parts, 1)) if parts else None
+
+
+def _arcs(angle: Tensor, gap: float) -> Tensor:
+    """Groups (m,) of angles on the circle, cut where neighbours are more than ``gap`` apart."""
+    ordered, order = angle.sort()
+    cuts = torch.nn.functional.pad((ordered.diff() > gap).long().cumsum(0), (1, 0))
+    if float(ordered[0] + 2 * math.pi - ordered[-1]) <= gap:
+        cuts = torch.where(cuts == cuts[-1], 0, cuts)
+    return torch.empty_like(order).index_copy_(0, order, cuts)
 
 
 def _longest_run(counts: list[int], tolerances: Tensor) -> Plateau:

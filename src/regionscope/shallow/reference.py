@@ -17,10 +17,13 @@ __all__ = ["dense_outputs", "flow_without_events", "small_steps"]
 def dense_outputs(theta: Tensor, x: Tensor) -> Tensor:
     """N(x_i) (n,) of theta (3, k), written as in equation (1) of Safran et al."""
     w, b, v = theta
-    return torch.relu(x[:, None] * w + b) @ v
+    out: Tensor = torch.relu(x[:, None] * w + b) @ v
+    return out
 
 
-def small_steps(theta: Tensor, x: Tensor, y: Tensor, *, step: float, n_steps: int, loss: Loss = "exponential") -> Tensor:
+def small_steps(
+    theta: Tensor, x: Tensor, y: Tensor, *, step: float, n_steps: int, loss: Loss = "exponential"
+) -> Tensor:
     """theta (3, k) after ``n_steps`` plain gradient steps on F = -log L with autograd, where relu'(0) = 0.
 
     No events, no modes: a sliding kink chatters about its point with an amplitude of one step. Converges to the flow as

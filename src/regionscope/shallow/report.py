@@ -16,7 +16,7 @@ from regionscope.shallow.network import Network
 from regionscope.shallow.pieces import breakpoints, effective_regions, sign_pieces
 from regionscope.shallow.teachers import Density, Teacher
 
-__all__ = ["FlowRow", "flow_table", "population_loss", "test_error"]
+__all__ = ["FlowRow", "classification_error", "flow_table", "population_loss"]
 
 _NODES = 24
 
@@ -25,12 +25,12 @@ _NODES = 24
 class FlowRow:
     """One moment of a flow.
 
-    log_t, tau: logarithm of the time, and the rescaled time. log_inverse_loss: -log L. norm: |theta|. margin: min_i q_i /
-    |theta|^2. direction_change: |u - u'| since the row before. drift: of the conserved quantity. kkt, stationarity,
-    slackness: see ``kkt_residual``; NaN before every point is classified. regions_line, regions_inside: exact linear regions
-    on the line and on (-R, R). effective, effective_inside: see ``effective_regions``; plateau_decades: length of the
-    plateau on (-R, R). test_error: exact
-    P[sign N != sign N*], NaN without a teacher.
+    log_t, tau: logarithm of the time, and the rescaled time. log_inverse_loss: -log L. norm: |theta|. margin: min_i
+    q_i / |theta|^2. direction_change: |u - u'| since the row before. drift: of the conserved quantity. kkt,
+    stationarity, slackness: see ``kkt_residual``; NaN before every point is classified. regions_line, regions_inside:
+    exact linear regions on the line and on (-R, R). effective, effective_inside: see ``effective_regions``;
+    plateau_decades: length of the plateau on (-R, R). classification_error: exact P[sign N != sign N*], NaN without a
+    teacher.
     """
 
     log_t: float
@@ -48,7 +48,7 @@ class FlowRow:
     effective: int
     effective_inside: int
     plateau_decades: float
-    test_error: float
+    classification_error: float
 
 
 def flow_table(
@@ -94,11 +94,11 @@ def _row(
         effective=effective.on_line.count,
         effective_inside=effective.on_inside.count,
         plateau_decades=effective.on_inside.decades,
-        test_error=math.nan if teacher is None else test_error(network, teacher, density),
+        classification_error=math.nan if teacher is None else classification_error(network, teacher, density),
     )
 
 
-def test_error(network: Network, teacher: Teacher, density: Density | None = None) -> float:
+def classification_error(network: Network, teacher: Teacher, density: Density | None = None) -> float:
     """P[sign N(x) != sign N*(x)] under ``density`` (uniform on [-R, R] by default), exact: from the zeros of both.
 
     Where N is zero on an interval it counts as wrong.
@@ -114,13 +114,13 @@ def test_error(network: Network, teacher: Teacher, density: Density | None = Non
     return float(mass[a != b].sum())
 
 
-test_error.__test__ = False  # type: ignore[attr-defined]  # a name in the paper's words, not a test
-
-
-def population_loss(network: Network, teacher: Teacher, *, loss: Loss = "exponential", density: Density | None = None) -> float:
+def population_loss(
+    network: Network, teacher: Teacher, *, loss: Loss = "exponential", density: Density | None = None
+) -> float:
     """E l(N(x) sign N*(x)) under ``density`` (Theorem 3.2), on the pieces where both are linear.
 
-    The exponential loss has a closed form on a linear piece; the logistic loss is integrated with 24 Gauss nodes a piece.
+    The exponential loss has a closed form on a linear piece; the logistic loss is integrated with 24 Gauss nodes a
+    piece.
     """
     density = density or Density.uniform(teacher.radius)
     limit = torch.tensor([-teacher.radius, teacher.radius], dtype=torch.float64)
@@ -132,7 +132,9 @@ def population_loss(network: Network, teacher: Teacher, *, loss: Loss = "exponen
     mass = density.below(nodes).diff()
     if loss == "exponential":
         gap = (q1 - q0).abs()
-        mean = torch.where(gap < 1e-9, 1.0, -torch.expm1(-gap) / gap.clamp(min=1e-300)) * torch.exp(-torch.minimum(q0, q1))
+        mean = torch.where(gap < 1e-9, 1.0, -torch.expm1(-gap) / gap.clamp(min=1e-300)) * torch.exp(
+            -torch.minimum(q0, q1)
+        )
     else:
         at, weight = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(_NODES))
         q = q0[:, None] + (q1 - q0)[:, None] * (at + 1) / 2

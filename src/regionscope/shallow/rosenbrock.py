@@ -1,11 +1,11 @@
 """One step of a linearly implicit Runge-Kutta pair for dtheta/dtau = grad F, for many flows at once.
 
-Why implicit: the Jacobian of grad F is B - G^T D G, with G the n gradients of q, B small and block-diagonal, and
-D = diag(d) - r r^T. The second part pulls the outputs of the support points together at a rate that grows like |theta|^2
-(like the logarithm of the time), while the direction of theta moves at a rate that does not grow. An explicit pair needs
-about 0.1 / gamma^2 steps for one unit of log-loss (gamma: the normalised margin, 1e-3 and less on 100 points), an L-stable
-one follows the slow motion. Why cheap: W = kappa - B + G^T D G is a block-diagonal matrix of 3 x 3 blocks plus one of rank
-n, so a solve is O(k) plus an (n, n) system (Woodbury).
+Why implicit: the Jacobian of grad F is B - G^T D G, with G the n gradients of q, B small and block-diagonal, and D =
+diag(d) - r r^T. The second part pulls the outputs of the support points together at a rate that grows like |theta|^2
+(like the logarithm of the time), while the direction of theta moves at a rate that does not grow. An explicit pair
+needs about 0.1 / gamma^2 steps for one unit of log-loss (gamma: the normalised margin, 1e-3 and less on 100 points),
+an L-stable one follows the slow motion. Why cheap: W = kappa - B + G^T D G is a block-diagonal matrix of 3 x 3 blocks
+plus one of rank n, so a solve is O(k) plus an (n, n) system (Woodbury).
 
 The pair is RODAS3: order 3 with an embedded order 2, four stages, stiffly accurate, L-stable (A. Sandu et al.,
 "Benchmarking stiff ODE solvers for atmospheric chemistry problems II: Rosenbrock solvers", Atmospheric Environment 31,

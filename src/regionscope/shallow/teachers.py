@@ -80,8 +80,8 @@ class Teacher:
 def teacher_from_switches(points: Sequence[float] | Tensor, *, radius: float = 1.0, first: int = 1) -> Teacher:
     """The teacher of width s + 1 that has the sign ``first`` at -R and changes it exactly at the s given points.
 
-    A chain of units relu(x - c): N* starts from zero left of -R, is +-1 half-way to the first switch, and turns half-way
-    between two switches. (With width s, N* would have to vanish on a whole end of [-R, R].)
+    A chain of units relu(x - c): N* starts from zero left of -R, is +-1 half-way to the first switch, and turns
+    half-way between two switches. (With width s, N* would have to vanish on a whole end of [-R, R].)
 
     >>> teacher_from_switches([-0.5, 0.5]).network.width
     3
@@ -144,7 +144,9 @@ class Sample:
 
     def __post_init__(self) -> None:
         if self.x.ndim != 1 or self.x.shape != self.y.shape or len(self.x) == 0:
-            raise InputError(f"x and y must be vectors of one length n >= 1; got {tuple(self.x.shape)}, {tuple(self.y.shape)}.")
+            raise InputError(
+                f"x and y must be vectors of one length n >= 1; got {tuple(self.x.shape)}, {tuple(self.y.shape)}."
+            )
         if not bool(torch.isfinite(self.x).all()):
             raise InputError("x must be finite; it holds NaN or infinity.")
         if not bool((self.x.diff() > 0).all()):

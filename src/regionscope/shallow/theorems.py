@@ -15,8 +15,8 @@ class Requirements:
     """What a theorem asks of a run, and what the run has.
 
     n, k, sigma_h: at least; sigma_o: at most. n is None where the theorem does not ask for a sample size. sigma_h is
-    evaluated at the n and k of the run, sigma_o at its k and at the sigma_h of the run (the required one when none came).
-    holds: for each quantity that the run gave, whether it is met.
+    evaluated at the n and k of the run, sigma_o at its k and at the sigma_h of the run (the required one when none
+    came). holds: for each quantity that the run gave, whether it is met.
     """
 
     theorem: str
@@ -72,8 +72,10 @@ def region_bound(r: int) -> int:
 
 
 def population_loss_bound(alpha: float) -> float | None:
-    """(1 - 0.75 alpha) / 4: some teacher keeps the population loss of width floor(alpha r) above it, with probability at
-    least 1/4 (Theorem 3.2). It applies for alpha >= 1 and says something below 4/3; None elsewhere."""
+    """(1 - 0.75 alpha) / 4, which applies for alpha >= 1 and says something below 4/3; None elsewhere.
+
+    Theorem 3.2: some teacher keeps the population loss of width floor(alpha r) above it, with probability at least 1/4.
+    """
     return (1 - 0.75 * alpha) / 4 if 1 <= alpha < 4 / 3 else None
 
 

@@ -1,4 +1,4 @@
-"""The setting of section 6 of Li et al. 2025: f_W(x) = sum_i a_i relu(w_i . x), quadratic loss, full-batch gradient descent."""
+"""The setting of section 6 of Li et al. 2025: f_W(x) = sum_i a_i relu(w_i . x), quadratic loss, gradient descent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ class TwoLayer:
     signs: Tensor
 
     def __post_init__(self) -> None:
-        if self.weights.ndim != 2 or self.signs.shape != self.weights.shape[:1] or not bool((self.signs.abs() == 1).all()):
+        if (
+            self.weights.ndim != 2
+            or self.signs.shape != self.weights.shape[:1]
+            or not bool((self.signs.abs() == 1).all())
+        ):
             raise InputError("A TwoLayer needs weights (p, d) and p signs of +1 or -1.")
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -44,7 +48,10 @@ class TwoLayer:
     def module(self) -> nn.Sequential:
         """The same function as an ``nn.Module``."""
         p, d = self.weights.shape
-        hidden, output = nn.Linear(d, p, bias=False, dtype=torch.float64), nn.Linear(p, 1, bias=False, dtype=torch.float64)
+        hidden, output = (
+            nn.Linear(d, p, bias=False, dtype=torch.float64),
+            nn.Linear(p, 1, bias=False, dtype=torch.float64),
+        )
         with torch.no_grad():
             hidden.weight.copy_(self.weights)
             output.weight.copy_(self.signs[None])
@@ -89,7 +96,8 @@ def active_units(network: TwoLayer, x: Tensor) -> Tensor:
 def region_counts(network: TwoLayer, x: Tensor, pairs: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Exact decision regions R(x_a, x_b, W) on segments between training points: pairs (m, 2) and counts (m,).
 
-    pairs: by default all a < b. A pair of one point with itself has one region. Cost: one walk of all segments together.
+    pairs: by default all a < b. A pair of one point with itself has one region. Cost: one walk of all segments
+    together.
     """
     if pairs is None:
         pairs = torch.combinations(torch.arange(len(x)), 2)

@@ -45,11 +45,12 @@ class Inequality:
 class BoundRow:
     """One recorded step of training.
 
-    lemma_6_4: R(x_a, x_b) <= N(x_a) + N(x_b) + 2 at the pair with the least slack; lemma_6_4_failures: pairs where it does
-    not hold. lemma_6_5: (r^2 / N^2) sum N(x_i) <= lambda_max. The chain of Theorem 6.3: first, mean R <= (2/N) sum
-    (N(x_i) + 1); second, that <= (2N / r^2) lambda_max + 2. at_edge: mean R against (2N / r^2) (2 / eta) + 2, the value of
-    the last term at the edge of stability, a prediction and not a bound. mean_regions: over all ordered pairs, i = j counted
-    as one region; sampled pairs stand for those with i != j. sharpness_times_rate: lambda_max * eta, near 2 at the edge.
+    lemma_6_4: R(x_a, x_b) <= N(x_a) + N(x_b) + 2 at the pair with the least slack; lemma_6_4_failures: pairs where it
+    does not hold. lemma_6_5: (r^2 / N^2) sum N(x_i) <= lambda_max. The chain of Theorem 6.3: first, mean R <= (2/N)
+    sum (N(x_i) + 1); second, that <= (2N / r^2) lambda_max + 2. at_edge: mean R against (2N / r^2) (2 / eta) + 2, the
+    value of the last term at the edge of stability, a prediction and not a bound. mean_regions: over all ordered
+    pairs, i = j counted as one region; sampled pairs stand for those with i != j. sharpness_times_rate: lambda_max *
+    eta, near 2 at the edge.
     """
 
     step: int
@@ -122,7 +123,7 @@ def _mean_over_pairs(right: Tensor, active: Tensor, n: int) -> float:
 def train_and_check(
     network: TwoLayer, x: Tensor, y: Tensor, *, rate: float, steps: int, record: int = 20, pairs: Tensor | None = None
 ) -> tuple[list[BoundRow], TwoLayer]:
-    """Gradient descent with the rate eta, and a BoundRow at ``record`` steps spread evenly, the first and last included.
+    """Gradient descent with the rate eta, and a BoundRow at ``record`` evenly spread steps, first and last included.
 
     Training that overflows ends early: the last row is then the last finite step.
     """
