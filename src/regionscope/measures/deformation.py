@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
-from regionscope.measures.local_complexity import FrameChoice, Neighbourhoods
+from regionscope.measures.local_complexity import FrameChoice, Neighbourhoods, Piece
 from regionscope.measures.observe import Observer
 from regionscope.measures.survey import survey
 from regionscope.measures.untouched import untouched
@@ -72,8 +72,9 @@ def deformation(
         watcher = _Embeddings(model)
         with watcher.watching():
             for piece in where.pieces(3 * row_bytes, memory):  # the float64 copy is twice as large again
-                points = where.points[piece.start : piece.stop]
-                found.append(watcher.sizes((where.offsets(piece) + points).reshape(-1, *where.shape), len(points)))
+                whole = Piece(piece.start, piece.stop, 2 * where.dims)
+                (each,) = where.passes(whole)
+                found.append(watcher.sizes(each.vertices.reshape(-1, *where.shape), piece.stop - piece.start))
     sizes = {name: torch.cat([each[name] for each in found]) for name in found[0]}
     return Deformation(
         {name: size[:, 0] for name, size in sizes.items()},

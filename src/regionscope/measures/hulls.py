@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -10,7 +12,7 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 
-__all__ = ["LARGEST_CUBE", "Shape", "count_vertices", "offsets"]
+__all__ = ["LARGEST_CUBE", "Pass", "Shape", "count_vertices", "offsets", "passes"]
 
 Shape = Literal["cross-polytope", "hypercube"]
 
@@ -37,13 +39,37 @@ def offsets(shape: Shape, frames: Tensor, radius: float) -> Tensor:
     dims = len(directions)
     _check(shape, dims)
     if shape == "cross-polytope":
-        around = frames.new_empty(2 * dims, *directions.shape[1:])
-        torch.mul(directions, radius, out=around[:dims])
-        torch.neg(around[:dims], out=around[dims:])
-        return around
+        scaled = directions * radius
+        return torch.cat([scaled, -scaled])
     one = torch.tensor([1.0, -1.0], dtype=frames.dtype, device=frames.device)
     signs = torch.cartesian_prod(*[one] * dims).reshape(-1, dims)
     return torch.einsum("mp,pnd->mnd", signs * (radius / math.sqrt(dims)), directions)
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """Vertices (m, n, d) around n points, and their offsets (m, 1, d) where these are the same for all points."""
+
+    vertices: Tensor
+    offsets: Tensor | None
+
+
+def passes(shape: Shape, points: Tensor, frames: Tensor, radius: float, at_once: int) -> Iterator[Pass]:
+    """The vertices around points (n, d) for frames (1 or n, P, d), ``at_once`` of them at a time."""
+    dims = frames.shape[1]
+    if len(frames) == 1 and len(points) > 1:
+        for part in offsets(shape, frames, radius).split(at_once):
+            yield Pass(part + points, part)
+    elif shape == "cross-polytope" and at_once >= 2 * dims:
+        # The hull is the largest tensor of all, so it is written once.
+        directions = frames.transpose(0, 1)
+        vertices = points.new_empty(2 * dims, *points.shape)
+        torch.add(points, directions, alpha=radius, out=vertices[:dims])
+        torch.sub(points, directions, alpha=radius, out=vertices[dims:])
+        yield Pass(vertices, None)
+    else:
+        for part in offsets(shape, frames, radius).split(at_once):
+            yield Pass(part.add_(points), None)
 
 
 def _check(shape: Shape, dims: int) -> None:

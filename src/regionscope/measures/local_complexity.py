@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.measures.frames import draw_frames
-from regionscope.measures.hulls import Shape, count_vertices, offsets
+from regionscope.measures.hulls import Pass, Shape, count_vertices, passes
 from regionscope.measures.survey import LayerChoice, select, survey
 from regionscope.measures.tally import Tally
 from regionscope.measures.untouched import home, untouched
 
-__all__ = ["FrameChoice", "LocalComplexity", "Neighbourhoods", "local_complexity"]
+__all__ = ["FrameChoice", "LocalComplexity", "Neighbourhoods", "Piece", "local_complexity"]
 
 FrameChoice = Literal["shared", "per-point"] | Tensor
 
@@ -107,9 +107,7 @@ def local_complexity(
         tally = Tally(model, sites)
         with tally.watching():
             counted = [
-                tally.counts(
-                    where.points[piece.start : piece.stop], where.offsets(piece).split(piece.vertices), where.shape
-                )
+                tally.counts(where.points[piece.start : piece.stop], where.passes(piece), where.shape)
                 for piece in where.pieces(found.row_bytes, memory)
             ]
     by_layer = {site.name: torch.cat([counts[site.name] for counts in counted]) for site in sites}
@@ -175,14 +173,14 @@ class Neighbourhoods:
         for start in range(0, len(self.points), n):
             yield Piece(start, min(start + n, len(self.points)), min(m, max(1, rows)))
 
-    def offsets(self, piece: Piece) -> Tensor:
-        """Offsets (m, 1, d) of a shared frame, (m, n, d) of one frame a point. Call it for all pieces in order."""
+    def passes(self, piece: Piece) -> Iterator[Pass]:
+        """The vertices around the points of a piece. Call it for all pieces in order: frames may be drawn here."""
         if self.frames is None:
             n, d = piece.stop - piece.start, self.points.shape[1]
             frames = draw_frames(n, self.dims, d, self.generator, self.points.dtype).to(self.points.device)
         else:
             frames = self.frames if len(self.frames) == 1 else self.frames[piece.start : piece.stop]
-        return offsets(self.hull, frames, self.radius)
+        return passes(self.hull, self.points[piece.start : piece.stop], frames, self.radius, piece.vertices)
 
 
 def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Tensor) -> Tensor | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regionscope.measures.activations import Folds, argument, winners
+from regionscope.measures.activations import Folds, winners
+from regionscope.measures.hulls import Pass
 from regionscope.measures.observe import Observer
 from regionscope.measures.survey import Site
 
@@ -27,25 +28,23 @@ class Tally(Observer):
         self._sites = {site.name: site for site in sites}
         self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
         self._at: dict[str, tuple[float, ...]] = {}
-        self._points = self._offsets = self._vertices = torch.empty(0)
-        self._version = 0
+        self._points = self._vertices = torch.empty(0)
+        self._offsets: Tensor | None = None
+        self._version = self._m = 0
 
-    def counts(self, points: Tensor, passes: Sequence[Tensor], shape: Sequence[int]) -> dict[str, Tensor]:
-        """How many units of each site fold inside the hull of each point (n,), -1 where NaN came.
+    def counts(self, points: Tensor, passes: Iterable[Pass], shape: Sequence[int]) -> dict[str, Tensor]:
+        """How many units of each site fold inside the hull of each of the points (n, d), -1 where NaN came: (n,).
 
-        The vertices are points (n, d) + offsets (m, 1 or n, d), each of ``shape``; one pass for each set of offsets.
-        Offsets of one frame a point are overwritten by the vertices: the hull is the largest tensor, one copy is
-        enough.
+        Every vertex that the passes hold is an input of ``shape``.
         """
         self._ranges = {}
         self._points = points
-        for self._offsets in passes:
-            shared = self._offsets.shape[1] == 1
-            vertices = self._offsets + points if shared else self._offsets.add_(points)
-            self._vertices = vertices.reshape(-1, *shape)
+        for each in passes:
+            self._offsets, self._m = each.offsets, len(each.vertices)
+            self._vertices = each.vertices.reshape(-1, *shape)
             self._version = self._vertices._version
             self.forward(self._vertices)
-        self._vertices = self._offsets = points
+        self._vertices = points  # the hull is not needed any more
         return {name: self._count(name) for name in self._sites}
 
     def _count(self, name: str) -> Tensor:
@@ -73,36 +72,38 @@ class Tally(Observer):
     def at_linear(
         self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
-        output = self._affine(func, args, kwargs) if self._of_vertices(args) else func(*args, **kwargs)
+        if self._offsets is not None and self._of_vertices(args):
+            output = self._affine(self._offsets, func, args, kwargs)
+        else:
+            output = func(*args, **kwargs)
         if name in self._sites:
             self._at[name] = (0.0,)
             self._gather(name, output)
         return output
 
     def _of_vertices(self, args: Any) -> bool:
-        """Whether the call takes the vertices as the model got them (or reshaped), and the frame is shared."""
-        if self._offsets.shape[1] != 1 or len(self._points) == 1 or not args or not isinstance(args[0], Tensor):
+        """Whether the call takes the vertices as the model got them, or reshaped."""
+        if not args or not isinstance(args[0], Tensor):
             return False
         value, vertices = args[0], self._vertices
         same = value.data_ptr() == vertices.data_ptr() and value.shape.numel() == vertices.shape.numel()
         untouched = value._version == self._version and value.is_contiguous() and value.dtype == vertices.dtype
         return same and untouched and value.shape[0] == len(vertices)
 
-    def _affine(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+    def _affine(self, offsets: Tensor, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         """A linear or convolution layer on all vertices: W(x + o) + b = (W x + b) + W o; m + n rows instead of m n."""
         shape = args[0].shape[1:]
-        bias = argument(args, kwargs, 2, "bias")
         at_points: Tensor = func(self._points.reshape(-1, *shape), *args[1:], **kwargs)
         if len(args) > 2:
             args = (*args[:2], None, *args[3:])
-        elif bias is not None:
+        else:
             kwargs = {**kwargs, "bias": None}
-        at_offsets: Tensor = func(self._offsets.reshape(-1, *shape), *args[1:], **kwargs)
+        at_offsets: Tensor = func(offsets.reshape(-1, *shape), *args[1:], **kwargs)
         return (at_points + at_offsets[:, None]).flatten(0, 1)
 
     def _gather(self, name: str, values: Tensor) -> None:
         site = self._sites[name]
-        m, n = len(self._offsets), len(self._points)
+        m, n = self._m, len(self._points)
         over = site.rows(values, m * n).reshape(m, n, -1)
         low, high = over.amin(0), over.amax(0)
         if name in self._ranges:

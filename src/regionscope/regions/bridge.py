@@ -144,7 +144,7 @@ def _nearest(points: Array, piece: Array, lattice: Lattice) -> set[tuple[int, in
 
 @dataclass(frozen=True)
 class _Paths:
-    """From ``start`` to ``end`` (m, k), in unit coordinates of slice ``owner`` (m,); both ends have label ``wanted``."""
+    """From ``start`` to ``end`` (m, k), in units of slice ``owner`` (m,); both ends have label ``wanted``."""
 
     owner: Tensor
     start: Tensor

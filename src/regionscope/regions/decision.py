@@ -80,7 +80,7 @@ class DecisionRegions:
         """
         k = self.partition.dim
         if k > 2:
-            raise ValueError(
+            raise InputError(
                 "In 3 or more dimensions read the boundary facets from boundary_walls and partition.walls."
             )
         walls = self.partition.walls

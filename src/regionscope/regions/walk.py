@@ -86,8 +86,8 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance)
     """How near to zero counts as zero, (kinks + 1, slices): ``tolerance.zero`` times the largest value on probe points.
 
     The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale does
-    not depend on how the work is cut into pieces. A layer far below the one before it (one that cancels to zero) takes a
-    share of that one's scale, since its values are rounding. The last row belongs to the outputs.
+    not depend on how the work is cut into pieces. A layer far below the one before it (one that cancels to zero) takes
+    a share of that one's scale, since its values are rounding. The last row belongs to the outputs.
     """
     scales = torch.zeros(len(program.kinks) + 2, len(slices), dtype=torch.float64)
     for i, piece in enumerate(slices):

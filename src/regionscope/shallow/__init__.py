@@ -43,6 +43,7 @@ from regionscope.shallow.two_layer import (
     sharpness,
 )
 from regionscope.shallow.two_layer_bounds import BoundRow, Inequality, check_bounds, train_and_check
+from regionscope.shallow.two_layer_rates import RateRow, against_rate, circle_data
 
 __all__ = [
     "ENDS",
@@ -58,15 +59,18 @@ __all__ = [
     "Flows",
     "Inequality",
     "Network",
+    "RateRow",
     "Requirements",
     "Sample",
     "Teacher",
     "TwoLayer",
     "WidthRow",
     "active_units",
+    "against_rate",
     "alternating_teacher",
     "breakpoints",
     "check_bounds",
+    "circle_data",
     "classification_error",
     "conserved_drift",
     "dense_sharpness",

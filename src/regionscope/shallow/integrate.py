@@ -76,7 +76,8 @@ class Flows:
     def take(self, rows: Tensor) -> Flows:
         """The flows ``rows``."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Flows(**{name: v.take(rows) if isinstance(v, Modes) else v[rows] for name, v in values.items()})
+        taken: dict[str, Any] = {name: v.take(rows) if isinstance(v, Modes) else v[rows] for name, v in values.items()}
+        return Flows(**taken)
 
     @staticmethod
     def joined(parts: Sequence[Flows]) -> Flows:

@@ -1,0 +1,113 @@
+"""``regionscope bounds``: what an architecture could do, what random weights do, and what the theorems say."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from regionscope.cli import options, output
+from regionscope.geometry import Box, Segment
+from regionscope.lab.provenance import provenance
+from regionscope.measures.bounds import layer_widths, region_bounds
+from regionscope.measures.expected_counts import Init, hanin_rolnick, kac_rice, qi_wei_neurons, random_network
+from regionscope.regions import linear_regions
+
+__all__ = ["bounds"]
+
+
+class InitName(StrEnum):
+    """How the measured networks are initialised."""
+
+    he = "he"
+    torch = "torch"
+
+
+def bounds(
+    architecture: Annotated[str, typer.Argument(help="Widths, input and output included, such as 2-32-32-32-2.")],
+    init: Annotated[InitName, typer.Option("--init", help="Random weights of the measured networks.")] = InitName.he,
+    networks: Annotated[int, typer.Option("--networks", min=2, help="How many random networks are measured.")] = 10,
+    radius: Annotated[float, typer.Option("--radius", min=1e-6, help="Measured on the box [-R, R].")] = 1.0,
+    target: Annotated[
+        int, typer.Option("--target", min=1, help="Q of Qi and Wei: regions wanted on the segment.")
+    ] = 100,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first network.")] = 0,
+    json_file: options.JsonOption = None,
+) -> None:
+    """Bounds and estimates of the number of linear regions beside exact counts of random networks.
+
+    Example: regionscope bounds 2-32-32-32-2
+    """
+    n_0, *widths, n_out = layer_widths(architecture)
+    end = torch.full((n_0,), radius, dtype=torch.float64)
+    segment = Segment(-end, end)
+    slices: dict[int, Any] = {1: segment}
+    if n_0 >= 2:
+        slices[2] = Box(torch.zeros(n_0), torch.eye(n_0)[:2], radius)
+    kind: Init = init.value
+    models = [random_network(n_0, widths, n_out, init=kind, seed=seed + i) for i in range(networks)]
+    rows: list[dict[str, Any]] = []
+    for k, where in slices.items():
+        counts = torch.tensor([linear_regions(m, where).n_linear_regions for m in models], dtype=torch.float64)
+        place = "segment" if k == 1 else "plane"
+        rows += [_row(place, b.name, b.kind, b.value, b.reference) for b in region_bounds(k, widths)]
+        mean = float(counts.mean())
+        stderr = float(counts.std()) / math.sqrt(networks)
+        if k == 1:
+            rows += _estimates(n_0, widths, end, kind, segment.size, target, mean)
+        rows.append(
+            _row(place, "measured, exact", f"mean of {networks} networks ± {stderr:.2g}", mean, "linear_regions")
+        )
+    if n_0 > 2:
+        rows += [_row("inputs", b.name, b.kind, b.value, b.reference) for b in region_bounds(n_0, widths)]
+    if json_file != "-":
+        _print(architecture, rows, radius, segment.size)
+    if json_file is not None:
+        output.write_json({"architecture": architecture, "rows": rows, "provenance": provenance()}, json_file)
+
+
+def _estimates(
+    n_0: int, widths: list[int], end: torch.Tensor, init: Init, length: float, target: int, mean: float
+) -> list[dict[str, Any]]:
+    units, paper = sum(widths), "Qi & Wei 2023, Theorem 1"
+    need, less = qi_wei_neurons(target, length), qi_wei_neurons(target, length, extra=mean - 1)
+    return [
+        _row("segment", "Hanin & Rolnick", "estimate: 1 + length × units", hanin_rolnick(units, length), "ICML 2019"),
+        _row(
+            "segment", "Kac–Rice at initialisation", "estimate", kac_rice(n_0, widths, -end, end, init=init),
+            "Hanin & Rolnick 2019, Theorem 3",
+        ),
+        _row("segment", f"units for Q = {target} regions", "estimate: Q / length", need, f"{paper}, equation 18"),
+        _row(
+            "segment", f"units for Q = {target} regions", f"estimate: (Q − I) / length, I = {mean - 1:.3g}", less,
+            f"{paper}, equation 22",
+        ),
+    ]  # fmt: skip
+
+
+def _row(place: str, name: str, kind: str, value: float, reference: str) -> dict[str, Any]:
+    return {"on": place, "name": name, "kind": kind, "value": value, "reference": reference}
+
+
+def _print(architecture: str, rows: list[dict[str, Any]], radius: float, length: float) -> None:
+    where = f"a segment of length {length:.3g} and on the plane [-{radius:g}, {radius:g}]²"
+    title = f"{architecture}: linear regions on {where}"
+    table = Table(title=title)
+    for name in ("on", "", "kind"):
+        table.add_column(name)
+    table.add_column("value", justify="right")
+    table.add_column("reference")
+    before = rows[0]["on"]
+    for row in rows:
+        if row["on"] != before:
+            table.add_section()
+            before = row["on"]
+        value = row["value"]
+        text = f"{value:.3e}" if value >= 1e12 else f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+        table.add_row(row["on"], row["name"], row["kind"], text, row["reference"])
+    Console().print(table)

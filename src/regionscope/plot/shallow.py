@@ -1,0 +1,147 @@
+"""Pictures of the shallow theory lab: a flow as a frame, an animation and over time; counts against learning rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.animation import PillowWriter
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from regionscope.plot import style
+from regionscope.shallow import (
+    Flow,
+    FlowRow,
+    RateRow,
+    Teacher,
+    WidthRow,
+    breakpoints,
+    region_bound,
+    unit_shares,
+)
+
+__all__ = ["flow_animation", "flow_figure", "flow_frame", "rates_figure", "width_figure"]
+
+_BLUE, _RED, _GREEN, _ORANGE, _SKY = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9")
+
+
+def flow_frame(flow: Flow, moment: int, *, ax: Axes, radius: float, teacher: Teacher | None = None) -> None:
+    """The function at one moment (divided by its largest value on [-R, R]), its data, and a bar for each kink.
+
+    The height of a bar is the share |v| |(w, b)| / |theta|^2 of the unit, relative to the largest.
+    """
+    network = flow.network(moment)
+    edge = torch.tensor([-radius, radius], dtype=torch.float64)
+    x = torch.cat([edge, breakpoints(network).inside(radius).at]).sort().values
+    values = network(x)
+    values = values / values.abs().max().clamp(min=1e-300)
+    if teacher is not None:
+        for at in teacher.switches.tolist():
+            ax.axvline(at, color="#BBBBBB", linewidth=1.0, linestyle=":")
+    ax.axhline(0.0, color="#888888", linewidth=0.6)
+    share = unit_shares(network)
+    kinks = -network.b / torch.where(network.w == 0, torch.nan, network.w)
+    inside = kinks.abs() < radius
+    height = (share / share.max().clamp(min=1e-300))[inside].numpy()
+    ax.vlines(kinks[inside].numpy(), -1.5, -1.5 + 0.45 * height, color=_ORANGE, linewidth=1.2)
+    ax.plot(x.numpy(), values.numpy(), color="#000000", linewidth=1.3)
+    labels = flow.sample.y.numpy()
+    for label, colour in ((1.0, _BLUE), (-1.0, _RED)):
+        here = flow.sample.x.numpy()[labels == label]
+        ax.scatter(here, np.full_like(here, 1.25 * label * 0.9), s=9, color=colour, zorder=3)
+    ax.set(xlim=(-radius, radius), ylim=(-1.55, 1.3), xlabel="x", ylabel="N(x), scaled")
+    ax.set_title(_moment_title(flow, moment), fontsize="medium")
+
+
+def flow_animation(
+    flow: Flow, path: Path, *, radius: float, teacher: Teacher | None = None, frames: int = 60, fps: int = 10
+) -> Path:
+    """Write the flow as a GIF: at most ``frames`` of its moments, evenly spread, first and last included."""
+    figure = Figure(figsize=(5.6, 3.6), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    moments = np.unique(np.linspace(0, len(flow) - 1, min(frames, len(flow))).round().astype(int))
+    writer = PillowWriter(fps=fps)
+    ax = figure.add_subplot()
+    with writer.saving(figure, str(path), dpi=100):
+        for moment in [*moments.tolist(), *[int(moments[-1])] * fps]:  # the last frame stands for a second
+            ax.clear()
+            flow_frame(flow, moment, ax=ax, radius=radius, teacher=teacher)
+            writer.grab_frame()
+    return path
+
+
+def flow_figure(rows: Sequence[FlowRow], *, r: int, minimum: int, log_t0: float = math.nan) -> Figure:
+    """Linear regions over log-time beside the bound 32 r + 67 and the least possible; KKT residual, margin, error."""
+    figure = Figure(figsize=(9.6, 3.9), dpi=style.DPI, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    late = [row for row in rows if math.isfinite(row.log_t)]
+    t = [row.log_t for row in late]
+    left.plot(t, [row.regions_line for row in late], color=_SKY, label="exact, on the line")
+    left.plot(t, [row.regions_inside for row in late], color=_BLUE, label="exact, on (−R, R)")
+    left.plot(t, [row.effective_inside for row in late], color=_RED, marker=".", label="effective, on (−R, R)")
+    left.plot(t, [row.effective for row in late], color=_ORANGE, linestyle="--", label="effective, on the line")
+    left.axhline(
+        region_bound(r), color="#000000", linestyle="-.", linewidth=1, label=f"bound 32r + 67 = {region_bound(r)}"
+    )
+    left.axhline(minimum, color="#000000", linestyle=":", linewidth=1, label=f"least possible = {minimum}")
+    left.set(yscale="log", ylabel="linear regions")
+    right.plot(t, [row.kkt for row in late], color=_RED, label="KKT residual")
+    right.plot(t, [row.direction_change for row in late], color=_SKY, label="direction change")
+    right.plot(t, [row.margin if row.margin > 0 else math.nan for row in late], color=_GREEN, label="normalised margin")
+    error = [row.classification_error if row.classification_error > 0 else math.nan for row in late]
+    right.plot(t, error, color="#000000", linewidth=1, label="test error")
+    right.set(yscale="log")
+    for ax in (left, right):
+        ax.set_xscale("symlog", linthresh=1.0)
+        ax.set_xlabel("log t")
+        if math.isfinite(log_t0):
+            ax.axvline(log_t0, color="#888888", linewidth=0.8)
+            ax.text(log_t0, 1.0, " t₀", transform=ax.get_xaxis_transform(), va="top", fontsize="small")
+        ax.legend(fontsize="x-small", loc="best")
+    return figure
+
+
+def rates_figure(rows: Sequence[RateRow], *, r: float, n: int) -> Figure:
+    """Mean region count and eta * lambda_max against the learning rate eta."""
+    figure = Figure(figsize=(9.0, 3.7), dpi=style.DPI, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    rate = [row.rate for row in rows]
+    left.errorbar(rate, [row.regions for row in rows], [row.regions_stderr for row in rows], color=_BLUE, marker="o")
+    left.set(xscale="log", xlabel="learning rate η", ylabel="mean region count between training points")
+    right.plot(rate, [row.edge for row in rows], color=_SKY, marker=".", label="at the start")
+    right.plot(rate, [row.sharpness for row in rows], color=_RED, marker="o", label="late in training")
+    right.axhline(2.0, color="#000000", linestyle="--", linewidth=1, label="2: the edge of stability")
+    right.set(xscale="log", yscale="log", xlabel="learning rate η", ylabel="η λmax")
+    right.legend(fontsize="x-small")
+    left.set_title(f"N = {n} points, r = {r:.3g}", fontsize="medium")
+    return figure
+
+
+def width_figure(rows: Sequence[WidthRow]) -> Figure:
+    """Success probability and population loss against alpha = width / r, beside the bound of Theorem 3.2."""
+    figure = Figure(figsize=(5.4, 3.7), dpi=style.DPI, layout="constrained")
+    ax = figure.add_subplot()
+    alpha = [row.alpha for row in rows]
+    ax.errorbar(
+        alpha, [row.success for row in rows], [row.stderr for row in rows], color=_BLUE, marker="o", label="success"
+    )
+    bound = [(row.alpha, row.bound) for row in rows if row.bound is not None]
+    if bound:
+        at, value = zip(*bound, strict=True)
+        ax.plot(at, value, color=_RED, marker="s", label="(1 − 0.75α)/4: bound on the loss")
+    ax.axvspan(1.0, 4 / 3, color="#EEEEEE", zorder=0)
+    ax.set(xlabel="α: width = ⌊αr⌋", ylabel="share of runs", ylim=(-0.03, 1.05))
+    ax.legend(fontsize="small")
+    return figure
+
+
+def _moment_title(flow: Flow, moment: int) -> str:
+    time: Any = float(flow.log_t[moment])
+    clock = "t = 0" if math.isinf(time) else f"log t = {time:,.4g}"
+    return f"{clock},  −log L = {float(flow.log_inverse_loss[moment]):,.4g}"
