@@ -38,8 +38,8 @@ def main() -> None:
         text = ", ".join(f"{name} {level.mean:.3f}" for name, level in row.levels.items())
         if step in moved:
             migration[step] = now = fold_migration(model, slices, data.train, max_regions=200_000)
-            text += f"; folds at {now.to_data.ratio:.3f} of the mean distance to data, "
-            text += f"{now.to_boundary.ratio:.3f} to boundary ({now.n_folds} pieces)"
+            text += f"; folds next to data {now.to_data.near:.2f} ± {now.to_data.near_stderr:.2f} of the mean density, "
+            text += f"next to the boundary {now.to_boundary.near:.2f} ± {now.to_boundary.near_stderr:.2f}"
         print(f"step {step:6d}  accuracy {known:.3f} / {new:.3f}  LC {text}", flush=True)
 
     train(model, data, last=options.steps, at=at, look=look, seed=options.seed)
@@ -57,6 +57,8 @@ def main() -> None:
             name: {
                 "ratio": each.ratio,
                 "stderr": each.stderr,
+                "near": each.near,
+                "near_stderr": each.near_stderr,
                 "edges": each.edges.tolist(),
                 "density": each.density.tolist(),
             }

@@ -8,7 +8,16 @@ import pytest
 
 import regionscope as rs
 
-TOP = ["Box", "Segment", "Simplex", "decision_regions", "linear_regions"]
+TOP = [
+    "Box",
+    "Segment",
+    "Simplex",
+    "count_components",
+    "decision_regions",
+    "linear_regions",
+    "local_complexity",
+    "region_count",
+]
 PARTITION = ["by_layer", "check", "load", "n_activation_regions", "n_linear_regions", "save", "slice", "vertices"]
 DECISION = ["boundary", "count", "labels"]
 

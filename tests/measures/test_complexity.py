@@ -93,6 +93,25 @@ def test_batching_never_changes_the_answer(frames: str, hull: str) -> None:
             assert torch.equal(whole.total, torch.cat([first.total, rest.total]))
 
 
+def test_memory_bounds_the_batch() -> None:
+    class Records(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.rows = wide(), []
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.rows.append(len(x))
+            return self.net(x)
+
+    for memory, largest in ((100 * 641, 100), (3 * 641, 3), (1, 1)):
+        model = Records()
+        local_complexity(model, torch.randn(30, 20), dims=6, memory=memory)
+        seven, *rows = model.rows  # the first pass lists the layers
+        assert seven == 7
+        assert sum(rows) == 30 * 12
+        assert 0.8 * largest <= max(rows) <= largest
+
+
 def test_points_alone_equal_points_together_with_kept_frames() -> None:
     model, x = wide(), torch.randn(7, 20, dtype=torch.float64)
     frames = orthonormal_frames((20,), 5, points=7, dtype=torch.float64)

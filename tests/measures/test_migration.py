@@ -48,8 +48,10 @@ def test_the_density_of_one_line() -> None:
 def test_folds_that_leave_the_data_for_the_boundary() -> None:
     data = torch.tensor([[-0.9, 0.0], [0.9, 0.0]])
     before = fold_migration(lines(-0.85, 0.85), SQUARE, data)
-    after = fold_migration(lines(-0.1, 0.1), SQUARE, data)
+    after = fold_migration(lines(-0.05, 0.05), SQUARE, data)
     assert after.to_data.ratio > 1 > before.to_data.ratio
+    assert before.to_data.near > 1 > after.to_data.near == 0
+    assert after.to_boundary.near == pytest.approx(1 / float(after.to_boundary.edges[1]), rel=0.1)
     assert after.to_boundary.ratio < 1 < before.to_boundary.ratio
 
 
@@ -66,6 +68,10 @@ def test_data_off_the_slice_is_measured_in_input_space() -> None:
     inside = plane.embed(grid[grid.sum(1) <= 1 + 1e-9])
     nearest = torch.cdist(inside, data).amin(1)
     assert float(found.to_data.room_distance) == pytest.approx(float(nearest.mean()) * plane.size, rel=1e-9)
+    shares = torch.linspace(0, 1, 400, dtype=torch.float64)[:, None, None]
+    along = (dec.boundary[:, 0] + shares * (dec.boundary[:, 1] - dec.boundary[:, 0])).reshape(-1, 2)
+    nearest = torch.cdist(inside, plane.embed(along)).amin(1)
+    assert float(found.to_boundary.room_distance) == pytest.approx(float(nearest.mean()) * plane.size, rel=1e-3)
     part = dec.partition
     folds = [i for i in part.walls.inner.tolist() if 0 <= part.walls.born[i] < len(part.by_layer)]
     ends = plane.embed(part.vertices[part.walls.vertices.reshape(-1, 2)[folds]].reshape(-1, 2)).reshape(-1, 2, 5)
@@ -99,6 +105,14 @@ def test_the_error_shrinks_with_slices_and_mistakes_get_a_sentence() -> None:
     slices = [rs.Simplex(data[3 * i : 3 * i + 3]) for i in range(9)]
     few, many = (fold_migration(model, slices[:n], data, resolution=40) for n in (2, 9))
     assert 0 < many.to_data.stderr < 0.3
+    folds, room = many.to_data.folds, many.to_data.room
+    near = [
+        float((f.sum(0)[0] / r.sum(0)[0]) / (f.sum() / r.sum()))
+        for i in range(9)
+        for f, r in [(torch.cat([folds[:i], folds[i + 1 :]]), torch.cat([room[:i], room[i + 1 :]]))]
+    ]
+    wanted = math.sqrt(8 / 9 * sum((value - sum(near) / 9) ** 2 for value in near))
+    assert many.to_data.near_stderr == pytest.approx(wanted)
     assert math.isnan(fold_migration(model, slices[:1], data, resolution=40).to_data.stderr)
     assert few.to_data.folds.shape == (2, 16)
     with pytest.raises(InputError, match="data has shape"):

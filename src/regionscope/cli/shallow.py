@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -33,6 +34,13 @@ class LossName(StrEnum):
     logistic = "logistic"
 
 
+class DataName(StrEnum):
+    """The training points of the two-layer setting."""
+
+    line = "line"
+    sphere = "sphere"
+
+
 OutOption = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files go.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For teacher, data and weights.")]
 RatesOption = Annotated[str, typer.Option("--rates", metavar="C,C,...", help="Learning rates, times 2 / sharpness(0).")]
@@ -44,7 +52,7 @@ def flow(
     width: Annotated[int | None, typer.Option("--width", min=1, help="k; by default 4 (32 r + 67).")] = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Number of training points.")] = 100,
     switches: Annotated[
-        str | None, typer.Option("--switches", metavar="X,X,...", help="Label changes, for a teacher that is not random.")
+        str | None, typer.Option("--switches", metavar="X,X,...", help="Label changes of the teacher.")
     ] = None,
     radius: Annotated[float, typer.Option("--radius", help="R: the data lie in [-R, R].")] = 1.0,
     loss: Annotated[LossName, typer.Option("--loss", help="Loss of the flow.")] = LossName.exponential,
@@ -52,6 +60,7 @@ def flow(
     sigma_o: Annotated[float | None, typer.Option("--sigma-o", help="That of v; by default as in Theorem 2.3.")] = None,
     max_log_loss: Annotated[float, typer.Option("--until", help="Stop when -log L reaches this.")] = 1e4,
     rtol: Annotated[float, typer.Option("--rtol", help="Tolerated error of a step.")] = 1e-5,
+    frames: Annotated[int, typer.Option("--frames", min=2, help="Moments in the animation.")] = 60,
     out: OutOption = Path("shallow-flow"),
     seed: SeedOption = 0,
 ) -> None:  # fmt: skip
@@ -76,8 +85,9 @@ def flow(
     )
     _print_flow(console, result, rows, teacher, needs)
     minimum = theory.minimum_regions(data.y)
-    pictures.flow_animation(result, out / "flow.gif", radius=radius, teacher=teacher)
-    picture = pictures.flow_figure(rows, r=teacher.width, minimum=minimum, log_t0=result.log_t0)
+    pictures.flow_animation(result, out / "flow.gif", radius=radius, teacher=teacher, frames=frames)
+    plateau = theory.effective_regions(result.network(), radius=radius)
+    picture = pictures.flow_figure(rows, plateau, r=teacher.width, minimum=minimum, log_t0=result.log_t0)
     output.save_figure(picture, out / "regions.png")
     output.write_json(_document(result, rows, teacher, needs), str(out / "flow.json"))
     for name in ("flow.gif", "regions.png", "flow.json"):
@@ -86,22 +96,25 @@ def flow(
 
 @shallow.command(name="two-layer")
 def two_layer(
-    width: Annotated[int, typer.Option("--width", min=1, help="p, the number of units.")] = 50,
-    dim: Annotated[int, typer.Option("--dim", min=1, help="Dimension of the inputs.")] = 3,
-    samples: Annotated[int, typer.Option("--samples", min=2, help="N, the number of training points.")] = 12,
+    data: Annotated[
+        DataName, typer.Option("--data", help="Alternating on a line, or random on a sphere.")
+    ] = DataName.line,
+    width: Annotated[int, typer.Option("--width", min=1, help="p, the number of units.")] = 60,
+    dim: Annotated[int, typer.Option("--dim", min=1, help="Dimension of the sphere's space.")] = 3,
+    samples: Annotated[int, typer.Option("--samples", min=2, help="N, the number of training points.")] = 8,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of gradient descent.")] = 1500,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Initialisations for each learning rate.")] = 5,
-    rates: RatesOption = "0.05,0.15,0.5,0.95,1.25,1.6,2",
+    rates: RatesOption = "0.05,0.2,0.6,0.95,1.2,1.5,2",
     out: OutOption = Path("shallow-two-layer"),
     seed: SeedOption = 0,
 ) -> None:
     """Train two-layer networks with several learning rates; check Lemmas 6.4 and 6.5 and Theorem 6.3 on the way.
 
-    Example: regionscope shallow two-layer --width 50 --samples 12
+    Example: regionscope shallow two-layer --width 60 --samples 8
     """
     out = _folder(out)
-    x, y = theory.circle_data(samples, dim, seed=seed)
-    first = theory.initial_two_layer(width, dim, seed=seed + 1)
+    x, y = theory.alternating_line(samples) if data is DataName.line else theory.random_sphere(samples, dim, seed=seed)
+    first = theory.initial_two_layer(width, x.shape[1], seed=seed + 1)
     edge = 2 / theory.sharpness(first, x)
     chosen = [edge * share for share in _numbers("--rates", rates)]
     console = Console()
@@ -121,6 +134,7 @@ def width(
     switches: Annotated[int, typer.Option("--switches", min=1, help="r: label changes of the teacher.")] = 6,
     samples: Annotated[int, typer.Option("--samples", min=2, help="Number of training points.")] = 60,
     runs: Annotated[int, typer.Option("--runs", min=2, help="Initialisations for each width.")] = 64,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Most steps of one flow.")] = 4000,
     out: OutOption = Path("shallow-width"),
     seed: SeedOption = 0,
 ) -> None:
@@ -131,7 +145,8 @@ def width(
     out = _folder(out)
     console = Console()
     with console.status("Integrating ..."):
-        rows = theory.success_against_width(switches, n=samples, runs=runs, seed=seed)
+        limit = theory.FlowOptions(max_steps=steps)
+        rows = theory.success_against_width(switches, n=samples, runs=runs, seed=seed, options=limit)
     table = Table(title=f"Gradient flow on {switches} evenly spaced label changes, {runs} runs for each width")
     for name in ("alpha", "width", "success", "± s.e.", "population loss", "bound", "share above it", "unfinished"):
         table.add_column(name, justify="right")
@@ -139,8 +154,8 @@ def width(
         bound = "" if row.bound is None else f"{row.bound:.3f}"
         above = "" if row.bound is None else f"{row.above_bound:.2f}"
         table.add_row(
-            f"{row.alpha:g}", str(row.width), f"{row.success:.2f}", f"{row.stderr:.2f}", f"{row.loss:.3g}", bound, above,
-            str(row.unfinished),
+            f"{row.alpha:g}", str(row.width), f"{row.success:.2f}", f"{row.stderr:.2f}", f"{row.loss:.3g}",
+            bound, above, str(row.unfinished),
         )  # fmt: skip
     console.print(table)
     output.save_figure(pictures.width_figure(rows), out / "width.png")
@@ -166,17 +181,20 @@ def _print_flow(
     teacher: theory.Teacher,
     needs: theory.Requirements,
 ) -> None:
-    table = Table(title=f"{result!r}")
-    for name in ("log t", "-log L", "margin", "KKT", "turned", "regions", "on (-R,R)", "effective", "decades", "error"):
-        table.add_column(name, justify="right")
+    table = Table(title=f"{result!r}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("log t", "-log L", "margin", "KKT", "turned", "regions", "effective", "dec.", "error"):
+        table.add_column(name, justify="right", no_wrap=True)
     step = max(1, len(rows) // _ROWS)
     for row in [*rows[:-1][::step], rows[-1]]:
         table.add_row(
-            f"{row.log_t:.4g}", f"{row.log_inverse_loss:.4g}", f"{row.margin:.3g}", f"{row.kkt:.2g}",
-            f"{row.direction_change:.2g}", str(row.regions_line), str(row.regions_inside),
-            f"{row.effective_inside} ({row.effective})", f"{row.plateau_decades:.1f}", f"{row.classification_error:.4f}",
+            f"{row.log_t:.3g}", f"{row.log_inverse_loss:.3g}", f"{row.margin:.2g}", f"{row.kkt:.2g}",
+            f"{row.direction_change:.1g}", f"{row.regions_line}/{row.regions_inside}",
+            f"{row.effective}/{row.effective_inside}", f"{row.plateau_decades:.1f}", f"{row.classification_error:.4f}",
         )  # fmt: skip
     console.print(table)
+    console.print(
+        "regions, effective: on the line / on (-R, R). turned: direction change since the row before in the JSON."
+    )
     for line in _sentences(result, rows[-1], theory.region_bound(teacher.width), needs):
         console.print(line, highlight=False)
 
@@ -186,15 +204,16 @@ def _sentences(result: theory.Flow, last: theory.FlowRow, bound: int, needs: the
     met = ", ".join(f"{name} {'holds' if held else 'does not hold'}" for name, held in needs.holds.items())
     width = result.theta.shape[2]
     lines = [
-        f"Effective regions on (-R, R): {last.effective_inside}, on the line: {last.effective}; bound 32r + 67 = {bound}; "
-        f"least possible: {theory.minimum_regions(result.sample.y)}.",
+        f"Effective regions on (-R, R): {last.effective_inside}, on the line: {last.effective}; "
+        f"bound 32r + 67 = {bound}; least possible: {theory.minimum_regions(result.sample.y)}.",
         f"Every point is classified from log t0 = {result.log_t0:.4g} on."
         if result.classified
         else "Not every point was classified.",
-        f"{count['steps']} steps ({count['rejected']} cut or rejected); {count['crossed']} crossings and {count['slid']} "
-        f"slides located, {count['quiet']} crossings too weak to matter, {count['ambiguous']} ambiguous.",
+        f"{count['steps']} steps ({count['rejected']} cut or rejected); {count['crossed']} crossings and "
+        f"{count['slid']} slides located, {count['quiet']} too weak to matter, {count['ambiguous']} ambiguous.",
         f"Drift of v² - w² - b²: {last.drift:.1g}.",
-        f"Theorem 2.3 with eps = delta = 0.1 and C0 = 1 asks for k >= {needs.k:.3g}, sigma_h >= {needs.sigma_h:.3g}: {met}.",
+        f"Theorem 2.3 with eps = delta = 0.1 and C0 = 1 asks for k >= {needs.k:.3g}, "
+        f"sigma_h >= {needs.sigma_h:.3g}: {met}.",
     ]
     if width < 4 * bound:
         lines.append(f"The bound says little at width {width}: take at least 4 (32r + 67) = {4 * bound}.")
@@ -204,26 +223,19 @@ def _sentences(result: theory.Flow, last: theory.FlowRow, bound: int, needs: the
 
 
 def _print_rates(console: Console, rows: list[theory.RateRow]) -> None:
-    table = Table(title="Two layers: region counts, sharpness and the least relative slack of each inequality")
-    for name in (
-        "eta",
-        "eta λ(0)",
-        "regions",
-        "± s.e.",
-        "eta λ",
-        "loss",
-        "6.4",
-        "6.5",
-        "6.3 first",
-        "6.3 second",
-        "failures",
-    ):
-        table.add_column(name, justify="right")
+    table = Table(
+        title="Region counts, sharpness, least relative slack of each inequality",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    for name in ("eta", "ηλ start", "ηλ late", "regions", "s.e.", "lost", "6.4", "6.5", "6.3a", "6.3b", "fail"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         slack = [f"{row.least_slack[name]:.2f}" for name in ("lemma_6_4", "lemma_6_5", "first", "second")]
         table.add_row(
-            f"{row.rate:.3g}", f"{row.edge:.2f}", f"{row.regions:.3f}", f"{row.regions_stderr:.3f}", f"{row.sharpness:.2f}",
-            f"{row.loss:.2g}", *slack, str(row.failures),
+            f"{row.rate:.3g}", f"{row.edge:.2f}", f"{row.sharpness:.2f}", f"{row.regions:.2f}",
+            f"{row.regions_stderr:.2f}", f"{row.diverged}/{row.runs}", *slack, str(row.failures),
         )  # fmt: skip
     console.print(table)
 

@@ -129,8 +129,7 @@ def graph_sizes(vertices: Tensor) -> Tensor:
     other = (node + m // 2) % m
     around = apart + apart[:, other]  # [v, w]: from v to w and on to the antipode of v
     around[:, node, node] = around[:, node, other] = torch.inf
-    apart[:, node, other] = 0
-    eccentricity = torch.maximum(apart.amax(2), around.amin(2))
+    eccentricity = torch.maximum(apart.amax(2), around.amin(2))  # antipodes: the direct way is never the longer one
     return torch.stack([eccentricity.mean(1), eccentricity.amax(1)], 1)
 
 

@@ -48,12 +48,38 @@ class FoldProfile:
 
         1: the folds are spread evenly. Below 1: they are near what the distance is measured to. NaN without folds.
         """
-        return self._ratio(torch.ones(len(self.folds), dtype=torch.bool))
+        return self._ratio(self._kept)
 
     @property
     def stderr(self) -> float:
         """Standard error of ``ratio`` over the slices, by the jackknife; NaN with fewer than two slices in it."""
-        kept = self.room.sum(1).cpu() > 0
+        return self._jackknife(self._ratio)
+
+    @property
+    def near(self) -> float:
+        """Fold density in the nearest bin / fold density of the whole slices: 0 where the folds have left."""
+        return self._near(self._kept)
+
+    @property
+    def near_stderr(self) -> float:
+        """Standard error of ``near`` over the slices, by the jackknife; NaN with fewer than two slices in it."""
+        return self._jackknife(self._near)
+
+    @property
+    def _kept(self) -> Tensor:
+        """The slices in which the distance is defined."""
+        return self.room.sum(1) > 0
+
+    def _ratio(self, kept: Tensor) -> float:
+        of_folds = self.fold_distance[kept].sum() / self.folds[kept].sum()
+        return float(of_folds / (self.room_distance[kept].sum() / self.room[kept].sum()))
+
+    def _near(self, kept: Tensor) -> float:
+        folds, room = self.folds[kept].sum(0), self.room[kept].sum(0)
+        return float(folds[0] / room[0] / (folds.sum() / room.sum()))
+
+    def _jackknife(self, statistic: Callable[[Tensor], float]) -> float:
+        kept = self._kept
         s = int(kept.sum())
         if s < 2:
             return math.nan
@@ -61,18 +87,16 @@ class FoldProfile:
         for i in kept.nonzero()[:, 0].tolist():
             others = kept.clone()
             others[i] = False
-            left_out.append(self._ratio(others))
+            left_out.append(statistic(others))
         return math.sqrt((s - 1) / s * float(np.square(np.array(left_out) - np.mean(left_out)).sum()))
-
-    def _ratio(self, kept: Tensor) -> float:
-        kept = kept.to(self.folds.device)
-        of_folds = self.fold_distance[kept].sum() / self.folds[kept].sum()
-        return float(of_folds / (self.room_distance[kept].sum() / self.room[kept].sum()))
 
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """Where the folds are at one moment; migration is ``to_data.ratio`` rising and ``to_boundary.ratio`` falling.
+    """Where the folds are at one moment of a training.
+
+    Migration is ``to_data.near`` falling (and ``to_data.ratio`` rising), ``to_boundary.ratio`` falling (and
+    ``to_boundary.near`` rising).
 
     to_data: against the distance to the nearest data point, in input space. to_boundary: against the distance to the
     decision boundary inside the slice. n_folds: pieces of neuron boundary (or kinks) on all slices.

@@ -69,8 +69,14 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes, band: float = BA
     right.set_ylabel("local complexity")
     right.set_ylim(bottom=0.0)
     # Below the axes: two scales leave no corner that is free in every training.
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": len(lines)}
-    ax.legend(handles=list(lines.values()), fontsize="x-small", frameon=False, **place)
+    ax.legend(
+        handles=list(lines.values()),
+        fontsize="x-small",
+        frameon=False,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.14),
+        ncols=len(lines),
+    )
     return ComplexityAxes(ax, right, lines)
 
 

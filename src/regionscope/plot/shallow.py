@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from regionscope.plot import style
 from regionscope.shallow import (
+    EffectiveRegions,
     Flow,
     FlowRow,
     RateRow,
@@ -76,10 +77,15 @@ def flow_animation(
     return path
 
 
-def flow_figure(rows: Sequence[FlowRow], *, r: int, minimum: int, log_t0: float = math.nan) -> Figure:
-    """Linear regions over log-time beside the bound 32 r + 67 and the least possible; KKT residual, margin, error."""
-    figure = Figure(figsize=(9.6, 3.9), dpi=style.DPI, layout="constrained")
-    left, right = figure.subplots(1, 2)
+def flow_figure(
+    rows: Sequence[FlowRow], last: EffectiveRegions, *, r: int, minimum: int, log_t0: float = math.nan
+) -> Figure:
+    """Linear regions over log-time beside the bound 32 r + 67 and the least possible; KKT residual, margin and error.
+
+    The right panel shows ``last``, the effective number at the end against the tolerance: the plateau.
+    """
+    figure = Figure(figsize=(13.2, 3.9), dpi=style.DPI, layout="constrained")
+    left, right, third = figure.subplots(1, 3)
     late = [row for row in rows if math.isfinite(row.log_t)]
     t = [row.log_t for row in late]
     left.plot(t, [row.regions_line for row in late], color=_SKY, label="exact, on the line")
@@ -104,6 +110,11 @@ def flow_figure(rows: Sequence[FlowRow], *, r: int, minimum: int, log_t0: float 
             ax.axvline(log_t0, color="#888888", linewidth=0.8)
             ax.text(log_t0, 1.0, " t₀", transform=ax.get_xaxis_transform(), va="top", fontsize="small")
         ax.legend(fontsize="x-small", loc="best")
+    third.plot(last.tolerances.numpy(), last.line.numpy(), color=_ORANGE, linestyle="--", label="on the line")
+    third.plot(last.tolerances.numpy(), last.inside.numpy(), color=_RED, marker=".", label="on (−R, R)")
+    third.axvspan(last.on_inside.first, last.on_inside.last, color="#EEEEEE", zorder=0, label="plateau on (−R, R)")
+    third.set(xscale="log", yscale="log", xlabel="tolerance", ylabel="effective linear regions at the end")
+    third.legend(fontsize="x-small")
     return figure
 
 

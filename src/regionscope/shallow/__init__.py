@@ -43,7 +43,7 @@ from regionscope.shallow.two_layer import (
     sharpness,
 )
 from regionscope.shallow.two_layer_bounds import BoundRow, Inequality, check_bounds, train_and_check
-from regionscope.shallow.two_layer_rates import RateRow, against_rate, circle_data
+from regionscope.shallow.two_layer_rates import RateRow, against_rate, alternating_line, random_sphere
 
 __all__ = [
     "ENDS",
@@ -67,10 +67,10 @@ __all__ = [
     "WidthRow",
     "active_units",
     "against_rate",
+    "alternating_line",
     "alternating_teacher",
     "breakpoints",
     "check_bounds",
-    "circle_data",
     "classification_error",
     "conserved_drift",
     "dense_sharpness",
@@ -89,6 +89,7 @@ __all__ = [
     "n_linear_regions",
     "population_loss",
     "population_loss_bound",
+    "random_sphere",
     "random_teacher",
     "reduced",
     "region_bound",

@@ -96,53 +96,69 @@ class Plateau:
 
 @dataclass(frozen=True)
 class EffectiveRegions:
-    """Linear regions that are left when small units are pruned and coinciding ones merged, against the tolerance.
+    """Linear regions that are left when small units are pruned and coinciding ones merged.
 
-    tolerances: (m,) ascending. line, inside: (m,) counts on the line and on (-R, R). on_line, on_inside: their longest
-    plateaus (in decades of tolerance).
+    on_line, on_inside: the count at the chosen tolerance, on the line and on (-R, R), and the plateau about it: how far
+    the tolerance may be changed without changing the count. tolerances, line, inside: (m,) the counts over a range.
     """
 
+    on_line: Plateau
+    on_inside: Plateau
     tolerances: Tensor
     line: Tensor
     inside: Tensor
-    on_line: Plateau
-    on_inside: Plateau
 
 
-def effective_regions(network: Network, *, radius: float, tolerances: Tensor | None = None) -> EffectiveRegions:
-    """The effective number of linear regions, for a range of tolerances (by default 1e-8 to 1): that of ``reduced``.
+def effective_regions(
+    network: Network, *, radius: float, tolerance: float = 0.1, tolerances: Tensor | None = None
+) -> EffectiveRegions:
+    """The effective number of linear regions, that of ``reduced``, at ``tolerance`` and over a range (1e-6 to 1).
 
-    A network that is about to lose units in the limit shows a plateau: small units far below it, live ones far above.
-    Tolerances that leave out a tenth of all shares or more do not count for the plateau.
-
-    Cost: one sort for each tolerance.
+    A network that is about to lose units in the limit shows a long plateau: small units far below it, live ones far
+    above. Cost: one sort for each tolerance.
     """
     if tolerances is None:
-        tolerances = torch.logspace(-8, 0, 65, dtype=torch.float64)
+        tolerances = torch.logspace(-6, 0, 61, dtype=torch.float64)
     if len(tolerances) < 2 or not bool((tolerances > 0).all()) or not bool((tolerances.diff() > 0).all()):
         raise InputError("tolerances must be at least two positive numbers in ascending order.")
-    share = unit_shares(network)
-    line, inside, usable = [], [], 1
-    for i, e in enumerate(tolerances.tolist()):
-        small = reduced(network, tolerance=e, radius=radius)
-        found = Breakpoints(share[:0], share[:0]) if small is None else breakpoints(small)
-        line.append(1 + len(found))
-        inside.append(1 + len(found.inside(radius)))
-        lost = float(share[share < e / network.width].sum())
-        usable = i + 1 if lost < 0.1 * float(share.sum()) else usable
-    plateaus = [_longest_run(counts[:usable], tolerances) for counts in (line, inside)]
-    return EffectiveRegions(tolerances, torch.tensor(line), torch.tensor(inside), *plateaus)
+    if not 0 < tolerance < 1:
+        raise InputError(f"tolerance must lie strictly between 0 and 1, got {tolerance}.")
+    values = torch.cat([tolerances, tolerances.new_tensor([tolerance])]).unique()
+    counts = [_reduced_counts(network, e, radius) for e in values.tolist()]
+    line, inside = (torch.tensor(column) for column in zip(*counts, strict=True))
+    chosen = int((values - tolerance).abs().argmin())
+    return EffectiveRegions(_plateau(line, values, chosen), _plateau(inside, values, chosen), values, line, inside)
+
+
+def _reduced_counts(network: Network, tolerance: float, radius: float) -> tuple[int, int]:
+    small = reduced(network, tolerance=tolerance, radius=radius)
+    if small is None:
+        return 1, 1
+    found = breakpoints(small)
+    return 1 + len(found), 1 + len(found.inside(radius))
+
+
+def _plateau(counts: Tensor, tolerances: Tensor, chosen: int) -> Plateau:
+    """The run of equal counts about ``chosen``."""
+    same = (counts == counts[chosen]).tolist()
+    first = last = chosen
+    while first > 0 and same[first - 1]:
+        first -= 1
+    while last + 1 < len(same) and same[last + 1]:
+        last += 1
+    return Plateau(int(counts[chosen]), float(tolerances[first]), float(tolerances[last]))
 
 
 def reduced(network: Network, *, tolerance: float, radius: float) -> Network | None:
     """The network of the units that matter: small ones left out, coinciding ones joined. None when nothing is left.
 
-    Units with a share |v_j| |(w_j, b_j)| / |theta|^2 below tolerance / k are left out (the mean share is at most 1 /
-    (2k)). Units with one sign of v whose directions (R w, b) are connected by angles of at most ``tolerance`` become
-    one unit with (w, b) = sum |v_j| (w_j, b_j) and v = +-1. Angles, so that kinks on their way to infinity can meet;
-    one sign, since only such units approach each other along a flow (they obey one linear equation).
+    Units with a share |v_j| |(w_j, b_j)| / |theta|^2 below ``tolerance`` times the mean share are left out (the mean is
+    1 / (2k) late in a flow, and less before). Units with one sign of v whose directions (R w, b) lie within an angle of
+    ``tolerance`` become one unit with (w, b) = sum |v_j| (w_j, b_j) and v = +-1. Angles, so that kinks on their way to
+    infinity can meet; one sign, since only such units approach each other along a flow (they obey one linear equation).
     """
-    keep = unit_shares(network) >= tolerance / network.width
+    share = unit_shares(network)
+    keep = share >= tolerance * share.mean()
     parts = []
     for sign in (1.0, -1.0):
         mine = keep & (network.v * sign > 0)
@@ -154,24 +170,18 @@ def reduced(network: Network, *, tolerance: float, radius: float) -> Network | N
     return Network.of(torch.cat(parts, 1)) if parts else None
 
 
-def _arcs(angle: Tensor, gap: float) -> Tensor:
-    """Groups (m,) of angles on the circle, cut where neighbours are more than ``gap`` apart."""
+def _arcs(angle: Tensor, width: float) -> Tensor:
+    """Groups (m,) of angles on the circle, each at most ``width`` wide, filled in order from behind the widest gap."""
     ordered, order = angle.sort()
-    cuts = torch.nn.functional.pad((ordered.diff() > gap).long().cumsum(0), (1, 0))
-    if float(ordered[0] + 2 * math.pi - ordered[-1]) <= gap:
-        cuts = torch.where(cuts == cuts[-1], 0, cuts)
-    return torch.empty_like(order).index_copy_(0, order, cuts)
-
-
-def _longest_run(counts: list[int], tolerances: Tensor) -> Plateau:
-    """The longest run of equal counts (the first of several)."""
-    best, start = (0, 0), 0
-    for i in range(1, len(counts) + 1):
-        if i == len(counts) or counts[i] != counts[start]:
-            if i - 1 - start > best[1] - best[0]:
-                best = start, i - 1
-            start = i
-    return Plateau(counts[best[0]], float(tolerances[best[0]]), float(tolerances[best[1]]))
+    gaps = torch.cat([ordered[:1] + 2 * math.pi - ordered[-1:], ordered.diff()])
+    first = int(gaps.argmax())
+    turned = torch.cat([ordered[first:], ordered[:first] + 2 * math.pi])
+    group, start, number = torch.zeros_like(order), 0, 0
+    while start < len(turned):
+        stop = max(start + 1, int(torch.searchsorted(turned, turned[start] + width, right=True)))
+        group[start:stop] = number
+        start, number = stop, number + 1
+    return torch.empty_like(order).index_copy_(0, torch.cat([order[first:], order[:first]]), group)
 
 
 def minimum_regions(labels: Tensor) -> int:

@@ -142,6 +142,6 @@ def dense_sharpness(network: TwoLayer, x: Tensor, y: Tensor | None = None) -> fl
         outputs: Tensor = torch.relu(x @ weights.T) @ network.signs
         return (target - outputs).square().mean() / 2
 
-    hessian = torch.func.hessian(value)(network.weights)
+    hessian: Tensor = torch.autograd.functional.hessian(value, network.weights)
     size = network.weights.numel()
     return float(torch.linalg.eigvalsh(hessian.reshape(size, size))[-1])

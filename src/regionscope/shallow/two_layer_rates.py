@@ -13,7 +13,7 @@ from regionscope.errors import InputError
 from regionscope.shallow.two_layer import initial_two_layer, sharpness
 from regionscope.shallow.two_layer_bounds import BoundRow, train_and_check
 
-__all__ = ["RateRow", "against_rate", "circle_data"]
+__all__ = ["RateRow", "against_rate", "alternating_line", "random_sphere"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RateRow:
     failures: int
 
 
-def circle_data(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
+def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     """n random points on the unit sphere of R^d (so r = 1) with random labels +-1."""
     if n < 2 or d < 1:
         raise InputError(f"At least two points and one dimension are needed; got n = {n} and d = {d}.")
@@ -48,6 +48,15 @@ def circle_data(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     x = torch.randn((n, d), generator=generator, dtype=torch.float64)
     y = torch.randint(0, 2, (n,), generator=generator).to(torch.float64) * 2 - 1
     return x / x.norm(dim=1, keepdim=True), y
+
+
+def alternating_line(n: int) -> tuple[Tensor, Tensor]:
+    """n evenly spaced points (t, 1), t in [-1, 1], with alternating labels: the worst case that Li et al. name."""
+    if n < 2:
+        raise InputError(f"At least two points are needed, got {n}.")
+    t = torch.linspace(-1, 1, n, dtype=torch.float64)
+    y = 1 - 2 * (torch.arange(n) % 2).to(torch.float64)
+    return torch.stack([t, torch.ones_like(t)], 1), y
 
 
 def against_rate(

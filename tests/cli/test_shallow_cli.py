@@ -1,0 +1,79 @@
+"""``regionscope shallow`` and ``regionscope bounds``: what they print and write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+from regionscope.cli import app
+from regionscope.measures.bounds import serra_upper
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def run(command: str) -> Result:
+    return CliRunner().invoke(app, command.split())
+
+
+def test_flow_writes_a_table_an_animation_and_a_figure(folder: Path) -> None:
+    done = run("shallow flow --switches 0.1 --width 12 --samples 8 --until 20 --frames 6 --out here")
+    assert done.exit_code == 0, done.output
+    assert "bound 32r + 67 = 131" in done.stdout.replace("\n", " ")
+    assert "KKT" in done.stdout
+    numbers = json.loads((folder / "here" / "flow.json").read_text())
+    assert numbers["minimum"] == 1
+    assert numbers["rows"][-1]["log_inverse_loss"] >= 20
+    assert numbers["teacher"]["switches"] == [pytest.approx(0.1)]
+    with Image.open(folder / "here" / "flow.gif") as picture:
+        assert picture.n_frames > 5
+    assert (folder / "here" / "regions.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_two_layer_reports_no_failure(folder: Path) -> None:
+    done = run("shallow two-layer --width 10 --samples 4 --steps 30 --runs 2 --rates 0.1,0.8")
+    assert done.exit_code == 0, done.output
+    numbers = json.loads((folder / "shallow-two-layer" / "rates.json").read_text())
+    assert [row["failures"] for row in numbers["rows"]] == [0, 0]
+    assert (folder / "shallow-two-layer" / "rates.png").exists()
+
+
+def test_width_runs(folder: Path) -> None:
+    done = run("shallow width --switches 2 --samples 6 --runs 2 --steps 150")
+    assert done.exit_code == 0, done.output
+    assert len(json.loads((folder / "shallow-width" / "width.json").read_text())["rows"]) == 9
+
+
+def test_bounds_table_and_json() -> None:
+    done = run("bounds 2-8-8-2 --networks 3 --json -")
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)["rows"]
+    value = {(row["on"], row["name"]): row["value"] for row in rows}
+    assert value["plane", "Serra et al."] == serra_upper(2, [8, 8])
+    assert 1 <= value["plane", "measured, exact"] <= value["plane", "Serra et al."]
+    assert value["segment", "measured, exact"] >= 1
+    assert "Kac" in run("bounds 1-8-1 --networks 2").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("bounds 2-x-2", "2-32-32-2"),
+        ("shallow flow --switches a,b", "--switches"),
+        ("shallow flow --switches 3.0", "ascend strictly inside"),
+        ("shallow two-layer --rates fast", "--rates"),
+    ],
+)
+def test_mistakes_are_one_sentence(command: str, sentence: str) -> None:
+    done = run(command)
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.output

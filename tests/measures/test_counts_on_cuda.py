@@ -1,0 +1,39 @@
+"""The same slices and counts on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import regionscope as rs
+from regionscope.lab.zoo import mlp
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)) * 3
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("method", ["grid", "refined", "exact"])
+def test_counts_are_those_of_the_cpu(dim: int, method: str) -> None:
+    net = mlp([4, 8, 8, 3], seed=3).double()
+    wanted = rs.region_count(net, DATA, dim, 15, method=method)
+    state = torch.cuda.get_rng_state()
+    for inputs in (DATA, DATA.cuda()):
+        found = rs.region_count(net.cuda(), inputs, dim, 15, method=method)
+        assert torch.equal(found.counts, wanted.counts)
+    assert torch.equal(torch.cuda.get_rng_state(), state)
+
+
+def test_autocast_and_measures() -> None:
+    images = torch.randn(30, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.SiLU(), nn.Flatten(), nn.Linear(8 * 14 * 14, 5)).cuda()
+    plain = rs.region_count(net, images, slices=40)
+    rough = rs.region_count(net, images, slices=40, autocast=torch.bfloat16)
+    assert abs(plain.value - rough.value) < 0.5
+    labels = torch.arange(30) % 5
+    assert 0 <= rs.error_rate(net, images, labels).value <= 1
+    assert rs.sharpness(net, images.cuda(), labels.cuda(), samples=10).value == pytest.approx(
+        rs.sharpness(net.cpu(), images, labels, samples=10).value, rel=0.02
+    )

@@ -1,0 +1,202 @@
+"""Gradient flow: against SciPy and tiny steps, its invariants, its events, and the promises of the paper."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from regionscope.errors import InputError
+from regionscope.shallow import (
+    ENDS,
+    FlowOptions,
+    Network,
+    Sample,
+    conserved_drift,
+    effective_regions,
+    example_1,
+    flow_table,
+    gradient_flow,
+    gradient_flows,
+    initial_network,
+    kkt_residual,
+    log_threshold,
+    minimum_regions,
+    region_bound,
+    sample,
+    success_against_width,
+    teacher_from_switches,
+)
+from regionscope.shallow.integrate import integrate
+from regionscope.shallow.losses import pull
+from regionscope.shallow.reference import flow_without_events, small_steps
+from shallow.settings import flow_start
+
+
+def at(tau: float, **more: object) -> FlowOptions:
+    return FlowOptions(max_tau=tau, direction_tol=0.0, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+def test_a_stretch_without_events_is_that_of_scipy(loss: str) -> None:
+    theta, x, y = flow_start(1, 5, 6, seed=2)
+    end = integrate(theta, x, y, at(1.0, rtol=1e-8, loss=loss))
+    assert int(end.crossed + end.slid + end.quiet) == 0
+    expected = flow_without_events(theta[0], x[0], y[0], tau=1.0, loss=loss)
+    torch.testing.assert_close(end.theta[0], expected, rtol=0, atol=3e-8)
+
+
+@pytest.mark.parametrize(("seed", "loss"), [(1, "exponential"), (3, "exponential"), (1, "logistic"), (3, "logistic")])
+def test_sliding_flows_are_the_limit_of_tiny_steps(seed: int, loss: str) -> None:
+    """The chattering of small explicit steps converges, at their order one, to the Filippov solution."""
+    theta, x, y = flow_start(1, 5, 6, seed=seed)
+    fine = integrate(theta, x, y, at(4.0, rtol=1e-8, loss=loss))
+    assert int(fine.slid) > 0
+    assert int(fine.ambiguous) == 0
+    steps = small_steps(theta[0], x[0], y[0], step=4.0 / 8000, n_steps=8000, loss=loss)
+    assert float((steps - fine.theta[0]).abs().max()) < 1.5e-3
+    wrong = float(
+        (small_steps(theta[0], x[0], y[0], step=4.0 / 500, n_steps=500, loss=loss) - fine.theta[0]).abs().max()
+    )
+    assert wrong > 2 * float((steps - fine.theta[0]).abs().max())
+
+
+@pytest.mark.parametrize("seed", [1, 3, 5])
+def test_the_answer_converges_with_the_tolerance(seed: int) -> None:
+    theta, x, y = flow_start(1, 8, 10, seed=seed)
+    finest = integrate(theta, x, y, at(6.0, rtol=1e-9)).theta
+    for rtol in (1e-4, 1e-5, 1e-6):
+        found = integrate(theta, x, y, at(6.0, rtol=rtol)).theta
+        assert float((found - finest).abs().max()) < 60 * rtol
+
+
+def test_without_sliding_the_answer_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Break the code: if a kink that should slide is let through, the flow no longer agrees with tiny steps."""
+    from regionscope.shallow import events
+
+    theta, x, y = flow_start(1, 5, 6, seed=1)
+    right = integrate(theta, x, y, at(4.0, rtol=1e-7)).theta
+    honest = events.one_sided
+
+    def blind(*arguments: object) -> tuple[torch.Tensor, torch.Tensor]:
+        below, _ = honest(*arguments)  # type: ignore[arg-type]
+        return below, below
+
+    monkeypatch.setattr(events, "one_sided", blind)
+    wrong = integrate(theta, x, y, at(4.0, rtol=1e-5, max_steps=300)).theta
+    assert float((wrong - right).abs().max()) > 1e-2
+
+
+def test_the_batch_does_not_change_the_answer() -> None:
+    theta, x, y = flow_start(5, 6, 8, seed=7)
+    options = FlowOptions(max_log_loss=30.0, max_steps=600)
+    together = gradient_flows(theta, x, y, options)
+    for chunk in (1, 2, 4):
+        parts = gradient_flows(theta, x, y, options, chunk=chunk)
+        torch.testing.assert_close(parts.theta, together.theta, rtol=1e-7, atol=1e-9)
+        assert parts.end.tolist() == together.end.tolist()
+
+
+def test_loss_falls_and_the_conserved_quantity_stays() -> None:
+    theta, x, y = flow_start(4, 20, 12, seed=11)
+    seen: list[torch.Tensor] = []
+
+    def watch(flows: object, rows: torch.Tensor) -> None:
+        values = torch.full((4,), math.nan, dtype=torch.float64)
+        values[rows] = flows.F  # type: ignore[attr-defined]
+        seen.append(values)
+
+    end = integrate(theta, x, y, FlowOptions(max_log_loss=200.0, max_steps=1500), on_step=watch)
+    history = torch.stack(seen)
+    steps = history[1:] - history[:-1]
+    assert float(steps[~torch.isnan(steps)].min()) > -1e-7
+    assert float(conserved_drift(theta, end.theta).max()) < 1e-3
+
+
+def test_example_1_keeps_its_direction_with_both_losses() -> None:
+    example = example_1()
+    for loss in ("exponential", "logistic"):
+        flow = gradient_flow(
+            example.start, example.sample, FlowOptions(loss=loss, max_log_loss=500.0, direction_tol=0.0)
+        )
+        first, last = example.start.theta, flow.theta[-1]
+        assert float((last / last.norm() - first / first.norm()).norm()) < 1e-9
+        assert float(last.norm()) > 15 * float(first.norm())
+        found = kkt_residual(flow.network(), example.sample)
+        assert found is not None
+        assert found.residual < 1e-8
+        assert found.norm_squared == pytest.approx(2.0, abs=1e-9)
+    better = kkt_residual(example.better, example.sample)
+    assert better is not None
+    assert better.norm_squared == pytest.approx(1.0)  # a larger margin than the one the flow goes to
+    assert float((example.sample.y * example.better(example.sample.x)).min()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+def test_every_point_is_classified_after_t0(loss: str) -> None:
+    n = 7
+    threshold = log_threshold(n, loss)
+    q = torch.full((n,), 50.0, dtype=torch.float64)
+    q[3] = 0.0
+    assert float(pull(q, loss).F) == pytest.approx(threshold)
+    # At the paper's 1/n for both losses, a logistic point may still be wrong.
+    if loss == "logistic":
+        q[3] = -0.5
+        assert float(pull(q, loss).F) > math.log(1 / 1.0) + math.log(n) - 1e-9 > 0
+
+
+def test_a_flow_that_cannot_win_comes_to_rest() -> None:
+    data = Sample(torch.tensor([-0.5, 0.5], dtype=torch.float64), torch.tensor([1.0, -1.0], dtype=torch.float64))
+    flow = gradient_flow(Network([1.0], [2.0], [0.5]), data, FlowOptions(max_steps=3000))
+    assert ENDS[int(flow.end.end[0])] in ("stalled", "steps")
+    assert not flow.classified
+
+
+def test_late_flow_has_few_regions_and_a_small_kkt_residual() -> None:
+    teacher = teacher_from_switches([-0.4, 0.1])
+    data = sample(teacher, 20, seed=1)
+    start = initial_network(60, sigma_h=1.0, sigma_o=1e-4, seed=2)
+    flow = gradient_flow(start, data, FlowOptions(max_log_loss=3000.0))
+    rows = flow_table(flow, radius=1.0, teacher=teacher, every=max(1, len(flow) // 6))
+    late = [row for row in rows if not math.isnan(row.kkt)]
+    assert flow.classified
+    assert late[-1].kkt < 0.05 < late[0].kkt
+    assert late[-1].margin > late[0].margin
+    assert late[-1].slackness < 0.01
+    last = effective_regions(flow.network(), radius=1.0)
+    assert minimum_regions(data.y) <= last.on_inside.count <= 8 < region_bound(3)
+    assert rows[-1].classification_error < 0.1
+    assert rows[-1].drift < 1e-3
+    assert flow.log_t[-1] > 2000  # e^2000 is no float64: nothing underflowed
+
+
+def test_log_time_is_the_integral_of_the_inverse_loss() -> None:
+    """One point at 0 and N = v relu(b): by hand, b = v = e^tau and t is the integral of e^(b v)."""
+    data = Sample(torch.tensor([0.0], dtype=torch.float64), torch.ones(1, dtype=torch.float64))
+    flow = gradient_flow(Network([0.0], [1.0], [1.0]), data, FlowOptions(max_tau=0.8, direction_tol=0.0, rtol=1e-8))
+    q = math.exp(2 * 0.8)
+    assert float(flow.log_inverse_loss[-1]) == pytest.approx(q, rel=1e-6)
+    s = torch.linspace(0, 0.8, 200_001, dtype=torch.float64)
+    assert float(flow.log_t[-1]) == pytest.approx(
+        math.log(float(torch.trapezoid(torch.exp(torch.exp(2 * s)), s))), abs=2e-3
+    )
+
+
+def test_narrow_networks_fail_and_wide_ones_succeed() -> None:
+    rows = success_against_width(4, (0.5, 4.0), n=20, runs=12, options=FlowOptions(max_steps=1200))
+    assert rows[0].success < 0.2
+    assert rows[1].success > rows[0].success + 0.3
+    assert rows[0].bound is None
+
+
+def test_bad_input_is_named() -> None:
+    theta, x, y = flow_start(2, 3, 4)
+    with pytest.raises(InputError, match="ascend strictly"):
+        gradient_flows(theta, x.flip(1), y)
+    with pytest.raises(InputError, match="exponential"):
+        FlowOptions(loss="hinge")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"\(B, 3, k\)"):
+        gradient_flows(theta[0], x, y)
+    with pytest.raises(InputError, match="-1 or 1"):
+        gradient_flows(theta, x, y * 2)

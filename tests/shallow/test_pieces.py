@@ -1,0 +1,186 @@
+"""Networks in pieces: exact counts against the engine, zeros, effective regions, teachers, errors, theorems."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import regionscope as rs
+from regionscope.errors import InputError
+from regionscope.shallow import (
+    Density,
+    Network,
+    Sample,
+    Teacher,
+    alternating_teacher,
+    breakpoints,
+    classification_error,
+    effective_regions,
+    initial_network,
+    minimum_regions,
+    n_linear_regions,
+    population_loss,
+    population_loss_bound,
+    random_teacher,
+    reduced,
+    region_bound,
+    sample,
+    sign_pieces,
+    teacher_from_switches,
+    theorem_2_3,
+    theorem_3_1,
+    unit_shares,
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_regions_are_those_of_the_exact_engine(seed: int) -> None:
+    network = initial_network(30, sigma_h=1.0, sigma_o=1.0, seed=seed)
+    part = rs.linear_regions(network.module(), rs.Segment([-2.0], [2.0]))
+    assert n_linear_regions(network, radius=2.0) == part.n_linear_regions
+    x = torch.linspace(-3, 3, 50, dtype=torch.float64)
+    torch.testing.assert_close(network(x), network.module()(x[:, None])[:, 0].detach())
+
+
+def test_coinciding_opposite_and_flat_units() -> None:
+    one = Network([1.0, 2.0], [-0.5, -1.0], [1.0, 1.0])  # both kinks at 0.5
+    assert n_linear_regions(one) == 2
+    none = Network([1.0, -1.0], [-0.5, 0.5], [1.0, -1.0])  # relu(z) - relu(-z) = z
+    assert n_linear_regions(none) == 1
+    flat = Network([0.0, 1.0], [1.0, -3.0], [1.0, 1.0])
+    assert (n_linear_regions(flat), n_linear_regions(flat, radius=1.0)) == (2, 1)
+    assert len(breakpoints(Network([0.0], [1.0], [1.0]))) == 0
+
+
+def test_signs_match_a_fine_grid_and_the_decision_regions() -> None:
+    for seed in range(6):
+        network = initial_network(12, sigma_h=1.0, sigma_o=1.0, seed=seed)
+        ends, signs = sign_pieces(network, 1.0)
+        grid = torch.linspace(-1, 1, 20_001, dtype=torch.float64)[1:-1]
+        mine = signs[(torch.searchsorted(ends, grid) - 1).clamp(0, len(signs) - 1)]
+        assert ((mine.double() - network(grid).sign()) != 0).sum() <= len(ends)
+        dec = rs.decision_regions(network.module(), rs.Segment([-1.0], [1.0]))
+        assert dec.count == len(signs)
+
+
+def test_effective_regions_of_a_cluster_and_dust() -> None:
+    """Three live directions, split into many nearly equal units, and a hundred tiny units."""
+    generator = torch.Generator().manual_seed(0)
+    kinks = torch.tensor([-0.5, 0.0, 0.6]).repeat_interleave(20).double()
+    kinks = kinks + 1e-4 * torch.randn(60, generator=generator, dtype=torch.float64)
+    size = 1 + torch.rand(60, generator=generator, dtype=torch.float64)
+    sign = torch.tensor([1.0, -1.0, 1.0]).repeat_interleave(20).double()
+    dust = 1e-4 * torch.randn((3, 100), generator=generator, dtype=torch.float64)
+    theta = torch.cat([torch.stack([size, -kinks * size, sign * size]), dust], 1)
+    network = Network.of(theta)
+    assert n_linear_regions(network) == 161
+    found = effective_regions(network, radius=1.0)
+    assert found.on_inside.count == found.on_line.count == 4
+    assert found.on_inside.decades > 1.5
+    assert int(found.line[0]) > 40
+    small = reduced(network, tolerance=0.1, radius=1.0)
+    assert small is not None
+    torch.testing.assert_close(breakpoints(small).at, torch.tensor([-0.5, 0.0, 0.6]).double(), rtol=0, atol=1e-3)
+    assert float(unit_shares(network).sum()) <= 0.5 + 1e-12
+
+
+def test_facing_units_near_each_other_stay_two() -> None:
+    """A right-facing positive and a left-facing negative kink 0.04 apart: a steep piece between two flat ones."""
+    network = Network([1.0, -1.0], [-0.71, 0.75], [1.0, -1.0])
+    assert effective_regions(network, radius=1.0).on_inside.count == 3
+
+
+def test_minimum_regions() -> None:
+    assert minimum_regions(torch.tensor([1.0, 1.0, 1.0])) == 1
+    assert minimum_regions(torch.tensor([1.0, -1.0])) == 1
+    assert minimum_regions(torch.tensor([1.0, -1.0, 1.0, -1.0])) == 3
+
+
+@pytest.mark.parametrize("points", [[], [0.1], [-0.7, -0.6, 0.0, 0.9], [-0.9, -0.89]])
+def test_teachers_switch_where_they_should(points: list[float]) -> None:
+    for first in (1, -1):
+        teacher = teacher_from_switches(points, first=first)
+        torch.testing.assert_close(teacher.switches, torch.tensor(points, dtype=torch.float64), rtol=0, atol=1e-9)
+        assert teacher.width == len(points) + 1
+        assert float(teacher.network(torch.tensor([-1.0])).sign()) == first
+        lengths = torch.tensor([-1.0, *points, 1.0], dtype=torch.float64).diff()
+        assert teacher.rho == pytest.approx(float(lengths.min()), abs=1e-9)
+
+
+def test_random_and_alternating_teachers() -> None:
+    for seed in range(4):
+        teacher = random_teacher(3, seed=seed)
+        assert (teacher.width, len(teacher.switches)) == (3, 2)
+        assert teacher.rho >= 1 / 6
+    again = random_teacher(3, seed=1)
+    torch.testing.assert_close(again.network.theta, random_teacher(3, seed=1).network.theta)
+    assert alternating_teacher(5).rho == pytest.approx(1 / 3)
+    with pytest.raises(InputError, match="whole interval"):
+        Teacher.of(Network([1.0], [-0.5], [1.0]), 1.0)
+    with pytest.raises(InputError, match="ascend"):
+        teacher_from_switches([0.5, 0.2])
+
+
+def test_samples_follow_the_density_and_the_teacher() -> None:
+    teacher = teacher_from_switches([0.0])
+    density = Density(torch.tensor([-1.0, 0.0, 1.0]).double(), torch.tensor([0.9, 0.1]).double())
+    data = sample(teacher, 2000, density=density, seed=3)
+    assert (data.x < 0).double().mean() == pytest.approx(0.9, abs=0.03)
+    assert bool((data.y * teacher.network(data.x) > 0).all())
+    assert data.switches == 1
+    assert density.highest == pytest.approx(0.9)
+    torch.testing.assert_close(
+        density.below(torch.tensor([-2.0, -0.5, 0.0, 1.0, 3.0]).double()),
+        torch.tensor([0.0, 0.45, 0.9, 1.0, 1.0]).double(),
+    )
+    with pytest.raises(InputError, match="ascend"):
+        Sample(torch.zeros(2).double(), torch.ones(2).double())
+
+
+def test_classification_error_is_exact() -> None:
+    teacher = teacher_from_switches([-0.5, 0.5])
+    shifted = teacher_from_switches([-0.4, 0.45]).network
+    assert classification_error(shifted, teacher) == pytest.approx(0.15 / 2)
+    assert classification_error(teacher.network.scaled(7.0), teacher) == pytest.approx(0.0, abs=1e-12)
+    density = Density(torch.tensor([-1.0, 0.0, 1.0]).double(), torch.tensor([0.9, 0.1]).double())
+    assert classification_error(shifted, teacher, density) == pytest.approx(0.1 * 0.9 + 0.05 * 0.1)
+    network = initial_network(15, sigma_h=1.0, sigma_o=1.0, seed=4)
+    x = torch.rand(400_000, generator=torch.Generator().manual_seed(0)).double() * 2 - 1
+    sampled = float((network(x).sign() != teacher.network(x).sign()).double().mean())
+    assert classification_error(network, teacher) == pytest.approx(sampled, abs=4e-3)
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+def test_population_loss_is_the_integral(loss: str) -> None:
+    teacher = teacher_from_switches([-0.5, 0.5])
+    network = initial_network(9, sigma_h=1.0, sigma_o=1.0, seed=5)
+    x = torch.linspace(-1, 1, 400_001, dtype=torch.float64)
+    q = network(x) * torch.where(teacher.network(x) > 0, 1.0, -1.0)
+    values = torch.exp(-q) if loss == "exponential" else torch.nn.functional.softplus(-q)
+    assert population_loss(network, teacher, loss=loss) == pytest.approx(
+        float(torch.trapezoid(values, x)) / 2, rel=1e-4
+    )
+
+
+def test_the_theorems_as_numbers() -> None:
+    found = theorem_2_3(3, 0.5, 1.0, 0.5, k=100_000, n=200, eps=0.1, delta=0.1, sigma_h=1.0, sigma_o=1e-9)
+    assert found.n == pytest.approx((3 * math.log(10) + math.log(20)) / 0.1)
+    assert found.k == pytest.approx(6144 * math.log(1440) / 0.5)
+    assert found.sigma_h == pytest.approx(8400 * 200**2 * 0.5 * math.sqrt(3e5) / 0.05)
+    assert found.sigma_o == pytest.approx(1 / (4e5 * math.log(1.2e7)))
+    assert found.holds == {"k": True, "n": True, "sigma_h": False, "sigma_o": True}
+    assert not found.all_hold
+    other = theorem_3_1(3, 0.5, 0.2, 0.5, k=10, n=200, delta=0.1)
+    assert other.n is None
+    assert other.k == pytest.approx(6144 * math.log(720) / 0.5)  # R < 1 counts as 1
+    assert other.sigma_h == pytest.approx(4200 * 200**2 * 0.5 * math.sqrt(30) / 0.05)
+    assert other.sigma_o == pytest.approx(1 / (40 * other.sigma_h * math.log(600)))
+    assert other.holds == {"k": False}
+    assert (region_bound(1), region_bound(3)) == (99, 163)
+    assert population_loss_bound(1.0) == pytest.approx(0.0625)
+    assert population_loss_bound(0.9) is None
+    assert population_loss_bound(2.0) is None
+    with pytest.raises(InputError, match="delta"):
+        theorem_3_1(3, 0.5, 1.0, 0.5, k=10, n=20, delta=1.0)

@@ -1,0 +1,128 @@
+"""Section 6 of Li et al.: sharpness against the dense Hessian, and inequalities that must never fail."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regionscope.errors import InputError
+from regionscope.shallow import (
+    Inequality,
+    TwoLayer,
+    active_units,
+    against_rate,
+    alternating_line,
+    check_bounds,
+    dense_sharpness,
+    descend,
+    initial_two_layer,
+    random_sphere,
+    region_counts,
+    sharpness,
+    train_and_check,
+)
+from regionscope.shallow.two_layer import loss_and_gradient
+
+
+@pytest.mark.parametrize(("p", "d", "n"), [(1, 1, 2), (1, 3, 4), (7, 2, 5), (12, 4, 9)])
+def test_lanczos_is_the_dense_hessian(p: int, d: int, n: int) -> None:
+    for seed in range(3):
+        network = initial_two_layer(p, d, seed=seed)
+        x, y = (
+            random_sphere(n, d, seed=seed)
+            if d > 1
+            else (torch.tensor([[1.0], [-2.0]]).double(), torch.ones(2).double())
+        )
+        assert sharpness(network, x) == pytest.approx(dense_sharpness(network, x, y), rel=1e-8, abs=1e-10)
+
+
+def test_the_gradient_is_that_of_autograd() -> None:
+    network, (x, y) = initial_two_layer(9, 3, seed=1), random_sphere(6, 3, seed=2)
+    weights = network.weights.clone().requires_grad_(True)
+    value = (y - torch.relu(x @ weights.T) @ network.signs).square().mean() / 2
+    (slope,) = torch.autograd.grad(value, weights)
+    loss, mine = loss_and_gradient(network, x, y)
+    assert loss == pytest.approx(float(value.detach()))
+    torch.testing.assert_close(mine, slope)
+
+
+def test_counts_match_dense_sampling() -> None:
+    network, (x, _) = initial_two_layer(15, 3, seed=5), random_sphere(6, 3, seed=1)
+    pairs, counts = region_counts(network, x)
+    t = torch.linspace(0, 1, 20_001, dtype=torch.float64)[:, None]
+    for (a, b), count in zip(pairs.tolist(), counts.tolist(), strict=True):
+        positive = network(x[a] + t * (x[b] - x[a])) > 0
+        assert count == 1 + int((positive[1:] != positive[:-1]).sum())
+    same = region_counts(network, x, torch.tensor([[2, 2], [0, 1]]))[1]
+    assert int(same[0]) == 1
+
+
+def test_the_inequalities_hold_on_thousands_of_random_networks() -> None:
+    """Both lemmas and the chain on 2,000 random networks of many shapes and scales; a failure would be a finding."""
+    generator = torch.Generator().manual_seed(0)
+    tightest = {"lemma_6_4": 9.0, "lemma_6_5": 9.0}
+    for seed in range(2000):
+        p, d, n = (int(torch.randint(1, top, (1,), generator=generator)) for top in (12, 5, 4))
+        scale = float(10 ** (2 * torch.rand(1, generator=generator) - 1))
+        x = torch.randn((n + 1, d), generator=generator, dtype=torch.float64) * scale
+        y = torch.ones(n + 1, dtype=torch.float64)
+        row = check_bounds(initial_two_layer(p, d, seed=seed), x, y, rate=0.1)
+        assert row.holds, (seed, p, d, n, row)
+        tightest["lemma_6_4"] = min(tightest["lemma_6_4"], row.lemma_6_4.slack)
+        tightest["lemma_6_5"] = min(tightest["lemma_6_5"], row.lemma_6_5.slack / max(row.lemma_6_5.right, 1e-12))
+    assert 0 <= tightest["lemma_6_4"] <= 1  # the lemma is nearly attained
+    assert 0 <= tightest["lemma_6_5"] < 0.5
+
+
+def test_the_inequalities_hold_while_training() -> None:
+    rows_seen = 0
+    for seed in range(6):
+        x, y = alternating_line(6) if seed % 2 else random_sphere(8, 3, seed=seed)
+        network = initial_two_layer(30, x.shape[1], seed=seed)
+        for share in (0.3, 1.2, 2.0):
+            rate = share * 2 / sharpness(network, x)
+            rows, _ = train_and_check(network, x, y, rate=rate, steps=200, record=6)
+            assert all(row.holds for row in rows), (seed, share)
+            rows_seen += len(rows)
+    assert rows_seen > 60
+
+
+def test_a_wrong_inequality_is_seen() -> None:
+    assert Inequality(1.0, 1.0 - 1e-12).holds
+    assert not Inequality(1.0, 0.9).holds
+    network, (x, y) = initial_two_layer(20, 2, seed=0), alternating_line(6)
+    row = check_bounds(network, x, y, rate=0.1)
+    pairs, counts = region_counts(network, x)
+    active = active_units(network, x)
+    slack = active[pairs].sum(1) + 2 - counts
+    assert row.lemma_6_4.slack == int(slack.min())
+    n = len(x)
+    assert row.mean_regions == pytest.approx((n + 2 * float(counts.sum())) / n**2)
+    assert row.first.right == pytest.approx(row.second.left)
+
+
+def test_the_edge_of_stability() -> None:
+    """A rate at which descent is unstable at the start drives eta * lambda_max below 2; smaller ones leave it."""
+    x, y = alternating_line(8)
+    network = initial_two_layer(60, 2, seed=1)
+    top = sharpness(network, x)
+    calm, _ = train_and_check(network, x, y, rate=0.2 / top, steps=400, record=5)
+    wild, _ = train_and_check(network, x, y, rate=2.6 / top, steps=800, record=9)
+    assert abs(calm[-1].sharpness_times_rate - 0.2) < 0.03
+    assert all(0.4 < row.sharpness_times_rate < 2.02 for row in wild[4:])
+
+
+def test_against_rate_reports_losses_and_slack() -> None:
+    x, y = alternating_line(5)
+    rows = against_rate(x, y, [0.01, 50.0], width=10, runs=2, steps=60, record=3)
+    assert rows[0].diverged == 0
+    assert rows[0].failures == rows[1].failures == 0
+    assert rows[1].diverged == 2
+    assert min(rows[0].least_slack.values()) >= 0
+
+
+def test_bad_networks_are_named() -> None:
+    with pytest.raises(InputError, match="signs"):
+        TwoLayer(torch.ones(2, 2).double(), torch.tensor([1.0, 0.5]).double())
+    with pytest.raises(InputError, match="rate"):
+        next(descend(initial_two_layer(2, 2), *alternating_line(3), rate=0.0, steps=1))
