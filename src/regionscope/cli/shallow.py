@@ -200,7 +200,7 @@ def _print_flow(
 
 
 def _sentences(result: theory.Flow, last: theory.FlowRow, bound: int, needs: theory.Requirements) -> list[str]:
-    count = {name: f"{int(getattr(result.end, name)[0]):,}" for name in _ACCOUNT}
+    count = {name: int(getattr(result.end, name)[0]) for name in _ACCOUNT}
     met = ", ".join(f"{name} {'holds' if held else 'does not hold'}" for name, held in needs.holds.items())
     width = result.theta.shape[2]
     lines = [
@@ -209,8 +209,9 @@ def _sentences(result: theory.Flow, last: theory.FlowRow, bound: int, needs: the
         f"Every point is classified from log t0 = {result.log_t0:.4g} on."
         if result.classified
         else "Not every point was classified.",
-        f"{count['steps']} steps ({count['rejected']} cut or rejected); {count['crossed']} crossings and "
-        f"{count['slid']} slides located, {count['quiet']} too weak to matter, {count['ambiguous']} ambiguous.",
+        f"{count['steps']:,} steps ({count['rejected']:,} cut at events or rejected); "
+        f"{count['crossed'] + count['quiet']:,} times a kink crossed a point, {count['slid']:,} times it began to slide "
+        f"along one, {count['ambiguous']} ambiguous.",
         f"Drift of v² - w² - b²: {last.drift:.1g}.",
         f"Theorem 2.3 with eps = delta = 0.1 and C0 = 1 asks for k >= {needs.k:.3g}, "
         f"sigma_h >= {needs.sigma_h:.3g}: {met}.",

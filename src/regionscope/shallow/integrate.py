@@ -52,9 +52,10 @@ class Flows:
 
     theta: (B, 3, k) rows w, b, v. F = -log L. tau: rescaled time. log_t: logarithm of the time of the flow on L.
     log_t0: log t where L < l(0) / n, NaN before. direction_change: |u - u'| over the last doubling of |theta|^2, NaN
-    before. steps, rejected: attempted and rejected steps. crossed, slid, quiet: kinks that crossed a point or left one
-    they slid on, that began to slide, and that passed a point whose pull was too small to matter. ambiguous, pinned:
-    see ``events``. end: -1 while running, else the index of the reason in ENDS.
+    before. steps, rejected: attempted steps, and those that were cut at an event or rejected. slid: kinks that began to
+    slide. crossed: kinks that crossed a point at the end of a step, or left one they slid on. quiet: kinks that crossed
+    a point within a step, late or weakly enough that it moves the state by less than a tenth of the tolerated error.
+    ambiguous, pinned: see ``events``. end: -1 while running, else the index of the reason in ENDS.
     """
 
     theta: Tensor

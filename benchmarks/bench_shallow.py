@@ -1,0 +1,65 @@
+"""Gradient flows: cost of one flow in a batch against one at a time, and 1,000 flows of width 100 on 50 points.
+
+python benchmarks/bench_shallow.py                  # table on screen, JSON in benchmarks/results/
+python benchmarks/bench_shallow.py --flows 1000     # all of them
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from regionscope.shallow import FlowOptions, Flows, conserved_drift, gradient_flows, initial_theta, log_threshold
+from regionscope.shallow.teachers import random_teacher, sample
+
+RESULTS = Path(__file__).parent / "results"
+WIDTH, POINTS = 100, 50
+
+
+def timed(work: Callable[[], Flows]) -> tuple[Flows, float, float]:
+    """What came, wall-clock seconds and processor seconds."""
+    wall, used = time.perf_counter(), time.process_time()
+    found = work()
+    return found, time.perf_counter() - wall, time.process_time() - used
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--flows", type=int, default=128, help="flows in the batch")
+    parser.add_argument("--alone", type=int, default=4, help="flows that are also run one at a time")
+    parser.add_argument("--until", type=float, default=100.0, help="stop at this -log L")
+    parser.add_argument("--threads", type=int, default=1)
+    chosen = parser.parse_args()
+    torch.set_num_threads(chosen.threads)
+    data = sample(random_teacher(3, seed=1), POINTS, seed=2)
+    theta = initial_theta(chosen.flows, WIDTH, sigma_h=1.0, sigma_o=1e-3, seed=3)
+    options = FlowOptions(max_log_loss=chosen.until, max_steps=4000)
+    gradient_flows(theta[:2], data.x, data.y, FlowOptions(max_steps=20))
+    alone, alone_wall, alone_used = timed(
+        lambda: gradient_flows(theta[: chosen.alone], data.x, data.y, options, chunk=1)
+    )
+    batch, wall, used = timed(lambda: gradient_flows(theta, data.x, data.y, options))
+    same = float((alone.theta - batch.theta[: chosen.alone]).abs().max() / batch.theta.abs().max())
+    won = int((log_threshold(len(data), options.loss) < batch.F).sum())
+    row = {
+        "flows": chosen.flows, "width": WIDTH, "points": POINTS, "until": chosen.until, "threads": chosen.threads,
+        "alone_cpu_seconds_per_flow": alone_used / chosen.alone, "batch_cpu_seconds_per_flow": used / chosen.flows,
+        "alone_wall_seconds_per_flow": alone_wall / chosen.alone, "batch_wall_seconds": wall,
+        "speedup_cpu": alone_used / chosen.alone * chosen.flows / used, "steps_per_flow": float(batch.steps.double().mean()),
+        "classified": won, "largest_drift": float(conserved_drift(theta, batch.theta).max()), "difference": same,
+        "python": platform.python_version(), "torch": torch.__version__, "machine": platform.machine(),
+    }  # fmt: skip
+    for name, value in row.items():
+        print(f"{name:30} {value:.4g}" if isinstance(value, float) else f"{name:30} {value}")
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "shallow.json").write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
