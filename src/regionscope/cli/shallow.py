@@ -210,8 +210,8 @@ def _sentences(result: theory.Flow, last: theory.FlowRow, bound: int, needs: the
         if result.classified
         else "Not every point was classified.",
         f"{count['steps']:,} steps ({count['rejected']:,} cut at events or rejected); "
-        f"{count['crossed'] + count['quiet']:,} times a kink crossed a point, {count['slid']:,} times it began to slide "
-        f"along one, {count['ambiguous']} ambiguous.",
+        f"{count['crossed'] + count['quiet']:,} times a kink crossed a point, {count['slid']:,} times it began to "
+        f"slide along one, {count['ambiguous']} ambiguous.",
         f"Drift of v² - w² - b²: {last.drift:.1g}.",
         f"Theorem 2.3 with eps = delta = 0.1 and C0 = 1 asks for k >= {needs.k:.3g}, "
         f"sigma_h >= {needs.sigma_h:.3g}: {met}.",

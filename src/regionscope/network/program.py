@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -136,6 +136,14 @@ class Program:
         for kink in self.kinks:
             values = kink.advance(values, consume=True)
         return self.outputs(values)
+
+    def shortened(self, n_kinks: int) -> Program:
+        """The same function with only the first kinks shown; the later ones run unseen behind the last of them."""
+        rest = tuple(instruction for kink in self.kinks[n_kinks:] for instruction in kink.instructions)
+        if n_kinks == 0:
+            return replace(self, kinks=(), instructions=self.instructions + rest)
+        *before, last = self.kinks[:n_kinks]
+        return replace(self, kinks=(*before, replace(last, instructions=last.instructions + rest)))
 
     def differentiable(self, x: Tensor) -> Tensor:
         """(v, c): the whole forward pass on rows of the program's dtype and device, open to autograd with respect to

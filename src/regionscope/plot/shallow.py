@@ -105,6 +105,7 @@ def flow_figure(
     right.set(yscale="log")
     for ax in (left, right):
         ax.set_xscale("symlog", linthresh=1.0)
+        ax.set_xlim(max(min(t, default=0.0), -3.0), max(t, default=1.0))
         ax.set_xlabel("log t")
         if math.isfinite(log_t0):
             ax.axvline(log_t0, color="#888888", linewidth=0.8)

@@ -148,10 +148,10 @@ def _walk(
     """Walk through all nonlinearities; at a limit either raise, or walk again through those that fit."""
     n_kinks, status = len(program.kinks), Status()
     while True:
-        shortened = replace(program, kinks=program.kinks[:n_kinks])
+        shortened = program.shortened(n_kinks)
         record = Record.start(n_kinks, len(slices), progress)
         try:
-            found, coords, outputs = _of_dimension(shortened, program, slices, scales, budget, record)
+            found, coords, outputs = _of_dimension(shortened, slices, scales, budget, record)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
@@ -180,17 +180,17 @@ def _walk(
 
 
 def _of_dimension(
-    shortened: Program, program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record
+    program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record
 ) -> tuple[LineState | Mesh | Complex, Tensor, Tensor]:
     """The walk that fits the dimension: (found, coords (v, k), outputs (v, c))."""
     found: LineState | Mesh | Complex
     if slices[0].dim == 1:
-        found, outputs = partition_lines(shortened, slices, scales, budget, record)
+        found, outputs = partition_lines(program, slices, scales, budget, record)
         coords = found.coords[:, None]
     elif slices[0].dim == 2:
-        found, coords, outputs = partition_planes(shortened, slices, scales, budget, record)
+        found, coords, outputs = partition_planes(program, slices, scales, budget, record)
     else:
-        result = partition_cells(shortened, slices, scales, budget, record)
+        result = partition_cells(program, slices, scales, budget, record)
         found, coords, outputs = result.cells, result.coords, result.outputs
     return found, coords, outputs
 

@@ -1,0 +1,211 @@
+"""What a result offers: maps, patterns, walls, files, limits; and that the model is left as it was."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import regionscope as rs
+from regionscope.network import patterns
+
+SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
+CUBE = rs.Box(torch.zeros(3), torch.eye(3), 1.0)
+
+
+def _mlp(*sizes: int, seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in pairwise(sizes):
+        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+SLICES = {
+    "segment": (_mlp(4, 10, 10, 3), rs.Segment([0.0, 1, 0, -1], [1.0, -2, 1, 2])),
+    "triangle": (_mlp(4, 10, 10, 3), rs.Simplex([[0.0, 1, 0, -1], [2.0, -2, 1, 2], [-2.0, 0, 3, 1]])),
+    "square": (_mlp(2, 10, 10, 3), SQUARE),
+    "cube": (_mlp(3, 6, 6, 3), CUBE),
+}
+
+
+@pytest.fixture(params=SLICES)
+def found(request: pytest.FixtureRequest) -> tuple[nn.Module, rs.Partition]:
+    model, piece = SLICES[request.param]
+    return model, rs.linear_regions(model, piece)
+
+
+def test_maps_on_the_slice_and_in_input_space_are_the_network(found: tuple[nn.Module, rs.Partition]) -> None:
+    model, part = found
+    inputs = part.slice.embed(part.interior)
+    expected = rs.trace(model, part.slice.input_shape)(inputs)
+    on_slice = part.maps.constant + torch.einsum("rk,rkc->rc", part.interior, part.maps.slope)
+    assert torch.allclose(on_slice, expected, rtol=1e-9, atol=1e-9)
+    jacobian, constant = part.input_maps(torch.arange(len(part)))
+    assert jacobian.shape == (len(part), 3, *part.slice.input_shape)
+    assert torch.allclose(torch.einsum("rcd,rd->rc", jacobian, inputs) + constant, expected, rtol=1e-9, atol=1e-9)
+    along = torch.einsum("rcd,kd->rkc", jacobian, part.slice.basis)
+    assert torch.allclose(along, part.maps.slope, rtol=1e-6, atol=1e-6)
+
+
+def test_every_region_has_a_pattern_of_its_own(found: tuple[nn.Module, rs.Partition]) -> None:
+    model, part = found
+    seen = part.patterns()
+    assert len(seen.unique(dim=0)) == len(part) == part.n_activation_regions
+    chosen = torch.tensor([0, len(part) - 1])
+    assert torch.equal(part.patterns(chosen), seen[chosen])
+    expected = patterns(rs.trace(model, part.slice.input_shape), part.slice.embed(part.interior))
+    assert torch.equal(seen, expected)
+
+
+def test_walls_are_shared_by_the_regions_they_part(found: tuple[nn.Module, rs.Partition]) -> None:
+    _, part = found
+    walls = part.walls
+    for i in walls.inner.tolist():
+        ends = set(walls.vertices[walls.offsets[i] : walls.offsets[i + 1]].tolist())
+        for region in walls.regions[i].tolist():
+            assert ends <= set(part.corners[part.offsets[region] : part.offsets[region + 1]].tolist())
+    outer = (walls.regions < 0).any(1)
+    assert torch.equal(walls.born < 0, outer)
+    assert bool((walls.born[~outer] < len(part.by_layer)).all())
+    assert len(part.neighbours) == int((~outer).sum())
+    # each fold flips exactly one kind of unit: patterns on both sides of a wall differ
+    seen = part.patterns()
+    left, right = part.neighbours.T
+    assert bool((seen[left] != seen[right]).any(1).all())
+
+
+def test_a_saved_partition_comes_back(found: tuple[nn.Module, rs.Partition], tmp_path: Path) -> None:
+    model, part = found
+    path = part.save(tmp_path / "deep" / "part")
+    back = rs.Partition.load(path, program=rs.trace(model, part.slice.input_shape))
+    back.check()
+    for name in ("vertices", "values", "corners", "offsets", "sizes"):
+        assert torch.equal(getattr(back, name), getattr(part, name)), name
+    assert (back.by_layer, back.stats, back.tolerance) == (part.by_layer, part.stats, part.tolerance)
+    assert back.n_linear_regions == part.n_linear_regions
+    assert torch.equal(back.slice.corners, part.slice.corners)
+    assert torch.allclose(back.slice.basis, part.slice.basis)
+    with pytest.raises(rs.InputError, match="does not carry the network"):
+        rs.Partition.load(path).patterns()
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_decision_regions_know_their_pieces_and_come_back(name: str, tmp_path: Path) -> None:
+    model, piece = SLICES[name]
+    part, dec = rs.linear_regions(model, piece), rs.decision_regions(model, piece)
+    dec.partition.check()
+    assert int(dec.piece_parents.max()) + 1 == len(part)
+    assert torch.allclose(dec.sizes.sum(), part.sizes.sum())
+    by_parent = torch.zeros(len(part), dtype=torch.float64).index_add_(0, dec.piece_parents, dec.partition.sizes)
+    assert torch.allclose(by_parent.sort().values, part.sizes.sort().values)
+    labels = rs.trace(model, piece.input_shape)(piece.embed(dec.partition.interior)).argmax(1)
+    assert torch.equal(labels, dec.piece_labels)
+    back = rs.DecisionRegions.load(dec.save(tmp_path / "dec.npz"))
+    assert (back.count, back.labels.tolist()) == (dec.count, dec.labels.tolist())
+    if piece.dim > 2:
+        with pytest.raises(rs.InputError, match="boundary_walls"):
+            _ = dec.boundary
+    elif len(dec.boundary):
+        middle = dec.boundary.mean(1)
+        best = rs.trace(model, piece.input_shape)(piece.embed(middle)).topk(2, 1).values
+        assert torch.allclose(best[:, 0], best[:, 1], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_a_limit_raises_or_returns_the_layers_that_fit(name: str) -> None:
+    model, piece = SLICES[name]
+    whole = rs.linear_regions(model, piece)
+    first, last = list(whole.by_layer.values())
+    assert first < last
+    with pytest.raises(rs.LimitReached, match="max_regions"):
+        rs.linear_regions(model, piece, max_regions=last - 1)
+    assert len(rs.linear_regions(model, piece, max_regions=last)) == last
+    part = rs.linear_regions(model, piece, max_regions=first, on_limit="return")
+    assert not part.status
+    assert "max_regions" in part.status.reason
+    assert list(part.by_layer.values()) == [first] == [len(part)]
+    for use in (lambda: part.n_linear_regions, lambda: part.maps):
+        with pytest.raises(rs.LimitReached, match="not finished"):
+            use()
+    with pytest.raises(rs.CheckFailed, match="not finished"):
+        part.check()
+
+
+def test_a_broken_partition_fails_its_check() -> None:
+    from dataclasses import replace
+
+    part = rs.linear_regions(_mlp(2, 10, 10, 3), SQUARE)
+    moved = part.vertices.clone()
+    moved[len(moved) // 2] += 0.05
+    with pytest.raises(rs.CheckFailed):
+        replace(part, vertices=moved).check()
+    with pytest.raises(rs.CheckFailed, match="add up"):
+        replace(part, sizes=part.sizes * 0.99).check()
+    values = part.values.clone()
+    values[3] += 0.01
+    with pytest.raises(rs.CheckFailed):
+        replace(part, values=values).check()
+
+
+def test_measuring_leaves_no_trace() -> None:
+    model = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 2)).train()
+    model(torch.randn(16, 2))
+    fired: list[str] = []
+    model[2].register_forward_hook(lambda *_: fired.append("hook"))
+    model[0].eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    modes = [module.training for module in model.modules()]
+    rng = torch.get_rng_state()
+    rs.linear_regions(model, SQUARE).check()
+    rs.decision_regions(model, SQUARE).partition.input_maps(torch.tensor([0]))
+    assert torch.equal(torch.get_rng_state(), rng)
+    assert [module.training for module in model.modules()] == modes
+    assert not fired
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_arguments_that_make_no_sense_get_a_sentence() -> None:
+    model = _mlp(2, 4, 2)
+    with pytest.raises(rs.InputError, match="empty"):
+        rs.linear_regions(model, [])
+    with pytest.raises(rs.InputError, match="one dimension"):
+        rs.linear_regions(model, [SQUARE, rs.Segment([0.0, 0], [1.0, 1])])
+    with pytest.raises(rs.InputError, match="Segment, Simplex or Box"):
+        rs.linear_regions(model, "here")  # type: ignore[call-overload]
+    with pytest.raises(rs.InputError, match="max_regions"):
+        rs.linear_regions(model, SQUARE, max_regions=0)
+    with pytest.raises(rs.InputError, match="on_limit"):
+        rs.linear_regions(model, SQUARE, on_limit="stop")  # type: ignore[call-overload]
+    with pytest.raises(rs.InputError, match="memory"):
+        rs.linear_regions(model, SQUARE, memory=10)
+    with pytest.raises(rs.SliceError, match="shape"):
+        rs.linear_regions(rs.trace(model, (2,)), CUBE)
+    with pytest.raises(rs.InputError, match="no file"):
+        rs.Partition.load("nowhere.npz")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", SLICES)
+def test_cuda_gives_the_same_partition(name: str) -> None:
+    model, piece = SLICES[name]
+    here, there = rs.linear_regions(model, piece), rs.linear_regions(model.to("cuda"), piece)
+    model.to("cpu")
+    there.check()
+    assert (here.by_layer, here.n_linear_regions) == (there.by_layer, there.n_linear_regions)
+    assert torch.allclose(here.sizes.sort().values, there.sizes.cpu().sort().values)
+
+
+def test_single_precision_agrees_on_a_small_network() -> None:
+    model, piece = SLICES["square"]
+    whole, single = rs.linear_regions(model, piece), rs.linear_regions(model, piece, dtype=torch.float32)
+    assert single.vertices.dtype == torch.float64
+    assert single.values.dtype == torch.float32
+    assert single.by_layer == whole.by_layer
+    single.check()
