@@ -16,7 +16,7 @@ from regionscope.geometry.ragged import sort_by
 __all__ = ["Crossings", "Points", "SignTable", "coincident", "place_points"]
 
 _ONES = 0x0101010101010101  # one bit a byte: eight sign codes are tested in one word
-_BLOCK_BYTES = 1 << 20  # rows are scanned in blocks that stay in cache
+_BLOCK_BYTES = 1 << 21  # rows are scanned in blocks that stay in cache
 
 
 @dataclass(frozen=True)

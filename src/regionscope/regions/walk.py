@@ -17,7 +17,7 @@ __all__ = ["Budget", "Record", "TooManyRegions", "inputs_of", "zero_scales"]
 
 _PROBES = 64
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of the layer before
-_PREFERRED_BYTES = {"cpu": 48 << 20, "cuda": 4 << 30}  # live values worked on at a time; small stays near the caches
+_PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 4 << 30}  # live values worked on at a time; small stays near the caches
 _PREFERRED_ROWS = 256
 
 
