@@ -193,7 +193,7 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, born: int) -> tuple[Mesh, Ten
     came_from = torch.cat([whole, half_cell[loops[loop_offsets[:-1]]]])
     order = came_from.argsort(stable=True)
     index, offsets = gather_rows(offsets, order)
-    result = Mesh.build(
+    result = Mesh(
         mesh.n_vertices + len(met),
         torch.cat([mesh.edges, nodes]),
         torch.cat([mesh.born, mesh.born.new_full((m,), born)]),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.geometry.ragged import sort_by
+from regionscope.geometry.ragged import sort_within
 
 __all__ = ["Crossings", "Points", "SignTable", "coincident", "place_points"]
 
@@ -132,11 +132,11 @@ def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tens
 def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor) -> tuple[Points, Crossings]:
     """Sort crossings along their edges and give each one a new point; crossings that cannot be told apart share one.
 
-    ``ua``, ``ub`` (x,): the unit's value at the first and second end of the edge, of strictly opposite signs;
-    ``tolerance`` (x,): how near to zero counts as zero there.
+    ``edge`` (x,): ascending. ``ua``, ``ub`` (x,): the unit's value at the first and second end of the edge, of
+    strictly opposite signs; ``tolerance`` (x,): how near to zero counts as zero there.
     """
     t = ua / (ua - ub)
-    order = sort_by(edge, t)
+    order = sort_within(edge, t)
     edge, unit, t, ua, ub = edge[order], unit[order], t[order], ua[order], ub[order]
     same = coincident(edge, t, ua, ub, tolerance[order])
     first = torch.ones(len(edge), dtype=torch.bool, device=edge.device)

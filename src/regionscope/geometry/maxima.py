@@ -112,7 +112,7 @@ def has(bits: Tensor, candidate: Tensor) -> Tensor:
 class Breaks:
     """Where the largest candidate changes along an edge: (row, group), from candidate ``before`` to ``after``.
 
-    ``ua``, ``ub``: value of ``before`` minus ``after`` at the two ends of the edge.
+    Sorted by row. ``ua``, ``ub``: value of ``before`` minus ``after`` at the two ends of the edge.
     """
 
     row: Tensor
@@ -152,8 +152,9 @@ def breaks_along(candidates: Candidates, leading: Tensor, a: Tensor, b: Tensor) 
         found.append((alive, now, after))
         here[alive], t[alive] = after, soonest[:, 0]
     empty = torch.empty(0, dtype=torch.int64, device=row.device)
-    which = torch.cat([empty, *(f[0] for f in found)])
-    before, after = torch.cat([empty, *(f[1] for f in found)]), torch.cat([empty, *(f[2] for f in found)])
+    which, order = torch.cat([empty, *(f[0] for f in found)]).sort(stable=True)
+    before = torch.cat([empty, *(f[1] for f in found)])[order]
+    after = torch.cat([empty, *(f[2] for f in found)])[order]
     ua = at_a[which, before] - at_a[which, after]
     ub = at_b[which, before] - at_b[which, after]
     return Breaks(row[which], group[which], before, after, ua, ub)

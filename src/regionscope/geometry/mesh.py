@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 import torch
@@ -25,7 +26,6 @@ class Mesh:
     corners: (c,) vertices of each cell, counter-clockwise; rows given by ``offsets`` (r + 1,).
     sides: (c,) the edge from this corner to the next.
     parent: (r,) which slice the cell belongs to.
-    edge_corners: (e, 2) the corner from which a cell walks the edge forwards and backwards; -1 where no cell does.
     """
 
     n_vertices: int
@@ -36,22 +36,18 @@ class Mesh:
     sides: Tensor
     offsets: Tensor
     parent: Tensor
-    edge_corners: Tensor
 
     @property
     def n_cells(self) -> int:
         return len(self.offsets) - 1
 
-    @staticmethod
-    def build(
-        n_vertices: int, edges: Tensor, born: Tensor, tags: Tensor, corners: Tensor, sides: Tensor, offsets: Tensor,
-        parent: Tensor,
-    ) -> Mesh:  # fmt: skip
-        """Assemble a mesh; the corner of each side of each edge is looked up here."""
-        edge_corners = torch.full((2 * len(edges),), -1, dtype=torch.int64, device=edges.device)
-        backwards = (corners != edges[:, 0][sides]).long()
-        edge_corners[2 * sides + backwards] = torch.arange(len(corners), device=edges.device)
-        return Mesh(n_vertices, edges, born, tags, corners, sides, offsets, parent, edge_corners.view(-1, 2))
+    @cached_property
+    def edge_corners(self) -> Tensor:
+        """The corner from which a cell walks each edge forwards and backwards (e, 2); -1 where no cell does."""
+        found = torch.full((2 * len(self.edges),), -1, dtype=torch.int64, device=self.edges.device)
+        backwards = (self.corners != self.edges[:, 0][self.sides]).long()
+        found[2 * self.sides + backwards] = torch.arange(len(self.corners), device=self.edges.device)
+        return found.view(-1, 2)
 
     @staticmethod
     def of_loops(n_vertices: int, corners: Tensor, offsets: Tensor, parent: Tensor, born: Tensor, tags: Tensor) -> Mesh:
@@ -62,7 +58,7 @@ class Mesh:
         edges = torch.stack([key // n_vertices, key % n_vertices], 1)
         edge_born = born.new_empty(len(edges)).index_copy_(0, sides, born)
         edge_tags = tags.new_empty(len(edges)).index_copy_(0, sides, tags)
-        return Mesh.build(n_vertices, edges, edge_born, edge_tags, corners, sides, offsets, parent)
+        return Mesh(n_vertices, edges, edge_born, edge_tags, corners, sides, offsets, parent)
 
     def corner_cells(self) -> Tensor:
         """The cell of every corner (c,)."""
@@ -80,9 +76,7 @@ class Mesh:
         used, edge_number = _used(self.sides[index], len(self.edges))
         corners, sides = vertex_number[self.corners[index]], edge_number[self.sides[index]]
         edges = vertex_number[self.edges[used]]
-        mesh = Mesh.build(
-            len(vertices), edges, self.born[used], self.tags[used], corners, sides, offsets, self.parent[cells]
-        )
+        mesh = Mesh(len(vertices), edges, self.born[used], self.tags[used], corners, sides, offsets, self.parent[cells])
         return mesh, vertices
 
 
@@ -166,7 +160,7 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
         sides[slot] = first[points.edge[here]] + (r + 1 if way == 0 else r)
     end = torch.cat([start, start.new_full((1,), total)])
     repeats = counts + 1
-    divided = Mesh.build(
+    divided = Mesh(
         mesh.n_vertices + p,
         edges,
         torch.repeat_interleave(mesh.born, repeats),
@@ -214,7 +208,7 @@ def replace_cells(
     slice_of[came_from] = mesh.parent
     order = origin.argsort(stable=True)
     index, offsets = gather_rows(offsets, order)
-    result = Mesh.build(
+    result = Mesh(
         mesh.n_vertices + n_new,
         torch.cat([mesh.edges, torch.tensor(added, dtype=torch.int64, device=device).view(-1, 2)]),
         torch.cat([mesh.born, mesh.born.new_full((len(added),), born)]),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["gather_rows", "offsets_of", "owners", "ranges", "sort_by"]
+__all__ = ["gather_rows", "offsets_of", "owners", "ranges", "sort_by", "sort_within"]
 
 
 def offsets_of(counts: Tensor) -> Tensor:
@@ -47,6 +47,22 @@ def gather_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sort_by(group: Tensor, key: Tensor) -> Tensor:
-    """The permutation that sorts by ``group`` (integers, already ascending), then by ``key`` (floats)."""
+    """The permutation that sorts by ``group`` (integers), then by ``key`` (floats)."""
     order = key.argsort()
     return order[group[order].argsort(stable=True)]
+
+
+def sort_within(group: Tensor, key: Tensor) -> Tensor:
+    """As ``sort_by`` for groups in ascending order; members of a group of one are not touched.
+
+    >>> sort_within(torch.tensor([0, 1, 1, 3]), torch.tensor([0.9, 0.5, 0.2, 0.1])).tolist()
+    [0, 2, 1, 3]
+    """
+    order = torch.arange(len(group), device=group.device)
+    same = group[1:] == group[:-1]
+    several = torch.zeros(len(group), dtype=torch.bool, device=group.device)
+    several[1:] |= same
+    several[:-1] |= same
+    rows = several.nonzero()[:, 0]
+    order[rows] = rows[sort_by(group[rows], key[rows])]
+    return order

@@ -6,7 +6,7 @@ the same points, in the same order, and the k-th of one is the k-th of the other
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -67,8 +67,7 @@ def tag_borders(mesh: Mesh, groups: list[Tensor], first_tag: int) -> tuple[Mesh,
     count = int(border.sum())
     tags = mesh.tags.clone()
     tags[border] = first_tag + torch.arange(count, device=tags.device)
-    fields = {name: getattr(mesh, name) for name in mesh.__dataclass_fields__} | {"tags": tags}
-    return Mesh(**fields), count
+    return replace(mesh, tags=tags), count
 
 
 def stitch(parts: list[Part], n_vertices: int, first_tag: int, n_tags: int) -> tuple[Mesh, tuple[Tensor, ...]]:
@@ -95,7 +94,7 @@ def stitch(parts: list[Part], n_vertices: int, first_tag: int, n_tags: int) -> t
     tags[(tags >= first_tag) & (tags < first_tag + n_tags)] = -1
     corner_base = offsets_of(torch.tensor([len(part.mesh.corners) for part in parts])).tolist()
     offsets = [part.mesh.offsets[:-1] + corner_base[i] for i, part in enumerate(parts)]
-    mesh = Mesh.build(
+    mesh = Mesh(
         n_all,
         edges,
         torch.cat([part.mesh.born for part in parts])[kept],
