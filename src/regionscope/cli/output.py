@@ -64,11 +64,11 @@ def print_counts(title: str, counts: dict[str, int]) -> None:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[float], None]]:
+def progress_bar(what: str = "Cutting") -> Iterator[Callable[[float], None]]:
     """A bar on stderr, when that is a terminal, for the finished share of the work; it disappears at the end."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("Cutting", total=1.0)
+        task = bar.add_task(what, total=1.0)
         yield lambda share: bar.update(task, completed=share)
 
 

@@ -133,22 +133,22 @@ def two_layer(
 def width(
     switches: Annotated[int, typer.Option("--switches", min=1, help="r: label changes of the teacher.")] = 6,
     samples: Annotated[int, typer.Option("--samples", min=2, help="Number of training points.")] = 60,
-    runs: Annotated[int, typer.Option("--runs", min=2, help="Initialisations for each width.")] = 64,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Most steps of one flow.")] = 4000,
+    runs: Annotated[int, typer.Option("--runs", min=2, help="Initialisations for each width.")] = 32,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Most steps of one flow.")] = 1500,
     out: OutOption = Path("shallow-width"),
     seed: SeedOption = 0,
 ) -> None:
     """How often gradient flow classifies an evenly alternating sample, against the width (the message of Theorem 3.2).
 
-    Example: regionscope shallow width --switches 6 --runs 64
+    Example: regionscope shallow width --switches 6 --runs 32
     """
     out = _folder(out)
     console = Console()
     with console.status("Integrating ..."):
-        limit = theory.FlowOptions(max_steps=steps)
+        limit = theory.FlowOptions(max_steps=steps, stall=1e-5)
         rows = theory.success_against_width(switches, n=samples, runs=runs, seed=seed, options=limit)
     table = Table(title=f"Gradient flow on {switches} evenly spaced label changes, {runs} runs for each width")
-    for name in ("alpha", "width", "success", "± s.e.", "population loss", "bound", "share above it", "unfinished"):
+    for name in ("alpha", "width", "success", "± s.e.", "median loss", "bound", "above", "cut off"):
         table.add_column(name, justify="right")
     for row in rows:
         bound = "" if row.bound is None else f"{row.bound:.3f}"
@@ -193,7 +193,7 @@ def _print_flow(
         )  # fmt: skip
     console.print(table)
     console.print(
-        "regions, effective: on the line / on (-R, R). turned: direction change since the row before in the JSON."
+        "regions, effective: on the line / on (-R, R). dec.: decades of tolerance with the same effective number."
     )
     for line in _sentences(result, rows[-1], theory.region_bound(teacher.width), needs):
         console.print(line, highlight=False)

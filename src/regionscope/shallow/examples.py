@@ -44,7 +44,7 @@ class WidthRow:
     """Runs of one width k = floor(alpha r).
 
     success, stderr: share of runs that classified every training point (L < l(0) / n), and its standard error. loss:
-    mean population loss at the end. bound: (1 - 0.75 alpha) / 4 where Theorem 3.2 applies, else None; above_bound:
+    median population loss at the end. bound: (1 - 0.75 alpha) / 4 where Theorem 3.2 applies, else None; above_bound:
     share of runs whose population loss is at least that (the theorem promises 1/4 for its own, unknown, teacher), NaN
     without a bound. unfinished: runs that used up their steps.
     """
@@ -71,7 +71,7 @@ def success_against_width(
     construction is in an appendix that we do not have; here the teacher alternates evenly, and every run has its own
     initialisation (Assumption 2.1) and one common sample. sigma_o: by default as in Theorem 3.1 with delta = 0.1.
     """
-    options = options or FlowOptions(max_steps=4000)
+    options = options or FlowOptions(max_steps=1500, stall=1e-5)
     options = replace(options, max_log_loss=log_threshold(n, options.loss) + 1e-9)
     teacher = alternating_teacher(r, radius=radius)
     data = sample(teacher, n, seed=seed)
@@ -88,7 +88,7 @@ def success_against_width(
         bound = population_loss_bound(alpha)
         rows.append(
             WidthRow(
-                alpha, k, runs, float(won.mean()), float(won.std()) / math.sqrt(runs), float(losses.mean()), bound,
+                alpha, k, runs, float(won.mean()), float(won.std()) / math.sqrt(runs), float(losses.median()), bound,
                 math.nan if bound is None else float((losses >= bound).double().mean()), int((end.end == 4).sum()),
             )
         )  # fmt: skip
