@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -51,7 +52,7 @@ class Slice(Protocol):
     def to(self, device: torch.device | str) -> Self: ...
 
 
-class _AffineSlice:
+class _AffineSlice(ABC):
     """What the three nouns share. Values are frozen: attributes are set once, in the constructor."""
 
     origin: Tensor
@@ -90,8 +91,9 @@ class _AffineSlice:
         """Length, area or volume of the slice in input space."""
         return self.scale * self._coordinate_size()
 
+    @abstractmethod
     def _coordinate_size(self) -> float:
-        raise NotImplementedError
+        """Measure of the domain in its own coordinates."""
 
     def embed(self, coords: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
         """Inputs (v, *input_shape) = origin + coords @ basis of coordinates (v, k).
