@@ -112,7 +112,7 @@ def gradient_flows(
 
     The flows do not know of each other: each has its own steps and events, and the answer does not depend on ``chunk``,
     the number worked through together, nor on ``workers``, the threads that work on chunks at the same time. Cost per
-    flow: a fifteenth of that of ``gradient_flow`` at width 100 on 50 points.
+    flow: less than a tenth of that of ``gradient_flow`` at width 100 on 50 points.
     """
     options = options or FlowOptions()
     if theta.ndim != 3 or theta.shape[1] != 3 or len(theta) == 0:
