@@ -14,7 +14,6 @@ from rich.table import Table
 from torch import Tensor
 
 from regionscope.cli import options, output
-from regionscope.errors import InputError
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.measures.history import Level
@@ -94,7 +93,7 @@ def complexity(
     network = load.load_model(model)
     if weights is not None:
         load.load_weights(network, weights)
-    network = network.to(_device(device))
+    network = network.to(options.read_device(device))
     if json_file is not None and json_file != "-":
         output.check_folder(Path(json_file))
     if plot_file is not None:
@@ -129,17 +128,6 @@ def _points(
     if random:
         found["random"] = uniform_points(random, found["train"].shape[1:], domain=domain, seed=seed)
     return found
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(
-            f"--device came as {name!r}, which this machine or this build of PyTorch does not have."
-        ) from error
-    return device
 
 
 def _print(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> None:

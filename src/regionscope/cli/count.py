@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from regionscope.cli import options, output
-from regionscope.errors import InputError
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.measures.region_count import RegionCount, region_count, slice_sampler
@@ -82,7 +81,7 @@ def count(
     network = load.load_model(model)
     if weights is not None:
         load.load_weights(network, weights)
-    network = network.to(_device(device))
+    network = network.to(options.read_device(device))
     shape = None if input_shape is None else options.read_shape(input_shape)
     inputs = torch.from_numpy(load.load_points(data, input_shape=shape))
     if json_file is not None and json_file != "-":
@@ -113,17 +112,6 @@ def _examples(
 ) -> list[LabelMap]:
     with open_labeller(network, inputs, chosen[0].input_shape, memory=memory) as labeller:
         return label_maps(labeller, chosen, grid)
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(
-            f"--device came as {name!r}, which this machine or this build of PyTorch does not have."
-        ) from error
-    return device
 
 
 def _table(result: RegionCount) -> Table:

@@ -25,6 +25,7 @@ __all__ = [
     "PointsOption",
     "ShapeOption",
     "WeightsOption",
+    "read_device",
     "read_memory",
     "read_shape",
 ]
@@ -139,3 +140,15 @@ def read_memory(text: str) -> int:
     if parts is None or parts[2] not in _UNITS or float(parts[1]) == 0:
         raise InputError(f"--memory came as {text!r}; it must look like 512MiB or 2GiB.")
     return int(float(parts[1]) * _UNITS[parts[2]])
+
+
+def read_device(name: str) -> torch.device:
+    """The device of this name, if this machine has it."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"--device came as {name!r}, which this machine or this build of PyTorch does not have."
+        ) from error
+    return device
