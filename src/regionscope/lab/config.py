@@ -1,0 +1,228 @@
+"""What an experiment is: frozen, plain values that decide every number, and a key made from them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self, TypeVar, get_type_hints
+
+from regionscope.errors import InputError
+
+__all__ = ["DataSpec", "Experiment", "MeasureSpec", "NetworkSpec", "Training"]
+
+Options = dict[str, Any]
+
+OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad")
+LEARNING_RATES = ("constant", "cosine")
+LOSSES = ("cross_entropy", "mse")
+AUGMENTATIONS = ("none", "crop_flip")
+PRECISIONS = ("float32", "float64", "bf16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSpec:
+    """Which data: a name that ``lab.data.names()`` lists, how much of it, and what is done to it.
+
+    ``label_noise`` is the share of training labels that are replaced by uniformly random ones; ``options`` go to the
+    reader of that name (such as ``noise`` for two moons).
+    """
+
+    name: str
+    n_train: int | None = None
+    n_test: int | None = None
+    label_noise: float = 0.0
+    normalise: bool = True
+    seed: int = 0
+    options: Options = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _at_least(1, "data", n_train=self.n_train, n_test=self.n_test)
+        _at_least(0, "data", seed=self.seed)
+        if not 0 <= self.label_noise <= 1:
+            raise InputError(f"data.label_noise is a share of the labels, from 0 to 1, and came as {self.label_noise}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSpec:
+    """Which network: a name that ``lab.zoo.names()`` lists; ``options`` go to its builder."""
+
+    name: str
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How to train. The defaults are those of Li et al. 2025 where the paper states them.
+
+    ``schedule`` is the learning rate's course over all steps; ``mixup`` is alpha of the Beta distribution (0: none);
+    ``checkpoints`` is a schedule in words, such as "every 5 epochs" or "log 1 10000 50" (steps).
+    """
+
+    epochs: int = 100
+    optimizer: str = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    schedule: str = "cosine"
+    loss: str = "cross_entropy"
+    augment: str = "none"
+    mixup: float = 0.0
+    precision: str = "float32"
+    checkpoints: str = "end"
+
+    def __post_init__(self) -> None:
+        _at_least(1, "training", epochs=self.epochs, batch_size=self.batch_size)
+        _at_least(0, "training", momentum=self.momentum, weight_decay=self.weight_decay, mixup=self.mixup)
+        _one_of("training.optimizer", self.optimizer, OPTIMIZERS)
+        _one_of("training.schedule", self.schedule, LEARNING_RATES)
+        _one_of("training.loss", self.loss, LOSSES)
+        _one_of("training.augment", self.augment, AUGMENTATIONS)
+        _one_of("training.precision", self.precision, PRECISIONS)
+        if not (math.isfinite(self.lr) and self.lr > 0):
+            raise InputError(f"training.lr must be a positive number, and came as {self.lr}.")
+        if self.momentum >= 1:
+            raise InputError(f"training.momentum must be below 1, and came as {self.momentum}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureSpec:
+    """One instrument, its options, and when it is read; ``name`` is what its rows are called.
+
+    ``when`` is a schedule in words: "end", "start and end", "every 5 epochs", "every 100 steps", "log 1 10000 50".
+    """
+
+    instrument: str
+    name: str = ""
+    when: str = "end"
+    options: Options = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self.instrument)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One run: ``seed`` sets the initial weights and the order of the batches, ``data.seed`` the data.
+
+    >>> digits = Experiment(data=DataSpec(name="digits"), network=NetworkSpec(name="mlp", options={"width": 32}))
+    >>> digits == Experiment.from_dict(digits.to_dict())
+    True
+    >>> digits.label
+    'mlp on digits, lr 0.1, batch 128, seed 0'
+    """
+
+    data: DataSpec
+    network: NetworkSpec
+    training: Training = field(default_factory=Training)
+    measures: tuple[MeasureSpec, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least(0, "an experiment's", seed=self.seed)
+        names = [measure.name for measure in self.measures]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(f"Two measures are called {twice[0]!r}; give each its own name.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as in a JSON or TOML file."""
+        return {**asdict(self), "measures": [asdict(measure) for measure in self.measures]}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The experiment that ``to_dict`` or a file describes; what is left out has its default."""
+        _known("an experiment", document, [entry.name for entry in fields(cls)])
+        for part in ("data", "network"):
+            if part not in document:
+                raise InputError(f"The experiment has no {part!r}; it needs at least data.name and network.name.")
+        measures = document.get("measures", [])
+        if not isinstance(measures, Sequence) or isinstance(measures, str):
+            raise InputError(f"measures must be a list of tables, and came as {measures!r}.")
+        return cls(
+            data=_read(DataSpec, "data", document["data"]),
+            network=_read(NetworkSpec, "network", document["network"]),
+            training=_read(Training, "training", document.get("training", {})),
+            measures=tuple(_read(MeasureSpec, f"measures[{i}]", entry) for i, entry in enumerate(measures)),
+            seed=_value("seed", int, document.get("seed", 0)),
+        )
+
+    @property
+    def key(self) -> str:
+        """16 hexadecimal digits that name this experiment: equal settings have equal keys."""
+        plain = Experiment.from_dict(self.to_dict()).to_dict()  # so that lr=1 and lr=1.0 are one experiment
+        canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    @property
+    def label(self) -> str:
+        """A short line for progress bars and tables."""
+        training = self.training
+        decay = f", decay {training.weight_decay:g}" if training.weight_decay else ""
+        return (
+            f"{self.network.name} on {self.data.name}, lr {training.lr:g}, batch {training.batch_size}{decay}, "
+            f"seed {self.seed}"
+        )
+
+
+Spec = TypeVar("Spec", DataSpec, NetworkSpec, Training, MeasureSpec)
+
+
+def _read(kind: type[Spec], where: str, document: Any) -> Spec:
+    if not isinstance(document, Mapping):
+        raise InputError(f"{where} must be a table of settings, and came as {document!r}.")
+    hints = get_type_hints(kind)
+    _known(where, document, list(hints))
+    lacking = {DataSpec: "name", NetworkSpec: "name", MeasureSpec: "instrument"}.get(kind)
+    if lacking is not None and lacking not in document:
+        raise InputError(f"{where} lacks {lacking!r}, which has no default.")
+    return kind(**{name: _value(f"{where}.{name}", hints[name], value) for name, value in document.items()})
+
+
+def _value(where: str, wanted: Any, value: Any) -> Any:
+    """``value`` as the type that the field has; a whole number is accepted for a real one, and nothing else is bent."""
+    accepted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Options: "a table"}
+    if wanted == int | None:
+        return None if value is None else _value(where, int, value)
+    right = (
+        (wanted is float and isinstance(value, int | float) and not isinstance(value, bool))
+        or (wanted is int and isinstance(value, int) and not isinstance(value, bool))
+        or (wanted in (str, bool) and isinstance(value, wanted))
+        or (wanted == Options and isinstance(value, Mapping))
+    )
+    if not right:
+        raise InputError(f"{where} must be {accepted[wanted]}, and came as {value!r}.")
+    if wanted is float:
+        return float(value)
+    return _plain(where, value) if wanted == Options else value
+
+
+def _plain(where: str, options: Mapping[str, Any]) -> Options:
+    """A copy whose JSON text reads back as itself."""
+    try:
+        copy: Options = json.loads(json.dumps(dict(options), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where} may hold numbers, texts, lists and tables only: {error}.") from error
+    return copy
+
+
+def _known(where: str, document: Mapping[str, Any], accepted: list[str]) -> None:
+    for name in document:
+        if name not in accepted:
+            raise InputError(f"{where} has the unknown setting {name!r}; it accepts {', '.join(accepted)}.")
+
+
+def _at_least(least: int, where: str, **values: float | None) -> None:
+    for name, value in values.items():
+        if value is not None and not (math.isfinite(value) and value >= least):
+            dot = " " if where.endswith("'s") else "."
+            raise InputError(f"{where}{dot}{name} must be at least {least}, and came as {value}.")
+
+
+def _one_of(where: str, value: str, accepted: tuple[str, ...]) -> None:
+    if value not in accepted:
+        raise InputError(f"{where} must be one of {', '.join(accepted)}, and came as {value!r}.")

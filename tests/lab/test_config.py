@@ -1,0 +1,99 @@
+"""An experiment is a value: it survives a file, its key names it, and a wrong setting is named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from regionscope.errors import InputError
+from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+
+
+def experiment(**changes: Any) -> Experiment:
+    base = Experiment(
+        data=DataSpec(name="digits", n_train=500),
+        network=NetworkSpec(name="mlp", options={"depth": 2, "width": 32}),
+        training=Training(epochs=3, lr=0.01),
+        measures=(MeasureSpec(instrument="region_count", name="regions", options={"dim": 1}),),
+    )
+    return replace(base, **changes)
+
+
+def test_it_comes_back_from_json() -> None:
+    assert Experiment.from_dict(json.loads(json.dumps(experiment().to_dict()))) == experiment()
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    read = Experiment.from_dict({"data": {"name": "moons"}, "network": {"name": "mlp"}})
+    assert read.training == Training()
+    assert read.measures == ()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        experiment(seed=1),
+        experiment(data=DataSpec(name="digits", n_train=501)),
+        experiment(training=Training(epochs=3, lr=0.02)),
+        experiment(network=NetworkSpec(name="mlp", options={"depth": 2, "width": 33})),
+        experiment(measures=()),
+    ],
+)
+def test_every_setting_is_in_the_key(changed: Experiment) -> None:
+    assert changed.key != experiment().key
+
+
+def test_equal_settings_have_equal_keys_however_they_are_written() -> None:
+    one = experiment(training=Training(lr=1), network=NetworkSpec(name="mlp", options={"hidden": (3, 4), "a": 1}))
+    same = experiment(training=Training(lr=1.0), network=NetworkSpec(name="mlp", options={"a": 1, "hidden": [3, 4]}))
+    assert one.key == same.key
+    assert len(one.key) == 16
+
+
+def test_a_measure_is_called_after_its_instrument() -> None:
+    assert MeasureSpec(instrument="margin").name == "margin"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        (("training", "lr"), 0, "training.lr must be a positive number"),
+        (("training", "lr"), "0.1", "training.lr must be a number, and came as '0.1'"),
+        (("training", "lr"), True, "training.lr must be a number"),
+        (("training", "epochs"), 2.5, "training.epochs must be a whole number"),
+        (("training", "epochs"), 0, "training.epochs must be at least 1"),
+        (("training", "momentum"), 1.0, "momentum must be below 1"),
+        (("training", "optimizer"), "lbfgs", "one of sgd, adam, adamw, adagrad, and came as 'lbfgs'"),
+        (("training", "rate"), 0.1, "training has the unknown setting 'rate'; it accepts epochs, optimizer"),
+        (("data", "label_noise"), 1.5, "from 0 to 1, and came as 1.5"),
+        (("data", "n_train"), 0, "data.n_train must be at least 1"),
+        (("data",), "digits", "data must be a table of settings, and came as 'digits'"),
+        (("network", "options"), {"f": object()}, "network.options may hold numbers, texts, lists and tables only"),
+        (("network",), {}, "network lacks 'name'"),
+        (("seed",), -1, "seed must be at least 0"),
+        (("seed",), "a", "seed must be a whole number"),
+        (("measures",), "gap", "measures must be a list"),
+        (("measures",), [{"instrument": "gap"}, {"instrument": "gap"}], "Two measures are called 'gap'"),
+        (("measures",), [{}], r"measures\[0\] lacks 'instrument'"),
+        (("colour",), 1, "an experiment has the unknown setting 'colour'"),
+    ],
+)
+def test_a_wrong_setting_is_named(path: tuple[str, ...], value: Any, sentence: str) -> None:
+    document = experiment().to_dict()
+    inner = document
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    with pytest.raises(InputError, match=sentence):
+        Experiment.from_dict(document)
+
+
+@pytest.mark.parametrize("part", ["data", "network"])
+def test_data_and_network_are_needed(part: str) -> None:
+    document = experiment().to_dict()
+    del document[part]
+    with pytest.raises(InputError, match=f"has no '{part}'"):
+        Experiment.from_dict(document)
