@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 
 __all__ = ["Crossings", "Points", "SignTable", "coincident", "place_points"]
 
 _ONES = 0x0101010101010101  # one bit a byte: eight sign codes are tested in one word
-_BLOCK_BYTES = 1 << 21  # rows are scanned in blocks that stay in cache
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SignTable:
         n_units = n * len(at)
         codes = torch.empty((v, -(-n_units // 8) * 8), dtype=torch.uint8, device=values.device)
         codes[:, n_units:] = 1
-        step = max(1, _BLOCK_BYTES // max(1, n * values.element_size()))
+        step = rows_at_a_time(n * values.element_size(), values.device)
         for start in range(0, v, step):
             block = values[start : start + step]
             near = tolerance[start : start + step, None].to(values.dtype)
@@ -57,7 +57,7 @@ class SignTable:
     def vertices_with_zero(self) -> Tensor:
         """Indices of the vertices that lie on the zero set of some unit."""
         found = []
-        step = max(1, _BLOCK_BYTES // max(1, self.words.shape[1] * 8))
+        step = rows_at_a_time(self.words.shape[1] * 8, self.words.device)
         for start in range(0, len(self.words), step):
             block = self.words[start : start + step]
             signed = (block | (block >> 1)) & _ONES
@@ -70,7 +70,7 @@ class SignTable:
         With ``on``, only units whose zero set holds the vertex ``on[row]``.
         """
         rows, units = [], []
-        step = max(1, _BLOCK_BYTES // max(1, self.words.shape[1] * 8))
+        step = rows_at_a_time(self.words.shape[1] * 8, self.words.device)
         lanes = torch.arange(8, device=a.device)
         for start in range(0, len(a), step):
             x = self.words[a[start : start + step]]

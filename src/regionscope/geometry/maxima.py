@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.geometry.blocks import rows_at_a_time
+
 __all__ = ["Breaks", "Candidates", "breaks_along", "cell_leaders", "disjoint", "has", "leaders", "lowest"]
 
 _BITS = 62  # candidates a word
-_BLOCK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def leaders(candidates: Candidates) -> Tensor:
     words = -(-m // _BITS)
     out = torch.empty((v, w, words), dtype=torch.int64, device=candidates.values.device)
     bits = torch.arange(m, device=out.device)
-    step = max(1, _BLOCK_BYTES // max(1, 8 * w * m))
+    step = rows_at_a_time(8 * w * m, out.device)
     for start in range(0, v, step):
         block = candidates.values[start : start + step][:, candidates.groups]
         near = candidates.tolerance[start : start + step, None, None].to(block.dtype)
@@ -82,7 +83,7 @@ def cell_leaders(leading: Tensor, corners: Tensor, offsets: Tensor, cells: Tenso
 def disjoint(leading: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Pairs (row, group) such that no candidate leads at both ``a[row]`` and ``b[row]``."""
     rows, groups = [], []
-    step = max(1, _BLOCK_BYTES // max(1, leading[0].numel() * 8)) if len(leading) else 1
+    step = rows_at_a_time(leading[0].numel() * 8, a.device) if len(leading) else 1
     for start in range(0, len(a), step):
         common = leading[a[start : start + step]] & leading[b[start : start + step]]
         row, group = (common == 0).all(-1).nonzero(as_tuple=True)

@@ -95,7 +95,7 @@ def region_count(
     grid: int | None = None, method: Method = "grid", *,
     through: Through = "inputs", alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None,
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
-    batch_size: int | None = None, memory: int = 1 << 30, autocast: torch.dtype | None = None,
+    batch_size: int | None = None, memory: int | None = None, autocast: torch.dtype | None = None,
     max_points: int = 100_000, progress: Callable[[int], None] | None = None,
 ) -> RegionCount:  # fmt: skip
     """R_d: the mean number of connected regions of one predicted label on slices through d + 1 random inputs.
@@ -137,7 +137,7 @@ def linear_region_count(
     model: nn.Module | Program, inputs: Inputs | None = None, dim: int = 1, slices: int | Sequence[Slice] = 100, *,
     pieces: Literal["linear", "activation"] = "linear", through: Through = "inputs",
     alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
-    max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int = 1 << 30,
+    max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int | None = None,
 ) -> RegionCount:  # fmt: skip
     """The mean exact number of linear (or activation) regions on the same random slices, with the same error bars.
 
@@ -221,7 +221,7 @@ class _Counter:
 @contextmanager
 def _counter(
     model: Any, inputs: Inputs | None, first: Slice, method: Method, grid: int | None, batch_size: int | None,
-    memory: int, autocast: torch.dtype | None, max_points: int,
+    memory: int | None, autocast: torch.dtype | None, max_points: int,
 ) -> Iterator[_Counter]:  # fmt: skip
     """The counter of a method; the model is in eval mode while it is open."""
     if method == "exact":
@@ -232,7 +232,7 @@ def _counter(
     if method not in ("grid", "refined"):
         raise InputError(f'method is {method!r}; it must be "grid", "refined" or "exact".')
     with open_labeller(
-        model, inputs, first.input_shape, batch_size=batch_size, memory=memory, autocast=autocast
+        model, inputs, first.input_shape, batch_size=batch_size, memory=memory or 1 << 30, autocast=autocast
     ) as labeller:
 
         def on_grid(block: Sequence[Slice]) -> Tensor:
@@ -244,7 +244,7 @@ def _counter(
         yield _Counter(on_grid if method == "grid" else refine, labeller)
 
 
-def _exact(model: Any, first: Slice, memory: int) -> Callable[[Sequence[Slice]], Tensor]:
+def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[Slice]], Tensor]:
     if not isinstance(model, nn.Module | Program):
         raise InputError(
             f'method "exact" reads a torch module; the model came as {type(model).__name__}. Use "grid" or "refined".'

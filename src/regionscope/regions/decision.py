@@ -105,12 +105,12 @@ class DecisionRegions:
 @overload
 def decision_regions(
     model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype = ..., max_regions: int | None = ...,
-    memory: int = ..., tolerance: Tolerance | None = ..., progress: Progress | None = ...,
+    memory: int | None = ..., tolerance: Tolerance | None = ..., progress: Progress | None = ...,
 ) -> DecisionRegions: ...  # fmt: skip
 @overload
 def decision_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype = ..., max_regions: int | None = ...,
-    memory: int = ..., tolerance: Tolerance | None = ..., progress: Progress | None = ...,
+    memory: int | None = ..., tolerance: Tolerance | None = ..., progress: Progress | None = ...,
 ) -> list[DecisionRegions]: ...  # fmt: skip
 def decision_regions(
     model: nn.Module | Program,
@@ -118,7 +118,7 @@ def decision_regions(
     *,
     dtype: torch.dtype = torch.float64,
     max_regions: int | None = None,
-    memory: int = 2 << 30,
+    memory: int | None = None,
     tolerance: Tolerance | None = None,
     progress: Progress | None = None,
 ) -> DecisionRegions | list[DecisionRegions]:

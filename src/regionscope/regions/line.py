@@ -14,7 +14,7 @@ from regionscope.geometry.maxima import Candidates, breaks_along, leaders
 from regionscope.geometry.planar import Units
 from regionscope.geometry.recipe import Recipe
 from regionscope.network import Maxima, Program, Thresholds
-from regionscope.regions.walk import Budget, Record, inputs_of
+from regionscope.regions.walk import Budget, Record, bytes_of, inputs_of
 
 __all__ = ["LineState", "cut_line", "partition_lines"]
 
@@ -87,6 +87,7 @@ class _Walk:
     budget: Budget
     record: Record
     total_length: float
+    held: int = 0  # bytes of values that wait for their turn
 
     def finish(self, k: int, state: LineState) -> tuple[LineState, Tensor]:
         """Carry breakpoints through nonlinearity k and all later ones."""
@@ -96,7 +97,7 @@ class _Walk:
             self.record.snap(state.owner[snapped])
             order = in_order(len(state.coords), points)
             recipe = Recipe.of_points(len(state.coords), points.edge, points.edge + 1, points.t)
-            rows = self.budget.rows(kinks[k], len(kinks), state.coords.device)
+            rows = self.budget.rows(kinks[k], self.held, state.coords.device)
             if len(order) > max(rows, 2):
                 return self._in_parts(k, state, recipe, order, max(rows, 2))
             state = self._advance(k, _follow(state, recipe, order, k))
@@ -108,9 +109,12 @@ class _Walk:
     def _in_parts(self, k: int, state: LineState, recipe: Recipe, order: Tensor, rows: int) -> tuple[LineState, Tensor]:
         """Work through runs of vertices one after another; neighbouring runs share a vertex."""
         parts = []
+        waiting = bytes_of(state.values)
+        self.held += waiting
         for start in range(0, len(order) - 1, rows - 1):
             run = order[start : start + rows]
             parts.append(self.finish(k + 1, self._advance(k, _follow(state, recipe, run, k))))
+        self.held -= waiting
         kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [
             len(parts[-1][1])
         ]  # the last vertex is the next one's

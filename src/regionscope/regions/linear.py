@@ -32,13 +32,13 @@ Progress = Callable[[float], None]
 @overload
 def linear_regions(
     model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype = ..., max_regions: int | None = ...,
-    on_limit: Literal["raise", "return"] = ..., memory: int = ..., tolerance: Tolerance | None = ...,
+    on_limit: Literal["raise", "return"] = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
     progress: Progress | None = ...,
 ) -> Partition: ...  # fmt: skip
 @overload
 def linear_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype = ..., max_regions: int | None = ...,
-    on_limit: Literal["raise", "return"] = ..., memory: int = ..., tolerance: Tolerance | None = ...,
+    on_limit: Literal["raise", "return"] = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
     progress: Progress | None = ...,
 ) -> list[Partition]: ...  # fmt: skip
 def linear_regions(
@@ -48,7 +48,7 @@ def linear_regions(
     dtype: torch.dtype = torch.float64,
     max_regions: int | None = None,
     on_limit: Literal["raise", "return"] = "raise",
-    memory: int = 2 << 30,
+    memory: int | None = None,
     tolerance: Tolerance | None = None,
     progress: Progress | None = None,
 ) -> Partition | list[Partition]:
@@ -64,7 +64,8 @@ def linear_regions(
     max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
         the last
         nonlinearity that fits, with ``status`` saying so.
-    memory: bytes of live values held at a time; larger partitions are worked through in pieces, with the same result.
+    memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
+        worked through in pieces, with the same result.
     progress: called with the finished share of the work, 0 to 1.
 
     Cost: about one forward pass over the final vertices.
@@ -123,7 +124,7 @@ class Raw:
 
 def exact_regions(
     model: nn.Module | Program, slices: Sequence[Slice], *, dtype: torch.dtype, max_regions: int | None,
-    on_limit: Literal["raise", "return"], memory: int, tolerance: Tolerance | None, progress: Progress | None,
+    on_limit: Literal["raise", "return"], memory: int | None, tolerance: Tolerance | None, progress: Progress | None,
 ) -> Raw:  # fmt: skip
     """Trace, check the arguments, and walk all slices through the network together."""
     start = time.perf_counter()
@@ -138,7 +139,7 @@ def exact_regions(
     tolerance = tolerance or Tolerance.of(program.dtype)
     with torch.no_grad():
         scales = zero_scales(program, slices, tolerance)
-        raw = _walk(program, slices, scales, Budget(memory, max_regions), on_limit, progress)
+        raw = _walk(program, slices, scales, Budget.of(program.device, memory, max_regions), on_limit, progress)
     return replace(raw, tolerance=tolerance, seconds=time.perf_counter() - start)
 
 
@@ -251,10 +252,10 @@ def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
     return next(iter(shapes))
 
 
-def _check_options(max_regions: int | None, on_limit: str, memory: int) -> None:
+def _check_options(max_regions: int | None, on_limit: str, memory: int | None) -> None:
     if max_regions is not None and max_regions < 1:
         raise InputError(f"max_regions must be a positive number or None, got {max_regions}.")
     if on_limit not in ("raise", "return"):
         raise InputError(f'on_limit must be "raise" or "return", got {on_limit!r}.')
-    if memory < 1 << 20:
+    if memory is not None and memory < 1 << 20:
         raise InputError(f"memory must be at least 1 MiB (1048576 bytes), got {memory}.")

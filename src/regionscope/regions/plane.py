@@ -15,7 +15,7 @@ from regionscope.geometry.mesh import Mesh, areas
 from regionscope.geometry.planar import Split, Units, split
 from regionscope.geometry.stitch import Part, groups_of_cells, stitch, tag_borders
 from regionscope.network import Maxima, Program, Thresholds
-from regionscope.regions.walk import Budget, Record, inputs_of
+from regionscope.regions.walk import Budget, Record, bytes_of, inputs_of
 
 __all__ = ["PlaneState", "cut_plane", "partition_planes", "plane_mesh"]
 
@@ -71,6 +71,7 @@ class _Walk:
     record: Record
     total_area: float
     next_tag: int = 0
+    held: int = 0  # bytes of values that wait for their turn
 
     def finish(
         self, k: int, state: PlaneState, cells: Tensor | None, zeros: Tensor | None
@@ -87,7 +88,7 @@ class _Walk:
             near = self.scales[k][state.owner]
             result = cut_plane(kinks[k].cuts(state.values), state, near, k, cells, zeros)
             self.record.snap(state.owner[result.snapped])
-            rows = self.budget.rows(kinks[k], len(kinks), state.coords.device)
+            rows = self.budget.rows(kinks[k], self.held, state.coords.device)
             if result.mesh.n_vertices > rows and result.mesh.n_cells > 1:
                 return self._in_parts(k, state, result, -(-_HEADROOM * result.mesh.n_vertices // rows))
             state = _follow(state, result)
@@ -106,6 +107,8 @@ class _Walk:
         mesh, n_tags = tag_borders(result.mesh, groups, first_tag)
         self.next_tag += n_tags
         parts = []
+        waiting = bytes_of(state.values)
+        self.held += waiting
         for group in groups:
             part, vertices = mesh.extract(group)
             mixer = result.recipe.mixer(vertices)
@@ -117,6 +120,7 @@ class _Walk:
             begun = PlaneState(part, coords[vertices], owner[vertices], values)
             done = self.finish(k, begun, left, zeros[zeros[:, 0] >= 0])
             parts.append(Part(done[0], done[1:], vertices))
+        self.held -= waiting
         whole, arrays = stitch(parts, mesh.n_vertices, first_tag, n_tags)
         return whole, arrays[0], arrays[1]
 

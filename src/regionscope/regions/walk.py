@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,11 +13,11 @@ from regionscope.geometry import Slice
 from regionscope.network import Kink, Program
 from regionscope.tolerance import Tolerance
 
-__all__ = ["Budget", "Record", "TooManyRegions", "inputs_of", "zero_scales"]
+__all__ = ["Budget", "Record", "TooManyRegions", "bytes_of", "inputs_of", "zero_scales"]
 
 _PROBES = 64
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of the layer before
-_PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 4 << 30}  # live values worked on at a time; small stays near the caches
+_PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 16 << 30}  # live values worked on at a time; small stays near the caches
 _PREFERRED_ROWS = 256
 
 
@@ -36,16 +36,24 @@ class Budget:
     memory: int
     max_regions: int | None = None
 
-    def rows(self, kink: Kink, n_kinks: int, device: torch.device) -> int:
+    @staticmethod
+    def of(device: torch.device, memory: int | None, max_regions: int | None) -> Budget:
+        """``memory`` None is 2 GiB, or half of what is free on a GPU."""
+        if memory is None:
+            memory = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else 2 << 30
+        return Budget(memory, max_regions)
+
+    def rows(self, kink: Kink, held: int, device: torch.device) -> int:
         """How many vertices may be live at this nonlinearity.
 
-        Depth-first work holds one set of values for every nonlinearity in the worst case, so each gets its share.
+        Depth-first work holds the values of every nonlinearity at which it was cut into parts (``held`` bytes now), and
+        takes at most a third of what is left, so that deeper ones find room too.
         """
         row = max(1, kink.row_bytes)
         preferred = max(
             _PREFERRED_BYTES[device.type if device.type in _PREFERRED_BYTES else "cpu"], _PREFERRED_ROWS * row
         )
-        return max(16, min(self.memory // (n_kinks + 4), preferred) // row)
+        return max(16, min((self.memory - held) // 3, preferred) // row)
 
 
 @dataclass
@@ -80,6 +88,11 @@ class Record:
         self.done += share
         if self.finished is not None:
             self.finished(min(1.0, self.done))
+
+
+def bytes_of(values: Mapping[str, Tensor]) -> int:
+    """Memory that the live values take."""
+    return sum(rows.numel() * rows.element_size() for rows in values.values())
 
 
 def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance) -> Tensor:

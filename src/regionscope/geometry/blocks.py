@@ -1,0 +1,19 @@
+"""How many rows of an array to work on at a time."""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["rows_at_a_time"]
+
+_CPU_BYTES = 2 << 20  # stays in the caches
+_GPU_BYTES = 512 << 20  # every block waits for the device once, so few large ones
+
+
+def rows_at_a_time(row_bytes: int, device: torch.device) -> int:
+    """Rows of a block that suits the device, at least one.
+
+    >>> rows_at_a_time(1 << 20, torch.device("cpu"))
+    2
+    """
+    return max(1, (_CPU_BYTES if device.type == "cpu" else _GPU_BYTES) // max(1, row_bytes))
