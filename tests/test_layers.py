@@ -17,6 +17,7 @@ LAYERS = {
     "errors": 0,
     "tolerance": 0,
     "types": 0,
+    "version": 0,
     "geometry": 1,
     "network": 1,
     "regions": 2,

@@ -34,8 +34,7 @@ from regionscope.regions.components import count_components
 from regionscope.regions.sampler import Hulls, Rays
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate
-
-__version__ = "0.1.0"
+from regionscope.version import __version__
 
 __all__ = [
     "Box",

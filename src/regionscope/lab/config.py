@@ -58,7 +58,8 @@ class Training:
     """How to train. The defaults are those of Li et al. 2025 where the paper states them.
 
     ``schedule`` is the learning rate's course over all steps; ``mixup`` is alpha of the Beta distribution (0: none);
-    ``checkpoints`` is a schedule in words, such as "every 5 epochs" or "log 1 10000 50" (steps).
+    ``checkpoints`` is a schedule in words, such as "every 5 epochs" or "log 1 10000 50" (steps); train and test error
+    are taken every ``evaluate_every`` epochs and at the end.
     """
 
     epochs: int = 100
@@ -73,9 +74,10 @@ class Training:
     mixup: float = 0.0
     precision: str = "float32"
     checkpoints: str = "end"
+    evaluate_every: int = 1
 
     def __post_init__(self) -> None:
-        _at_least(1, "training", epochs=self.epochs, batch_size=self.batch_size)
+        _at_least(1, "training", epochs=self.epochs, batch_size=self.batch_size, evaluate_every=self.evaluate_every)
         _at_least(0, "training", momentum=self.momentum, weight_decay=self.weight_decay, mixup=self.mixup)
         _one_of("training.optimizer", self.optimizer, OPTIMIZERS)
         _one_of("training.schedule", self.schedule, LEARNING_RATES)

@@ -4,20 +4,65 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import version
+import shlex
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["provenance"]
+from regionscope.version import __version__
+
+__all__ = ["provenance", "run_provenance"]
 
 
 def provenance() -> dict[str, Any]:
     """The versions and the machine, as plain values."""
     return {
-        "regionscope": version("regionscope"),
+        "regionscope": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
     }
+
+
+def run_provenance(*, device: torch.device, seed: int) -> dict[str, Any]:
+    """What a run was computed with: as above, and the commit of the code, the host, the device, the command, the seed.
+
+    ``commit`` is None where the package is installed from a wheel or git is missing; it ends in "+" where files under
+    version control had changed since.
+    """
+    return {
+        **provenance(),
+        "commit": _commit(),
+        "host": socket.gethostname(),
+        "system": platform.platform(),
+        "device": str(device),
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu",
+        "threads": torch.get_num_threads(),
+        "seed": seed,
+        "command": shlex.join(sys.argv),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+@cache
+def _commit() -> str | None:
+    package = Path(__file__).parent
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=40", "--match="],
+            cwd=package, capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+        tracked = subprocess.run(
+            ["git", "ls-files", "--error-unmatch", Path(__file__).name],
+            cwd=package, capture_output=True, timeout=10, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() if tracked.returncode == 0 else None

@@ -1,0 +1,78 @@
+"""``regionscope data``: what data there is, and getting it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from regionscope.lab.data import data_root, names
+from regionscope.lab.data import get as get_data
+from regionscope.lab.data.catalogue import entry
+
+__all__ = ["data"]
+
+data = typer.Typer(no_args_is_help=True, help="List the data sets, and download those that are not built in.")
+
+RootOption = Annotated[
+    Path | None,
+    typer.Option("--root", metavar="DIR", help="The data folder; by default $REGIONSCOPE_DATA, else ./data."),
+]
+
+
+@data.command(name="list")
+def show(root: RootOption = None) -> None:
+    """What data sets there are, their options, and which of them lie on disk.
+
+    Example: regionscope data list
+    """
+    folder = data_root(root)
+    table = Table(title=f"Data sets (data folder: {folder})")
+    for name in ("name", "what", "input", "classes", "options", "where"):
+        table.add_column(name, overflow="fold")
+    for name in names():
+        known = entry(name)
+        found = next((place for place in known.folders if (folder / place).is_dir()), "not on disk")
+        where = found if known.folders else "built in"
+        table.add_row(name, known.about, known.shape, known.classes, ", ".join(known.options), where)
+    Console().print(table)
+
+
+@data.command()
+def get(
+    name: Annotated[str, typer.Argument(help="mnist, fashion_mnist, cifar10 or cifar100.")],
+    root: RootOption = None,
+    mirror: Annotated[
+        str | None, typer.Option("--mirror", metavar="URL", help="Another server that has the same files.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Get it again, even if it is there.")] = False,
+) -> None:
+    """Download a data set, check the published md5 and unpack it where torchvision and regionscope look for it.
+
+    Example: regionscope data get cifar10
+    """
+    with _bars() as on_progress:
+        done = get_data(name, root=root, base_url=mirror, force=force, on_progress=on_progress)
+    typer.echo(f"{name} is in {done.folder}" if done.fresh else f"{name} was already in {done.folder}")
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each file, on stderr when that is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def update(file: str, done: int, total: int) -> None:
+            if file not in tasks:
+                tasks[file] = progress.add_task(file, total=total or None)
+            progress.update(tasks[file], completed=done)
+
+        yield update

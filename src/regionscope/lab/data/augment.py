@@ -1,0 +1,88 @@
+"""Random changes of whole batches, on the device where the batch lies, with no step that waits for the device."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regionscope.errors import InputError
+
+__all__ = ["beta_symmetric", "crop_flip", "mixup"]
+
+
+def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fill: float | Tensor = 0.0) -> Tensor:
+    """Each image padded on all sides, cut back to its size at a random place, and mirrored with probability 1/2.
+
+    batch: (b, c, h, w). fill: the value of the margin, one or one for each channel; 0 is the mean colour of
+    normalised images, and -mean / std is black. Every image has its own place. Cost: a copy and a gather.
+    """
+    if batch.ndim != 4:
+        raise InputError(f"crop_flip takes a batch of images (b, c, h, w), and its shape is {tuple(batch.shape)}.")
+    if padding < 0:
+        raise InputError(f"padding of crop_flip must be at least 0, and came as {padding}.")
+    _check_device(batch, generator)
+    b, c, h, w = batch.shape
+    device = batch.device
+    down, right = torch.randint(2 * padding + 1, (2, b, 1), generator=generator, device=device)
+    mirrored = torch.rand((b, 1), generator=generator, device=device) < 0.5
+    rows = torch.arange(h, device=device) + down
+    columns = torch.arange(w, device=device).expand(b, w)
+    columns = torch.where(mirrored, w - 1 - columns, columns) + right
+    margin = torch.as_tensor(fill, dtype=batch.dtype, device=device).reshape(-1, 1, 1)
+    padded = margin.expand(b, c, h + 2 * padding, w + 2 * padding).contiguous()
+    padded[:, :, padding : padding + h, padding : padding + w] = batch
+    taken = (rows[:, :, None] * (w + 2 * padding) + columns[:, None, :]).reshape(b, 1, h * w)
+    return padded.flatten(2).gather(2, taken.expand(b, c, h * w)).reshape(b, c, h, w)
+
+
+def mixup(
+    batch: Tensor, labels: Tensor, alpha: float, generator: torch.Generator, *, classes: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """lam x + (1 - lam) x' and lam y + (1 - lam) y', with x' the batch in a random order and lam ~ Beta(alpha, alpha).
+
+    Zhang et al. 2018, "mixup: Beyond Empirical Risk Minimization"; one lam for the batch, as in their code. labels:
+    classes (b,), with ``classes`` the number of them, or one-hot rows (b, c). Returns inputs like ``batch`` and soft
+    labels (b, c) of its dtype, which cross-entropy and squared error both take. alpha = 0 mixes nothing.
+    """
+    if not (alpha >= 0 and math.isfinite(alpha)):
+        raise InputError(f"alpha of mixup must be at least 0, and came as {alpha}.")
+    if labels.ndim == 1 and classes is None:
+        raise InputError("mixup of labels that are class numbers needs classes=, the number of classes.")
+    if labels.ndim not in (1, 2) or len(labels) != len(batch):
+        raise InputError(
+            f"labels of mixup must be (b,) class numbers or (b, c) rows for the {len(batch)} inputs, "
+            f"and have shape {tuple(labels.shape)}."
+        )
+    _check_device(batch, generator)
+    dtype = batch.dtype if batch.dtype.is_floating_point else torch.float32
+    soft = (functional.one_hot(labels, classes or 0) if labels.ndim == 1 else labels).to(dtype)
+    if alpha == 0:
+        return batch, soft
+    lam = beta_symmetric(alpha, 1, generator).to(dtype)
+    order = torch.randperm(len(batch), generator=generator, device=batch.device)
+    inputs = batch.to(dtype)
+    return torch.lerp(inputs[order], inputs, lam), torch.lerp(soft[order], soft, lam)
+
+
+def beta_symmetric(alpha: float, n: int, generator: torch.Generator) -> Tensor:
+    """n independent draws (n,) float64 of Beta(alpha, alpha), on the generator's device.
+
+    If T has Student's t distribution with 2 alpha degrees of freedom, then 1/2 + T / (2 sqrt(2 alpha + T^2)) has this
+    one, and Bailey 1994 gives T^2 / (2 alpha) = (U^(-1 / alpha) - 1) cos^2(2 pi V). Exact for every alpha > 0, with
+    no rejection: nothing has to come back from the device.
+    """
+    u, v = torch.rand((2, n), generator=generator, device=generator.device, dtype=torch.float64)
+    side = torch.cos(2 * math.pi * v)
+    ratio = torch.expm1(-torch.log(u) / alpha) * side.square()
+    return 0.5 + 0.5 * side.sign() / torch.sqrt(1 + 1 / ratio)
+
+
+def _check_device(batch: Tensor, generator: torch.Generator) -> None:
+    if generator.device.type != batch.device.type:
+        raise InputError(
+            f"The batch lies on {batch.device} and the generator on {generator.device}; "
+            f"make it with torch.Generator(device={str(batch.device)!r})."
+        )

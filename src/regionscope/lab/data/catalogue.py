@@ -1,0 +1,200 @@
+"""The known data sets by name, and the one way from a description to data in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regionscope.errors import InputError
+from regionscope.lab.data import cifar, idx
+from regionscope.lab.data.dataset import Dataset, Split, add_label_noise, derived_seed
+from regionscope.lab.data.digits import digits_split
+from regionscope.lab.data.files import Damaged, data_root, the_command, the_folder
+from regionscope.lab.data.imagenet import read_imagenet
+from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels
+from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
+from regionscope.lab.data.univariate import univariate_split
+
+if TYPE_CHECKING:
+    from regionscope.lab.config import DataSpec
+
+__all__ = ["CATALOGUE", "Entry", "entry", "load", "names"]
+
+Reader = Callable[["DataSpec", Path, dict[str, Any]], Split]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of one data set. ``folders``: where it may lie under the data root; none for what is built in."""
+
+    about: str
+    shape: str
+    classes: str
+    options: Mapping[str, Any]
+    read: Reader
+    folders: tuple[str, ...] = ()
+
+
+def names() -> tuple[str, ...]:
+    """The names that ``load`` knows.
+
+    >>> names()[:5]
+    ('two_moons', 'gaussian_quantiles', 'random_labels', 'univariate', 'digits')
+    """
+    return tuple(CATALOGUE)
+
+
+def entry(name: str) -> Entry:
+    """What is known of this data set."""
+    if name not in CATALOGUE:
+        raise InputError(f"There is no data set called {name!r}; known are {', '.join(names())}.")
+    return CATALOGUE[name]
+
+
+def load(spec: DataSpec, *, root: Path | str | None = None) -> Split:
+    """The training and the test part that ``spec`` describes, on the CPU.
+
+    In this order: the parts are drawn or read, ``n_train`` and ``n_test`` inputs chosen evenly over the classes, images
+    normalised, a share ``label_noise`` of the training labels replaced. ``spec.seed`` decides all that is random. Toy
+    data are left in [-1, 1]^2 whatever ``normalise`` says. root: the data folder, see ``data_root``.
+    """
+    found = entry(spec.name)
+    options = _options(spec.name, found.options, spec.options)
+    folder = data_root(root)
+    try:
+        split = found.read(spec, folder, options)
+    except Damaged as error:
+        raise InputError(f"{error.what}; {the_command(spec.name, folder, again=True)}") from error
+    if spec.label_noise == 0:
+        return split
+    return replace(
+        split, train=add_label_noise(split.train, spec.label_noise, seed=derived_seed(spec.seed, "label noise"))
+    )
+
+
+def _options(name: str, accepted: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    for key, value in given.items():
+        if key not in accepted:
+            listed = ", ".join(f"{option} ({_plain(default)})" for option, default in accepted.items())
+            raise InputError(f"{name} has no option {key!r}; it accepts {listed or 'none'}.")
+        default = accepted[key]
+        kinds = (int, float) if isinstance(default, float) else (type(default),)
+        if default is not None and (type(value) not in kinds):
+            raise InputError(f"The option {key} of {name} must be like {_plain(default)}, and came as {value!r}.")
+    return {**accepted, **given}
+
+
+def _plain(default: Any) -> str:
+    return "a number or a list" if default is None else repr(default)
+
+
+def _toy(split: Callable[..., Split], n_train: int, n_test: int) -> Reader:
+    def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+        return split(spec.n_train or n_train, spec.n_test or n_test, seed=spec.seed, **options)
+
+    return read
+
+
+def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+    switches = options["switches"]
+    numbers = switches if isinstance(switches, list) else [switches]
+    if switches is not None and not all(type(x) in (int, float) for x in numbers):
+        raise InputError(
+            f"The option switches of univariate is a number or a list of places, and came as {switches!r}."
+        )
+    return univariate_split(spec.n_train or 100, spec.n_test or 1000, seed=spec.seed, **options)
+
+
+def _digits(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+    split = digits_split(spec.n_train, spec.n_test, test_share=options["test_share"], seed=spec.seed)
+    return _finished(split, spec, options)
+
+
+def _idx(folder: str) -> Reader:
+    def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+        parts = idx.read_idx_folder(the_folder(spec.name, root, [folder]))
+        return _finished(_chosen(parts, spec, 10), spec, options)
+
+    return read
+
+
+def _cifar10(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+    layout = cifar.CIFAR10
+    parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout)
+    return _finished(_chosen(parts, spec, 10), spec, options)
+
+
+def _cifar100(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+    layout, labels = cifar.CIFAR100, options["labels"]
+    if labels not in layout.classes:
+        raise InputError(f"The option labels of cifar100 must be 'fine' or 'coarse', and came as {labels!r}.")
+    parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout, labels=labels)
+    return _finished(_chosen(parts, spec, layout.classes[labels]), spec, options)
+
+
+def _imagenet(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+    how = "get it from image-net.org, with an account, and unpack it to train/<class>/*.JPEG and val/<class>/*.JPEG"
+    folder = the_folder(spec.name, root, CATALOGUE[spec.name].folders, get=how).parent
+    train, test, classes = read_imagenet(
+        folder,
+        n_train=spec.n_train,
+        n_test=spec.n_test,
+        size=options["size"],
+        memory_gib=options["memory_gib"],
+        seed=spec.seed,
+    )
+    return _finished(Split(train.dataset(spec.name, classes), test.dataset(spec.name, classes)), spec, options)
+
+
+def _chosen(parts: tuple[Pixels, Pixels], spec: DataSpec, classes: int) -> Split:
+    """The wanted number of images of both parts, with pixels between 0 and 1."""
+    wanted = zip(parts, ("train", "test"), (spec.n_train, spec.n_test), strict=True)
+    train, test = (
+        pixels.subset(n, seed=derived_seed(spec.seed, f"{part} subset"), what=f"The {part} part of {spec.name}")
+        for pixels, part, n in wanted
+    )
+    return Split(train.dataset(spec.name, classes), test.dataset(spec.name, classes))
+
+
+def _finished(split: Split, spec: DataSpec, options: dict[str, Any]) -> Split:
+    """Normalised in place by the published numbers, or by those of the training part, and flattened if wanted."""
+    if spec.normalise:
+        by = PUBLISHED.get(spec.name) or Normalisation.of(split.train.inputs)
+        by.apply_(split.train.inputs)
+        by.apply_(split.test.inputs)
+    return Split(_flat(split.train), _flat(split.test)) if options["flatten"] else split
+
+
+def _flat(data: Dataset) -> Dataset:
+    return replace(data, inputs=data.inputs.flatten(1))
+
+
+_IMAGES = {"flatten": False}
+
+CATALOGUE: dict[str, Entry] = {
+    "two_moons": Entry("two half circles", "2", "2", {"noise": 0.2}, _toy(two_moons_split, 1000, 1000)),
+    "gaussian_quantiles": Entry(
+        "rings of a normal distribution", "2", "5", {"classes": 5}, _toy(gaussian_quantiles_split, 1000, 1000)
+    ),
+    "random_labels": Entry(
+        "uniform points, random labels", "2", "2", {"classes": 2, "dim": 2}, _toy(random_labels_split, 1000, 1000)
+    ),
+    "univariate": Entry(
+        "a line labelled by a teacher", "1", "2", {"teacher_width": 3, "switches": None, "radius": 1.0}, _univariate
+    ),
+    "digits": Entry("1,797 handwritten digits", "1, 8, 8", "10", {"test_share": 0.2, **_IMAGES}, _digits),
+    "mnist": Entry("70,000 digits", "1, 28, 28", "10", _IMAGES, _idx("MNIST/raw"), ("MNIST/raw",)),
+    "fashion_mnist": Entry(
+        "70,000 clothes", "1, 28, 28", "10", _IMAGES, _idx("FashionMNIST/raw"), ("FashionMNIST/raw",)
+    ),
+    "cifar10": Entry("60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar10, cifar.CIFAR10.folders),
+    "cifar100": Entry(
+        "60,000 photographs", "3, 32, 32", "100", {"labels": "fine", **_IMAGES}, _cifar100, cifar.CIFAR100.folders
+    ),
+    "imagenet": Entry(
+        "1.3 million photographs", "3, 224, 224", "1000", {"size": 224, "memory_gib": 8.0, **_IMAGES}, _imagenet,
+        ("imagenet/train", "ImageNet/train", "train"),
+    ),
+}  # fmt: skip

@@ -1,0 +1,130 @@
+"""Labelled data in memory, its two parts, and seeded choices among its points."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+
+__all__ = ["Dataset", "Split", "add_label_noise", "balanced_choice", "derived_seed"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled points: ``inputs`` (n, *shape) float32 and ``labels`` (n,) int64 in 0, ..., n_classes - 1."""
+
+    name: str
+    inputs: Tensor
+    labels: Tensor
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) == 0:
+            raise InputError(f"{self.name}: there is not a single point; a dataset needs at least one.")
+        if self.labels.shape != self.inputs.shape[:1]:
+            raise InputError(
+                f"{self.name}: labels must hold one class for each of the {len(self.inputs)} inputs, "
+                f"and has shape {tuple(self.labels.shape)}."
+            )
+        least, most = int(self.labels.min()), int(self.labels.max())
+        if least < 0 or most >= self.n_classes:
+            raise InputError(
+                f"{self.name}: labels must lie between 0 and {self.n_classes - 1}, and run from {least} to {most}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name}, {len(self):,} inputs of shape {self.input_shape}, {self.n_classes} classes)"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.inputs.shape[1:])
+
+    def to(self, device: torch.device | str) -> Dataset:
+        """The same data on another device."""
+        return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
+
+    def subset(self, n: int, seed: int = 0) -> Dataset:
+        """n of the points, drawn without replacement, as evenly over the classes as they allow, in their old order."""
+        chosen = balanced_choice(self.labels, n, seed=seed, what=self.name)
+        return replace(self, inputs=self.inputs[chosen], labels=self.labels[chosen])
+
+
+@dataclass(frozen=True)
+class Split:
+    """The two parts of one data set: what a network is trained on, and what it is tested on."""
+
+    train: Dataset
+    test: Dataset
+
+    def __post_init__(self) -> None:
+        mine, other = self.train, self.test
+        if mine.input_shape != other.input_shape or mine.n_classes != other.n_classes:
+            raise InputError(
+                f"The training and the test part differ: inputs {mine.input_shape} and {other.input_shape}, "
+                f"{mine.n_classes} and {other.n_classes} classes."
+            )
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return self.train.input_shape
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, whether or not each occurs."""
+        return self.train.n_classes
+
+    def to(self, device: torch.device | str) -> Split:
+        """Both parts on another device."""
+        return Split(self.train.to(device), self.test.to(device))
+
+
+def derived_seed(seed: int, purpose: str) -> int:
+    """A seed in [0, 2^31) for one purpose, so that no two purposes share their random numbers.
+
+    >>> derived_seed(0, "test") == derived_seed(0, "test") != derived_seed(0, "label noise")
+    True
+    """
+    return int.from_bytes(hashlib.sha256(f"{purpose}:{seed}".encode()).digest()[:4], "big") >> 1
+
+
+def balanced_choice(labels: Tensor, n: int, *, seed: int, what: str = "The data") -> Tensor:
+    """Ascending indices (n,) of n labels, where no class has two more than another unless that other is used up.
+
+    Points are shuffled, numbered within their class, and taken in the order of that number; so the choice of n is
+    part of the choice of n + 1. Cost: three sorts.
+    """
+    if not 1 <= n <= len(labels):
+        raise InputError(f"{what} has {len(labels):,} points to choose from, and {n:,} were asked for.")
+    shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    mixed = labels.cpu()[shuffled]
+    by_class = mixed.argsort(stable=True)
+    counts = mixed.bincount()
+    first = counts.cumsum(0) - counts
+    number = torch.empty_like(by_class)
+    number[by_class] = torch.arange(len(labels)) - first[mixed[by_class]]
+    return shuffled[number.argsort(stable=True)[:n]].sort().values.to(labels.device)
+
+
+def add_label_noise(data: Dataset, share: float, *, seed: int = 0) -> Dataset:
+    """``data`` with round(share * n) labels replaced by uniformly random classes, which may be the old ones.
+
+    share = 1 gives random labels (Zhang et al. 2017). With one seed, more noise changes what less noise changed too.
+    """
+    if not 0 <= share <= 1:
+        raise InputError(f"label_noise is a share of the labels, from 0 to 1, and came as {share}.")
+    generator = torch.Generator().manual_seed(seed)
+    n = len(data)
+    replaced = torch.randperm(n, generator=generator)[: round(share * n)]
+    random = torch.randint(data.n_classes, (n,), generator=generator)
+    labels = data.labels.cpu().clone()
+    labels[replaced] = random[replaced]
+    return replace(data, labels=labels.to(data.labels.device))

@@ -1,0 +1,233 @@
+"""Get MNIST, Fashion-MNIST and CIFAR from their publishers, check the published md5, unpack as torchvision does.
+
+Nothing stands under its real name before it is whole: files come into a folder ``.getting-NAME``, are checked and
+unpacked there, and are then renamed. What was whole when a download broke off is not fetched again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import os
+import shutil
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from regionscope.errors import InputError
+from regionscope.lab.data.catalogue import entry
+from regionscope.lab.data.cifar import CIFAR10, CIFAR100
+from regionscope.lab.data.files import data_root
+from regionscope.lab.data.idx import FILES
+
+__all__ = ["DOWNLOADS", "Download", "Downloaded", "get"]
+
+OnProgress = Callable[[str, int, int], None]
+_SECONDS = 30  # without a byte from the server
+
+
+@dataclass(frozen=True, kw_only=True)
+class Download:
+    """Where one data set is published. ``md5``: of each file; ``folder`` and ``members``: what they unpack to."""
+
+    base_url: str
+    md5: Mapping[str, str]
+    folder: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Downloaded:
+    """Where the data lies now; ``fresh`` is false when it was there already."""
+
+    name: str
+    folder: Path
+    fresh: bool
+
+
+_IDX = (*FILES["train"], *FILES["test"])
+
+
+def _of_idx(*md5: str) -> dict[str, str]:
+    return {f"{name}.gz": value for name, value in zip(_IDX, md5, strict=True)}
+
+
+# The sums are those that the publishers state (LeCun's by way of torchvision).
+DOWNLOADS: dict[str, Download] = {
+    "mnist": Download(
+        base_url="https://ossci-datasets.s3.amazonaws.com/mnist/",
+        md5=_of_idx(
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
+        ),
+        folder="MNIST/raw",
+        members=_IDX,
+    ),
+    "fashion_mnist": Download(
+        base_url="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        md5=_of_idx(
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
+        ),
+        folder="FashionMNIST/raw",
+        members=_IDX,
+    ),
+    "cifar10": Download(
+        base_url="https://www.cs.toronto.edu/~kriz/",
+        md5={"cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a"},
+        folder=CIFAR10.pickled,
+        members=(*CIFAR10.train, *CIFAR10.test, "batches.meta"),
+    ),
+    "cifar100": Download(
+        base_url="https://www.cs.toronto.edu/~kriz/",
+        md5={"cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85"},
+        folder=CIFAR100.pickled,
+        members=(*CIFAR100.train, *CIFAR100.test, "meta"),
+    ),
+}
+
+
+def get(
+    name: str,
+    *,
+    root: Path | str | None = None,
+    base_url: str | None = None,
+    force: bool = False,
+    on_progress: OnProgress | None = None,
+    downloads: Mapping[str, Download] | None = None,
+) -> Downloaded:
+    """Make sure that the data set ``name`` lies under ``root``, in the layout of torchvision. Needs the ``lab`` extra.
+
+    base_url: another server with the same files. force: get it again. on_progress(file, bytes so far, bytes in all).
+    A wrong md5, no network or a broken archive is an InputError, and then nothing has changed under ``root`` except
+    the folder of half-finished work.
+    """
+    wanted = _download(name, DOWNLOADS if downloads is None else downloads)
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise InputError(f"The mirror must be a web address that starts with http:// or https://, not {base_url!r}.")
+    where = data_root(root)
+    folder = where / wanted.folder
+    if not force and all((folder / member).is_file() for member in wanted.members):
+        return Downloaded(name, folder, fresh=False)
+    part = where / f".getting-{name}"
+    unpacked = part / "unpacked"
+    try:
+        unpacked.mkdir(parents=True, exist_ok=True)
+        for file, md5 in wanted.md5.items():
+            packed = _fetch(f"{(base_url or wanted.base_url).rstrip('/')}/{file}", part / file, md5, on_progress)
+            _unpack(packed, unpacked, wanted)
+        folder.mkdir(parents=True, exist_ok=True)
+        for member in wanted.members:
+            os.replace(unpacked / member, folder / member)
+        shutil.rmtree(part)
+    except OSError as error:
+        raise InputError(f"{name} cannot be written below {str(where)!r}: {error.strerror or error}.") from error
+    return Downloaded(name, folder, fresh=True)
+
+
+def _download(name: str, downloads: Mapping[str, Download]) -> Download:
+    if name in downloads:
+        return downloads[name]
+    known = entry(name)
+    listed = ", ".join(downloads)
+    if not known.folders:
+        raise InputError(f"{name} is built in and needs no download; what can be downloaded is {listed}.")
+    raise InputError(
+        f"{name} cannot be downloaded without an account at its publisher; put it under {known.folders[0]!r} in the "
+        f"data folder yourself; what can be downloaded is {listed}."
+    )
+
+
+def _fetch(url: str, path: Path, md5: str, on_progress: OnProgress | None) -> Path:
+    try:
+        import pooch
+        import requests
+    except ImportError as missing:
+        raise InputError(
+            "Downloads need pooch, which is not installed; run: pip install 'regionscope[lab]'"
+        ) from missing
+    bar = None if on_progress is None else _Bar(path.name, on_progress)
+    downloader = pooch.HTTPDownloader(progressbar=bar or False, chunk_size=2**16, timeout=_SECONDS)
+    try:
+        with _quiet(pooch.get_logger()):
+            pooch.retrieve(url, f"md5:{md5}", fname=path.name, path=path.parent, downloader=downloader)
+    except requests.exceptions.HTTPError as error:
+        code = error.response.status_code if error.response is not None else "an error"
+        raise InputError(f"The server answered {code} for {url}; try again later or name another --mirror.") from error
+    except requests.exceptions.RequestException as error:
+        raise InputError(
+            f"{url} could not be downloaded ({type(error).__name__}); "
+            "check the network, try again or name another --mirror."
+        ) from error
+    except ValueError as error:  # how pooch says that the sum differs
+        raise InputError(
+            f"What came from {url} does not have the published md5 {md5} and was thrown away; "
+            "try again or name another --mirror."
+        ) from error
+    return path
+
+
+class _Bar:
+    """The progress bar that pooch drives, as a callback."""
+
+    def __init__(self, file: str, on_progress: OnProgress) -> None:
+        self.total = 0
+        self._file, self._on_progress, self._done = file, on_progress, 0
+
+    def update(self, n: int) -> None:
+        self._done = min(self._done + n, self.total) if self.total else self._done + n
+        self._on_progress(self._file, self._done, self.total)
+
+    def reset(self) -> None:
+        self._done = 0
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """pooch logs each download to stderr; here the caller says what happens."""
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _unpack(packed: Path, target: Path, wanted: Download) -> None:
+    """The wanted members of an archive into ``target``, under names of our own; anything odd in it is refused."""
+    try:
+        if not packed.name.endswith(".tar.gz"):
+            with gzip.open(packed, "rb") as source, (target / packed.stem).open("wb") as copy:
+                shutil.copyfileobj(source, copy)
+            return
+        with tarfile.open(packed, "r:gz") as archive:
+            for member in archive:
+                _check_member(packed, member)
+                path = PurePosixPath(member.name)
+                source_file = archive.extractfile(member) if str(path.parent) == wanted.folder else None
+                if source_file is not None and path.name in wanted.members:
+                    with source_file, (target / path.name).open("wb") as copy:
+                        shutil.copyfileobj(source_file, copy)
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"The archive {packed.name!r} has the right md5 and cannot be unpacked ({error}).") from error
+    missing = [member for member in wanted.members if not (target / member).is_file()]
+    if missing:
+        raise InputError(f"The archive {packed.name!r} lacks {', '.join(f'{wanted.folder}/{m}' for m in missing)}.")
+
+
+def _check_member(packed: Path, member: tarfile.TarInfo) -> None:
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts or not (member.isreg() or member.isdir()):
+        raise InputError(
+            f"The archive {packed.name!r} is refused: {member.name!r} is a link, a device or a path that leads outside."
+        )

@@ -1,0 +1,81 @@
+"""Where data lies on disk, and reading files that may be missing or cut short."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from regionscope.errors import InputError
+
+__all__ = ["Damaged", "data_root", "read_exactly", "read_head", "the_command", "the_folder"]
+
+_CHUNK = 2**20
+
+
+class Damaged(InputError):
+    """A file is not what its format says; ``what`` is the sentence without its full stop."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}.")
+        self.what = what
+
+
+def data_root(root: Path | str | None = None) -> Path:
+    """The folder of all data: ``root``, else the environment variable REGIONSCOPE_DATA, else ./data."""
+    return Path(root) if root is not None else Path(os.environ.get("REGIONSCOPE_DATA") or "data")
+
+
+def the_folder(name: str, root: Path, folders: Sequence[str], *, get: str | None = None) -> Path:
+    """The first of the ``folders`` under ``root`` that exists. ``get``: what to do when none does."""
+    for folder in folders:
+        if (root / folder).is_dir():
+            return root / folder
+    looked = " nor ".join(repr(str((root / folder).absolute())) for folder in folders)
+    neither = "neither " if len(folders) > 1 else ""
+    verb = "exists" if len(folders) > 1 else "does not exist"
+    raise InputError(
+        f"{name} is not on disk: {neither}{looked} {verb}; {get or the_command(name, root)}, "
+        "or name the folder that holds it with root= (--root) or the environment variable REGIONSCOPE_DATA."
+    )
+
+
+def the_command(name: str, root: Path, *, again: bool = False) -> str:
+    """How to get the data, as a part of a sentence."""
+    where = "" if root == data_root() else f" --root {root}"
+    return f"run: regionscope data get {name}{where}{' --force' if again else ''}"
+
+
+def read_exactly(path: Path, size: int) -> bytes:
+    """The whole file, which must hold ``size`` bytes; a name that ends in .gz is decompressed on the way."""
+    found = read_head(path, size + 1)
+    if len(found) != size:
+        more = "more than that" if len(found) > size else f"{len(found):,}"
+        raise Damaged(f"{str(path)!r} is damaged: it must hold {size:,} bytes and holds {more}")
+    return found
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """Up to ``size`` bytes from the start of the file, never asking for more memory than there are bytes."""
+    try:
+        with _opened(path) as file:
+            parts, missing = [], size
+            while missing > 0 and (part := file.read(min(missing, _CHUNK))):
+                parts.append(part)
+                missing -= len(part)
+    except FileNotFoundError as error:
+        raise Damaged(f"The file {str(path)!r} does not exist") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise Damaged(
+            f"{str(path)!r} is damaged: its {path.stat().st_size:,} bytes cannot be decompressed ({error})"
+        ) from error
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
+    return b"".join(parts)
+
+
+def _opened(path: Path) -> BinaryIO | gzip.GzipFile:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")

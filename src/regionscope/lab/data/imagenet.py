@@ -1,0 +1,112 @@
+"""A folder of images sorted into classes, as ImageNet is kept: train/<class>/*.JPEG and val/<class>/*.JPEG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.lab.data.dataset import balanced_choice, derived_seed
+from regionscope.lab.data.images import Pixels
+
+__all__ = ["read_image", "read_imagenet"]
+
+_ENDINGS = {".jpeg", ".jpg", ".png"}
+_GIB = 2**30
+
+
+def read_imagenet(
+    folder: Path,
+    *,
+    n_train: int | None = None,
+    n_test: int | None = None,
+    size: int = 224,
+    memory_gib: float = 8.0,
+    seed: int = 0,
+) -> tuple[Pixels, Pixels, int]:
+    """Training and test images (n, 3, size, size) and the number of classes, numbered by their folders' names.
+
+    Only the chosen images, evenly over the classes, are opened, one after the other. Memory is checked before: float32
+    images of more than ``memory_gib`` are refused.
+    """
+    if size < 1:
+        raise InputError(f"size of imagenet must be at least 1, and came as {size}.")
+    classes = sorted(entry.name for entry in _entries(folder / "train") if entry.is_dir())
+    if not classes:
+        raise InputError(f"{str(folder / 'train')!r} has no folder in it; each class must be one, such as n01440764.")
+    parts = [
+        _choose(folder / where, classes, n, derived_seed(seed, f"{part} subset"))
+        for where, n, part in (("train", n_train, "train"), ("val", n_test, "test"))
+    ]
+    n = sum(len(paths) for paths, _ in parts)
+    wanted = n * 3 * size * size * 4 / _GIB
+    if wanted > memory_gib:
+        raise InputError(
+            f"{n:,} images of 3 x {size} x {size} need {wanted:,.1f} GiB, and memory_gib is {memory_gib:g}; "
+            "ask for fewer with n_train and n_test, for a smaller size, or raise memory_gib."
+        )
+    train, test = (_read(paths, labels, size) for paths, labels in parts)
+    return train, test, len(classes)
+
+
+def read_image(path: Path, size: int) -> Tensor:
+    """One image (3, size, size) uint8: shorter side resized to size * 256 / 224 (bilinear), centre cropped, RGB."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as file:
+            picture = file.convert("RGB")
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
+        found = f"{path.stat().st_size:,} bytes were found" if path.exists() else "there is no such file"
+        raise InputError(f"The image {str(path)!r} is damaged and cannot be read ({error}); {found}.") from error
+    short = round(size * 256 / 224)
+    w, h = picture.size
+    resized = (short, max(short, int(short * h / w))) if w <= h else (max(short, int(short * w / h)), short)
+    picture = picture.resize(resized, Image.Resampling.BILINEAR)
+    left, top = round((resized[0] - size) / 2), round((resized[1] - size) / 2)
+    cut: np.ndarray[Any, Any] = np.array(picture.crop((left, top, left + size, top + size)), dtype=np.uint8)
+    return torch.from_numpy(cut).permute(2, 0, 1)
+
+
+def _choose(folder: Path, classes: list[str], n: int | None, seed: int) -> tuple[list[Path], Tensor]:
+    paths: list[Path] = []
+    labels: list[int] = []
+    for entry in _entries(folder):
+        if not entry.is_dir():
+            continue
+        if entry.name not in classes:
+            raise InputError(f"{str(entry)!r} is a class that the folder train does not have.")
+        inside = [path for path in _entries(entry) if path.suffix.lower() in _ENDINGS]
+        paths += inside
+        labels += [classes.index(entry.name)] * len(inside)
+    if not paths:
+        raise InputError(
+            f"{str(folder)!r} has no images; they must lie in a folder for each class, such as "
+            f"{str(folder / classes[0])!r}, and end in {', '.join(sorted(_ENDINGS))}."
+        )
+    numbers = torch.tensor(labels)
+    if n is None or n == len(paths):
+        return paths, numbers
+    chosen = balanced_choice(numbers, n, seed=seed, what=str(folder))
+    return [paths[i] for i in chosen.tolist()], numbers[chosen]
+
+
+def _read(paths: list[Path], labels: Tensor, size: int) -> Pixels:
+    images = torch.empty((len(paths), 3, size, size), dtype=torch.uint8)
+    for i, path in enumerate(paths):
+        images[i] = read_image(path, size)
+    return Pixels(images, labels)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise InputError(
+            f"imagenet: the folder {str(folder)!r} cannot be listed ({error.strerror}); "
+            "train/<class>/*.JPEG and val/<class>/*.JPEG are expected."
+        ) from error

@@ -1,0 +1,144 @@
+"""Read the pickles of CIFAR without giving them any power.
+
+A pickle is a program. Here it may call four names, and none of them is what it thinks: arrays and dtypes are built by
+two harmless classes of this module, so that not even NumPy sees what the file says before it has been checked.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regionscope.errors import InputError
+from regionscope.lab.data.files import Damaged, read_head
+
+__all__ = ["read_pickle"]
+
+_LARGEST = 2**30  # the largest file of CIFAR has 155 MB
+_MOST_TUPLES = 1000  # a file of CIFAR has six; deep nests of them could exhaust the stack
+_PLAIN = ("u1", "i1", "i2", "i4", "i8", "f4", "f8")
+_FORBIDDEN = {
+    "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX",
+    "NEXT_BUFFER", "READONLY_BUFFER",
+}  # fmt: skip
+_BROKEN = (pickle.UnpicklingError, ArithmeticError, AttributeError, EOFError, LookupError, TypeError, ValueError)
+
+
+class _Refused(Exception):
+    """Why this pickle is not read."""
+
+
+class _Dtype:
+    """Stands for numpy.dtype: remembers its code."""
+
+    def __init__(self, code: Any = b"", *_: Any) -> None:
+        self.code = _text(code)
+
+    def __setstate__(self, state: Any) -> None:
+        if not isinstance(state, tuple) or len(state) < 2 or _text(state[1]) not in ("<", "|", "="):
+            raise _Refused("an array has a dtype other than plain little-endian numbers")
+
+
+class _Array:
+    """Stands for numpy.ndarray: remembers shape, dtype and bytes, and makes an array of them once they agree."""
+
+    def __init__(self, *_: Any) -> None:
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def array(self) -> NDArray[Any]:
+        match self.state:
+            case (int(), tuple() as shape, _Dtype() as dtype, bool() | int() as fortran, bytes() as raw):
+                pass
+            case _:
+                raise _Refused("an array is not described by a shape, a plain dtype and bytes")
+        if dtype.code not in _PLAIN:
+            raise _Refused(f"an array has the dtype {dtype.code[:20]!r}; accepted are {', '.join(_PLAIN)}")
+        if len(shape) > 8 or not all(isinstance(n, int) and 0 <= n <= _LARGEST for n in shape):
+            raise _Refused("an array has a shape that is not a few numbers")
+        kind = np.dtype(f"<{dtype.code}")
+        if math.prod(shape) * kind.itemsize != len(raw):
+            raise _Refused(f"an array of shape {shape} and dtype {dtype.code!r} comes with {len(raw):,} bytes")
+        return np.frombuffer(raw, dtype=kind).reshape(shape, order="F" if fortran else "C")
+
+
+class _Encoded:
+    """Stands for the call by which Python 3 writes bytes in the old protocols: gives these bytes.
+
+    A class and no function, because a pickle may set the attributes of what it can name, unless __setstate__ is there.
+    """
+
+    def __new__(cls, text: Any, encoding: Any = "latin1") -> bytes:  # type: ignore[misc]
+        if not isinstance(text, str) or _text(encoding) != "latin1":
+            raise _Refused("bytes are written in an encoding other than latin1")
+        return text.encode("latin1")
+
+    def __setstate__(self, state: Any) -> None:
+        raise _Refused("it changes what it can only name")
+
+
+_NAMES: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Dtype,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("_codecs", "encode"): _Encoded,
+}
+
+
+class _Restricted(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _NAMES:
+            raise _Refused(
+                f"it asks for {f'{module}.{name}'[:80]}, and only arrays, dicts, lists, texts and numbers are read"
+            )
+        return _NAMES[module, name]
+
+
+def read_pickle(path: Path) -> dict[str, Any]:
+    """The dict in a pickle file: its keys as text, its arrays as arrays. Anything else than plain data is refused.
+
+    Nothing of the file is run. Texts of Python 2 come as bytes. Cost: the file is read and walked through once before
+    it is loaded, so that a claimed size or memo index beyond the file never costs memory.
+    """
+    raw = read_head(path, _LARGEST + 1)
+    try:
+        if len(raw) > _LARGEST:
+            raise _Refused(f"it has more than {_LARGEST:,} bytes")
+        _look_through(raw)
+        found = _Restricted(io.BytesIO(raw), encoding="bytes").load()
+        if not isinstance(found, dict):
+            raise _Refused(f"it holds a {type(found).__name__} where a dict is expected")
+        return {_text(key): value.array() if isinstance(value, _Array) else value for key, value in found.items()}
+    except _Refused as error:
+        raise InputError(f"The pickle {str(path)!r} is refused: {error}.") from error
+    except _BROKEN as error:
+        raise Damaged(f"{str(path)!r} is damaged: its {len(raw):,} bytes are no whole pickle ({error})") from error
+
+
+def _look_through(raw: bytes) -> None:
+    """Walk through the program without running it, and stop at what plain data does not need."""
+    tuples = 0
+    for word, argument, _ in pickletools.genops(raw):
+        tuples += word.name.startswith("TUPLE")
+        if word.name in _FORBIDDEN:
+            raise _Refused(f"it uses the word {word.name}, which plain data does not need")
+        if "PUT" in word.name and isinstance(argument, int) and argument > len(raw):
+            raise _Refused(f"it asks for {argument:,} memo entries in a file of {len(raw):,} bytes")
+        if tuples > _MOST_TUPLES:
+            raise _Refused(f"it holds more than {_MOST_TUPLES:,} tuples")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | bytes):
+        raise _Refused(f"it has a {type(value).__name__} where a text is expected")
+    return value.decode("latin1") if isinstance(value, bytes) else value

@@ -1,0 +1,134 @@
+"""Toy data in the square [-1, 1]^2 with a fixed seed. Two moons and Gaussian quantiles need the ``lab`` extra.
+
+Qi & Wei 2023, section 5: random labels, "make moons" (2 classes) and "make gaussian quantiles" (5 classes), 1,000
+points each. The same seed gives the same points, and no global random state is touched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regionscope.errors import InputError
+from regionscope.lab.data.dataset import Dataset, Split, derived_seed
+
+__all__ = [
+    "gaussian_quantiles",
+    "gaussian_quantiles_split",
+    "random_labels",
+    "random_labels_split",
+    "two_moons",
+    "two_moons_split",
+]
+
+Array = NDArray[Any]
+
+
+def two_moons(n: int = 1000, *, noise: float = 0.2, seed: int = 0) -> Dataset:
+    """Two interleaving half circles with Gaussian noise, each axis scaled so that the points span [-1, 1] exactly.
+
+    The points come from scikit-learn's ``make_moons``.
+    """
+    points, labels = _moons(n, noise, seed)
+    return _dataset("two_moons", _scaled(points, points), labels, 2)
+
+
+def two_moons_split(n_train: int, n_test: int, *, noise: float = 0.2, seed: int = 0) -> Split:
+    """``two_moons`` to train on, and as a test part another draw, moved and scaled as the training points were.
+
+    So a test point may lie a little outside the square.
+    """
+    points, labels = _moons(n_train, noise, seed)
+    others, answers = _moons(n_test, noise, derived_seed(seed, "test"))
+    return Split(
+        _dataset("two_moons", _scaled(points, points), labels, 2),
+        _dataset("two_moons", _scaled(others, points), answers, 2),
+    )
+
+
+def gaussian_quantiles(n: int = 1000, *, classes: int = 5, seed: int = 0) -> Dataset:
+    """Points of a 2-D standard normal distribution; the classes are rings around zero with equally many points.
+
+    The points come from scikit-learn's ``make_gaussian_quantiles``; each axis is scaled to span [-1, 1] exactly.
+    """
+    points, labels = _quantiles(n, classes, seed)
+    return _dataset("gaussian_quantiles", _scaled(points, points), labels, classes)
+
+
+def gaussian_quantiles_split(n_train: int, n_test: int, *, classes: int = 5, seed: int = 0) -> Split:
+    """``gaussian_quantiles`` to train on, and as a test part another draw with the same rings and the same scale.
+
+    The edge between two rings is half-way between the training points next to it.
+    """
+    points, labels = _quantiles(n_train, classes, seed)
+    others, _ = _quantiles(max(n_test, classes), classes, derived_seed(seed, "test"))
+    others = others[:n_test]
+    radii = np.linalg.norm(points, axis=1)
+    outer = [radii[labels == k].max() for k in range(classes - 1)]
+    inner = [radii[labels == k].min() for k in range(1, classes)]
+    answers = np.searchsorted((np.array(outer) + np.array(inner)) / 2, np.linalg.norm(others, axis=1))
+    return Split(
+        _dataset("gaussian_quantiles", _scaled(points, points), labels, classes),
+        _dataset("gaussian_quantiles", _scaled(others, points), answers, classes),
+    )
+
+
+def random_labels(n: int = 1000, *, classes: int = 2, dim: int = 2, seed: int = 0) -> Dataset:
+    """Uniform points of [-1, 1]^dim, each with a uniformly random label: nothing to learn, only to remember."""
+    if n < 1 or classes < 2 or dim < 1:
+        raise InputError(
+            f"random_labels needs n >= 1, classes >= 2 and dim >= 1, and came with n={n}, classes={classes}, dim={dim}."
+        )
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.rand((n, dim), generator=generator) * 2 - 1
+    return Dataset("random_labels", inputs, torch.randint(classes, (n,), generator=generator), classes)
+
+
+def random_labels_split(n_train: int, n_test: int, *, classes: int = 2, dim: int = 2, seed: int = 0) -> Split:
+    """``random_labels``, and an independent draw as a test part, on which every network is right by chance only."""
+    test = random_labels(n_test, classes=classes, dim=dim, seed=derived_seed(seed, "test"))
+    return Split(random_labels(n_train, classes=classes, dim=dim, seed=seed), test)
+
+
+def _moons(n: int, noise: float, seed: int) -> tuple[Array, Array]:
+    if n < 2:
+        raise InputError(f"two_moons needs at least 2 points, and n is {n}.")
+    if not noise >= 0:
+        raise InputError(f"noise of two_moons is a standard deviation and must be at least 0; it came as {noise}.")
+    points, labels = _sklearn("two_moons").make_moons(n_samples=n, noise=noise, random_state=seed)
+    return points, labels
+
+
+def _quantiles(n: int, classes: int, seed: int) -> tuple[Array, Array]:
+    if classes < 2 or n < classes:
+        raise InputError(
+            "gaussian_quantiles needs at least 2 classes and a point for each, "
+            f"and came with {classes} classes and {n} points."
+        )
+    make = _sklearn("gaussian_quantiles").make_gaussian_quantiles
+    points, labels = make(n_samples=n, n_features=2, n_classes=classes, random_state=seed)
+    return points, labels
+
+
+def _sklearn(name: str) -> Any:
+    try:
+        import sklearn.datasets as datasets
+    except ImportError as missing:
+        raise InputError(
+            f"{name} needs scikit-learn, which is not installed; run: pip install 'regionscope[lab]'"
+        ) from missing
+    return datasets
+
+
+def _scaled(points: Array, by: Array) -> Array:
+    """The affine map that takes the bounding box of ``by`` to [-1, 1]^2, applied to ``points``."""
+    lowest, highest = by.min(axis=0), by.max(axis=0)
+    scaled: Array = 2 * (points - lowest) / (highest - lowest) - 1
+    return scaled
+
+
+def _dataset(name: str, points: Array, labels: Array, classes: int) -> Dataset:
+    return Dataset(name, torch.from_numpy(points).float(), torch.from_numpy(labels).long(), classes)

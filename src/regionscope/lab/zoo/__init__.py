@@ -1,0 +1,9 @@
+"""Networks with seeded weights: ``build`` makes one by its name, ``names`` lists them, ``mlp`` takes widths.
+
+One file for each family; what two families share stands in ``blocks``.
+"""
+
+from .dense import mlp
+from .registry import build, names
+
+__all__ = ["build", "mlp", "names"]

@@ -1,0 +1,62 @@
+"""One sentence for each wrong argument of a network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from regionscope.errors import InputError
+
+__all__ = ["channels_of", "choice", "flag", "number", "sizes_of", "whole"]
+
+
+def whole(name: str, value: object, *, least: int = 1) -> int:
+    """``value`` as a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} is {value!r}; a whole number of at least {least} is needed.")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    """``value`` as a truth value; 0 and 1 are not taken for one."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}; it must be True or False.")
+    return value
+
+
+def number(name: str, value: object, *, least: float = 0.0, below: float = math.inf) -> float:
+    """``value`` as a finite number, ``least`` or more and smaller than ``below``."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < below:
+        end = "" if math.isinf(below) else f" and smaller than {below:g}"
+        raise InputError(f"{name} is {value!r}; a finite number of at least {least:g}{end} is needed.")
+    return float(value)
+
+
+def choice(name: str, value: object, accepted: Iterable[str]) -> str:
+    """``value``, which must be one of the words ``accepted``."""
+    words = tuple(accepted)
+    if not isinstance(value, str) or value not in words:
+        raise InputError(f"{name} is {value!r}; it must be one of {', '.join(words)}.")
+    return value
+
+
+def sizes_of(input_shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of one input: at least one size, all positive."""
+    sizes = tuple(input_shape) if isinstance(input_shape, list | tuple) else ()
+    if not sizes or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
+        raise InputError(
+            f"input_shape is {input_shape!r}; the sizes of one input are needed, without the batch, such as "
+            "(3, 32, 32) or (2,)."
+        )
+    return sizes
+
+
+def channels_of(input_shape: Sequence[int]) -> int:
+    """The channels of an image (channels, height, width); other shapes cannot be convolved."""
+    sizes = sizes_of(input_shape)
+    if len(sizes) != 3:
+        raise InputError(
+            f"input_shape is {sizes}; a convolutional network takes images, (channels, height, width), such as "
+            "(3, 32, 32) or (1, 28, 28); for other inputs take 'mlp'."
+        )
+    return sizes[0]

@@ -1,0 +1,47 @@
+"""A plain convolutional network of any depth and width."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from torch import nn
+
+from .checks import channels_of, choice, flag, whole
+from .dense import scaled
+from .layers import activation_layer, chain, convolution, head
+
+__all__ = ["cnn"]
+
+POOLINGS = ("max", "avg", "stride", "none")
+
+
+def cnn(
+    *,
+    classes: int,
+    input_shape: Sequence[int],
+    depth: int = 4,
+    width: int = 32,
+    bn: bool = True,
+    activation: str = "relu",
+    pooling: str = "max",
+    scale: float = 1.0,
+) -> nn.Module:
+    """``depth`` 3x3 convolutions of ``width`` channels, a global mean, and a linear layer.
+
+    bn: BatchNorm after each convolution; without it, convolutions have a bias.
+    pooling: how the image is halved after every second convolution but the last one: "max", "avg", by the next
+        convolution's "stride", or "none".
+    scale: all initial parameters are multiplied by it.
+    """
+    inputs, depth, width = channels_of(input_shape), whole("depth", depth), whole("width", width)
+    bn, pooling = flag("bn", bn), choice("pooling", pooling, POOLINGS)
+    layers: list[nn.Module] = []
+    for i in range(depth):
+        halves = i > 0 and i % 2 == 0
+        if halves and pooling in ("max", "avg"):
+            # Rounding up keeps images of any size, down to one pixel.
+            layers.append((nn.MaxPool2d if pooling == "max" else nn.AvgPool2d)(2, ceil_mode=True))
+        stride = 2 if halves and pooling == "stride" else 1
+        layers += [*convolution(width if i else inputs, width, stride=stride, bn=bn), activation_layer(activation)]
+    return scaled(nn.Sequential(OrderedDict(features=chain(*layers), head=head(width, classes))), scale)

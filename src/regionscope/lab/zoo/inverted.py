@@ -1,0 +1,99 @@
+"""Inverted bottlenecks: MobileNetV2 and EfficientNet-B0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from torch import nn
+
+from .blocks import DropConnect, Residual, SqueezeExcite, projection, stage
+from .checks import channels_of, choice, number
+from .layers import ACTIVATIONS, chain, convolution, head, network
+
+__all__ = ["efficientnetb0", "mobilenetv2"]
+
+STEM = 32
+MOBILE = ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+"""expansion, width, depth, stride of each stage"""
+MOBILE_FEATURES = 1280
+EFFICIENT = (
+    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5),
+    (6, 320, 1, 1, 3),
+)  # fmt: skip
+"""expansion, width, depth, stride, kernel of each stage"""
+SQUEEZE = 4
+
+
+def _bottleneck(
+    inputs: int, outputs: int, stride: int, *, expansion: int, kernel: int, activation: str, gate: bool = False
+) -> list[nn.Module]:
+    """Widen by a 1x1 convolution, convolve each channel alone, perhaps gate, narrow without an activation."""
+    kind, wide = ACTIVATIONS[activation], inputs * expansion
+    gates = [SqueezeExcite(wide, max(1, inputs // SQUEEZE), kind())] if gate else []
+    return [
+        *convolution(inputs, wide, 1),
+        kind(),
+        *convolution(wide, wide, kernel, stride=stride, groups=wide),
+        kind(),
+        *gates,
+        *convolution(wide, outputs, 1),
+    ]
+
+
+def _mobile_block(inputs: int, outputs: int, stride: int, *, expansion: int, activation: str) -> nn.Module:
+    layers = _bottleneck(inputs, outputs, stride, expansion=expansion, kernel=3, activation=activation)
+    return Residual(chain(*layers), projection(inputs, outputs, 1) if stride == 1 else None, relu=False)
+
+
+def mobilenetv2(*, classes: int, input_shape: Sequence[int], activation: str = "relu") -> nn.Module:
+    """Sandler et al. 2018, "MobileNetV2", Table 2.
+
+    Differs, as usual for CIFAR: the stem and the second stage keep the size of the image; blocks of stride 1 that
+    change the number of channels have a shortcut too, by a 1x1 convolution; the first stage has an expansion layer, of
+    factor 1. activation: "relu", or the paper's "relu6".
+    """
+    kind = ACTIVATIONS[choice("activation", activation, ("relu", "relu6"))]
+    stem = chain(*convolution(channels_of(input_shape), STEM), kind())
+    stages: list[nn.Module] = []
+    inputs = STEM
+    for expansion, width, depth, stride in MOBILE:
+        block = partial(_mobile_block, expansion=expansion, activation=activation)
+        stages.append(stage(block, inputs, width, depth=depth, stride=stride))
+        inputs = width
+    stages.append(chain(*convolution(inputs, MOBILE_FEATURES, 1), kind()))
+    return network(stem, stages, head(MOBILE_FEATURES, classes))
+
+
+def _efficient_block(
+    inputs: int, outputs: int, stride: int, *, expansion: int, kernel: int, rates: Iterator[float]
+) -> nn.Module:
+    """``rates`` hands out the drop-connect rate of each block in turn; only blocks with a shortcut can be skipped."""
+    layers = _bottleneck(inputs, outputs, stride, expansion=expansion, kernel=kernel, activation="silu", gate=True)
+    rate = next(rates)
+    if stride != 1 or inputs != outputs:
+        return Residual(chain(*layers), None, relu=False)
+    return Residual(chain(*layers, *([DropConnect(rate)] if rate else [])), nn.Identity(), relu=False)
+
+
+def efficientnetb0(
+    *, classes: int, input_shape: Sequence[int], dropout: float = 0.2, drop_connect: float = 0.2
+) -> nn.Module:
+    """Tan and Le 2019, "EfficientNet", Table 1. Not piecewise affine: SiLU (swish), squeeze and excitation.
+
+    Differs, as usual for CIFAR: the stem has stride 1, the classes follow the last stage directly; the first stage has
+    an expansion layer, of factor 1. dropout: before the linear layer. drop_connect: the share of a batch that skips the
+    branch of a block, growing from 0 at the first block towards this value at the last. Both rest in eval mode.
+    """
+    dropout = number("dropout", dropout, below=1.0)
+    highest = number("drop_connect", drop_connect, below=1.0)
+    blocks = sum(depth for _, _, depth, _, _ in EFFICIENT)
+    rates = iter([highest * i / blocks for i in range(blocks)])
+    stem = chain(*convolution(channels_of(input_shape), STEM), nn.SiLU())
+    stages: list[nn.Module] = []
+    inputs = STEM
+    for expansion, width, depth, stride, kernel in EFFICIENT:
+        block = partial(_efficient_block, expansion=expansion, kernel=kernel, rates=rates)
+        stages.append(stage(block, inputs, width, depth=depth, stride=stride))
+        inputs = width
+    return network(stem, stages, head(inputs, classes, dropout=dropout))

@@ -1,0 +1,75 @@
+"""``names`` and ``build``: the networks by their names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import nn
+
+from regionscope.errors import InputError
+
+from .checks import sizes_of, whole
+from .cnn import cnn
+from .dense import dense
+from .dla import simpledla
+from .inverted import efficientnetb0, mobilenetv2
+from .regnet import regnetx200mf
+from .resnet import preactresnet18, resnet18, resnet34, senet18
+from .seeding import seeded
+from .shufflenet import shufflenetv2
+from .vgg import vgg19
+
+__all__ = ["build", "names"]
+
+_BUILDERS: dict[str, Callable[..., nn.Module]] = {
+    "resnet18": resnet18,
+    "resnet34": resnet34,
+    "preactresnet18": preactresnet18,
+    "vgg19": vgg19,
+    "mobilenetv2": mobilenetv2,
+    "senet18": senet18,
+    "shufflenetv2": shufflenetv2,
+    "efficientnetb0": efficientnetb0,
+    "regnetx200mf": regnetx200mf,
+    "simpledla": simpledla,
+    "mlp": dense,
+    "cnn": cnn,
+}
+"""To add a network: a file with a function of keyword arguments (classes, input_shape, options), and a line here."""
+
+
+def names() -> tuple[str, ...]:
+    """The names that ``build`` takes."""
+    return tuple(_BUILDERS)
+
+
+def build(
+    name: str, *, classes: int = 10, input_shape: Sequence[int] = (3, 32, 32), seed: int = 0, **options: Any
+) -> nn.Module:
+    """The network ``name`` for inputs of ``input_shape`` (without the batch), with PyTorch's default initial weights.
+
+    The weights depend on the seed alone, and the global random state is untouched. The module is on the CPU, in
+    training mode. Convolutional networks take images of any size; inside, the last mean runs over the whole image.
+    options: those of the network; a wrong one is answered by the list.
+
+    >>> sum(p.numel() for p in build("resnet18").parameters())
+    11173962
+    >>> build("mlp", input_shape=(2,), classes=2, depth=1, width=8, activation="tanh")
+    Sequential(
+      (linear1): Linear(in_features=2, out_features=8, bias=True)
+      (tanh1): Tanh()
+      (linear2): Linear(in_features=8, out_features=2, bias=True)
+    )
+    """
+    if not isinstance(name, str) or name not in _BUILDERS:
+        raise InputError(f"There is no network {name!r}; the names are {', '.join(_BUILDERS)}.")
+    builder = _BUILDERS[name]
+    accepted = [option for option in inspect.signature(builder).parameters if option not in ("classes", "input_shape")]
+    for option in options:
+        if option not in accepted:
+            its = f"its options are {', '.join(accepted)}" if accepted else "it has none"
+            raise InputError(f"The network {name!r} has no option {option!r}; {its}.")
+    with seeded(seed):
+        return builder(classes=whole("classes", classes), input_shape=sizes_of(input_shape), **options)

@@ -1,0 +1,43 @@
+"""RegNet: bottleneck blocks of grouped convolutions, with widths from a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from .blocks import Residual, projection, stage
+from .checks import channels_of
+from .layers import chain, convolution, head, network
+
+__all__ = ["regnetx200mf"]
+
+STAGES = ((24, 1, 1), (56, 1, 1), (152, 4, 2), (368, 7, 2))  # width, depth, stride
+GROUP_WIDTH = 8
+STEM = 64
+
+
+def regnetx200mf(*, classes: int, input_shape: Sequence[int]) -> nn.Module:
+    """RegNetX at 200 million operations: groups of 8 channels, no bottleneck.
+
+    Radosavovic et al. 2020, "Designing Network Design Spaces". Differs, as usual for CIFAR: a stem of 64 channels and
+    stride 1, and the first two stages keep the size of the image.
+    """
+    stem = chain(*convolution(channels_of(input_shape), STEM), nn.ReLU())
+    stages, inputs = [], STEM
+    for width, depth, stride in STAGES:
+        stages.append(stage(_block, inputs, width, depth=depth, stride=stride))
+        inputs = width
+    return network(stem, stages, head(inputs, classes))
+
+
+def _block(inputs: int, outputs: int, stride: int) -> nn.Module:
+    """1x1, grouped 3x3 and 1x1 convolutions, all of the width of the stage."""
+    branch = chain(
+        *convolution(inputs, outputs, 1),
+        nn.ReLU(),
+        *convolution(outputs, outputs, stride=stride, groups=outputs // GROUP_WIDTH),
+        nn.ReLU(),
+        *convolution(outputs, outputs, 1),
+    )
+    return Residual(branch, projection(inputs, outputs, stride))

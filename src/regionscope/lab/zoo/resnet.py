@@ -1,0 +1,78 @@
+"""Residual networks: post-activation, pre-activation, and with squeeze and excitation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from torch import Tensor, nn
+
+from .blocks import SqueezeExcite, basic_block, widening
+from .checks import channels_of, flag, whole
+from .layers import chain, convolution, head, network
+
+__all__ = ["preactresnet18", "resnet18", "resnet34", "senet18"]
+
+WIDTH = 64
+REDUCTION = 16
+
+
+def resnet18(*, classes: int, input_shape: Sequence[int], width: int = WIDTH, bn: bool = True) -> nn.Module:
+    """He et al. 2015, "Deep Residual Learning", with the 3x3 stem of stride 1 that is usual for CIFAR.
+
+    width: channels of the first stage. bn: BatchNorm; without it, convolutions have a bias.
+    """
+    return _resnet((2, 2, 2, 2), classes, input_shape, width, bn)
+
+
+def resnet34(*, classes: int, input_shape: Sequence[int], width: int = WIDTH, bn: bool = True) -> nn.Module:
+    """``resnet18`` with 3, 4, 6 and 3 blocks in its stages."""
+    return _resnet((3, 4, 6, 3), classes, input_shape, width, bn)
+
+
+def _resnet(depths: Sequence[int], classes: int, input_shape: Sequence[int], width: int, bn: bool) -> nn.Module:
+    width, bn = whole("width", width), flag("bn", bn)
+    stem = chain(*convolution(channels_of(input_shape), width, bn=bn), nn.ReLU())
+    return network(stem, widening(partial(basic_block, bn=bn), width, depths), head(width * 8, classes))
+
+
+class PreActivation(nn.Module):
+    """branch(relu(bn(x))) plus x, or plus a projection of relu(bn(x)) where shapes differ.
+
+    He et al. 2016, "Identity Mappings in Deep Residual Networks". gate: the branch ends in squeeze and excitation.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int, *, gate: bool = False) -> None:
+        super().__init__()
+        gates = [SqueezeExcite(outputs, outputs // REDUCTION, nn.ReLU())] if gate else []
+        self.before = chain(nn.BatchNorm2d(inputs), nn.ReLU())
+        self.branch = chain(
+            *convolution(inputs, outputs, stride=stride),
+            nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
+            *gates,
+        )
+        keeps_shape = stride == 1 and inputs == outputs
+        self.projection = None if keeps_shape else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        active = self.before(x)
+        shortcut = x if self.projection is None else self.projection(active)
+        return self.branch(active) + shortcut  # type: ignore[no-any-return]
+
+
+def preactresnet18(*, classes: int, input_shape: Sequence[int], width: int = WIDTH) -> nn.Module:
+    """He et al. 2016: BatchNorm and ReLU stand before the convolutions, and once more after the last block."""
+    width = whole("width", width)
+    stem = nn.Conv2d(channels_of(input_shape), width, 3, padding=1, bias=False)
+    stages = widening(PreActivation, width, (2, 2, 2, 2))
+    last = chain(nn.BatchNorm2d(width * 8), nn.ReLU())
+    return network(stem, [*stages, last], head(width * 8, classes))
+
+
+def senet18(*, classes: int, input_shape: Sequence[int], width: int = WIDTH) -> nn.Module:
+    """Pre-activation blocks, each branch ending in squeeze and excitation with reduction 16. Hu et al. 2018."""
+    width = whole("width", width, least=REDUCTION)
+    stem = chain(*convolution(channels_of(input_shape), width), nn.ReLU())
+    stages = widening(partial(PreActivation, gate=True), width, (2, 2, 2, 2))
+    return network(stem, stages, head(width * 8, classes))

@@ -1,0 +1,25 @@
+"""Initial weights from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from regionscope.errors import InputError
+
+__all__ = ["seeded"]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Inside, torch's generator of the CPU starts from ``seed``; afterwards it goes on as if nothing had been drawn.
+
+    The generators of GPUs are left alone: networks are built on the CPU.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**64:
+        raise InputError(f"seed is {seed!r}; a whole number of at most 64 bits is needed.")
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield

@@ -1,0 +1,88 @@
+"""The networks under the instruments: exact regions where piecewise affine, a refusal elsewhere, estimates for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import regionscope as rs
+from regionscope.lab import zoo
+
+SHAPE = (3, 4, 4)
+EXACT: list[tuple[str, dict[str, Any], float]] = [  # name, options, length of the segment
+    ("resnet18", {}, 0.02),
+    ("resnet18", {"bn": False}, 0.05),
+    ("resnet34", {"width": 16}, 0.05),
+    ("preactresnet18", {}, 0.02),
+    ("vgg19", {}, 0.02),
+    ("mobilenetv2", {}, 0.005),
+    ("mobilenetv2", {"activation": "relu6"}, 0.005),
+    ("shufflenetv2", {}, 0.01),
+    ("regnetx200mf", {}, 0.01),
+    ("simpledla", {}, 0.01),
+    ("mlp", {}, 2.0),
+    ("mlp", {"activation": "hardtanh"}, 2.0),
+    ("cnn", {}, 0.5),
+    ("cnn", {"bn": False, "pooling": "avg", "activation": "leaky_relu"}, 0.5),
+]
+SMOOTH: list[tuple[str, dict[str, Any], str]] = [
+    ("senet18", {}, "'stage1.block1.branch.squeeze_excite1.sigmoid' is Sigmoid, which is not piecewise affine"),
+    ("efficientnetb0", {}, "'stem.silu1' is SiLU, which is not piecewise affine"),
+    ("mlp", {"activation": "gelu"}, "'gelu1' is GELU, which is not piecewise affine"),
+    ("cnn", {"activation": "tanh"}, "'features.tanh1' is Tanh, which is not piecewise affine"),
+]
+
+
+def images(n: int, seed: int = 0) -> Tensor:
+    return torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(seed))
+
+
+def used(name: str, options: dict[str, Any]) -> nn.Module:
+    """The network after a few batches in training mode, so that BatchNorm has statistics of its own."""
+    model = zoo.build(name, classes=4, input_shape=SHAPE, **options)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        for layer in model.modules():
+            if isinstance(layer, nn.BatchNorm2d):
+                layer.momentum = None  # the mean over all batches
+        for seed in range(2):
+            model(images(16, seed))
+    return model.eval()
+
+
+@pytest.mark.parametrize(("name", "options", "length"), EXACT)
+def test_exact_regions_prove_themselves(name: str, options: dict[str, Any], length: float) -> None:
+    model = used(name, options)
+    a, b = images(2, seed=9).double()
+    piece = rs.Segment(a, b).extended(0.0, length / float((b - a).norm()))
+    part = rs.linear_regions(model, piece, max_regions=500)
+    part.check()
+    assert part.n_linear_regions > 1
+    folds = [n for n, layer in model.named_modules() if isinstance(layer, nn.ReLU | nn.ReLU6 | nn.LeakyReLU)]
+    assert set(folds) <= set(part.by_layer)
+    ends = model.double()(torch.stack([a, piece.embed(piece.corners)[-1]]))
+    order = part.vertices[:, 0].argsort()
+    assert torch.allclose(part.values[order[[0, -1]]], ends, atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "options", "sentence"), SMOOTH)
+def test_smooth_layers_are_refused_by_name(name: str, options: dict[str, Any], sentence: str) -> None:
+    model = zoo.build(name, input_shape=SHAPE, **options)
+    with pytest.raises(rs.NotPiecewiseAffine, match=sentence):
+        rs.linear_regions(model, rs.Segment(*images(2)))
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_every_network_can_be_counted_and_watched(name: str) -> None:
+    model = used(name, {})
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    count = rs.region_count(model, images(6), dim=1, slices=3, grid=8, method="grid")
+    assert count.counts.shape == (3,)
+    assert 1 <= count.value <= 8
+    found = rs.local_complexity(model, images(2), dims=3, radius=0.5)
+    assert found.mean > 0
+    kinds = nn.ReLU | nn.SiLU | nn.Sigmoid
+    assert set(found.by_layer) == {n for n, m in model.named_modules() if isinstance(m, kinds)}
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
