@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from regionscope.lab.data import Dataset
 from regionscope.lab.train import Training, train
 from regionscope.lab.zoo import mlp
 from regionscope.regions.components import count_components
@@ -94,7 +95,8 @@ def grid_against_exact(slices: int) -> dict[str, float]:
     digits = load_digits()
     inputs, labels = torch.from_numpy(digits.data).float() / 16, torch.from_numpy(digits.target).long()
     net = mlp([64, 128, 128, 10])
-    train(net, inputs, labels, training=Training(epochs=30))
+    adam = Training(epochs=30, optimizer="adam", lr=1e-3, batch_size=32, schedule="constant")
+    train(net, Dataset("digits", inputs, labels, 10), adam)
     exact = rs.region_count(net, inputs, slices=slices, method="exact")
     grid = rs.region_count(net, inputs, slices=slices)
     refined = rs.region_count(net, inputs, slices=slices, method="refined")

@@ -11,6 +11,7 @@ import torch
 from sklearn.datasets import load_digits
 
 import regionscope as rs
+from regionscope.lab.data import Dataset
 from regionscope.lab.train import Training, train
 from regionscope.lab.zoo import mlp
 
@@ -31,7 +32,8 @@ def main() -> None:
     order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(options.seed))
     train_set, test_set = ((inputs[rows], labels[rows]) for rows in (order[:1000], order[1000:]))
     net = mlp([64, 128, 128, 10], seed=options.seed)
-    train(net, *train_set, training=Training(epochs=options.epochs, seed=options.seed))
+    adam = Training(epochs=options.epochs, optimizer="adam", lr=1e-3, batch_size=32, schedule="constant")
+    train(net, Dataset("digits", *train_set, 10), adam, seed=options.seed)
     gap = rs.generalisation_gap(net, train_set, test_set)
     print(f"train error {gap.train_error.value:.3f}, test error {gap.test_error.value:.3f}, gap {gap.value:.3f}\n")
     data = train_set[0]

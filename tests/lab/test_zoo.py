@@ -142,14 +142,17 @@ def test_layers_have_readable_names() -> None:
     assert dict(zoo.build("mobilenetv2", activation="relu6").named_modules())["stage2.block1.branch.relu6_2"]
 
 
-def test_resnets_without_batch_norm_and_of_other_widths() -> None:
-    def kinds(**options: Any) -> list[type[nn.Module]]:
-        return [type(layer) for layer in zoo.build("resnet18", width=8, **options).modules()]
+@pytest.mark.parametrize("name", ["resnet18", "preactresnet18"])
+def test_resnets_without_batch_norm(name: str) -> None:
+    plain, normed = (list(zoo.build(name, width=8, bn=bn).modules()) for bn in (False, True))
+    assert any(type(layer) is nn.BatchNorm2d for layer in normed)
+    assert not any(type(layer) is nn.BatchNorm2d for layer in plain)
+    inner = [layer for layer in plain if type(layer) is nn.Conv2d and layer.kernel_size == (3, 3)]
+    assert len(inner) == 17
+    assert all(layer.bias is not None for layer in inner)
 
-    assert nn.BatchNorm2d in kinds()
-    assert nn.BatchNorm2d not in kinds(bn=False)
-    biases = [layer.bias for layer in zoo.build("resnet18", width=8, bn=False).modules() if type(layer) is nn.Conv2d]
-    assert all(bias is not None for bias in biases)
+
+def test_resnets_of_other_widths() -> None:
     assert zoo.build("resnet34", width=8)[-1].linear.in_features == 64
 
 

@@ -1,10 +1,16 @@
 """The command line program ``regionscope``: parse, call, print."""
 
+from regionscope.cli.animate import animate
 from regionscope.cli.bounds import bounds
 from regionscope.cli.commands import app
 from regionscope.cli.complexity import complexity
 from regionscope.cli.count import count
+from regionscope.cli.data import data
+from regionscope.cli.explore import explore
 from regionscope.cli.shallow import shallow
+from regionscope.cli.study import study
+from regionscope.cli.sweep import sweep
+from regionscope.cli.train import train
 
 __all__ = ["app"]
 
@@ -12,3 +18,9 @@ app.command()(count)
 app.command()(complexity)
 app.command()(bounds)
 app.add_typer(shallow, name="shallow")
+app.add_typer(data, name="data")
+app.add_typer(sweep, name="sweep")
+app.command()(train)
+app.add_typer(study, name="study")
+app.command()(explore)
+app.command()(animate)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -22,8 +21,9 @@ from regionscope.geometry import Slice
 from regionscope.lab import load
 from regionscope.lab import quickstart as first_job
 from regionscope.lab.provenance import provenance
-from regionscope.lab.train import Epoch
+from regionscope.lab.train import EpochRow
 from regionscope.regions import Partition, decision_regions, linear_regions
+from regionscope.version import __version__
 
 __all__ = ["app"]
 
@@ -44,7 +44,7 @@ app = typer.Typer(cls=_OneSentence, no_args_is_help=True, add_completion=False, 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"regionscope {version('regionscope')}")
+        typer.echo(f"regionscope {__version__}")
         raise typer.Exit
 
 
@@ -71,8 +71,8 @@ def quickstart(
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
         task = progress.add_task("training", total=epochs, loss=float("nan"))
 
-        def advance(epoch: Epoch) -> None:
-            progress.update(task, completed=epoch.number, loss=epoch.loss)
+        def advance(row: EpochRow) -> None:
+            progress.update(task, completed=row.epoch, loss=row.loss)
 
         result = first_job.quickstart(first_job.QuickstartConfig(epochs=epochs, seed=seed), on_epoch=advance)
     console.print(output.before_and_after(result))

@@ -13,10 +13,11 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from regionscope.errors import RegionscopeError
 from regionscope.lab.data import Dataset, two_moons
 from regionscope.lab.load import box
 from regionscope.lab.provenance import provenance
-from regionscope.lab.train import Epoch, Trained, Training, evaluate, train
+from regionscope.lab.train import EpochRow, Trained, Training, evaluate, train
 from regionscope.lab.zoo import mlp
 from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
 
@@ -80,7 +81,7 @@ class Quickstart:
 
 
 def quickstart(
-    config: QuickstartConfig | None = None, *, on_epoch: Callable[[Epoch], None] | None = None
+    config: QuickstartConfig | None = None, *, on_epoch: Callable[[EpochRow], object] | None = None
 ) -> Quickstart:
     """Train 2-[hidden]-2 on two moons and count activation, linear and decision regions exactly on [-1, 1]^2.
 
@@ -89,10 +90,17 @@ def quickstart(
     config = QuickstartConfig() if config is None else config
     data = two_moons(config.n_points, noise=config.noise, seed=config.seed)
     model = mlp([2, *config.hidden, data.n_classes], seed=config.seed).eval()
-    training = Training(epochs=config.epochs, lr=config.lr, batch_size=config.batch_size, seed=config.seed)
+    training = Training(
+        epochs=config.epochs, optimizer="adam", lr=config.lr, batch_size=config.batch_size, schedule="constant"
+    )
     before = _snapshot(model, data)
     with _one_thread():
-        trained = train(model, data.inputs, data.labels, training=training, on_epoch=on_epoch)
+        trained = train(model, data, training, seed=config.seed, evaluate_every=config.epochs, on_epoch=on_epoch)
+    if trained.status == "diverged":
+        last = trained.last
+        raise RegionscopeError(
+            f"Training diverged in epoch {last.epoch}: the loss is {last.loss}; lower lr (now {config.lr})."
+        )
     return Quickstart(config, data, model, before, _snapshot(model, data), trained)
 
 

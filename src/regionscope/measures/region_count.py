@@ -19,13 +19,13 @@ from regionscope.regions.decision import decision_regions
 from regionscope.regions.grid import RefinedCounts, grid_counts, lattice_for, refined_counts
 from regionscope.regions.linear import linear_regions
 from regionscope.regions.predict import Labeller, open_labeller
-from regionscope.regions.sampler import Given, Hulls, Inputs, Rays, Sampler, as_inputs, seed_of
+from regionscope.regions.sampler import Given, Hulls, Inputs, Rays, Sampler, Spokes, as_inputs, seed_of
 from regionscope.types import Estimate, Status
 
 __all__ = ["RegionCount", "linear_region_count", "region_count", "slice_sampler"]
 
 Method = Literal["grid", "refined", "exact"]
-Through = Literal["inputs", "direction"]
+Through = Literal["inputs", "direction", "origin"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def region_count(
 
     Li et al. 2025, Definition 4.4. ``through="inputs"``: hulls of dim + 1 inputs drawn without replacement, stretched
     to ``alpha`` (see ``Hulls``). ``through="direction"``: one input and a random direction of fixed ``length`` (see
-    ``Rays``).
+    ``Rays``). ``through="origin"``: the line from the origin to one input (see ``Spokes``; dim = 1).
     ``slices``: how many, or a list of slices; ``until``: draw on until the relative standard error is reached.
 
     model: an ``nn.Module`` (run in eval mode, as before afterwards), a function or an estimator; see ``open_labeller``.
@@ -183,7 +183,11 @@ def slice_sampler(
         if tuple(alpha) != (0.0, 1.0):
             raise InputError('alpha goes with through="inputs"; give length for random directions.')
         return Rays(inputs, dim, seed_of(seed, generator), length)
-    raise InputError(f'through is {through!r}; it must be "inputs" or "direction".')
+    if through == "origin":
+        if dim != 1 or tuple(alpha) != (0.0, 1.0) or length is not None:
+            raise InputError('through="origin" is for lines (dim=1) that end at an input; it takes no alpha or length.')
+        return Spokes(inputs, seed_of(seed, generator))
+    raise InputError(f'through is {through!r}; it must be "inputs", "direction" or "origin".')
 
 
 class _Counter:

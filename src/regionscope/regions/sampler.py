@@ -1,4 +1,7 @@
-"""Drawing slices: hulls of random inputs, and random directions from an input. Slice i depends on (seed, i) alone."""
+"""Drawing slices: hulls of random inputs, random directions from an input, lines from the origin to an input.
+
+Slice i depends on (seed, i) alone.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from torch import Tensor
 from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Segment, Simplex, Slice
 
-__all__ = ["Given", "Hulls", "Inputs", "Rays", "Sampler", "as_inputs", "seed_of"]
+__all__ = ["Given", "Hulls", "Inputs", "Rays", "Sampler", "Spokes", "as_inputs", "seed_of"]
 
 Inputs = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
@@ -134,6 +137,34 @@ class Rays:
         directions = torch.linalg.qr(normal)[0].T if self.dim > 1 else (normal / normal.norm()).T
         ends = start + self.reach * directions.reshape(self.dim, *start.shape)
         return _stretched(torch.cat([start[None], ends]), (0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Spokes:
+    """The segment from the origin to a random input. Qi & Wei 2023, Figure 3, after Hanin & Rolnick 2019.
+
+    An input that is the origin itself is drawn again; after 100 such draws in a row it is an error.
+    """
+
+    inputs: Inputs
+    seed: int = 0
+
+    dim = 1
+    limit = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", as_inputs(self.inputs))
+        if len(self.inputs) < 1:
+            raise InputError("0 inputs came; at least 1 is needed.")
+
+    def draw(self, i: int) -> Slice:
+        """Slice number i."""
+        generator = _generator(self.seed, i)
+        for _ in range(_ATTEMPTS):
+            end = _item(self.inputs, int(torch.randint(len(self.inputs), (1,), generator=generator)))
+            if bool(end.any()):
+                return Segment(torch.zeros_like(end), end)
+        raise SliceError(f"{_ATTEMPTS} draws in a row gave the origin, to which no line leads from itself")
 
 
 @dataclass(frozen=True)

@@ -40,16 +40,17 @@ class PreActivation(nn.Module):
     """branch(relu(bn(x))) plus x, or plus a projection of relu(bn(x)) where shapes differ.
 
     He et al. 2016, "Identity Mappings in Deep Residual Networks". gate: the branch ends in squeeze and excitation.
+    bn: BatchNorm; without it, convolutions have a bias.
     """
 
-    def __init__(self, inputs: int, outputs: int, stride: int, *, gate: bool = False) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, *, gate: bool = False, bn: bool = True) -> None:
         super().__init__()
         gates = [SqueezeExcite(outputs, outputs // REDUCTION, nn.ReLU())] if gate else []
-        self.before = chain(nn.BatchNorm2d(inputs), nn.ReLU())
+        self.before = _active(inputs, bn=bn)
         self.branch = chain(
-            *convolution(inputs, outputs, stride=stride),
+            *convolution(inputs, outputs, stride=stride, bn=bn),
             nn.ReLU(),
-            nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
+            nn.Conv2d(outputs, outputs, 3, padding=1, bias=not bn),
             *gates,
         )
         keeps_shape = stride == 1 and inputs == outputs
@@ -61,13 +62,19 @@ class PreActivation(nn.Module):
         return self.branch(active) + shortcut  # type: ignore[no-any-return]
 
 
-def preactresnet18(*, classes: int, input_shape: Sequence[int], width: int = WIDTH) -> nn.Module:
-    """He et al. 2016: BatchNorm and ReLU stand before the convolutions, and once more after the last block."""
-    width = whole("width", width)
-    stem = nn.Conv2d(channels_of(input_shape), width, 3, padding=1, bias=False)
-    stages = widening(PreActivation, width, (2, 2, 2, 2))
-    last = chain(nn.BatchNorm2d(width * 8), nn.ReLU())
-    return network(stem, [*stages, last], head(width * 8, classes))
+def _active(channels: int, *, bn: bool) -> nn.Sequential:
+    return chain(*([nn.BatchNorm2d(channels)] if bn else []), nn.ReLU())
+
+
+def preactresnet18(*, classes: int, input_shape: Sequence[int], width: int = WIDTH, bn: bool = True) -> nn.Module:
+    """He et al. 2016: BatchNorm and ReLU stand before the convolutions, and once more after the last block.
+
+    width: channels of the first stage. bn: BatchNorm; without it, convolutions have a bias.
+    """
+    width, bn = whole("width", width), flag("bn", bn)
+    stem = nn.Conv2d(channels_of(input_shape), width, 3, padding=1, bias=not bn)
+    stages = widening(partial(PreActivation, bn=bn), width, (2, 2, 2, 2))
+    return network(stem, [*stages, _active(width * 8, bn=bn)], head(width * 8, classes))
 
 
 def senet18(*, classes: int, input_shape: Sequence[int], width: int = WIDTH) -> nn.Module:

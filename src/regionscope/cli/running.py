@@ -1,0 +1,126 @@
+"""What the commands that run experiments share: stopping them, showing how far they are."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from regionscope.lab.sweep import Outcome
+
+__all__ = ["ProgressOption", "Shown", "duration", "epochs_bar", "interruptible", "shown_progress"]
+
+ProgressOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--progress/--no-progress",
+        show_default=False,
+        help="A live bar with the time left (lines where there is no terminal); by default on a terminal.",
+    ),
+]
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C (or SIGTERM) came; the first asks for a clean stop, the second interrupts at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
+        yield asked.is_set
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        typer.echo("Stopping: running runs save their state (again to stop at once) ...", err=True)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Shown:
+    """How far a sweep is, over the runs that had not ended before."""
+
+    def __init__(self, total: int, bar: Progress | None, *, lines: bool) -> None:
+        self.total, self.bar, self.lines = total, bar, lines
+        self.ended = 0
+        self.shares: dict[str, float] = {}
+        self.start = time.monotonic()
+        self.task = None if bar is None else bar.add_task("runs", total=total, label="")
+
+    def outcome(self, outcome: Outcome) -> None:
+        """A run ended."""
+        self.shares.pop(outcome.key, None)
+        if outcome.skipped:
+            self.total -= 1
+        else:
+            self.ended += 1
+        if self.lines and not outcome.skipped:
+            spent = time.monotonic() - self.start
+            left = duration(spent / self.ended * (self.total - self.ended))
+            typer.echo(f"{self.ended}/{self.total} {outcome.status}: {outcome.label} ({left} left)", err=True)
+        self._draw(outcome.label)
+
+    def share(self, key: str, share: float) -> None:
+        """A running run is so far."""
+        self.shares[key] = share
+        self._draw()
+
+    def _draw(self, label: str | None = None) -> None:
+        if self.bar is not None and self.task is not None:
+            done = self.ended + sum(self.shares.values())
+            self.bar.update(self.task, total=self.total, completed=done)
+            if label is not None:
+                self.bar.update(self.task, label=label)
+
+
+@contextmanager
+def shown_progress(total: int, wanted: bool | None) -> Iterator[Shown]:
+    """A bar on stderr where that is a terminal; lines where it is not and they are asked for; else nothing."""
+    console = Console(stderr=True)
+    if not console.is_terminal or wanted is False:
+        yield Shown(total, None, lines=bool(wanted))
+        return
+    columns = (
+        TextColumn("Runs"), BarColumn(), TextColumn("{task.completed:.1f}/{task.total:.0f}"), TimeElapsedColumn(),
+        TextColumn("left:"), TimeRemainingColumn(), TextColumn("[dim]{task.fields[label]}"),
+    )  # fmt: skip
+    with Progress(*columns, console=console, speed_estimate_period=900.0) as bar:
+        yield Shown(total, bar, lines=False)
+
+
+@contextmanager
+def epochs_bar(total: int, wanted: bool | None) -> Iterator[Callable[[int, float], None]]:
+    """A bar over the epochs of one training; the function takes the epoch and the loss."""
+    console = Console(stderr=True)
+    columns = (TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.4f}"))
+    shown = console.is_terminal and wanted is not False
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not shown) as bar:
+        task = bar.add_task("training", total=total, loss=float("nan"))
+        yield lambda epoch, loss: bar.update(task, completed=epoch, loss=loss)
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(7.2), duration(200), duration(5000)
+    ('7 s', '3 min 20 s', '1 h 23 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

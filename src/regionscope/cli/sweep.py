@@ -1,0 +1,235 @@
+"""``regionscope sweep``: run a grid of experiments, see how far it is, and ask questions of the results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from regionscope.cli import options, output
+from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
+from regionscope.errors import InputError
+from regionscope.lab import sweep as lab
+from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
+from regionscope.lab.store import ENDED
+
+__all__ = ["sweep"]
+
+sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments; stop, continue, and ask questions of it.")
+
+_RUNNING, _COMPUTING = "Where the runs go", "Computing"
+_STATUSES = ("finished", "diverged", "failed", "running", "stopped", "new", "damaged")
+_HIDDEN = ("key", "status", "epochs", "steps", "seconds", "train_loss", "error", "note")
+_WIDTH = 12  # columns that a terminal can show
+
+RunsArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that sweep run had as --runs.")]
+
+
+@sweep.command()
+def run(
+    grid: Annotated[Path, typer.Argument(metavar="GRID.toml", help="The sweep: a base, a grid, measures.")],
+    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", rich_help_panel=_RUNNING, help="One folder a run.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="ROOT", rich_help_panel=_RUNNING, help="Where the data lies.")
+    ] = None,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, rich_help_panel=_COMPUTING, help="Processes of this machine.")
+    ] = 1,
+    device: Annotated[
+        str, typer.Option("--device", rich_help_panel=_COMPUTING, help="cpu or cuda; workers share the device.")
+    ] = "cpu",
+    threads: Annotated[
+        int, typer.Option("--threads", min=1, rich_help_panel=_COMPUTING, help="Torch threads of each run.")
+    ] = 1,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask", metavar="WHERE", rich_help_panel=_COMPUTING, help="A Dask cluster: tcp://host:8786 or local:4."
+        ),
+    ] = None,
+    gpu_resource: Annotated[
+        float | None,
+        typer.Option(
+            "--gpu-resource", min=0.0, rich_help_panel=_COMPUTING, help="GPU that a run takes on Dask; 1 for cuda."
+        ),
+    ] = None,
+    limit_seconds: Annotated[
+        float | None,
+        typer.Option("--limit-seconds", metavar="S", rich_help_panel=_COMPUTING, help="Save and stop after so long."),
+    ] = None,
+    progress: ProgressOption = None,
+) -> None:
+    """Run every experiment of the grid that has not ended yet; the same command continues after a stop or a kill.
+
+    Exit code: 0 all ended, 1 some failed, 3 stopped before the end.
+
+    Example: regionscope sweep run grid.toml --runs runs --workers 2
+    """
+    plan = lab.Sweep.from_toml(grid)
+    if dask is None:
+        options.read_device(device)
+    with interruptible() as stop, shown_progress(len(plan), progress) as shown:
+        report = lab.run_sweep(
+            plan, runs, workers=workers, device=device, data_root=data, dask=dask, gpu_resource=gpu_resource,
+            threads=threads, limit_seconds=limit_seconds, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
+        )  # fmt: skip
+    _say(report)
+    if not report.complete:
+        raise typer.Exit(3)
+    if report.count("failed"):
+        raise typer.Exit(1)
+
+
+@sweep.command()
+def status(
+    runs: RunsArgument,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until all have ended.")] = False,
+) -> None:
+    """How many runs are finished, running and to do; it may be running on any machine.
+
+    Example: regionscope sweep status runs --watch
+    """
+    console = Console()
+    found = lab.sweep_status(runs)
+    if not watch:
+        console.print(_status_table(found))
+        return
+    with Live(_status_table(found), console=console) as live:
+        while sum(found.counts.get(name, 0) for name in (*ENDED, "failed")) < found.total:
+            time.sleep(2)
+            found = lab.sweep_status(runs)
+            live.update(_status_table(found))
+
+
+@sweep.command()
+def table(
+    runs: RunsArgument,
+    sql: Annotated[
+        str | None, typer.Option("--sql", metavar="QUERY", help="Your question to the tables runs and rows (DuckDB).")
+    ] = None,
+    all_columns: Annotated[bool, typer.Option("--all", help="Also the settings in which the runs agree.")] = False,
+) -> None:
+    """One line a run: the settings in which they differ, errors, gap, and the last value of every measure.
+
+    Example: regionscope sweep table runs --sql 'SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL'
+    """
+    console = Console()
+    if sql is not None:
+        found = lab.query(runs, sql)
+        console.print(_grid(found.columns, found.rows))
+        return
+    found = lab.read_runs(runs)
+    if not found.rows:
+        raise InputError(f"There are no runs in {str(runs)!r} yet.")
+    if not all_columns:
+        typer.echo(f"{len(found)} runs; all have {', '.join(_agreed(found))}")
+    console.print(_grid(found.columns if all_columns else _short(found), found.rows))
+    for row in found.rows:
+        if row.get("error"):
+            typer.echo(f"{row['status']}: {row['key']}: {row['error']}", err=True)
+
+
+@sweep.command()
+def export(
+    runs: RunsArgument,
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="out.csv or out.parquet.")],
+    rows: Annotated[
+        bool, typer.Option("--rows", help="The time series of all runs in place of one line a run.")
+    ] = False,
+) -> None:
+    """Write the whole table, all columns, as CSV or Parquet.
+
+    Example: regionscope sweep export runs runs.csv
+    """
+    if target.suffix not in (".csv", ".parquet"):
+        raise InputError(f"The file came as {str(target)!r}; it must end in .csv or .parquet.")
+    output.check_folder(target)
+    found = lab.read_series(runs) if rows else lab.read_runs(runs)
+    if target.suffix == ".csv":
+        found.write_csv(target)
+    else:
+        lab.write_parquet(found, target)
+    typer.echo(f"wrote {target} ({len(found):,} lines)")
+
+
+def _say(report: lab.SweepReport) -> None:
+    """What was repaired and what failed on stderr, the summary on stdout."""
+    for sentence in report.repaired:
+        typer.echo(f"repaired: {sentence}", err=True)
+    for outcome in report.outcomes:
+        if outcome.status == "failed":
+            typer.echo(f"failed: {outcome.label} ({outcome.key}): {outcome.message}", err=True)
+    total, there = len(report.outcomes), sum(outcome.skipped for outcome in report.outcomes)
+    parts = [f"{n} {name}" for name in ("finished", "diverged", "failed") if (n := report.count(name))]
+    left = total - report.count(*ENDED, "failed")
+    parts += [f"{left} to do"] if left else []
+    already = f" ({there} had ended before)" if there else ""
+    typer.echo(f"{total} runs: {', '.join(parts)}{already}, in {duration(report.seconds)}; {report.runs_dir}")
+    if not report.complete:
+        typer.echo(f"{report.reason} Give the same command again to continue.", err=True)
+    elif report.count("failed"):
+        typer.echo("Give the same command again to try the failed runs once more.", err=True)
+
+
+def _status_table(found: lab.SweepStatus) -> Table:
+    table = Table(title=f"{found.total} runs", show_header=False)
+    table.add_column("")
+    table.add_column("", justify="right")
+    for name in _STATUSES:
+        if found.counts.get(name):
+            table.add_row(name, f"{found.counts[name]:,}")
+    if found.running:
+        table.add_section()
+    for key, share in found.running.items():
+        table.add_row(f"{key}  {found.labels[key]}", f"{share:.0%}")
+    if found.remaining_seconds is not None:
+        table.add_section()
+        table.add_row("time left, about", duration(found.remaining_seconds))
+    return table
+
+
+def _is_setting(name: str) -> bool:
+    return name.split(".")[0] in ("data", "network", "training", "seed")
+
+
+def _agreed(found: lab.RunTable) -> list[str]:
+    """The settings that all runs share, where they are not the defaults."""
+    usual = lab.flatten(Experiment(data=DataSpec(name=""), network=NetworkSpec(name="")).to_dict())
+    same = {name: found.rows[0].get(name) for name in found.columns if name not in found.varying()}
+    return [f"{name} {value}" for name, value in same.items() if _is_setting(name) and usual.get(name) != value]
+
+
+def _short(found: lab.RunTable) -> list[str]:
+    """The columns of the short table: settings that vary, errors and gap, measures."""
+    varying = found.varying()
+    settings = [name for name in varying if _is_setting(name) or name.startswith("measures.")]
+    rest = [
+        name
+        for name in found.columns
+        if not _is_setting(name) and not name.startswith("measures.") and not name.endswith(".spread")
+        if name not in _HIDDEN
+    ]
+    return ["key", "status", *settings, *rest][:_WIDTH]
+
+
+def _grid(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table()
+    for name in columns:
+        numbers = all(isinstance(row.get(name), int | float | None) for row in rows)
+        table.add_column(name.removeprefix("training."), justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(name), row.get(f"{name}.spread")) for name in columns))
+    return table
+
+
+def _cell(value: Any, spread: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{text} ± {spread:.2g}" if isinstance(spread, float) else text

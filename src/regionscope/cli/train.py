@@ -1,0 +1,123 @@
+"""``regionscope train``: one experiment from options or a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from regionscope.cli import options, output
+from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
+from regionscope.errors import InputError, RegionscopeError
+from regionscope.lab.experiment import Stopped, run
+from regionscope.lab.store import RunFolder
+from regionscope.lab.sweep import read_experiment, read_toml
+from regionscope.lab.train import Progress
+
+__all__ = ["train"]
+
+_WHAT, _HOW, _WHERE = "What to train", "How to train", "Where"
+
+
+def train(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[EXPERIMENT.toml]", help="data, network, training, seed, [[measure]].")
+    ] = None,
+    data: Annotated[str | None, typer.Option("--data", rich_help_panel=_WHAT, help="Name of a data set.")] = None,
+    network: Annotated[str | None, typer.Option("--network", rich_help_panel=_WHAT, help="Name of a network.")] = None,
+    measure: Annotated[
+        list[str] | None, typer.Option("--measure", rich_help_panel=_WHAT, help="An instrument to read at the end.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, rich_help_panel=_HOW, help="Epochs.")] = None,
+    lr: Annotated[float | None, typer.Option("--lr", rich_help_panel=_HOW, help="Learning rate.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", min=1, rich_help_panel=_HOW, help="Examples in a step.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, rich_help_panel=_HOW, help="For weights and batches.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=_HOW, help="Any setting, as training.momentum=0."),
+    ] = None,
+    runs: Annotated[
+        Path, typer.Option("--runs", metavar="DIR", rich_help_panel=_WHERE, help="The run gets a folder in this one.")
+    ] = Path("runs"),
+    data_root: Annotated[
+        Path | None, typer.Option("--data-root", metavar="ROOT", rich_help_panel=_WHERE, help="Where the data lies.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", rich_help_panel=_WHERE, help="cpu or cuda.")] = "cpu",
+    json_file: options.JsonOption = None,
+    progress: ProgressOption = None,
+) -> None:
+    """Train one network, measure it, and store the run in a folder; the same command continues after a stop or a kill.
+
+    Example: regionscope train --data two_moons --network mlp --epochs 50 --measure linear_regions
+    """
+    shown: dict[str, Any] = {"data.name": data, "network.name": network, "seed": seed}
+    shown |= {"training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size}
+    given = {key: value for key, value in shown.items() if value is not None}
+    given |= dict(_setting(text) for text in settings or [])
+    document = {} if file is None else read_toml(file)
+    if file is None and not (data and network):
+        raise InputError("What to train is needed: give --data NAME and --network NAME, or an EXPERIMENT.toml.")
+    if measure:
+        document["measure"] = [*document.get("measure", []), *({"instrument": name} for name in measure)]
+    experiment = read_experiment(document, given)
+    place = options.read_device(device)
+    said: list[str] = []
+    with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:
+
+        def advance(now: Progress) -> None:
+            bar(now.epoch if now.step == now.total_steps else now.epoch - 1, now.loss)
+
+        try:
+            folder = run(
+                experiment, runs, device=place, data_root=data_root, on_progress=advance, stop=stop,
+                on_repair=said.append,
+            )  # fmt: skip
+        except Stopped as stopped:
+            typer.echo(f"{stopped} Give the same command again to continue.", err=True)
+            raise typer.Exit(3) from stopped
+        finally:
+            for sentence in said:
+                typer.echo(f"repaired: {sentence}", err=True)
+    _report(folder, json_file)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A dotted key and a value as TOML writes it; what is not TOML is a text."""
+    key, sign, value = text.partition("=")
+    if not sign or not key.strip():
+        raise InputError(f"--set came as {text!r}; it must look like training.momentum=0.5.")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def _report(folder: RunFolder, json_file: str | None) -> None:
+    result = folder.result()
+    if result is None or result["status"] == "failed":
+        raise RegionscopeError(f"The run failed: {(result or {}).get('error', 'no result was written')}")
+    if json_file != "-":
+        table = Table(title=folder.experiment.label, show_header=False)
+        table.add_column("")
+        table.add_column("", justify="right")
+        table.add_row("status", result["status"])
+        for name in ("train_loss", "train_error", "test_error", "gap"):
+            if result[name] is not None:
+                table.add_row(name.replace("_", " "), f"{result[name]:.4g}")
+        for name, found in result["measures"].items():
+            value = "" if found["value"] is None else f"{found['value']:.6g}"
+            table.add_row(name, value + ("" if found["spread"] is None else f" ± {found['spread']:.2g}"))
+        table.add_row("training time", duration(result["seconds"]))
+        Console().print(table)
+        typer.echo(f"stored in {folder.path}")
+    if json_file is not None:
+        document = {"key": folder.key, "experiment": folder.experiment.to_dict(), "result": result}
+        output.write_json({**document, "provenance": folder.provenance}, json_file)

@@ -1,0 +1,266 @@
+"""``run``: one experiment from its settings to its result, continued where an earlier start stopped."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError, RegionscopeError
+from regionscope.lab import instruments, zoo
+from regionscope.lab.config import DataSpec, Experiment
+from regionscope.lab.data import Split, load
+from regionscope.lab.data import names as data_names
+from regionscope.lab.monitor import Monitor, Row, parse
+from regionscope.lab.provenance import run_provenance
+from regionscope.lab.store import Busy, DiskFull, LockLost, RunFolder
+from regionscope.lab.train import EpochRow, Progress, Trained, TrainState, adjust, train
+
+__all__ = ["HISTORY", "Stopped", "check", "fail", "run"]
+
+HISTORY = ("train_loss", "train_error", "test_error")  # the rows of each epoch; no measure may be called so
+
+_CAPTURE = 5.0  # seconds between two chances to stop with everything saved
+_SAVE = 30.0  # seconds between two states on disk
+_KEPT = 2  # data sets that stay loaded in a process
+
+_Cached = tuple[str, str, str]
+_loaded: OrderedDict[_Cached, Split] = OrderedDict()
+_loading = threading.Lock()
+
+
+class Stopped(RegionscopeError):
+    """The run was asked to stop; its state is saved, and the next start continues from there."""
+
+
+def run(
+    experiment: Experiment,
+    runs_dir: Path | str,
+    *,
+    device: torch.device | str | None = None,
+    data_root: Path | None = None,
+    on_progress: Callable[[Progress], object] | None = None,
+    stop: Callable[[], bool] | None = None,
+    save_every: float = _SAVE,
+    on_repair: Callable[[str], object] | None = None,
+) -> RunFolder:
+    """Train and measure one network, and store everything in the folder of this experiment below ``runs_dir``.
+
+    A run that has ended is left as it is; one that was killed or stopped continues from its last saved state, and
+    gives the same numbers as if it had not been. An error inside the run is its result: the status is "failed", with
+    the sentence; the next start tries again. Raised are only ``InputError`` for names that do not exist, before any
+    work, and ``Busy`` (another process works on it), ``DiskFull``, ``LockLost`` and ``Stopped``.
+
+    device: "cpu" by default. data_root: where the data lies. stop: asked every few seconds; when it says yes, the state
+    is saved and ``Stopped`` raised. save_every: seconds between two saved states. on_repair: told a sentence for each
+    thing that was found damaged.
+    """
+    check(experiment)
+    folder = RunFolder.create(runs_dir, experiment)
+    try:
+        if not folder.verify():
+            with folder.claim():
+                if not folder.verify():  # else it ended between the look and the claim
+                    _try(folder, device, data_root, on_progress, stop, save_every)
+    finally:
+        if on_repair is not None:
+            for sentence in folder.repaired:
+                on_repair(sentence)
+    return folder
+
+
+def _try(
+    folder: RunFolder,
+    device: torch.device | str | None,
+    data_root: Path | None,
+    on_progress: Callable[[Progress], object] | None,
+    stop: Callable[[], bool] | None,
+    save_every: float,
+) -> None:
+    """Work on a claimed folder; an error is stored as the run's result."""
+    folder.begin_again()
+    try:
+        if stop is not None and stop():
+            raise Stopped(_stopped(folder))
+        place = torch.device("cpu" if device is None else device)
+        folder.finish(_work(folder, place, data_root, on_progress, stop, save_every))
+    except (Busy, DiskFull, LockLost, Stopped):
+        raise
+    except Exception as error:  # noqa: BLE001 - a run may fail in any way, and the sweep goes on
+        folder.finish(failure(error))
+
+
+def check(experiment: Experiment) -> None:
+    """Say before any work that a name is not known or that a measure has no such option."""
+    for what, name, known in (
+        ("data set", experiment.data.name, data_names()),
+        ("network", experiment.network.name, zoo.names()),
+    ):
+        if name not in known:
+            raise InputError(f"There is no {what} called {name!r}; known are {', '.join(known)}.")
+    offered = instruments.names()
+    for spec in experiment.measures:
+        if spec.name in HISTORY:
+            raise InputError(f"A measure is called {spec.name!r}, which every run has already; give it another name.")
+        if spec.instrument not in offered:
+            raise InputError(f"There is no instrument called {spec.instrument!r}; choose from {', '.join(offered)}.")
+        for option in spec.options:
+            if option not in offered[spec.instrument]:
+                accepted = ", ".join(offered[spec.instrument]) or "none"
+                raise InputError(f"{spec.instrument} has the unknown option {option!r}; it accepts: {accepted}.")
+        parse(spec.when)
+    parse(experiment.training.checkpoints)
+
+
+def fail(experiment: Experiment, runs_dir: Path | str, sentence: str) -> None:
+    """Store that a run failed, for one whose own process could not."""
+    folder = RunFolder.create(runs_dir, experiment)
+    with folder.claim():
+        if not folder.verify():
+            folder.finish({"status": "failed", "error": sentence, "measures": {}})
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    """A failed run's result."""
+    known = isinstance(error, RegionscopeError)
+    first = (str(error).strip().splitlines() or [""])[0]
+    return {"status": "failed", "error": first if known else f"{type(error).__name__}: {first}", "measures": {}}
+
+
+def _work(
+    folder: RunFolder,
+    device: torch.device,
+    data_root: Path | None,
+    on_progress: Callable[[Progress], object] | None,
+    stop: Callable[[], bool] | None,
+    save_every: float,
+) -> dict[str, Any]:
+    experiment = folder.experiment
+    split = _data(experiment.data, data_root, device)
+    folder.describe(run_provenance(device=device, seed=experiment.seed), split)
+    spec = experiment.network
+    model = zoo.build(
+        spec.name, classes=split.n_classes, input_shape=split.input_shape, seed=experiment.seed, **spec.options
+    )
+    initial = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    adjusted = adjust(spec.name, experiment.training)
+    state = folder.load_state()
+    trained = train(
+        model,
+        split,
+        adjusted.training,
+        seed=experiment.seed,
+        device=device,
+        monitors=_monitors(folder, split, initial),
+        evaluate_every=adjusted.training.evaluate_every,
+        state=state,
+        save_state=(saver := _Saver(folder, stop, save_every)),
+        state_every=min(_CAPTURE, save_every),
+        on_checkpoint=saver.checkpoint,
+        on_epoch=lambda row: folder.append(_epoch_rows(row)),
+        on_progress=on_progress,
+    )
+    return _result(trained, folder.rows(), adjusted.note)
+
+
+class _Saver:
+    """Stores checkpoints and states, the latter not too often, and stops the training when asked to."""
+
+    def __init__(self, folder: RunFolder, stop: Callable[[], bool] | None, every: float) -> None:
+        self.folder, self.stop, self.every = folder, stop, every
+        self.due = time.monotonic() + every
+
+    def checkpoint(self, step: int, epoch: int, model: nn.Module) -> None:
+        self.folder.save_checkpoint(step, epoch, model)
+        self.due = 0.0  # its state follows
+
+    def __call__(self, state: TrainState) -> None:
+        stopping = self.stop is not None and self.stop()
+        if stopping or time.monotonic() >= self.due:
+            self.folder.save_state(state)
+            self.due = time.monotonic() + self.every
+        if stopping:
+            raise Stopped(_stopped(self.folder))
+
+
+class _StoringMonitor(Monitor):
+    """A monitor whose rows go to the run's folder; when they cannot, training does not go on without them."""
+
+    def __init__(self, folder: RunFolder, name: str, measure: Callable[[Any], Any], when: str, done: list[Row]) -> None:
+        super().__init__({name: measure}, when, done=done)
+        self._folder = folder
+
+    def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
+        rows = super().measure(step, model)
+        self._folder.append(rows)
+        return rows
+
+
+def _monitors(folder: RunFolder, split: Split, initial: Mapping[str, Tensor]) -> list[Monitor]:
+    experiment = folder.experiment
+    done = [Row.from_dict(row) for row in folder.rows() if row["name"] not in HISTORY]
+    found: list[Monitor] = []
+    for spec in experiment.measures:
+        measure = instruments.build(spec, split, seed=experiment.seed, initial=initial)
+        found.append(_StoringMonitor(folder, spec.name, measure, spec.when, done))
+    return found
+
+
+def _data(spec: DataSpec, root: Path | None, device: torch.device) -> Split:
+    """The data on its device; the last few stay there, so that the runs of a sweep share them."""
+    text = json.dumps(asdict(spec), sort_keys=True)
+    key = (text, str(root), str(device))
+    with _loading:
+        if key not in _loaded:
+            _loaded[key] = load(spec, root=root).to(device)
+            while len(_loaded) > _KEPT:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end(key)
+        return _loaded[key]
+
+
+def _epoch_rows(row: EpochRow) -> list[dict[str, Any]]:
+    values = dict(zip(HISTORY, (row.loss, row.train_error, row.test_error), strict=True))
+    return [
+        {"step": row.step, "epoch": row.epoch, "name": name, "value": value, "spread": None, "seconds": row.seconds}
+        for name, value in values.items()
+        if value is not None
+    ]
+
+
+def _result(trained: Trained, rows: list[dict[str, Any]], note: str) -> dict[str, Any]:
+    last = trained.last
+    known = last.train_error is not None and last.test_error is not None
+    return {
+        "status": trained.status,
+        "epochs": last.epoch,
+        "steps": trained.steps,
+        "seconds": trained.seconds,
+        "train_loss": last.loss,
+        "train_error": last.train_error,
+        "test_error": last.test_error,
+        "gap": last.test_error - last.train_error if known else None,  # type: ignore[operator]
+        "measures": _last_values(rows),
+        **({"note": note} if note else {}),
+    }
+
+
+def _last_values(rows: list[dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
+    """The last value of each measure."""
+    last: dict[str, dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: int(row["step"])):
+        if row["name"] not in HISTORY:
+            last[row["name"]] = {"value": row["value"], "spread": row["spread"]}
+    return last
+
+
+def _stopped(folder: RunFolder) -> str:
+    return f"{folder.experiment.label} was stopped; its state is saved in {folder.path}."

@@ -1,0 +1,5 @@
+"""Instruments by name: what a ``MeasureSpec`` can ask for, as functions of a model."""
+
+from regionscope.lab.instruments.registry import about, build, names
+
+__all__ = ["about", "build", "names"]

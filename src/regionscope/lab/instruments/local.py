@@ -1,0 +1,54 @@
+"""Local complexity at fixed points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from regionscope.lab.instruments.scene import Scene, for_each
+from regionscope.measures import LocalComplexity, complexity_gap, local_complexity
+from regionscope.types import Estimate
+
+__all__ = ["complexity", "gap"]
+
+_FREE = ("points", "n", "by_layer", "domain")
+
+
+def complexity(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+    """``local_complexity``, its mean over the points; with ``by_layer`` also that of each layer."""
+    own = _own(scene, options)
+
+    def make(part: str) -> Callable[[Any], Any]:
+        points = scene.points(part, options["n"], options)
+
+        def read(model: Any) -> Any:
+            found = local_complexity(model, points, **own)
+            return _with_layers(found) if options["by_layer"] else found
+
+        return read
+
+    return for_each(options["points"], make)
+
+
+def gap(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+    """``complexity_gap`` between train and test points: the gap, and the area under the curve (``auc``)."""
+    own = _own(scene, options)
+    train, test = (scene.points(part, options["n"], options) for part in ("train", "test"))
+
+    def read(model: Any) -> Any:
+        found = complexity_gap(local_complexity(model, train, **own), local_complexity(model, test, **own))
+        return {"": found, "auc": Estimate(found.auc, found.auc_stderr, found.n_train + found.n_test)}
+
+    return read
+
+
+def _own(scene: Scene, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of the Python function; as many directions as the inputs have, up to 25, unless asked otherwise."""
+    d = scene.split.train.inputs[0].numel()
+    own = {name: value for name, value in options.items() if name not in _FREE}
+    return {**own, "seed": scene.seed_of(options), "dims": min(25, d) if options["dims"] is None else options["dims"]}
+
+
+def _with_layers(found: LocalComplexity) -> dict[str, Any]:
+    layers = {f"layer.{name}": Estimate.of(counts) for name, counts in found.by_layer.items()}
+    return {"": found, **layers}

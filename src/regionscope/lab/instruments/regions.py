@@ -1,0 +1,31 @@
+"""Exact counts on one slice that stays the same over training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from regionscope.lab.instruments.scene import Scene
+from regionscope.regions import decision_regions, linear_regions
+
+__all__ = ["decision", "linear"]
+
+
+def linear(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+    """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
+    where = scene.slice(options)
+
+    def read(model: Any) -> dict[str, int]:
+        found = linear_regions(model, where, max_regions=options["max_regions"], memory=options["memory"])
+        layers = {f"layer.{name}": count for name, count in found.by_layer.items()} if options["by_layer"] else {}
+        return {"": found.n_linear_regions, "activation": found.n_activation_regions, **layers}
+
+    return read
+
+
+def decision(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+    """``decision_regions``: their number."""
+    where = scene.slice(options)
+    return lambda model: (
+        decision_regions(model, where, max_regions=options["max_regions"], memory=options["memory"]).count
+    )

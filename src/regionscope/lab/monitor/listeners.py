@@ -1,0 +1,65 @@
+"""Listeners that hand rows on to other tools. Any callable that takes a ``Row`` is a listener too.
+
+A listener that raises is dropped with a warning and training goes on; see ``Monitor``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from regionscope.errors import InputError
+from regionscope.lab.monitor.rows import Row
+
+__all__ = ["TensorBoard", "WeightsAndBiases"]
+
+
+class TensorBoard:
+    """Write rows as TensorBoard scalars; the spread, where there is one, goes to ``name/spread``."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """Events go to ``folder``; needs the ``track`` extra."""
+        try:
+            from torch.utils.tensorboard.writer import SummaryWriter
+        except ImportError as missing:
+            raise InputError(
+                "The TensorBoard listener needs tensorboard, which is not installed; run: "
+                "pip install 'regionscope[track]'"
+            ) from missing
+        self._writer = SummaryWriter(str(folder))
+
+    def __call__(self, row: Row) -> None:
+        self._writer.add_scalar(row.name, row.value, row.step)
+        if row.spread is not None:
+            self._writer.add_scalar(f"{row.name}/spread", row.spread, row.step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Finish the event file."""
+        self._writer.close()
+
+
+class WeightsAndBiases:
+    """Log rows to a W&B run against their own axis, ``regionscope/step``, whatever else the run logs.
+
+    W&B drops numbers whose step is below the largest one logged; an axis of its own keeps the rows safe from that.
+    """
+
+    AXIS = "regionscope/step"
+
+    def __init__(self, run: Any) -> None:
+        """``run`` is what ``wandb.init(...)`` returned; closing it stays with the caller."""
+        if not (hasattr(run, "log") and hasattr(run, "define_metric")):
+            raise InputError(
+                f"The W&B listener takes the run that wandb.init() returns, and a {type(run).__name__} came."
+            )
+        self._run = run
+        self._known: set[str] = set()
+
+    def __call__(self, row: Row) -> None:
+        if row.name not in self._known:
+            self._run.define_metric(row.name, step_metric=self.AXIS)
+            self._run.define_metric(f"{row.name}/spread", step_metric=self.AXIS)
+            self._known.add(row.name)
+        spread = {} if row.spread is None else {f"{row.name}/spread": row.spread}
+        self._run.log({self.AXIS: row.step, row.name: row.value, **spread})

@@ -1,0 +1,146 @@
+"""``Monitor``: names x functions x schedule -> rows."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from regionscope.errors import InputError
+from regionscope.lab.monitor.no_trace import no_trace, same_randomness
+from regionscope.lab.monitor.readings import readings
+from regionscope.lab.monitor.rows import Row, append_rows, read_rows, repair
+from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
+
+__all__ = ["Listener", "Measure", "Monitor"]
+
+Measure = Callable[[Any], Any]
+"""model -> a number, an Estimate, a RegionCount, a LocalComplexity, or a mapping of names to such things."""
+
+Listener = Callable[[Row], object]
+
+
+class Monitor:
+    """Measure a model at chosen steps of its training, and keep the numbers as rows.
+
+    In a loop of your own call ``monitor(step, model)`` after each step; ``lab.train.train`` calls it by itself. The
+    functions see the model in eval mode without gradients (``torch.enable_grad()`` inside one brings them back), and
+    whatever they do, weights, gradients, buffers, modes and all random states are bit-identical afterwards.
+
+    >>> import torch
+    >>> model = nn.Linear(2, 1)
+    >>> monitor = Monitor({"norm": lambda m: m.weight.norm()}, when=every(2))
+    >>> for step in range(5):
+    ...     rows = monitor(step, model)
+    >>> [(row.step, row.name) for row in monitor.rows]
+    [(0, 'norm'), (2, 'norm'), (4, 'norm')]
+    """
+
+    def __init__(
+        self,
+        measures: Mapping[str, Measure],
+        when: Schedule | str = every(100),  # noqa: B008 - frozen
+        *,
+        path: str | Path | None = None,
+        listeners: Sequence[Listener] = (),
+        steps_per_epoch: int | None = None,
+        done: Iterable[Row] = (),
+    ) -> None:
+        """Nothing is measured yet.
+
+        when: a schedule, or words such as "every 5 epochs" (in a loop of your own these need ``steps_per_epoch``).
+        path: a file of JSON lines to append to. Rows that it already holds are read back and not measured again, so
+            that a training that was killed and resumed has each row once.
+        listeners: called with each new row. One that fails is dropped with a warning, and training goes on: the rows
+            are in the file and in ``rows``.
+        done: rows measured earlier and stored elsewhere; the same as those found in ``path``.
+        """
+        if not measures:
+            raise InputError("A Monitor needs at least one measure: a mapping of names to functions of the model.")
+        for name, measure in measures.items():
+            if not callable(measure):
+                raise InputError(
+                    f"The measure {name!r} is {type(measure).__name__}; a function of the model is needed."
+                )
+        self.when = as_schedule(when)
+        self.steps_per_epoch = steps_per_epoch
+        self.failures: list[str] = []
+        self._measures = dict(measures)
+        self._listeners = list(listeners)
+        self._path = None if path is None else Path(path)
+        if self._path is not None:
+            repair(self._path)
+        earlier = (*(read_rows(self._path) if self._path is not None else ()), *done)
+        self._rows = {(row.step, row.name): row for row in earlier if self._owner(row.name) is not None}
+        # The rows of the last step may be incomplete: a kill can come between two of them.
+        last = max((step for step, _ in self._rows), default=-1)
+        self._done = {(step, self._owner(name)) for step, name in self._rows if step < last}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the measures."""
+        return tuple(self._measures)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, those of earlier sessions too, in the order of their steps."""
+        return tuple(sorted(self._rows.values(), key=lambda row: row.step))
+
+    def values(self, name: str) -> tuple[list[int], list[float]]:
+        """Steps and values of the rows called ``name``, to plot or compare."""
+        chosen = [row for row in self.rows if row.name == name]
+        return [row.step for row in chosen], [row.value for row in chosen]
+
+    def wants(self, step: int, *, last: bool = False) -> bool:
+        """Whether a call at this step would measure anything."""
+        due = last or self.when.includes(step, per_epoch=self.steps_per_epoch)
+        return due and any((step, name) not in self._done for name in self._measures)
+
+    def __call__(self, step: int, model: nn.Module, *, last: bool = False) -> tuple[Row, ...]:
+        """Measure if the schedule says so (or if this is the last step) and return the new rows."""
+        return self.measure(step, model) if self.wants(step, last=last) else ()
+
+    def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
+        """Measure now, whatever the schedule says, unless this step has been measured; return the new rows."""
+        new: list[Row] = []
+        for name, measure in self._measures.items():
+            if (step, name) in self._done:
+                continue
+            start = time.perf_counter()
+            with no_trace(model):
+                found = readings(name, measure(model))
+            seconds = time.perf_counter() - start
+            rows = [Row(step, label, value, spread, seconds) for label, value, spread in found]
+            fresh = [row for row in rows if (row.step, row.name) not in self._rows]
+            if self._path is not None:
+                append_rows(self._path, fresh)
+            self._rows.update({(row.step, row.name): row for row in fresh})
+            self._done.add((step, name))
+            new += fresh
+            self._tell(fresh)
+        return tuple(new)
+
+    def _tell(self, rows: Sequence[Row]) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                with same_randomness():
+                    for row in rows:
+                        listener(row)
+            except Exception as error:  # noqa: BLE001 - a listener is a guest: its trouble is told, and training goes on
+                self._listeners.remove(listener)
+                sentence = f"The listener {_name_of(listener)} failed and hears no more rows: {error!r}"
+                self.failures.append(sentence)
+                warnings.warn(sentence, stacklevel=3)
+
+    def _owner(self, row_name: str) -> str | None:
+        """The measure that a row came from: the longest name that fits."""
+        fitting = [name for name in self._measures if row_name == name or row_name.startswith(f"{name}.")]
+        return max(fitting, key=len, default=None)
+
+
+def _name_of(listener: Listener) -> str:
+    return getattr(listener, "__qualname__", type(listener).__name__)

@@ -1,0 +1,87 @@
+"""Look at a model in the middle of its training and leave everything as it was, whatever the looking does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regionscope.measures.untouched import untouched
+
+__all__ = ["no_trace", "same_randomness"]
+
+
+@contextmanager
+def no_trace(model: nn.Module) -> Iterator[None]:
+    """Inside: eval mode and no gradients. Afterwards, bit for bit: weights, gradients, buffers, modes, all randomness.
+
+    What is not protected: new attributes and hooks that the code inside puts on the model. Cost: a copy of the weights
+    and of their gradients.
+    """
+    kept = [_Kept.of(value) for value in (*model.parameters(), *model.buffers())]
+    with same_randomness(), untouched(model):
+        try:
+            yield
+        finally:
+            for each in kept:
+                each.put_back()
+
+
+@contextmanager
+def same_randomness() -> Iterator[None]:
+    """Afterwards the generators of Python, NumPy and torch (CPU and all CUDA devices in use) stand where they stood."""
+    python, array = random.getstate(), np.random.get_state()  # noqa: NPY002 - the legacy state is what users share
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(array)  # noqa: NPY002
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A parameter or buffer with copies of its value and gradient.
+
+    Values are compared and not only their version counters, because writing through ``.data`` does not count.
+    """
+
+    tensor: Tensor
+    data: Tensor
+    value: Tensor
+    version: int
+    trained: bool
+    gradient: Tensor | None
+    gradient_value: Tensor | None
+
+    @staticmethod
+    def of(tensor: Tensor) -> _Kept:
+        gradient = tensor.grad if tensor.is_leaf else None
+        copy = None if gradient is None else gradient.detach().clone()
+        return _Kept(
+            tensor, tensor.data, tensor.detach().clone(), tensor._version, tensor.requires_grad, gradient, copy
+        )
+
+    def put_back(self) -> None:
+        """Write only what has changed, so that autograd sees no new version of an untouched weight."""
+        tensor = self.tensor
+        if tensor.data_ptr() != self.data.data_ptr() or tensor.dtype != self.data.dtype:
+            tensor.data = self.data
+        if tensor._version != self.version or not torch.equal(tensor, self.value):
+            tensor.copy_(self.value)
+        if not tensor.is_leaf:
+            return
+        if tensor.requires_grad != self.trained:
+            tensor.requires_grad_(self.trained)
+        if self.gradient is not None and self.gradient_value is not None:
+            tensor.grad = self.gradient
+            if not torch.equal(self.gradient, self.gradient_value):
+                self.gradient.copy_(self.gradient_value)
+        else:
+            tensor.grad = None

@@ -1,0 +1,121 @@
+"""When to look: steps at which something is measured or stored.
+
+Step s is the moment after s optimiser steps; step 0 is before training.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from regionscope.errors import InputError
+
+__all__ = ["Schedule", "as_schedule", "every", "log_spaced", "parse"]
+
+Unit = Literal["steps", "epochs"]
+
+WORDS = '"end", "start", "every 5 epochs", "every 100 steps", "log 1 10000 50", or several of them joined by "and"'
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Chosen steps, and multiples of some numbers of steps or epochs; the end of training always belongs to it.
+
+    >>> (every(4) | Schedule(points=(1,))).steps(10, per_epoch=5)
+    (0, 1, 4, 8, 10)
+    """
+
+    points: tuple[int, ...] = ()
+    periods: tuple[int, ...] = ()
+    epoch_periods: tuple[int, ...] = ()
+
+    def __or__(self, other: Schedule) -> Schedule:
+        """All moments of both."""
+        return Schedule(
+            tuple(sorted({*self.points, *other.points})),
+            tuple(sorted({*self.periods, *other.periods})),
+            tuple(sorted({*self.epoch_periods, *other.epoch_periods})),
+        )
+
+    def steps(self, total: int, *, per_epoch: int) -> tuple[int, ...]:
+        """The chosen steps of a training of ``total`` steps, ascending; the last one is ``total``."""
+        chosen = {step for step in self.points if step <= total} | {total}
+        for period in (*self.periods, *(each * per_epoch for each in self.epoch_periods)):
+            chosen.update(range(0, total + 1, period))
+        return tuple(sorted(chosen))
+
+    def includes(self, step: int, *, per_epoch: int | None = None) -> bool:
+        """Whether ``step`` is chosen, where the end is not known."""
+        if self.epoch_periods and per_epoch is None:
+            raise InputError(f'The schedule "{self}" counts epochs; say how long one is with steps_per_epoch.')
+        periods = (*self.periods, *(each * (per_epoch or 1) for each in self.epoch_periods))
+        return step in self.points or any(step % period == 0 for period in periods)
+
+    def __str__(self) -> str:
+        """In words that ``parse`` reads."""
+        start, rest = self.points[:1] == (0,), [point for point in self.points if point]
+        parts = [
+            *(["start"] if start else []),
+            *(f"every {n} steps" for n in self.periods),
+            *(f"every {n} epochs" for n in self.epoch_periods),
+            *([f"steps {' '.join(map(str, rest))}"] if rest else []),
+        ]
+        return " and ".join([*parts, "end"])
+
+
+def every(n: int, unit: Unit = "steps") -> Schedule:
+    """Multiples of n steps (or epochs), 0 among them, and the end.
+
+    >>> every(30).steps(100, per_epoch=10)
+    (0, 30, 60, 90, 100)
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise InputError(f"every() needs a whole number of at least 1, and it came as {n!r}.")
+    if unit not in ("steps", "epochs"):
+        raise InputError(f'every() counts "steps" or "epochs", and unit came as {unit!r}.')
+    return Schedule(periods=(n,)) if unit == "steps" else Schedule(epoch_periods=(n,))
+
+
+def log_spaced(a: int, b: int, points: int) -> Schedule:
+    """``points`` steps from a to b at equal ratios, rounded to whole steps (equal ones count once), and the end.
+
+    >>> log_spaced(1, 1000, 4).points
+    (1, 10, 100, 1000)
+    """
+    if a < 1 or b < a or points < 2:
+        raise InputError(
+            f"log_spaced needs 1 <= a <= b and at least 2 points; a is {a}, b is {b} and points is {points}."
+        )
+    return Schedule(points=tuple(sorted({round(float(step)) for step in np.geomspace(a, b, points)})))
+
+
+def parse(words: str) -> Schedule:
+    """Read a schedule in words.
+
+    >>> parse("start and every 5 epochs").steps(100, per_epoch=10)
+    (0, 50, 100)
+    """
+    chosen = Schedule()
+    for part in re.split(r"\s+and\s+|\s*,\s*", words.strip()):
+        chosen = chosen | _part(part, words)
+    return chosen
+
+
+def as_schedule(when: Schedule | str) -> Schedule:
+    """A schedule, or the words for one."""
+    return parse(when) if isinstance(when, str) else when
+
+
+def _part(part: str, words: str) -> Schedule:
+    if part in ("start", "end"):
+        return Schedule(points=(0,) if part == "start" else ())
+    if found := re.fullmatch(r"every (?:(\d+) )?(step|epoch)s?", part):
+        return every(int(found[1] or 1), "steps" if found[2] == "step" else "epochs")
+    if found := re.fullmatch(r"log (\d+) (\d+) (\d+)", part):
+        return log_spaced(*map(int, found.groups()))
+    if found := re.fullmatch(r"steps? (\d+(?: \d+)*)", part):
+        return Schedule(points=tuple(sorted({int(step) for step in found[1].split()})))
+    raise InputError(f"{words!r} is not a schedule; write {WORDS}.")

@@ -1,0 +1,249 @@
+"""Files that are either whole or not there: written under a temporary name, flushed to disk, then renamed.
+
+Every document carries a checksum of its content, so that a damaged file is told from a good one when it is read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import math
+import os
+import secrets
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from regionscope.errors import RegionscopeError
+
+__all__ = [
+    "Damaged",
+    "DiskFull",
+    "append_bytes",
+    "digest",
+    "plain",
+    "read_document",
+    "read_tensor_header",
+    "read_tensors",
+    "remove",
+    "set_aside",
+    "sweep_leftovers",
+    "write_bytes",
+    "write_document",
+    "write_tensors",
+]
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_CHECKSUM = "checksum"
+
+
+class DiskFull(RegionscopeError):
+    """There is no room for a file; what was there before is still there, whole."""
+
+
+class Damaged(RegionscopeError):
+    """A file is there and does not hold what was written to it; the sentence says what is wrong."""
+
+
+def plain(value: Any) -> Any:
+    """``value`` as strict JSON: numbers that are not finite become null, tuples lists, keys text.
+
+    >>> plain({"a": (1, float("nan"))})
+    {'a': [1, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Write one JSON object, with a checksum of its content, in place of what was there."""
+    content = plain(document)
+    content.pop(_CHECKSUM, None)
+    text = json.dumps(content | {_CHECKSUM: digest(content)}, indent=1, allow_nan=False)
+    _replace(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+
+
+def read_document(path: Path) -> dict[str, Any] | None:
+    """The JSON object, without its checksum; None where there is no file."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        content = json.loads(raw)
+    except ValueError as error:
+        raise Damaged(f"{path} is not JSON ({len(raw)} bytes).") from error
+    if not isinstance(content, dict):
+        raise Damaged(f"{path} holds {type(content).__name__} and no object.")
+    if content.pop(_CHECKSUM, None) != digest(content):
+        raise Damaged(f"{path} was changed after it was written: its checksum does not fit.")
+    return content
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> None:
+    """Write named tensors as safetensors, with ``notes`` and a checksum in the header, in place of what was there."""
+    held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # Two names of one storage (tied weights) are refused by the format; each gets its own copy.
+    seen: set[int] = set()
+    for name, tensor in held.items():
+        if tensor.numel() and tensor.data_ptr() in seen:
+            held[name] = tensor.clone()
+        seen.add(held[name].data_ptr())
+    metadata = dict(notes or {}) | {_CHECKSUM: _tensor_digest(held)}
+    raw = safetensors.torch.save(held, metadata)  # not save_file, whose files only their owner can read
+    _replace(path, lambda temporary: temporary.write_bytes(raw))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors, on the CPU, and the notes; a file that was cut or changed is ``Damaged``."""
+    try:
+        tensors = safetensors.torch.load(path.read_bytes())
+    except (safetensors.SafetensorError, ValueError) as error:
+        raise Damaged(f"{path} is not a whole safetensors file ({error}).") from error
+    notes = read_tensor_header(path)
+    if notes.pop(_CHECKSUM, None) != _tensor_digest(tensors):
+        raise Damaged(f"{path} was changed after it was written: its checksum does not fit.")
+    return tensors, notes
+
+
+def read_tensor_header(path: Path) -> dict[str, str]:
+    """The notes in the header; the length of the file is checked against it, the tensors are not read."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 0 < length <= size - 8:
+            raise Damaged(f"{path} is not a whole safetensors file ({size} bytes).")
+        try:
+            header = json.loads(file.read(length))
+            end = max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Damaged(f"{path} has no readable safetensors header.") from error
+    if size != 8 + length + end:
+        raise Damaged(f"{path} has {size:,} bytes where its header promises {8 + length + end:,}.")
+    return dict(header.get("__metadata__", {}))
+
+
+def append_bytes(path: Path, data: bytes) -> None:
+    """Add ``data`` at the end and flush it to disk. On a full disk the file is as long as before."""
+    with _room(path):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            before = os.fstat(file).st_size
+            try:
+                _write_all(file, data)
+                os.fsync(file)
+            except OSError:
+                with suppress(OSError):  # a line that stays torn is dropped by the next start
+                    os.ftruncate(file, before)
+                raise
+        finally:
+            os.close(file)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write ``data`` in place of what was there."""
+    _replace(path, lambda temporary: temporary.write_bytes(data))
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file, in its folder, to a name that nothing reads, and return that."""
+    for number in range(1, 10_000):
+        other = path.with_name(f"{path.name}.damaged-{number}")
+        if not other.exists():
+            os.replace(path, other)
+            _flush_folder(path.parent)
+            return other
+    raise RegionscopeError(f"{path.parent} holds 10,000 damaged copies of {path.name}; delete them.")
+
+
+def remove(path: Path) -> None:
+    """Delete a file, if it is there."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+        _flush_folder(path.parent)
+
+
+def sweep_leftovers(folder: Path) -> int:
+    """Delete the temporary files of writers that were killed, and return how many there were."""
+    found = [path for path in folder.glob(".*.tmp") if path.is_file()]
+    for path in found:
+        remove(path)
+    return len(found)
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    with _room(path):
+        try:
+            write(temporary)
+            _flush(temporary)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    _flush_folder(path.parent)
+
+
+@contextmanager
+def _room(path: Path) -> Iterator[None]:
+    """Turn a full disk into its sentence."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise DiskFull(
+                f"There is no room on the disk for {path}; nothing half-written was kept. "
+                "Make room and give the same command again: it continues from the last saved state."
+            ) from error
+        raise
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _flush(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename or a deletion in ``folder`` last; file systems that cannot flush a folder do so by themselves."""
+    with suppress(OSError):
+        _flush(folder)
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """The checksum that a document with this content carries."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _tensor_digest(tensors: Mapping[str, Tensor]) -> str:
+    """CRC-32 over names, types, shapes and bytes: it finds damage, and costs a second for a gigabyte."""
+    found = 0
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        found = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), found)
+        if tensor.numel():
+            found = zlib.crc32(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, found)
+    return f"{found:08x}"

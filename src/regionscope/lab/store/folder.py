@@ -1,0 +1,260 @@
+"""A run is a folder named by the key of its experiment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from regionscope.errors import InputError, RegionscopeError
+from regionscope.lab.config import Experiment
+from regionscope.lab.store import files, repair
+from regionscope.lab.store.lock import Lock, is_held
+from regionscope.lab.store.rows import as_mapping, encode, fingerprint, parse
+
+if TYPE_CHECKING:
+    from regionscope.lab.data import Split
+    from regionscope.lab.train import TrainState
+
+__all__ = ["ENDED", "RunFolder", "Stored"]
+
+ENDED = ("finished", "diverged")  # such a run is never done again; a failed one is, on the next start
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One checkpoint on disk."""
+
+    step: int
+    epoch: int
+    path: Path
+
+
+class RunFolder:
+    """The files of one run; ``repaired`` collects a sentence for everything that was found damaged.
+
+    config.json, provenance.json, data.json (shape and size), rows.jsonl, result.json, state.safetensors (while it is
+    not finished), checkpoints/step-00000100.safetensors. Anybody may read at any time; who writes holds ``claim()``.
+    """
+
+    def __init__(self, path: Path, experiment: Experiment) -> None:
+        self.path = path
+        self.experiment = experiment
+        self.repaired: list[str] = []
+        self._lock: Lock | None = None
+        self._written: set[tuple[int, str]] | None = None
+
+    @classmethod
+    def create(cls, runs_dir: Path | str, experiment: Experiment) -> RunFolder:
+        """The folder of this experiment, made if it is not there; a damaged config is written anew."""
+        path = Path(runs_dir) / experiment.key
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError, PermissionError) as error:
+            raise InputError(f"The runs go to the folder {str(runs_dir)!r}, which cannot be made: {error}.") from error
+        folder = cls(path, experiment)
+        config = path / "config.json"
+        try:
+            known = files.read_document(config)
+        except files.Damaged as damage:
+            folder.note(f"{damage} It was set aside as {files.set_aside(config).name} and written anew.")
+            known = None
+        if known is None:
+            files.write_document(config, experiment.to_dict())
+        return folder
+
+    @classmethod
+    def open(cls, path: Path | str) -> RunFolder:
+        """A run that is there."""
+        path = Path(path)
+        document = files.read_document(path / "config.json")
+        if document is None:
+            raise InputError(f"{str(path)!r} is no run: it has no config.json. A run is a folder in the one of --runs.")
+        return cls(path, Experiment.from_dict(document))
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r}, {self.status})"
+
+    @property
+    def key(self) -> str:
+        return self.path.name
+
+    @property
+    def status(self) -> str:
+        """new, running (a live process works on it), stopped (begun, to be continued), finished, diverged, failed."""
+        result = self.result()
+        if result is not None:
+            return str(result["status"])
+        if is_held(self.path):
+            return "running"
+        begun = any((self.path / name).exists() for name in ("rows.jsonl", "state.safetensors", "provenance.json"))
+        return "stopped" if begun else "new"
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What it was computed with; empty before the first start."""
+        return self._read("provenance.json") or {}
+
+    def result(self) -> dict[str, Any] | None:
+        """What came out; None while there is no (readable) result."""
+        return self._read("result.json")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows (step, name, value, spread, seconds; epoch for errors and loss), each (step, name) once."""
+        found = parse(self._raw_rows())
+        if found.torn:
+            self.note(f"{self.path / 'rows.jsonl'}: the last line is incomplete and was left out.")
+        if found.damaged:
+            self.note(f"{self.path / 'rows.jsonl'}: {found.damaged} damaged lines were left out.")
+        return found.rows
+
+    def checkpoints(self) -> list[Stored]:
+        """The stored weights, in the order of training; files that are not whole are left out and noted."""
+        found = []
+        for path in sorted((self.path / "checkpoints").glob("step-*.safetensors")):
+            try:
+                notes = files.read_tensor_header(path)
+                found.append(Stored(int(notes["step"]), int(notes["epoch"]), path))
+            except (files.Damaged, KeyError, ValueError) as damage:
+                self.note(f"{path} is not a whole checkpoint and was left out: {damage}")
+        return found
+
+    def model_at(self, stored: Stored) -> nn.Module:
+        """The network with those weights, in eval mode, on the CPU."""
+        tensors, _ = files.read_tensors(stored.path)
+        model = self._network()
+        try:
+            model.load_state_dict(tensors)
+        except RuntimeError as error:
+            raise RegionscopeError(f"{stored.path} does not fit the network of {self.path}: {error}") from error
+        return model.float().eval()
+
+    def split(self, root: Path | None = None) -> Split:
+        """The data of this run, loaded again."""
+        from regionscope.lab.data import load
+
+        return load(self.experiment.data, root=root)
+
+    @contextmanager
+    def claim(self) -> Iterator[None]:
+        """Work on this run, alone: ``Busy`` where another process does. Damaged files are set aside first."""
+        self._lock = Lock(self.path)
+        try:
+            if self._lock.took_over is not None:
+                self.note(f"{self.path}: {self._lock.took_over} died while it worked on this run; it is taken over.")
+            for sentence in repair.mend(self.path):
+                self.note(sentence)
+            yield
+        finally:
+            self._lock.release()
+            self._lock = None
+
+    def verify(self) -> bool:
+        """Whether the run has ended and its files are what was written; damaged ones are set aside and noted."""
+        for sentence in repair.verify(self.path):
+            self.note(sentence)
+        result = self.result()
+        return result is not None and result["status"] in ENDED
+
+    def append(self, rows: Iterable[Any]) -> None:
+        """Add rows; those whose (step, name) is already there are left out."""
+        self._mine()
+        if self._written is None:
+            self._written = {(row["step"], row["name"]) for row in self.rows()}
+        new = []
+        for row in map(as_mapping, rows):
+            if (row["step"], row["name"]) not in self._written:
+                self._written.add((row["step"], row["name"]))
+                new.append(row)
+        if new:
+            files.append_bytes(self.path / "rows.jsonl", encode(new))
+
+    def save_checkpoint(self, step: int, epoch: int, model: nn.Module) -> Stored:
+        """Store the weights of this moment."""
+        self._mine()
+        folder = self.path / "checkpoints"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"step-{step:08d}.safetensors"
+        files.write_tensors(path, model.state_dict(), {"step": str(step), "epoch": str(epoch)})
+        return Stored(step, epoch, path)
+
+    def save_state(self, state: TrainState) -> None:
+        """Store the moment from which a next start continues, and which rows there were then."""
+        self._mine()
+        held = fingerprint(self._raw_rows())
+        plain = json.dumps({"step": state.step, "meta": dict(state.meta)})
+        notes = {"rows_bytes": str(held["bytes"]), "rows_crc32": str(held["crc32"]), "state": plain}
+        files.write_tensors(self.path / "state.safetensors", state.tensors, notes)
+
+    def load_state(self) -> TrainState | None:
+        """That moment, None where there is none. Rows that were written after it are dropped, so ``claim()`` first."""
+        from regionscope.lab.train import TrainState
+
+        if self._lock is None:
+            raise RegionscopeError(f"{self.path} must be claimed before its state is loaded.")
+        found, said = repair.resume(self.path)
+        for sentence in said:
+            self.note(sentence)
+        self._written = None
+        if found is None:
+            return None
+        plain = json.loads(found.notes["state"])
+        return TrainState(plain["step"], found.tensors, plain["meta"])
+
+    def describe(self, provenance: Mapping[str, Any], split: Split) -> None:
+        """Write down what the run is computed with, and the shape and size of its data."""
+        self._mine()
+        shape = {"input_shape": list(split.input_shape), "classes": split.n_classes}
+        size = {"n_train": len(split.train.inputs), "n_test": len(split.test.inputs)}
+        files.write_document(self.path / "data.json", shape | size)
+        before = self.provenance
+        earlier = [*before.pop("earlier", []), before] if before else []
+        files.write_document(self.path / "provenance.json", {**provenance, "earlier": earlier})
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """Write the result, last of all; the state to continue from is not needed any more."""
+        self._mine()
+        files.write_document(self.path / "result.json", {**result, "rows": fingerprint(self._raw_rows())})
+        if result["status"] in ENDED:
+            files.remove(self.path / "state.safetensors")
+
+    def begin_again(self) -> None:
+        """Forget a failure, so that the run can be tried again from its last saved state."""
+        self._mine()
+        files.remove(self.path / "result.json")
+
+    def note(self, sentence: str) -> None:
+        if sentence not in self.repaired:
+            self.repaired.append(sentence)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            return files.read_document(self.path / name)
+        except files.Damaged as damage:
+            self.note(f"{damage} It was left out.")
+            return None
+
+    def _raw_rows(self) -> bytes:
+        try:
+            return (self.path / "rows.jsonl").read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def _mine(self) -> None:
+        if self._lock is not None:
+            self._lock.check()
+
+    def _network(self) -> nn.Module:
+        from regionscope.lab import zoo
+
+        shape = self._read("data.json")
+        if shape is None:
+            split = self.split()
+            shape = {"input_shape": split.input_shape, "classes": split.n_classes}
+        spec, (size, classes) = self.experiment.network, (tuple(shape["input_shape"]), shape["classes"])
+        return zoo.build(spec.name, classes=classes, input_shape=size, seed=self.experiment.seed, **spec.options)

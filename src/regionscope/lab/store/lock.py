@@ -1,0 +1,215 @@
+"""One worker at a time on a run, also when the folder is on a disk that several machines share.
+
+The file ``lock`` names its owner and is held with ``flock``, which the kernel releases when the owner dies, whatever it
+dies of. Some shared disks keep ``flock`` to one machine; there the owner's heartbeat (the file's time, renewed every
+few seconds) tells a live owner on another machine from a dead one.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import socket
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+from regionscope.errors import RegionscopeError
+
+__all__ = ["Busy", "Lock", "LockLost", "Owner", "is_held"]
+
+BEAT = 5.0  # seconds between two heartbeats
+SILENCE = 60.0  # seconds without one after which an owner on another machine is taken for dead
+NAME = "lock"
+
+
+class Busy(RegionscopeError):
+    """Another process works on this run."""
+
+
+class LockLost(RegionscopeError):
+    """Another process took this run over, because this one was silent for too long."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who works on a run: a machine (its name, and a mark that changes when it starts anew), a process, a token."""
+
+    host: str
+    boot: str
+    pid: int
+    started: str
+    token: str
+
+    @staticmethod
+    def me() -> Owner:
+        return Owner(socket.gethostname(), _boot(), os.getpid(), _started(os.getpid()), secrets.token_hex(8))
+
+    @property
+    def is_local(self) -> bool:
+        return self.host == socket.gethostname() and self.boot == _boot()
+
+    @property
+    def is_alive_here(self) -> bool:
+        """Whether the process still exists; a later process with the same number does not count."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return _started(self.pid) == self.started
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+class Lock:
+    """Held from construction to ``release``; ``Busy`` where another process has it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self.owner = Owner.me()
+        self._file, self.took_over = self._acquire()
+        self._stop = threading.Event()
+        self._heart = threading.Thread(target=self._beat, name=f"heartbeat of {folder.name}", daemon=True)
+        self._heart.start()
+
+    def check(self) -> None:
+        """``LockLost`` if another process has taken the run over."""
+        owner = _read(self.path)
+        if owner is None or owner.token != self.owner.token:
+            raise LockLost(f"{self.path.parent} was taken over by {owner or 'nobody'}; this process leaves it alone.")
+
+    def release(self) -> None:
+        """Give the run back; the file disappears."""
+        self._stop.set()
+        self._heart.join()
+        owner = _read(self.path)
+        if owner is not None and owner.token == self.owner.token:
+            with suppress(FileNotFoundError):
+                self.path.unlink()
+        os.close(self._file)
+
+    def _acquire(self) -> tuple[int, Owner | None]:
+        """The open, locked file with our name in it, and the dead owner we took it from."""
+        while True:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                flocked = _flock(file, self.path)
+                if not _same_file(file, self.path):  # its owner released and removed it between open and flock
+                    os.close(file)
+                    continue
+                before = _parse(os.pread(file, 4096, 0))
+                if before is not None and _is_alive(before, file, self.path, flocked=flocked):
+                    raise _busy(self.path, before)
+                os.ftruncate(file, 0)
+                os.pwrite(file, json.dumps(asdict(self.owner)).encode(), 0)
+                os.fsync(file)
+            except BaseException:
+                with suppress(OSError):
+                    os.close(file)
+                raise
+            return file, before
+
+    def _beat(self) -> None:
+        while not self._stop.wait(BEAT):
+            with suppress(OSError):  # a disk that is away for a moment; the next beat may reach it
+                os.utime(self._file)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a live process works on the run, told without touching its lock."""
+    path = folder / NAME
+    owner = _read(path)
+    if owner is None:
+        return False
+    if owner.is_local:
+        return owner.is_alive_here
+    return _silence(path) < SILENCE
+
+
+def _flock(file: int, path: Path) -> bool:
+    """Lock the open file, or say ``Busy``; False on a disk or a system that has no such locks."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise _busy(path, _parse(os.pread(file, 4096, 0))) from error
+        if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            return False
+        raise
+    return True
+
+
+def _is_alive(owner: Owner, file: int, path: Path, *, flocked: bool) -> bool:
+    if owner.is_local:
+        return not flocked and owner.is_alive_here  # with flock in our hands, an owner on this machine is dead
+    return _silence(path) < SILENCE
+
+
+def _silence(path: Path) -> float:
+    """Seconds since the last heartbeat, by the clock of the disk: a new file's time against the lock's."""
+    probe = path.with_name(f".clock.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        probe.touch()
+        return probe.stat().st_mtime - path.stat().st_mtime
+    except OSError:
+        return 0.0  # it cannot be told, so the owner keeps the run
+    finally:
+        with suppress(OSError):
+            probe.unlink()
+
+
+def _busy(path: Path, owner: Owner | None) -> Busy:
+    return Busy(f"{path.parent} is being worked on by {owner or 'another process'}.")
+
+
+def _same_file(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _read(path: Path) -> Owner | None:
+    try:
+        return _parse(path.read_bytes())
+    except OSError:
+        return None
+
+
+def _parse(raw: bytes) -> Owner | None:
+    """The owner; None for an empty or torn file, whose writer died while it held the lock."""
+    try:
+        return Owner(**json.loads(raw))
+    except (ValueError, TypeError):
+        return None
+
+
+def _boot() -> str:
+    """A mark of this start of this machine (and, in a container, of its own numbering of processes)."""
+    parts = []
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+    with suppress(OSError):
+        parts.append(str(os.stat("/proc/self/ns/pid").st_ino))
+    return " ".join(parts)
+
+
+def _started(pid: int) -> str:
+    """When a process started, in the kernel's own count; empty where that cannot be told."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return ""
+    return fields[19]

@@ -1,0 +1,94 @@
+"""Putting a run's folder in order before it is worked on: what is damaged is set aside, never guessed at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regionscope.lab.store import files
+from regionscope.lab.store.rows import fingerprint, parse
+
+__all__ = ["Saved", "mend", "resume", "verify"]
+
+
+def mend(folder: Path) -> list[str]:
+    """Repair a folder that is about to be worked on (its lock is held); one sentence for each thing found."""
+    said = verify(folder)
+    left = files.sweep_leftovers(folder) + files.sweep_leftovers(folder / "checkpoints")
+    if left:
+        said.append(f"{folder}: {left} half-written files of a process that was killed were deleted.")
+    for name in ("provenance.json", "data.json"):
+        said += _document(folder / name)
+    rows = folder / "rows.jsonl"
+    if not (folder / "result.json").exists() and rows.exists() and parse(rows.read_bytes()).torn:
+        said.append(f"{rows}: the last line is incomplete, as after a kill, and is dropped.")
+    return said
+
+
+def verify(folder: Path) -> list[str]:
+    """Check a result, the rows it was made from and the checkpoints; one sentence for each thing set aside."""
+    said = _document(folder / "result.json")
+    result = files.read_document(folder / "result.json")
+    rows = folder / "rows.jsonl"
+    if result is not None and result.get("rows") != fingerprint(rows.read_bytes() if rows.exists() else b""):
+        kept = files.set_aside(folder / "result.json").name
+        said.append(f"{rows} is not as it was when the run ended; {kept} was set aside, and the run is done again.")
+    for path in sorted((folder / "checkpoints").glob("step-*.safetensors")):
+        try:
+            files.read_tensor_header(path)
+        except files.Damaged as damage:
+            kept = files.set_aside(path).name
+            ended = "" if result is None else " The numbers of the run are kept; delete its folder to train it again."
+            said.append(f"{damage} It was set aside as {kept}.{ended}")
+    return said
+
+
+def _document(path: Path) -> list[str]:
+    try:
+        files.read_document(path)
+    except files.Damaged as damage:
+        return [f"{damage} It was set aside as {files.set_aside(path).name}."]
+    return []
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A saved state, and the notes in its header."""
+
+    tensors: dict[str, Tensor]
+    notes: dict[str, str]
+
+    @property
+    def rows(self) -> dict[str, Any]:
+        """What ``fingerprint`` gave for the rows when it was saved."""
+        return {"bytes": int(self.notes["rows_bytes"]), "crc32": self.notes["rows_crc32"]}
+
+
+def resume(folder: Path) -> tuple[Saved | None, list[str]]:
+    """The saved state, with the rows cut back to those of its moment: training writes the rest again.
+
+    Without a whole state, or where the rows up to it are not those that were written, the run starts from the
+    beginning.
+    """
+    state, rows = folder / "state.safetensors", folder / "rows.jsonl"
+    raw = rows.read_bytes() if rows.exists() else b""
+    said: list[str] = []
+    saved, length = None, 0
+    if state.exists():
+        try:
+            saved = Saved(*files.read_tensors(state))
+            length = saved.rows["bytes"]
+        except (files.Damaged, KeyError, ValueError) as damage:
+            saved, kept = None, files.set_aside(state).name
+            said.append(f"{damage} It was set aside as {kept}, and the run starts from the beginning.")
+    if saved is not None and fingerprint(raw[:length]) != saved.rows:
+        files.remove(state)  # before the rows: a state without its rows must not be continued from
+        found = f"is not as it was written; it was set aside as {files.set_aside(rows).name}" if raw else "is empty"
+        said.append(f"{rows} {found}, and the run starts from the beginning.")
+        saved, length, raw = None, 0, b""
+    if len(raw) > length:
+        files.write_bytes(rows, raw[:length])
+    return saved, said

@@ -1,0 +1,82 @@
+"""Rows of a run: one JSON object a line, only ever added to, so that a kill can tear nothing but the last line."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+from regionscope.lab.store.files import plain
+
+__all__ = ["Parsed", "encode", "fingerprint", "last_row", "parse"]
+
+_NUMBERS = ("value", "seconds")  # where null stands for a number that is not finite
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The rows that could be read, each (step, name) once, and what could not.
+
+    torn: the last line is incomplete (the writer was killed). damaged: how many other lines are no JSON objects.
+    """
+
+    rows: list[dict[str, Any]]
+    torn: bool
+    damaged: int
+
+
+def parse(raw: bytes) -> Parsed:
+    """The rows in the bytes of a file.
+
+    >>> parse(b'{"step": 1, "name": "a", "value": 2.0}\\n{"step": 2, "na').torn
+    True
+    """
+    lines = raw.split(b"\n")
+    torn = bool(lines.pop())
+    rows: dict[tuple[Any, Any], dict[str, Any]] = {}
+    damaged = 0
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict) or not isinstance(row.get("step"), int) or "name" not in row:
+            damaged += 1
+            continue
+        rows.setdefault((row["step"], row["name"]), row)
+    for row in rows.values():
+        row.update({name: math.nan for name in _NUMBERS if name in row and row[name] is None})
+    return Parsed(list(rows.values()), torn, damaged)
+
+
+def encode(rows: Iterable[Any]) -> bytes:
+    """Rows (mappings, or dataclasses such as ``Row``) as lines."""
+    return b"".join(json.dumps(plain(as_mapping(row)), allow_nan=False).encode() + b"\n" for row in rows)
+
+
+def as_mapping(row: Any) -> Mapping[str, Any]:
+    if isinstance(row, Mapping):
+        return row
+    if is_dataclass(row) and not isinstance(row, type):
+        return asdict(row)
+    raise TypeError(f"A row is a mapping or a dataclass, and {type(row).__name__} came.")
+
+
+def fingerprint(raw: bytes) -> dict[str, Any]:
+    """Length and CRC-32 of a file of rows, kept with the result so that a later change is seen."""
+    return {"bytes": len(raw), "crc32": f"{zlib.crc32(raw):08x}"}
+
+
+def last_row(raw: bytes) -> dict[str, Any] | None:
+    """The last whole row, read from the end."""
+    for line in reversed(raw.split(b"\n")[:-1]):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            return row
+    return None

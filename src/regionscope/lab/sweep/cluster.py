@@ -1,0 +1,128 @@
+"""Runs on a Dask cluster: processes of this machine, or workers anywhere that see the same folders."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from regionscope.errors import InputError, RegionscopeError
+from regionscope.lab.experiment import fail
+from regionscope.lab.store import files
+from regionscope.lab.sweep.work import Job, Outcome, work
+
+__all__ = ["run_on_dask"]
+
+_LOOK = 0.2  # seconds between two looks at the futures
+_PAUSE = 1.0  # seconds between two looks of a worker at the stop file
+_ANSWER = 10  # seconds for the scheduler to answer
+
+
+def run_on_dask(
+    jobs: Sequence[Job],
+    address: str,
+    *,
+    gpus: float,
+    report: Callable[[Outcome], object],
+    stop: Callable[[], bool],
+) -> None:
+    """Do the jobs on the cluster at ``address`` ("tcp://host:port", "local:4") and report each once.
+
+    gpus: how much of the resource GPU a run takes; 0 for none. A worker that dies is no loss: the scheduler gives its
+    run to another one, which continues from the last saved state.
+    """
+    with ExitStack() as stack:
+        client = _client(address, gpus, stack)
+        stop_file = jobs[0].runs_dir / f".stop-{secrets.token_hex(6)}"
+        stack.callback(files.remove, stop_file)
+        resources = {"GPU": gpus} if gpus else None
+        _check_resources(client, gpus)
+        token = secrets.token_hex(4)
+        futures = {}
+        for job in jobs:
+            name = f"run-{job.key}-{token}"
+            future = client.submit(work_on_worker, job, stop_file, key=name, resources=resources, pure=False)
+            futures[future] = job
+        _collect(client, futures, report, stop, stop_file)
+
+
+def work_on_worker(job: Job, stop_file: Path) -> Outcome:
+    """Do a job inside a Dask worker; it stops when the stop file appears in the folder of the runs."""
+    last = [0.0, False]
+
+    def stop() -> bool:
+        if time.monotonic() - last[0] >= _PAUSE:
+            last[:] = [time.monotonic(), stop_file.exists()]
+        return bool(last[1])
+
+    return work(job, stop=stop)
+
+
+def _collect(
+    client: Any, futures: dict[Any, Job], report: Callable[[Outcome], object], stop: Callable[[], bool], stop_file: Path
+) -> None:
+    stopping = False
+    while futures:
+        if not stopping and stop():
+            stopping = True
+            stop_file.touch()  # those at work save their state; those that wait end at once
+        for future in [each for each in futures if each.done()]:
+            job = futures.pop(future)
+            report(_outcome(future, job))
+        if futures and client.status not in ("running", "connecting"):
+            raise RegionscopeError("The Dask scheduler is gone; start it and give the same command again to continue.")
+        time.sleep(_LOOK)
+
+
+def _outcome(future: Any, job: Job) -> Outcome:
+    label = job.experiment.label
+    if future.status == "finished":
+        found: Outcome = future.result()
+        return found
+    if future.status in ("cancelled", "lost"):
+        return Outcome(job.key, label, "stopped", "The cluster dropped it.")
+    error = future.exception()
+    if type(error).__name__ == "KilledWorker":
+        sentence = "Its Dask workers died again and again; too little memory is a common reason."
+    else:
+        sentence = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    fail(job.experiment, job.runs_dir, sentence)
+    return Outcome(job.key, label, "failed", sentence)
+
+
+def _client(address: str, gpus: float, stack: ExitStack) -> Any:
+    try:
+        library: Any = importlib.import_module("distributed")
+    except ImportError as missing:
+        raise InputError(
+            "--dask needs Dask, which is not installed; run: pip install 'regionscope[dask]', or leave --dask out and "
+            "use --workers."
+        ) from missing
+    local = re.fullmatch(r"local:([1-9]\d*)", address)
+    if local:
+        n = int(local[1])
+        resources = {"GPU": 1} if gpus else None
+        cluster = library.LocalCluster(
+            n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None, resources=resources
+        )
+        return stack.enter_context(library.Client(stack.enter_context(cluster)))
+    if not re.match(r"(tcp|tls|ucx|ws|wss)://", address):
+        raise InputError(f"--dask came as {address!r}; it must look like tcp://host:8786 or local:4.")
+    try:
+        return stack.enter_context(library.Client(address, timeout=_ANSWER))
+    except (OSError, TimeoutError) as error:
+        raise InputError(f"No Dask scheduler answers at {address}; start one with: dask scheduler") from error
+
+
+def _check_resources(client: Any, gpus: float) -> None:
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if gpus and workers and not any(worker["resources"].get("GPU", 0) >= gpus for worker in workers):
+        raise InputError(
+            f"The runs ask for GPU={gpus:g}, and no Dask worker offers that; start workers with: "
+            "dask worker ADDRESS --nthreads 1 --resources GPU=1"
+        )

@@ -1,0 +1,189 @@
+"""A sweep: a base experiment and lists of values; every combination is one frozen experiment."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from regionscope.errors import InputError
+from regionscope.lab.config import Experiment
+
+__all__ = ["Sweep", "override", "read_experiment", "read_toml"]
+
+_TOP = ("name", "base", "grid", "grids", "measure")
+_PARTS = ("data", "network", "training", "measure", "measures", "seed")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Experiments in a fixed order, each once.
+
+    >>> base = {"data": {"name": "digits"}, "network": {"name": "mlp"}}
+    >>> sweep = Sweep.from_dict({"base": base, "grid": {"training.lr": [0.1, 0.01], "seed": [0, 1, 2]}})
+    >>> [(run.training.lr, run.seed) for run in sweep][:4]
+    [(0.1, 0), (0.1, 1), (0.1, 2), (0.01, 0)]
+    """
+
+    experiments: tuple[Experiment, ...]
+    name: str = "sweep"
+
+    def __post_init__(self) -> None:
+        if not self.experiments:
+            raise InputError("The sweep has no experiments; give at least one value for each key of its grid.")
+
+    def __iter__(self) -> Iterator[Experiment]:
+        return iter(self.experiments)
+
+    def __len__(self) -> int:
+        return len(self.experiments)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The key of each experiment, which names its folder."""
+        return tuple(experiment.key for experiment in self.experiments)
+
+    @classmethod
+    def of(cls, base: Experiment, *, name: str = "sweep", **grid: Sequence[Any]) -> Self:
+        """The product of values over ``base``; a dot in a key is written as two underscores: ``training__lr=[...]``."""
+        return cls.from_dict(
+            {
+                "name": name,
+                "base": base.to_dict(),
+                "grid": {key.replace("__", "."): list(values) for key, values in grid.items()},
+            }
+        )
+
+    @classmethod
+    def from_toml(cls, path: Path | str) -> Self:
+        """Read a sweep from a TOML file (see docs/sweeps.md)."""
+        path = Path(path)
+        document = read_toml(path)
+        try:
+            return cls.from_dict({"name": path.stem, **document})
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """``base`` (data, network, training, seed), ``measure`` (a list), ``grid`` or ``grids`` (dotted key: list).
+
+        The values of a grid are combined in the order of its keys, the last one changing fastest; several grids come
+        one after the other. An experiment that comes up twice is kept once.
+        """
+        _known("The sweep", document, _TOP)
+        base = _table("base", document.get("base", {}))
+        _known("base", base, _PARTS)
+        if "measure" in document:
+            base = {**base, "measure": document["measure"]}
+        if "grid" in document and "grids" in document:
+            raise InputError("The sweep has both [grid] and [[grids]]; write one grid, or several as [[grids]].")
+        grids = document.get("grids", [document.get("grid", {})])
+        if not isinstance(grids, list):
+            raise InputError(f"grids must be a list of tables, as [[grids]] writes it, and came as {grids!r}.")
+        found: dict[str, Experiment] = {}
+        for number, grid in enumerate(grids):
+            where = "grid" if "grids" not in document else f"grids[{number}]"
+            for settings in _combinations(where, _table(where, grid)):
+                experiment = read_experiment(base, settings)
+                found.setdefault(experiment.key, experiment)
+        return cls(tuple(found.values()), str(document.get("name", "sweep")))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"The file {str(path)!r} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}.") from error
+
+
+def read_experiment(document: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Experiment:
+    """An experiment from plain tables, with ``settings`` (dotted key: value) on top of them."""
+    plain = copy.deepcopy(dict(document))
+    if "measure" in plain:
+        if plain.get("measures"):
+            raise InputError("Both 'measure' and 'measures' are given; write the measures once, as [[measure]] tables.")
+        plain["measures"] = plain.pop("measure")
+    plain.setdefault("measures", [])
+    for key, value in (settings or {}).items():
+        override(plain, key, value)
+    return Experiment.from_dict(plain)
+
+
+def override(document: dict[str, Any], key: str, value: Any) -> None:
+    """Set one value in nested tables by its dotted key; ``measures.0.when`` or ``measures.NAME.when`` for a measure."""
+    names = key.split(".")
+    if names[0] == "measure":
+        names[0] = "measures"
+    place: Any = document
+    for depth, name in enumerate(names):
+        where = ".".join(names[:depth])
+        if isinstance(place, list):
+            index = _index(place, name)
+            if index is None:
+                known = ", ".join(_names(place)) or "none"
+                raise InputError(f"{key!r}: {where} has no entry {name!r}; the entries are {known}.")
+            at: Any = index
+        elif isinstance(place, dict):
+            at = name
+        else:
+            raise InputError(f"{key!r}: {where} is the value {place!r} and has no parts.")
+        if depth == len(names) - 1:
+            place[at] = copy.deepcopy(value)
+        else:
+            place = place.setdefault(at, {}) if isinstance(place, dict) else place[at]
+
+
+def _index(entries: list[Any], name: str) -> int | None:
+    if name.isdigit():
+        return int(name) if int(name) < len(entries) else None
+    return _names(entries).index(name) if name in _names(entries) else None
+
+
+def _names(entries: list[Any]) -> list[str]:
+    """What the measures are called."""
+    return [
+        str(entry.get("name") or entry.get("instrument")) if isinstance(entry, Mapping) else "?" for entry in entries
+    ]
+
+
+def _combinations(where: str, grid: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    lists = dict(_leaves(where, "", grid))
+    for values in itertools.product(*lists.values()):
+        yield dict(zip(lists, values, strict=True))
+
+
+def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Dotted keys and their lists; ``training.lr = [...]`` and ``"training.lr" = [...]`` are the same."""
+    for name, values in grid.items():
+        key = f"{prefix}{name}"
+        if isinstance(values, Mapping):
+            yield from _leaves(where, f"{key}.", values)
+        elif not isinstance(values, list | tuple):
+            raise InputError(f"{where}: {key!r} must be a list of values, and came as {values!r}; write [{values!r}].")
+        elif not values:
+            raise InputError(f"{where}: {key!r} is an empty list; give at least one value or leave the key out.")
+        elif key.split(".")[0] not in _PARTS:
+            raise InputError(f"{where}: {key!r} is not a setting; keys begin with {', '.join(_PARTS)}.")
+        else:
+            yield key, list(values)
+
+
+def _table(where: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where} must be a table, and came as {value!r}.")
+    return value
+
+
+def _known(where: str, document: Mapping[str, Any], accepted: Sequence[str]) -> None:
+    for name in document:
+        if name not in accepted:
+            raise InputError(f"{where} has the unknown key {name!r}; it accepts {', '.join(accepted)}.")

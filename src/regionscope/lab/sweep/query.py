@@ -1,0 +1,84 @@
+"""SQL over runs, and Parquet, through DuckDB (no server; it reads what ``read_runs`` read)."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from regionscope.errors import InputError
+from regionscope.lab.sweep.table import SERIES, RunTable, read_runs, read_series
+
+__all__ = ["query", "write_parquet"]
+
+_TYPES = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
+
+
+def query(runs_dir: Path | str, sql: str) -> RunTable:
+    """The answer to a question in SQL about the tables ``runs`` (one row a run) and ``rows`` (the time series).
+
+    A column with a dot is written in double quotes: ``SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL``.
+    """
+    duckdb = _duckdb("--sql")
+    with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as connection:
+        _load(connection, "runs", read_runs(runs_dir), Path(scratch))
+        if re.search(r"\brows\b", sql, re.IGNORECASE):
+            _load(connection, "rows", read_series(runs_dir), Path(scratch))
+        try:
+            found = connection.execute(sql)
+            columns = tuple(entry[0] for entry in found.description or ())
+            rows = found.fetchall()
+        except duckdb.Error as error:
+            raise InputError(f"The query failed: {' '.join(str(error).split())}") from error
+    return RunTable(columns, tuple(dict(zip(columns, row, strict=True)) for row in rows))
+
+
+def write_parquet(table: RunTable, path: Path) -> None:
+    """Write a table as Parquet."""
+    duckdb = _duckdb("A Parquet file")
+    with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as connection:
+        _load(connection, "runs", table, Path(scratch))
+        connection.execute("COPY runs TO ? (FORMAT parquet)", [str(path)])
+
+
+def _load(connection: Any, name: str, table: RunTable, scratch: Path) -> None:
+    """Make a DuckDB table. The types are ours: a key such as 12e4567890123456 must stay a text."""
+    file = scratch / f"{name}.json"
+    with file.open("w", encoding="utf-8") as lines:
+        lines.writelines(json.dumps({column: row.get(column) for column in table.columns}) + "\n" for row in table.rows)
+    types = {column: _type(table, column) for column in table.columns}
+    if not table.rows:
+        connection.execute(f"CREATE TABLE {name} ({', '.join(f'{_quoted(c)} {t}' for c, t in types.items())})")
+        return
+    described = ", ".join(f"'{column.replace(chr(39), chr(39) * 2)}': '{kind}'" for column, kind in types.items())
+    connection.execute(
+        f"CREATE TABLE {name} AS SELECT * FROM read_json(?, format = 'newline_delimited', columns = {{{described}}})",
+        [str(file)],
+    )
+
+
+def _type(table: RunTable, column: str) -> str:
+    if column in SERIES:
+        return _TYPES[SERIES[column]]
+    kinds = {type(row[column]) for row in table.rows if row.get(column) is not None}
+    if kinds <= {int, float} and kinds:
+        return "BIGINT" if kinds == {int} else "DOUBLE"
+    return _TYPES.get(kinds.pop(), "VARCHAR") if len(kinds) == 1 else "VARCHAR"
+
+
+def _quoted(column: str) -> str:
+    doubled = column.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _duckdb(what: str) -> Any:
+    try:
+        import duckdb
+    except ImportError as missing:
+        raise InputError(
+            f"{what} needs DuckDB, which is not installed; run: pip install 'regionscope[lab]'. "
+            "The plain table and CSV work without it."
+        ) from missing
+    return duckdb

@@ -1,0 +1,185 @@
+"""``run_sweep``: all experiments of a sweep, in this process, in worker processes or on a Dask cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from regionscope.errors import InputError
+from regionscope.lab.config import Experiment
+from regionscope.lab.experiment import check
+from regionscope.lab.store import ENDED, RunFolder, files
+from regionscope.lab.sweep.cluster import run_on_dask
+from regionscope.lab.sweep.grid import Sweep
+from regionscope.lab.sweep.pool import run_in_pool
+from regionscope.lab.sweep.work import Job, Outcome, outcome_of, work
+
+__all__ = ["SweepReport", "run_sweep"]
+
+_PATIENCE = 1.0  # seconds between two looks at runs that other processes work on
+
+
+@dataclass(frozen=True)
+class SweepReport:
+    """What became of every experiment, in the order of the sweep; ``reason`` says why it is not complete, if so."""
+
+    runs_dir: Path
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+    reason: str = ""
+
+    def count(self, *statuses: str) -> int:
+        return sum(outcome.status in statuses for outcome in self.outcomes)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run has ended (a failed one has, too)."""
+        return self.count(*ENDED, "failed") == len(self.outcomes)
+
+    @property
+    def repaired(self) -> tuple[str, ...]:
+        """What was found damaged and set aside, in sentences."""
+        return tuple(sentence for outcome in self.outcomes for sentence in outcome.repaired)
+
+
+@dataclass
+class _Progress:
+    """What is known so far."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    repaired: dict[str, list[str]] = field(default_factory=dict)
+    full: str = ""
+
+    def add(self, outcome: Outcome) -> None:
+        self.outcomes[outcome.key] = outcome
+        self.repaired.setdefault(outcome.key, []).extend(outcome.repaired)
+        if outcome.status == "full":
+            self.full = outcome.message
+
+
+def run_sweep(
+    sweep: Sweep | Sequence[Experiment],
+    runs_dir: Path | str,
+    *,
+    workers: int = 1,
+    device: str | None = None,
+    data_root: Path | None = None,
+    dask: str | None = None,
+    gpu_resource: float | None = None,
+    threads: int | None = 1,
+    limit_seconds: float | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    on_outcome: Callable[[Outcome], object] = lambda outcome: None,
+    on_share: Callable[[str, float], object] = lambda key, share: None,
+) -> SweepReport:
+    """Run what has not ended yet and say what became of each experiment.
+
+    Several processes, on several machines, may work through the same folder at once: each run is done by one of them.
+
+    workers: processes of this machine; 1 works in this process. dask: "tcp://host:port" or "local:4" instead.
+    device: "cpu" by default; with "cuda" several workers share one GPU. gpu_resource: how much of the resource GPU a
+    run takes on Dask (1 for "cuda", else 0). threads: torch threads of a run, so that all ways of running a sweep give
+    the same bits; None leaves them alone. limit_seconds: after that nothing is begun, and running runs save their state
+    and stop. stop: asked now and then; yes means the same. on_outcome: told about each run; on_share: (key, finished
+    share) of the running ones.
+    """
+    if workers < 1:
+        raise InputError(f"workers is {workers}; at least 1 is needed.")
+    if limit_seconds is not None and not limit_seconds > 0:
+        raise InputError(f"The time limit is {limit_seconds} s; it must be positive.")
+    sweep = sweep if isinstance(sweep, Sweep) else Sweep(tuple(sweep))
+    for experiment in sweep:
+        check(experiment)
+    runs_dir = Path(runs_dir)
+    start = time.time()
+    deadline = None if limit_seconds is None else start + limit_seconds
+    _write_plan(sweep, runs_dir)
+    known = _Progress()
+
+    def report(outcome: Outcome) -> None:
+        known.add(outcome)
+        if outcome.status != "busy":
+            on_outcome(outcome)
+
+    def over() -> bool:
+        return stop() or bool(known.full) or (deadline is not None and time.time() >= deadline)
+
+    jobs = []
+    for key, experiment in zip(sweep.keys, sweep, strict=True):
+        ended = _ended(runs_dir / key, experiment, known)
+        if ended is None:
+            jobs.append(Job(key, experiment, runs_dir.absolute(), device, data_root, threads, deadline))
+        else:
+            report(ended)
+    gpus = gpu_resource if gpu_resource is not None else float(str(device).startswith("cuda"))
+    while jobs:
+        if dask is not None:
+            run_on_dask(jobs, dask, gpus=gpus, report=report, stop=over)
+        elif workers > 1:
+            run_in_pool(jobs, workers, report=report, on_share=on_share, stop=over)
+        else:
+            _run_here(jobs, report=report, on_share=on_share, stop=over)
+        jobs = [job for job in jobs if known.outcomes[job.key].status == "busy"]
+        if over():
+            break
+        if jobs:
+            time.sleep(_PATIENCE)
+    return _report(sweep, runs_dir, known, time.time() - start, deadline)
+
+
+def _report(sweep: Sweep, runs_dir: Path, known: _Progress, seconds: float, deadline: float | None) -> SweepReport:
+    outcomes = []
+    for key in sweep.keys:
+        last = known.outcomes[key]
+        said = tuple(dict.fromkeys(known.repaired[key]))
+        outcomes.append(Outcome(last.key, last.label, last.status, last.message, said, skipped=last.skipped))
+    reason = known.full
+    if not reason and any(outcome.status in ("stopped", "busy") for outcome in outcomes):
+        over = deadline is not None and time.time() >= deadline
+        reason = "The time limit was reached." if over else "The sweep was stopped."
+    return SweepReport(runs_dir, tuple(outcomes), seconds, reason)
+
+
+def _run_here(
+    jobs: Sequence[Job],
+    *,
+    report: Callable[[Outcome], object],
+    on_share: Callable[[str, float], object],
+    stop: Callable[[], bool],
+) -> None:
+    for job in jobs:
+        if stop():
+            report(Outcome(job.key, job.experiment.label, "stopped", "It was not begun."))
+        else:
+            report(work(job, stop=stop, on_share=partial(on_share, job.key)))
+
+
+def _ended(path: Path, experiment: Experiment, known: _Progress) -> Outcome | None:
+    """The outcome of a run that has ended and is whole; what verifying it found damaged is remembered."""
+    if not (path / "result.json").exists():
+        return None
+    folder = RunFolder(path, experiment)
+    if folder.verify():
+        return outcome_of(folder, skipped=True)
+    known.repaired.setdefault(path.name, []).extend(folder.repaired)
+    return None
+
+
+def _write_plan(sweep: Sweep, runs_dir: Path) -> None:
+    """Leave a list of the runs beside them, so that status and table know which are missing, and their order."""
+    try:
+        runs_dir.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+        raise InputError(f"The runs go to the folder {str(runs_dir)!r}, which cannot be made: {error}.") from error
+    mark = hashlib.sha256(" ".join([sweep.name, *sweep.keys]).encode()).hexdigest()[:12]
+    path = runs_dir / f"sweep-{mark}.json"
+    try:
+        if files.read_document(path) is not None:
+            return
+    except files.Damaged:
+        files.set_aside(path)
+    files.write_document(path, {"name": sweep.name, "keys": list(sweep.keys), "labels": [each.label for each in sweep]})

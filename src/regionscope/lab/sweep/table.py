@@ -1,0 +1,210 @@
+"""Runs as a table: one row a run, read from two small files each."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regionscope.errors import InputError
+from regionscope.lab.store import files, is_held
+from regionscope.lab.store.rows import last_row, parse
+
+__all__ = ["RunTable", "SweepStatus", "flatten", "read_runs", "read_series", "sweep_status"]
+
+FIRST = ("key", "status")
+NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")
+SERIES = {"key": str, "step": int, "epoch": int, "name": str, "value": float, "spread": float, "seconds": float}
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """Column names, and rows with a value or None for each."""
+
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> list[Any]:
+        """The values of one column, a run each."""
+        if name not in self.columns:
+            raise InputError(f"The table has no column {name!r}; it has {', '.join(self.columns)}.")
+        return [row.get(name) for row in self.rows]
+
+    def varying(self) -> tuple[str, ...]:
+        """The columns in which the runs differ."""
+        return tuple(name for name in self.columns if len({json.dumps(row.get(name)) for row in self.rows}) > 1)
+
+    def write_csv(self, path: Path) -> None:
+        """One line a run; a missing value is an empty field."""
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(self.columns)
+            writer.writerows([row.get(name) for name in self.columns] for row in self.rows)
+
+
+def read_runs(runs_dir: Path | str, *, planned: bool = False) -> RunTable:
+    """All runs below a folder: key, status, settings ("training.lr"), results, each measure's last value and spread.
+
+    In the order of the sweeps that made them. planned: runs of these sweeps that have no folder yet come too, as "new".
+    Cost: two small files a run.
+    """
+    runs_dir = Path(runs_dir)
+    order = _plans(runs_dir)
+    settings: dict[str, None] = {}
+    measures: dict[str, None] = {}
+    rows: dict[str, dict[str, Any]] = {}
+    for entry in os.scandir(runs_dir):
+        if not entry.is_dir() or entry.name.startswith("."):
+            continue
+        row = _read_run(Path(entry.path), settings, measures)
+        if row is not None:
+            rows[entry.name] = row
+    if planned:
+        for key in order:
+            rows.setdefault(key, {"key": key, "status": "new"})
+    keys = sorted(rows, key=lambda key: (order.get(key, len(order)), key))
+    extra = tuple(name for name in ("error", "note") if any(row.get(name) for row in rows.values()))
+    columns = (*FIRST, *settings, *NUMBERS, *measures, *extra)
+    return RunTable(columns, tuple(rows[key] for key in keys))
+
+
+def read_series(runs_dir: Path | str) -> RunTable:
+    """All rows of all runs: (key, step, epoch, name, value, spread, seconds)."""
+    found: list[dict[str, Any]] = []
+    for key in [row["key"] for row in read_runs(runs_dir).rows]:
+        path = Path(runs_dir) / key / "rows.jsonl"
+        if path.exists():
+            whole = parse(path.read_bytes()).rows
+            found += [{name: files.plain(row.get(name)) for name in SERIES} | {"key": key} for row in whole]
+    return RunTable(tuple(SERIES), tuple(found))
+
+
+@dataclass(frozen=True)
+class SweepStatus:
+    """How far a folder of runs is: how many have each status, and the finished share of those at work."""
+
+    counts: dict[str, int]
+    running: dict[str, float]
+    labels: dict[str, str]
+    mean_seconds: float | None
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """A guess from the mean time of finished runs and the number of those at work; None without either."""
+        if self.mean_seconds is None or not self.running:
+            return None
+        waiting = sum(self.counts.get(status, 0) for status in ("new", "stopped"))
+        left = waiting + sum(1 - share for share in self.running.values())
+        return left * self.mean_seconds / len(self.running)
+
+
+def sweep_status(runs_dir: Path | str) -> SweepStatus:
+    """Where the sweep stands, read from its folder; it may be running anywhere."""
+    table = read_runs(runs_dir, planned=True)
+    running, labels, seconds = {}, {}, []
+    for row in table.rows:
+        if row["status"] == "running":
+            running[row["key"]] = _share(Path(runs_dir) / row["key"], row.get("training.epochs"))
+            labels[row["key"]] = _label(row, table)
+        elif row["status"] == "finished" and row.get("seconds") is not None:
+            seconds.append(row["seconds"])
+    mean = sum(seconds) / len(seconds) if seconds else None
+    return SweepStatus(dict(Counter(row["status"] for row in table.rows)), running, labels, mean)
+
+
+def _plans(runs_dir: Path) -> dict[str, int]:
+    """key -> place, over all sweeps that used this folder."""
+    if not runs_dir.is_dir():
+        raise InputError(f"There is no folder {str(runs_dir)!r}; give the one that sweep run had as --runs.")
+    order: dict[str, int] = {}
+    for path in sorted(runs_dir.glob("sweep-*.json"), key=lambda path: path.stat().st_mtime):
+        try:
+            plan = files.read_document(path)
+        except files.Damaged:
+            continue  # only the order is lost; the next sweep run writes it anew
+        for key in (plan or {}).get("keys", []):
+            order.setdefault(key, len(order))
+    return order
+
+
+def _read_run(path: Path, settings: dict[str, None], measures: dict[str, None]) -> dict[str, Any] | None:
+    """One row, its columns added to the known ones; None for a folder that is no run."""
+    config, result, damage = _documents(path)
+    if config is None and damage == "":
+        return None
+    row: dict[str, Any] = {"key": path.name}
+    flat = flatten(config or {})
+    settings.update(dict.fromkeys(flat))
+    row |= flat
+    if result is None:
+        row["status"] = "damaged" if damage else _unfinished(path)
+        return row | ({"error": damage} if damage else {})
+    row["status"] = result.get("status")
+    row |= {name: result.get(name) for name in (*NUMBERS, "error", "note") if result.get(name) is not None}
+    for name, found in result.get("measures", {}).items():
+        column = f"measure.{name}" if name in NUMBERS or name in FIRST or name in flat else name
+        measures.update({column: None, f"{column}.spread": None})
+        row |= {column: found["value"], f"{column}.spread": found["spread"]}
+    return row
+
+
+def _documents(path: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None, str]:
+    damage = ""
+    found: list[dict[str, Any] | None] = []
+    for name in ("config.json", "result.json"):
+        try:
+            found.append(files.read_document(path / name))
+        except files.Damaged as error:
+            found.append(None)
+            damage = f"{error} The next sweep run repairs it."
+    return found[0], found[1], damage
+
+
+def _unfinished(path: Path) -> str:
+    if is_held(path):
+        return "running"
+    return "stopped" if (path / "rows.jsonl").exists() or (path / "provenance.json").exists() else "new"
+
+
+def _share(path: Path, epochs: int | None) -> float:
+    rows = path / "rows.jsonl"
+    row = last_row(rows.read_bytes()) if rows.exists() else None
+    return min(1.0, (row or {}).get("epoch", 0) / epochs) if epochs else 0.0
+
+
+def _label(row: Mapping[str, Any], table: RunTable) -> str:
+    shown = [name for name in table.varying() if name in row and "." in name and name.split(".")[0] != "measures"]
+    parts = [f"{name.split('.')[-1]} {row[name]}" for name in shown]
+    return ", ".join([f"{row.get('network.name')} on {row.get('data.name')}", *parts, f"seed {row.get('seed')}"])
+
+
+def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as dotted keys; entries of a list of tables by their number, other lists as text.
+
+    >>> flatten({"training": {"lr": 0.1}, "measures": [{"when": "end"}], "seed": 0})
+    {'training.lr': 0.1, 'measures.0.when': 'end', 'seed': 0}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in document.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{key}.")
+        elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
+            flat |= flatten({str(number): entry for number, entry in enumerate(value)}, f"{key}.")
+        elif isinstance(value, list):
+            flat |= {key: json.dumps(value)} if value else {}
+        else:
+            flat[key] = value
+    return flat

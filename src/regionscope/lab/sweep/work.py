@@ -1,0 +1,96 @@
+"""One run of a sweep, as any process can do it: in, a job of plain values; out, what became of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regionscope.lab.config import Experiment
+from regionscope.lab.experiment import Stopped, run
+from regionscope.lab.store import Busy, DiskFull, LockLost, RunFolder
+from regionscope.lab.train import Progress
+
+__all__ = ["Job", "Outcome", "outcome_of", "work"]
+
+_OTHER_VERSION = "The worker has another version of regionscope, with other settings; install the same one everywhere."
+_one_at_a_time = threading.Lock()  # training uses the process's random state
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run, where to store it, where to compute, and until when (seconds since 1970).
+
+    ``key`` is the experiment's as its sender makes it; a worker with another version of the package may differ.
+    """
+
+    key: str
+    experiment: Experiment
+    runs_dir: Path
+    device: str | None = None
+    data_root: Path | None = None
+    threads: int | None = 1
+    deadline: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run.
+
+    status: finished, diverged, failed; stopped (to be continued); busy (another process works on it); full (the disk).
+    """
+
+    key: str
+    label: str
+    status: str
+    message: str = ""
+    repaired: tuple[str, ...] = ()
+    skipped: bool = False
+
+
+def work(
+    job: Job, *, stop: Callable[[], bool] = lambda: False, on_share: Callable[[float], object] | None = None
+) -> Outcome:
+    """Do the job. ``on_share`` is told the finished share of its training."""
+
+    def over() -> bool:
+        return stop() or (job.deadline is not None and time.time() >= job.deadline)
+
+    def tell(progress: Progress) -> None:
+        if on_share is not None:
+            on_share(progress.step / progress.total_steps)
+
+    if job.experiment.key != job.key:
+        return Outcome(job.key, job.experiment.label, "failed", _OTHER_VERSION)
+    label, repaired = job.experiment.label, list[str]()
+    with _one_at_a_time:
+        threads = torch.get_num_threads()
+        if job.threads is not None:
+            torch.set_num_threads(job.threads)
+        try:
+            folder = run(
+                job.experiment, job.runs_dir, device=job.device, data_root=job.data_root, on_progress=tell, stop=over,
+                on_repair=repaired.append,
+            )  # fmt: skip
+        except Stopped as stopped:
+            return Outcome(job.key, label, "stopped", str(stopped), tuple(repaired))
+        except (Busy, LockLost) as busy:
+            return Outcome(job.key, label, "busy", str(busy), tuple(repaired))
+        except DiskFull as full:
+            return Outcome(job.key, label, "full", str(full), tuple(repaired))
+        finally:
+            torch.set_num_threads(threads)
+    return outcome_of(folder)
+
+
+def outcome_of(folder: RunFolder, *, skipped: bool = False) -> Outcome:
+    """What a run that has ended says about itself."""
+    result = folder.result() or {"status": "stopped"}
+    label = folder.experiment.label
+    return Outcome(
+        folder.key, label, result["status"], str(result.get("error", "")), tuple(folder.repaired), skipped=skipped
+    )

@@ -1,0 +1,58 @@
+"""What a training tells: while it runs, after each epoch, and at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["EpochRow", "Progress", "RunStatus", "Trained"]
+
+RunStatus = Literal["finished", "diverged"]
+
+
+@dataclass(frozen=True)
+class EpochRow:
+    """The state after epoch ``epoch`` (from 1) at step ``step``.
+
+    loss: mean over the epoch's examples as they were trained on, with the weights of their moment.
+    train_error, test_error: share of wrong labels in eval mode with the weights at the end of the epoch, without
+        augmentation; None where not evaluated (no test data, or between evaluations). seconds: of the epoch, with its
+        evaluation.
+    """
+
+    epoch: int
+    step: int
+    loss: float
+    train_error: float | None
+    test_error: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a training stands: ``step`` of ``total_steps`` in ``epoch`` (from 1); loss of the last batch."""
+
+    step: int
+    total_steps: int
+    epoch: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a training went.
+
+    status: "finished", or "diverged" when the loss became NaN or infinite; the last row of the history says when, and
+        the weights are those of that moment. steps: optimiser steps taken. seconds: wall-clock time, over all sessions
+        when it was resumed.
+    """
+
+    status: RunStatus
+    history: tuple[EpochRow, ...]
+    steps: int
+    seconds: float
+
+    @property
+    def last(self) -> EpochRow:
+        """The last row of the history."""
+        return self.history[-1]

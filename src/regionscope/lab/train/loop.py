@@ -1,0 +1,67 @@
+"""``train``: one loop for classifiers on data that fits in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+from regionscope.errors import InputError
+from regionscope.lab.config import Training
+from regionscope.lab.data import Dataset, Split
+from regionscope.lab.monitor.monitor import Monitor
+from regionscope.lab.train.history import EpochRow, Progress, Trained
+from regionscope.lab.train.session import Hooks, Session
+from regionscope.lab.train.state import TrainState
+
+__all__ = ["train"]
+
+
+def train(
+    model: nn.Module,
+    data: Split | Dataset,
+    training: Training,
+    *,
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    monitors: Sequence[Monitor] = (),
+    evaluate_every: int = 1,
+    state: TrainState | None = None,
+    save_state: Callable[[TrainState], object] | None = None,
+    state_every: float = 30.0,
+    on_checkpoint: Callable[[int, int, nn.Module], object] | None = None,
+    on_epoch: Callable[[EpochRow], object] | None = None,
+    on_progress: Callable[[Progress], object] | None = None,
+) -> Trained:
+    """Train ``model`` in place on ``data.train`` and return the history; errors are taken on ``data.test`` too.
+
+    On a CPU the same model, data, settings and seed give the same weights bit for bit (with the same number of
+    threads), also when it was stopped anywhere and resumed with ``state``, and whatever monitors and callbacks do. All
+    randomness comes from ``seed``: the order of batches, dropout and augmentation each have their own stream, and the
+    global random state is as before afterwards. The model's train/eval mode too; its device and dtype are those of the
+    training. A batch of one example at the end of an epoch is left out when the model has batch normalisation.
+
+    device: where to train, such as "cuda"; the model's own by default. The data lies there as a whole. On CUDA
+        images are laid out channels-last.
+    monitors: called at their own schedules, which here know the length of an epoch and the end.
+    evaluate_every: epochs between evaluations of train and test error; the last epoch always has one.
+    state: continue from here; it must come from the same settings, seed and data.
+    save_state: called with the state every ``state_every`` seconds, at checkpoints and at the end.
+    on_checkpoint: called with (step, epoch, model) at the schedule ``training.checkpoints``.
+    on_epoch: called after each epoch; epochs after ``state`` are announced again when they are repeated.
+    on_progress: called about twice a second and at the end.
+
+    A loss that is NaN or infinite ends the training with the status "diverged"; it is looked at every 256 steps and
+    after each epoch, so that a GPU need not wait at every step. Cost: within a few per cent of a hand-written loop.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"train() takes a torch.nn.Module, and the model came as {type(model).__name__}.")
+    if evaluate_every < 1:
+        raise InputError(f"evaluate_every is {evaluate_every}; it must be at least 1.")
+    hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
+    train_set, test_set = (data, None) if isinstance(data, Dataset) else (data.train, data.test)
+    session = Session(
+        model, train_set, test_set, training, seed=seed, device=device, hooks=hooks, evaluate_every=evaluate_every
+    )
+    return session.run(state)

@@ -1,0 +1,259 @@
+"""One training in progress."""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.lab.config import Training
+from regionscope.lab.data import Dataset
+from regionscope.lab.monitor.monitor import Monitor
+from regionscope.lab.monitor.no_trace import no_trace, same_randomness
+from regionscope.lab.monitor.schedule import parse
+from regionscope.lab.train.batches import Batches, Randomness
+from regionscope.lab.train.check import check_data, check_outputs, check_state
+from regionscope.lab.train.evaluation import count_wrong
+from regionscope.lab.train.history import EpochRow, Progress, RunStatus, Trained
+from regionscope.lab.train.recipe import floats, learning_rate, make_optimizer, objective
+from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
+
+__all__ = ["Hooks", "Session"]
+
+_LOOK = 256  # steps between looks at the loss
+_PROGRESS = 0.5  # seconds
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Whom to call, and when."""
+
+    monitors: tuple[Monitor, ...] = ()
+    save_state: Callable[[TrainState], object] | None = None
+    state_every: float = 30.0
+    on_checkpoint: Callable[[int, int, nn.Module], object] | None = None
+    on_epoch: Callable[[EpochRow], object] | None = None
+    on_progress: Callable[[Progress], object] | None = None
+
+
+class Session:
+    """The loop and what it holds: the model and data on their device, the optimiser, the generators, the history."""
+
+    def __init__(
+        self, model: nn.Module, train: Dataset, test: Dataset | None, training: Training, *, seed: int,
+        device: torch.device | str | None, hooks: Hooks, evaluate_every: int,
+    ) -> None:  # fmt: skip
+        check_data(train, test)
+        self.model, self.training, self.seed, self.hooks = model, training, seed, hooks
+        self.device = _device(model, device)
+        self.evaluate_every = evaluate_every
+        self._settle(train, test)
+        outputs = check_outputs(model, self.train_inputs[:1], train.n_classes)
+        self.randomness = Randomness(seed, self.device)
+        self.batches = Batches(self.train_inputs, self.train_labels, training, outputs, self.randomness, model)
+        self.total = training.epochs * self.batches.per_epoch
+        self.optimizer = make_optimizer(training, model.parameters(), self.device)
+        self.rate = learning_rate(training, self.total)
+        self.step = 0
+        self.history: list[EpochRow] = []
+        self._spent = self._before = self._began = 0.0
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
+        self._plan()
+
+    def run(self, state: TrainState | None) -> Trained:
+        """Train to the end, from the start or from ``state``."""
+        modes = [(module, module.training) for module in self.model.modules()]
+        try:
+            with self.randomness.in_use():
+                self.model.train()
+                self._begin(state)
+                status = self._epochs()
+        finally:
+            for module, mode in modes:
+                module.training = mode
+        return Trained(status, tuple(self.history), self.step, self._seconds())
+
+    def _settle(self, train: Dataset, test: Dataset | None) -> None:
+        """Bring model and data to their device, dtype and layout."""
+        dtype = floats(self.training)
+        images = self.device.type == "cuda" and train.inputs.ndim == 4
+        layout = torch.channels_last if images else torch.preserve_format
+        self.model.to(device=self.device, dtype=dtype)
+        if images:
+            self.model.to(memory_format=layout)  # type: ignore[call-overload]
+        self.train_inputs = train.inputs.to(self.device, dtype, memory_format=layout)
+        self.train_labels = train.labels.to(self.device)
+        self.test_inputs = None if test is None else test.inputs.to(self.device, dtype, memory_format=layout)
+        self.test_labels = None if test is None else test.labels.to(self.device)
+
+    def _plan(self) -> None:
+        """Which steps have something to do."""
+        per_epoch = self.batches.per_epoch
+        self._measured = [(each, set(each.when.steps(self.total, per_epoch=per_epoch))) for each in self.hooks.monitors]
+        self._stored = set(parse(self.training.checkpoints).steps(self.total, per_epoch=per_epoch))
+        self._moments = self._stored.union(*(steps for _, steps in self._measured))
+
+    def _begin(self, state: TrainState | None) -> None:
+        self._started = self._saved = self._told = time.perf_counter()
+        if state is not None:
+            self._restore(state)
+        elif 0 in self._moments:
+            self._moment()
+
+    def _epochs(self) -> RunStatus:
+        for epoch in range(self.step // self.batches.per_epoch, self.training.epochs):
+            began = time.perf_counter()
+            done = self.step - epoch * self.batches.per_epoch
+            if done == 0:
+                self.batches.shuffle()
+                self.loss_sum.zero_()
+                self._before = 0.0
+            self._began = began - self._before
+            finite = self._steps(epoch, done) and self._finite()
+            self._end_of_epoch(epoch, finite=finite)
+            if not finite:
+                return "diverged"
+            if self.step in self._moments:
+                self._moment()
+            if self._saved + self.hooks.state_every < time.perf_counter():
+                self._save()
+        return "finished"
+
+    def _steps(self, epoch: int, done: int) -> bool:
+        """The steps of an epoch after the first ``done``; False when the loss is no longer finite."""
+        optimizer, groups, rate, loss_sum = self.optimizer, self.optimizer.param_groups, self.rate, self.loss_sum
+        compare, model, clock, moments = objective(self.training), self.model, time.perf_counter, self._moments
+        autocast = self._autocast() if self.training.precision == "bf16" else None
+        last = (epoch + 1) * self.batches.per_epoch
+        for inputs, targets in self.batches.after(done):
+            optimizer.zero_grad(set_to_none=True)
+            if autocast is None:
+                loss = compare(model(inputs), targets)
+            else:
+                with autocast:
+                    loss = compare(model(inputs), targets)
+            loss.backward()
+            if rate is not None:
+                for group in groups:
+                    group["lr"] = rate(self.step)
+            optimizer.step()
+            loss_sum.add_(loss.detach(), alpha=len(inputs))
+            self.step += 1
+            if self.step == last:
+                break
+            if (self.step % _LOOK == 0 or self.step in moments) and not self._finite():
+                return False
+            if self.step in moments:
+                self._moment()
+            now = clock()
+            if now - self._told > _PROGRESS:
+                self._tell(epoch, float(loss.detach()))
+            if now - self._saved > self.hooks.state_every:
+                self._save()
+        return True
+
+    def _moment(self) -> None:
+        """Measure and store, where this step has it."""
+        epoch = self.step // self.batches.per_epoch
+        for monitor, steps in self._measured:
+            if self.step in steps:
+                monitor.measure(self.step, self.model)
+        if self.step in self._stored:
+            if self.hooks.on_checkpoint is not None:
+                with no_trace(self.model):
+                    self.hooks.on_checkpoint(self.step, epoch, self.model)
+            self._save()
+
+    def _end_of_epoch(self, epoch: int, *, finite: bool) -> None:
+        seen = self.batches.examples(self.step - epoch * self.batches.per_epoch)
+        due = not finite or (epoch + 1) % self.evaluate_every == 0 or epoch + 1 == self.training.epochs
+        row = EpochRow(
+            epoch + 1,
+            self.step,
+            float(self.loss_sum) / seen,
+            self._error(self.train_inputs, self.train_labels) if due else None,
+            self._error(self.test_inputs, self.test_labels) if due else None,
+            time.perf_counter() - self._began,
+        )
+        self.history.append(row)
+        if self.hooks.on_epoch is not None:
+            with same_randomness():
+                self.hooks.on_epoch(row)
+        if self.step == self.total or self._told + _PROGRESS < time.perf_counter():
+            self._tell(epoch, row.loss)
+
+    def _error(self, inputs: Tensor | None, labels: Tensor | None) -> float | None:
+        if inputs is None or labels is None:
+            return None
+        return count_wrong(self.model, inputs, labels, autocast=self._autocast())
+
+    def _finite(self) -> bool:
+        """Whether the losses of this epoch and the weights are finite. Waits for the device."""
+        weights = torch.stack([value.detach().isfinite().all() for value in self.model.parameters()])
+        return math.isfinite(float(self.loss_sum)) and bool(weights.all())
+
+    def _tell(self, epoch: int, loss: float) -> None:
+        self._told = time.perf_counter()
+        if self.hooks.on_progress is not None:
+            with same_randomness():
+                self.hooks.on_progress(Progress(self.step, self.total, epoch + 1, loss))
+
+    def _autocast(self) -> AbstractContextManager[object]:
+        return (
+            torch.autocast(self.device.type, dtype=torch.bfloat16)
+            if self.training.precision == "bf16"
+            else nullcontext()
+        )
+
+    def _seconds(self) -> float:
+        return self._spent + time.perf_counter() - self._started
+
+    def _save(self) -> None:
+        self._saved = time.perf_counter()
+        if self.hooks.save_state is None:
+            return
+        tensors = {
+            **{f"model.{name}": on_cpu(value) for name, value in self.model.state_dict().items()},
+            **{f"optimizer.{name}": value for name, value in optimizer_tensors(self.optimizer).items()},
+            **{f"random.{name}": value for name, value in self.randomness.state().items()},
+            "order": on_cpu(self.batches.order),
+            "loss_sum": on_cpu(self.loss_sum),
+        }
+        meta = {
+            **self._identity(),
+            "history": [asdict(row) for row in self.history],
+            "seconds": self._seconds(),
+            "epoch_seconds": time.perf_counter() - self._began,
+        }
+        with same_randomness():
+            self.hooks.save_state(TrainState(self.step, tensors, meta))
+
+    def _restore(self, state: TrainState) -> None:
+        check_state(state, self._identity(), self.model)
+        self.model.load_state_dict(state.part("model"))
+        restore_optimizer(self.optimizer, state.part("optimizer"))
+        self.randomness.restore(state.part("random"))
+        self.batches.order = state.tensors["order"].to(self.device)
+        self.loss_sum.copy_(state.tensors["loss_sum"])
+        self.step = state.step
+        self.history = [EpochRow(**row) for row in state.meta["history"]]
+        self._spent, self._before = float(state.meta["seconds"]), float(state.meta["epoch_seconds"])
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for a state to fit."""
+        labels = zlib.crc32(on_cpu(self.train_labels).numpy().tobytes())
+        return {"training": asdict(self.training), "seed": self.seed, "labels": [len(self.train_labels), labels]}
+
+
+def _device(model: nn.Module, device: torch.device | str | None) -> torch.device:
+    if device is not None:
+        return torch.device(device)
+    first = next(model.parameters(), None)
+    return torch.device("cpu") if first is None else first.device

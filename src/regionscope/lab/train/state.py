@@ -1,0 +1,95 @@
+"""``TrainState``: everything a training needs to go on bit for bit, as tensors and plain values (no pickle)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+
+__all__ = ["TrainState"]
+
+FORMAT = "regionscope train state 1"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainState:
+    """A training after ``step`` optimiser steps.
+
+    tensors: on the CPU: weights and buffers ("model.*"), optimiser ("optimizer.<parameter>.<key>"), random states
+        ("random.*"), the order of the running epoch ("order"), its loss so far ("loss_sum").
+    meta: plain values: the settings, the seed, the history so far, the seconds spent.
+    """
+
+    step: int
+    tensors: Mapping[str, Tensor]
+    meta: Mapping[str, Any]
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors called ``name.*``, without that prefix."""
+        start = f"{name}."
+        return {key.removeprefix(start): value for key, value in self.tensors.items() if key.startswith(start)}
+
+    def save(self, path: str | Path) -> Path:
+        """Write as safetensors, by way of a temporary name: the file is the old state or the new one, never half."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        metadata = {"format": FORMAT, "state": json.dumps({"step": self.step, "meta": dict(self.meta)})}
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with temporary.open("wb") as file:
+                file.write(safetensors.torch.save(dict(self.tensors), metadata))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return path
+
+    @staticmethod
+    def load(path: str | Path) -> TrainState:
+        """Read what ``save`` wrote; a file that is no state is an ``InputError``."""
+        path = Path(path)
+        try:
+            with safetensors.safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            if metadata.get("format") != FORMAT:
+                raise ValueError(f"its format is {metadata.get('format')!r}")
+            plain = json.loads(metadata["state"])
+            return TrainState(int(plain["step"]), tensors, plain["meta"])
+        except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+            raise InputError(f"{path} does not hold the state of a training ({error}); start without it.") from error
+
+
+def on_cpu(tensor: Tensor) -> Tensor:
+    """A contiguous copy that shares memory with nothing."""
+    return tensor.detach().to("cpu", copy=True).contiguous()
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's state, by parameter index and key."""
+    return {
+        f"{index}.{key}": on_cpu(value)
+        for index, entry in optimizer.state_dict()["state"].items()
+        for key, value in entry.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what ``optimizer_tensors`` took."""
+    entries: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        index, key = name.split(".", 1)
+        entries.setdefault(int(index), {})[key] = value.clone()
+    optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})

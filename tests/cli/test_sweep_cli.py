@@ -1,0 +1,181 @@
+"""``regionscope sweep`` and ``regionscope train``: what they print and write, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from regionscope.cli import app, running
+from regionscope.lab import experiment
+from regionscope.lab.store import RunFolder
+from regionscope.lab.sweep import Outcome, read_runs
+
+GRID = """
+[base.data]
+name = "random_labels"
+n_train = 24
+n_test = 12
+[base.network]
+name = "mlp"
+options = { width = 6 }
+[base.training]
+epochs = 2
+batch_size = 12
+[grid]
+training.lr = [0.1, 0.01]
+seed = [0, 1]
+[[measure]]
+instrument = "region_count"
+name = "regions"
+options = { slices = 2, grid = 5 }
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "grid.toml").write_text(GRID)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    return tmp_path
+
+
+def run(command: str, *more: str) -> Result:
+    return CliRunner().invoke(app, [*command.split(), *more])
+
+
+def test_a_sweep_from_run_to_export(folder: Path) -> None:
+    pytest.importorskip("duckdb")
+    done = run("sweep run grid.toml --runs runs --progress")
+    assert done.exit_code == 0, done.output
+    assert "4 runs: 4 finished, in" in done.stdout
+    assert "4/4 finished: mlp on random_labels, lr 0.01, batch 12, seed 1" in done.stderr
+    again = run("sweep run grid.toml --runs runs")
+    assert "4 finished (4 had ended before)" in again.stdout
+
+    status = run("sweep status runs --watch")
+    assert "finished" in status.stdout
+    table = run("sweep table runs")
+    for words in ("4 runs; all have data.name random_labels", "training.epochs 2", "lr", "seed", "gap", "regions", "±"):
+        assert words in table.stdout
+    assert "momentum" not in table.stdout
+    asked = run(
+        "sweep table runs --sql", 'SELECT "training.lr" AS rate, count(*) AS n FROM runs GROUP BY ALL ORDER BY 1'
+    )
+    assert asked.exit_code == 0, asked.output
+    assert "rate" in asked.stdout
+    assert "0.01" in asked.stdout
+
+    assert "wrote out.csv (4 lines)" in run("sweep export runs out.csv").stdout
+    with (folder / "out.csv").open(newline="") as file:
+        assert [line["training.lr"] for line in csv.DictReader(file)] == ["0.1", "0.1", "0.01", "0.01"]
+    assert run("sweep export runs rows.parquet --rows").exit_code == 0
+    assert (folder / "rows.parquet").read_bytes().startswith(b"PAR1")
+
+
+def test_what_failed_and_what_was_repaired_is_said(folder: Path) -> None:
+    (folder / "grid.toml").write_text(GRID.replace("seed = [0, 1]", "network.options.width = [6, -2]"))
+    done = run("sweep run grid.toml --runs runs")
+    assert done.exit_code == 1
+    assert "4 runs: 2 finished, 2 failed" in done.stdout
+    assert "failed: mlp on random_labels" in done.stderr
+    assert "try the failed runs once more" in done.stderr
+    (next(iter(folder.glob("runs/*/result.json")))).write_text("{")
+    damaged = run("sweep table runs")
+    assert "damaged" in damaged.stdout
+    again = run("sweep run grid.toml --runs runs")
+    assert "repaired: " in again.stderr
+    assert "set aside" in again.stderr
+
+
+def test_a_stop_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the first run trains: its state is saved, and the same command goes on."""
+    monkeypatch.setitem(experiment.run.__kwdefaults__, "save_every", 0.0)
+    save = RunFolder.save_state
+    steps: list[int] = []
+
+    def interrupted(self: RunFolder, state: object) -> None:
+        steps.append(state.step)  # type: ignore[attr-defined]
+        save(self, state)  # type: ignore[arg-type]
+        if len(steps) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(RunFolder, "save_state", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    done = run("sweep run grid.toml --runs runs")
+    assert done.exit_code == 3
+    assert "Stopping: running runs save their state" in done.stderr
+    assert "The sweep was stopped. Give the same command again to continue." in done.stderr
+    assert "4 to do" in done.stdout
+    assert signal.getsignal(signal.SIGINT) is before
+    assert len(steps) == 3
+    assert run("sweep run grid.toml --runs runs").exit_code == 0
+    assert read_runs("runs").column("status") == ["finished"] * 4
+
+
+def test_a_time_limit_has_its_own_sentence() -> None:
+    done = run("sweep run grid.toml --runs runs --limit-seconds 0.000001")
+    assert done.exit_code == 3
+    assert "The time limit was reached." in done.stderr
+
+
+def test_train_is_one_experiment(folder: Path) -> None:
+    words = "train --data random_labels --network mlp --epochs 2 --lr 0.05 --batch-size 8 --seed 3 --runs runs"
+    more = "--set data.n_train=16 --set network.options.width=5 --set training.optimizer=adam --measure region_count"
+    done = run(f"{words} {more} --set measure.region_count.options.slices=2 --json out.json")
+    assert done.exit_code == 0, done.output
+    found = json.loads((folder / "out.json").read_text())
+    assert found["experiment"]["training"]["optimizer"] == "adam"
+    assert found["experiment"]["measures"][0]["options"] == {"slices": 2}
+    assert found["result"]["status"] == "finished"
+    assert found["provenance"]["seed"] == 3
+    stored = RunFolder.open(folder / "runs" / found["key"])
+    assert (stored.experiment.network.options, stored.experiment.data.n_train) == ({"width": 5}, 16)
+    assert "region_count" in done.stdout
+    assert f"stored in {Path('runs') / found['key']}" in done.stdout
+
+
+def test_train_reads_a_file(folder: Path) -> None:
+    (folder / "one.toml").write_text('data = { name = "random_labels", n_train = 16 }\nnetwork = { name = "mlp" }\n')
+    done = run("train one.toml --epochs 1 --runs runs --json -")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["experiment"]["training"]["epochs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("sweep run nothere.toml --runs runs", "cannot be read"),
+        ("sweep run grid.toml --runs grid.toml", "cannot be made"),
+        ("sweep run grid.toml --runs runs --device tpu", "--device came as 'tpu'"),
+        ("sweep run grid.toml --runs runs --dask somewhere", "tcp://host:8786 or local:4"),
+        ("sweep status nothere", "There is no folder 'nothere'"),
+        ("sweep table .", "no runs"),
+        ("sweep export . out.xls", "must end in .csv or .parquet"),
+        ("sweep export . no/out.csv", "does not exist"),
+        ("train --data moons --network mlp", "no data set called 'moons'"),
+        ("train --data digits", "give --data NAME and --network NAME"),
+        ("train --data digits --network mlp --set lr", "must look like training.momentum=0.5"),
+        ("train --data digits --network mlp --set training.rate=1", "unknown setting 'rate'"),
+        ("train --data random_labels --network mlp --set network.options.width=0", "The run failed"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> None:
+    done = run(command)
+    assert done.exit_code == 2, done.output
+    assert words in " ".join(done.stderr.split())
+    assert "Traceback" not in done.output
+
+
+def test_progress_counts_only_what_is_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    with running.shown_progress(3, True) as shown:
+        shown.outcome(Outcome("a", "first", "finished", skipped=True))
+        shown.share("b", 0.5)
+        shown.outcome(Outcome("b", "second", "finished"))
+    assert (shown.ended, shown.total, shown.shares) == (1, 2, {})
+    assert capsys.readouterr().err.startswith("1/2 finished: second (")

@@ -1,0 +1,117 @@
+"""The listeners and the callback with the real libraries."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import regionscope as rs
+from regionscope.errors import InputError
+from regionscope.lab.monitor import Monitor, TensorBoard, WeightsAndBiases, every, lightning_callback
+from regionscope.lab.zoo import mlp
+
+
+def measured(model: nn.Module) -> dict[str, Any]:
+    return {"": rs.Estimate(float(next(model.parameters()).detach().sum()), 0.25, 4), "exact": 2}
+
+
+def test_tensorboard_holds_the_rows(tmp_path: Path) -> None:
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    board = TensorBoard(tmp_path)
+    monitor = Monitor({"m": measured}, every(2), listeners=[board])
+    for step in range(5):
+        monitor(step, mlp([2, 2], seed=step))
+    board.close()
+    events = event_accumulator.EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert {"m", "m/spread", "m.exact"} == set(events.Tags()["scalars"])
+    found = [(event.step, event.value) for event in events.Scalars("m")]
+    assert [step for step, _ in found] == [0, 2, 4]
+    assert [value for _, value in found] == pytest.approx(monitor.values("m")[1], rel=1e-6)
+    assert monitor.failures == []
+
+
+def test_weights_and_biases_hears_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    for name in ("WANDB_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = wandb.init(mode="offline", project="test", dir=str(tmp_path), settings=wandb.Settings(console="off"))
+        monitor = Monitor({"m": measured}, every(2), listeners=[WeightsAndBiases(run)])
+        for step in range(5):
+            run.log({"loss": 1.0}, step=10 * step)  # the user's own numbers, on another axis
+            monitor(step, mlp([2, 2], seed=step))
+        summary = dict(run.summary)
+        run.finish()
+    assert monitor.failures == []
+    assert summary["m"] == pytest.approx(monitor.values("m")[1][-1])
+    assert summary["m/spread"] == 0.25
+    assert summary["regionscope/step"] == 4
+    assert list(tmp_path.rglob("*.wandb"))
+    with pytest.raises(InputError, match=r"wandb\.init\(\) returns"):
+        WeightsAndBiases("run")
+
+
+def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning.pytorch")
+
+    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = mlp([2, 8, 2])
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.net(x)  # type: ignore[no-any-return]
+
+        def training_step(self, batch: list[Tensor], index: int) -> Tensor:
+            return nn.functional.cross_entropy(self(batch[0]), batch[1])
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+    data = torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
+
+    def fit(callbacks: list[Any]) -> Module:
+        module = Module()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Lightning's advice on workers and logging
+            trainer = lightning.Trainer(
+                max_epochs=2, callbacks=callbacks, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                enable_model_summary=False, accelerator="cpu", default_root_dir=tmp_path,
+            )  # fmt: skip
+            trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=4))
+        return module
+
+    look = {"regions": lambda m: rs.region_count(m, x, slices=5), "weight": lambda m: next(m.parameters()).norm()}
+    steps = Monitor(look, every(4))
+    epochs = Monitor(look, "every epoch")
+    watched = fit([lightning_callback(steps), lightning_callback(epochs, model=lambda module: module.net)])
+    alone = fit([])
+    assert steps.values("regions")[0] == [0, 4, 8, 10]
+    assert epochs.values("regions")[0] == [0, 5, 10]
+    assert epochs.values("regions")[1][-1] == rs.region_count(watched.net, x, slices=5).value
+    assert all(torch.equal(a, b) for a, b in zip(watched.parameters(), alone.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("library", "use"),
+    [("tensorboard", TensorBoard), ("lightning", lambda _: lightning_callback(Monitor({"a": measured})))],
+)
+def test_a_missing_library_is_named(
+    library: str, use: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in list(sys.modules):
+        if name.split(".")[0] == library or name.startswith("torch.utils.tensorboard"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InputError, match=r"pip install 'regionscope\[track\]'"):
+        use(tmp_path)

@@ -1,0 +1,377 @@
+"""Sweeps: grids and their mistakes, running and skipping, tables and questions."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from regionscope.errors import InputError, RegionscopeError
+from regionscope.lab import sweep as lab
+from regionscope.lab.config import Experiment
+from regionscope.lab.store import DiskFull, RunFolder
+from regionscope.lab.sweep import Sweep, cluster, pool, run_sweep, work
+from regionscope.lab.sweep.table import flatten
+
+BASE: dict[str, Any] = {
+    "data": {"name": "random_labels", "n_train": 24, "n_test": 12},
+    "network": {"name": "mlp", "options": {"width": 6}},
+    "training": {"epochs": 2, "batch_size": 12},
+}
+MEASURES = [{"instrument": "parameter_norms", "name": "norm"}, {"instrument": "error_rate", "name": "gap"}]
+TOML = """
+[base.data]
+name = "random_labels"
+n_train = 24
+[base.network]
+name = "mlp"
+options = { width = 6 }
+[grid]
+training.lr = [0.1, 0.01]
+"network.options.width" = [6, 8]
+seed = [0, 1]
+[[measure]]
+instrument = "region_count"
+when = "every 1 epochs"
+options = { slices = 2 }
+"""
+
+
+def small(*seeds: int, **grid: list[Any]) -> Sweep:
+    return Sweep.from_dict({"base": BASE, "measure": MEASURES, "grid": {**grid, "seed": list(seeds)}})
+
+
+def test_a_toml_file_is_the_product_of_its_lists(tmp_path: Path) -> None:
+    (tmp_path / "grid.toml").write_text(TOML)
+    sweep = Sweep.from_toml(tmp_path / "grid.toml")
+    assert (len(sweep), sweep.name) == (8, "grid")
+    values = [(run.training.lr, run.network.options["width"], run.seed) for run in sweep]
+    assert values[:3] == [(0.1, 6, 0), (0.1, 6, 1), (0.1, 8, 0)]
+    assert len(set(values)) == 8
+    assert all(run.measures[0].options == {"slices": 2} for run in sweep)
+    assert len({run.key for run in sweep}) == 8
+
+
+def test_python_and_several_grids() -> None:
+    base = Experiment.from_dict(BASE)
+    assert [run.training.lr for run in Sweep.of(base, training__lr=[0.1, 0.2])] == [0.1, 0.2]
+    grids = [{"seed": [0, 1]}, {"training": {"lr": [0.1, 0.5]}}]
+    found = Sweep.from_dict({"base": BASE, "grids": grids})
+    assert [(run.training.lr, run.seed) for run in found] == [(0.1, 0), (0.1, 1), (0.5, 0)]  # (0.1, 0) came twice
+    networks = [{"name": "mlp"}, {"name": "cnn", "options": {"depth": 2}}]
+    found = Sweep.from_dict({"base": BASE, "grid": {"network": networks}})
+    assert [run.network.name for run in found] == ["mlp", "cnn"]
+    found = Sweep.from_dict({"base": BASE, "measure": MEASURES, "grid": {"measure.norm.when": ["start", "end"]}})
+    assert [run.measures[0].when for run in found] == ["start", "end"]
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"gird": {}}, "unknown key 'gird'; it accepts name, base, grid"),
+        ({"base": {"optimizer": "sgd"}}, "base has the unknown key 'optimizer'"),
+        ({"base": BASE, "grid": {"training.lr": 0.1}}, r"'training.lr' must be a list.*write \[0.1\]"),
+        ({"base": BASE, "grid": {"training.lr": []}}, "'training.lr' is an empty list"),
+        ({"base": BASE, "grid": {"lr": [0.1]}}, "'lr' is not a setting; keys begin with data"),
+        ({"base": BASE, "grid": {"training.rate": [0.1]}}, "unknown setting 'rate'"),
+        ({"base": BASE, "grid": {"training.lr": ["big"]}}, "training.lr must be a number"),
+        ({"base": BASE, "grid": {"data.name.x": [1]}}, "data.name is the value 'random_labels'"),
+        ({"base": BASE, "grid": {"measures.1.when": ["end"]}}, "measures has no entry '1'; the entries are none"),
+        ({"base": BASE, "measure": MEASURES, "grid": {"measures.7.when": ["end"]}}, "the entries are norm, gap"),
+        ({"base": BASE, "grid": {}, "grids": []}, "both"),
+        ({"base": BASE, "grids": {}}, "must be a list of tables"),
+        ({"base": BASE, "grids": []}, "no experiments"),
+        ({"base": 3}, "base must be a table"),
+        ({"grid": {"seed": [1]}}, "no 'data'"),
+        ({"base": {**BASE, "measures": MEASURES}, "measure": MEASURES}, "Both 'measure' and 'measures'"),
+    ],
+)
+def test_a_mistake_in_a_sweep_names_its_key(document: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Sweep.from_dict(document)
+
+
+def test_a_mistake_in_a_file_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    with pytest.raises(InputError, match="cannot be read"):
+        Sweep.from_toml(path)
+    path.write_text("[base\n")
+    with pytest.raises(InputError, match=r"grid.toml is not TOML"):
+        Sweep.from_toml(path)
+    path.write_text("[grid]\nseed = 3\n")
+    with pytest.raises(InputError, match=r"grid.toml: grid: 'seed'"):
+        Sweep.from_toml(path)
+
+
+def test_what_has_ended_is_skipped_and_a_changed_setting_is_a_new_run(tmp_path: Path) -> None:
+    heard: list[str] = []
+    shares: list[float] = []
+    first = run_sweep(
+        small(0, 1), tmp_path, on_outcome=lambda it: heard.append(it.status), on_share=lambda key, s: shares.append(s)
+    )
+    assert first.complete
+    assert heard == ["finished", "finished"]
+    assert max(shares) == 1.0
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")}
+    second = run_sweep(small(0, 1, 2), tmp_path)
+    assert [outcome.skipped for outcome in second.outcomes] == [True, True, False]
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    longer = small(0, **{"training.epochs": [3]})
+    assert not run_sweep(longer, tmp_path).outcomes[0].skipped
+    assert len(lab.read_runs(tmp_path)) == 4
+
+
+def test_a_failing_run_does_not_stop_the_sweep(tmp_path: Path) -> None:
+    wrong = small(0, **{"network.options.width": [6, -1, 7]})
+    report = run_sweep(wrong, tmp_path)
+    assert [outcome.status for outcome in report.outcomes] == ["finished", "failed", "finished"]
+    assert report.complete
+    assert "-1" in report.outcomes[1].message
+    table = lab.read_runs(tmp_path)
+    assert table.column("status") == ["finished", "failed", "finished"]
+    assert "-1" in table.column("error")[1]
+
+
+def test_a_time_limit_saves_and_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+
+    def tick(outcome: lab.Outcome) -> None:
+        nonlocal now
+        now += 10
+
+    report = run_sweep(small(0, 1, 2), tmp_path, limit_seconds=15, on_outcome=tick)
+    assert [outcome.status for outcome in report.outcomes] == ["finished", "finished", "stopped"]
+    assert not report.complete
+    assert "time limit" in report.reason
+    assert run_sweep(small(0, 1, 2), tmp_path).complete
+
+
+def test_a_full_disk_stops_the_sweep_with_its_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise DiskFull("There is no room.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "append", full)
+        report = run_sweep(small(0, 1), tmp_path)
+    assert [outcome.status for outcome in report.outcomes] == ["full", "stopped"]
+    assert report.reason == "There is no room."
+    assert not list(tmp_path.rglob("result.json"))
+
+
+def test_two_sweeps_on_one_folder_share_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process holds a run, the sweep does the others first and then waits for it."""
+    monkeypatch.setattr("regionscope.lab.sweep.run._PATIENCE", 0.01)
+    sweep = small(0, 1)
+    theirs = RunFolder.create(tmp_path, sweep.experiments[0])
+    done: list[str] = []
+    other_is_done, finished = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with theirs.claim():
+            other_is_done.set()
+            finished.wait(30)
+            theirs.finish({"status": "finished", "seconds": 1.0, "measures": {}, "train_loss": 0.25})
+
+    def listen(outcome: lab.Outcome) -> None:
+        done.append(outcome.key)
+        finished.set()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    other_is_done.wait(30)
+    report = run_sweep(sweep, tmp_path, on_outcome=listen)
+    holder.join()
+    assert report.complete
+    assert done == [sweep.experiments[1].key, sweep.experiments[0].key]
+    assert lab.read_runs(tmp_path).column("train_loss")[0] == 0.25
+
+
+def test_a_damaged_result_is_done_again_and_said(tmp_path: Path) -> None:
+    sweep = small(0, 1)
+    run_sweep(sweep, tmp_path)
+    path = tmp_path / sweep.experiments[1].key / "result.json"
+    path.write_text(path.read_text()[:-20])
+    assert lab.read_runs(tmp_path).column("status") == ["finished", "damaged"]
+    report = run_sweep(sweep, tmp_path)
+    assert [outcome.skipped for outcome in report.outcomes] == [True, False]
+    assert any("set aside" in sentence for sentence in report.repaired)
+    assert lab.read_runs(tmp_path).column("status") == ["finished", "finished"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    run_sweep(small(0, 1, **{"training.lr": [0.1, 0.05, 1e30]}), folder)
+    return folder
+
+
+def test_the_table_has_a_row_a_run_in_the_order_of_the_sweep(runs: Path) -> None:
+    table = lab.read_runs(runs)
+    assert table.column("training.lr") == [0.1, 0.1, 0.05, 0.05, 1e30, 1e30]
+    assert table.column("seed") == [0, 1] * 3
+    assert table.column("status") == ["finished"] * 4 + ["diverged"] * 2
+    assert table.columns[:2] == ("key", "status")
+    folder = RunFolder.open(runs / table.rows[0]["key"])
+    result = folder.result()
+    assert result is not None
+    assert table.rows[0]["gap"] == result["gap"]
+    assert table.rows[0]["measure.gap"] == result["measures"]["gap"]["value"]  # not mixed up with the run's own gap
+    assert {"training.lr", "seed", "key", "gap"} <= set(table.varying())
+    assert "training.epochs" not in table.varying()
+    with pytest.raises(InputError, match="no column 'lr'"):
+        table.column("lr")
+
+
+def test_the_time_series_of_all_runs(runs: Path) -> None:
+    series = lab.read_series(runs)
+    for row in lab.read_runs(runs).rows:
+        mine = [each for each in series.rows if each["key"] == row["key"]]
+        assert len(mine) == len(RunFolder.open(runs / row["key"]).rows())
+
+
+def test_questions_in_sql(runs: Path) -> None:
+    pytest.importorskip("duckdb")
+    found = lab.query(runs, 'SELECT "training.lr" AS lr, count(*) AS n FROM runs GROUP BY ALL ORDER BY lr')
+    assert [(row["lr"], row["n"]) for row in found.rows] == [(0.05, 2), (0.1, 2), (1e30, 2)]
+    both = lab.query(
+        runs, "SELECT r.key FROM runs r JOIN rows s USING (key) WHERE s.name = 'test_error' AND s.epoch = 2"
+    )
+    assert len(both) == 4
+    with pytest.raises(InputError, match=r"The query failed: .*nothere"):
+        lab.query(runs, "SELECT nothere FROM runs")
+
+
+def test_export_to_csv_and_parquet(runs: Path, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    table = lab.read_runs(runs)
+    table.write_csv(tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [float(line["training.lr"]) for line in lines] == table.column("training.lr")
+    lab.write_parquet(table, tmp_path / "out.parquet")
+    with duckdb.connect() as connection:
+        found = connection.execute(f"SELECT key, gap FROM '{tmp_path / 'out.parquet'}'").fetchall()
+    assert found == [(row["key"], row.get("gap")) for row in table.rows]
+
+
+def test_without_duckdb_the_sentence_says_what_still_works(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(InputError, match=r"pip install 'regionscope\[lab\]'"):
+        lab.query(runs, "SELECT 1")
+    assert len(lab.read_runs(runs)) == 6
+
+
+def test_without_dask_the_sentence_says_what_still_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"regionscope\[dask\].*--workers"):
+        run_sweep(small(0), tmp_path, dask="local:2")
+
+
+def test_status_knows_what_is_still_to_come(tmp_path: Path) -> None:
+    sweep = small(0, 1, 2)
+    run_sweep(sweep, tmp_path, stop=lambda: len(list(tmp_path.rglob("result.json"))) >= 1)
+    running = RunFolder.create(tmp_path, sweep.experiments[1])
+    with running.claim():
+        running.append([{"step": 2, "epoch": 1, "name": "train_loss", "value": 1.0}])
+        status = lab.sweep_status(tmp_path)
+    assert status.counts == {"finished": 1, "running": 1, "new": 1}
+    assert status.running == {running.key: 0.5}
+    assert status.remaining_seconds == pytest.approx(1.5 * status.mean_seconds)
+    assert (status.total, lab.sweep_status(tmp_path).counts["stopped"]) == (3, 1)
+
+
+def test_other_folders_are_no_runs(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    assert len(lab.read_runs(tmp_path)) == 0
+    with pytest.raises(InputError, match="There is no folder"):
+        lab.read_runs(tmp_path / "nothere")
+
+
+def test_settings_become_columns() -> None:
+    assert flatten({"a": {"b": [1, 2], "c": {}}, "m": [{"n": 1}, {"n": None}], "e": []}) == {
+        "a.b": "[1, 2]", "m.0.n": 1, "m.1.n": None,
+    }  # fmt: skip
+
+
+def test_threads_are_as_before_afterwards(tmp_path: Path) -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    experiment = small(0).experiments[0]
+    job = work.Job(experiment.key, experiment, tmp_path, threads=before + 1)
+    assert work.work(job).status == "finished"
+    assert torch.get_num_threads() == before
+    assert RunFolder.open(tmp_path / job.key).provenance["threads"] == before + 1
+
+
+def job_of(tmp_path: Path) -> work.Job:
+    experiment = small(0).experiments[0]
+    return work.Job(experiment.key, experiment, tmp_path)
+
+
+def test_a_run_whose_workers_die_twice_has_failed(tmp_path: Path) -> None:
+    said: list[lab.Outcome] = []
+    job = job_of(tmp_path)
+    crew = pool._Pool([], 1, said.append, lambda key, share: None, lambda: False)
+
+    def dead() -> pool._Worker:
+        pipe = SimpleNamespace(close=lambda: None)
+        worker = pool._Worker(SimpleNamespace(join=lambda seconds: None, exitcode=-9), pipe, job, ready=True)
+        crew.workers.append(worker)
+        return worker
+
+    crew._bury(dead())
+    assert (list(crew.queue), said) == ([job], [])
+    crew._bury(dead())
+    assert said[0].status == "failed"
+    assert "signal 9" in said[0].message
+    assert RunFolder.open(tmp_path / job.key).result()["error"] == said[0].message
+    unready = dead()
+    unready.ready = False
+    with pytest.raises(RegionscopeError, match="__main__"):
+        crew._bury(unready)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "wanted", "words"),
+    [
+        ("error", type("KilledWorker", (Exception,), {})(), "failed", "workers died"),
+        ("error", ValueError("no such file\nand more"), "failed", "ValueError: no such file"),
+        ("cancelled", None, "stopped", "dropped"),
+    ],
+)
+def test_what_a_cluster_says_of_a_lost_run(
+    status: str, error: Exception | None, wanted: str, words: str, tmp_path: Path
+) -> None:
+    job = job_of(tmp_path)
+    found = cluster._outcome(SimpleNamespace(status=status, exception=lambda: error), job)
+    assert (found.key, found.status) == (job.key, wanted)
+    assert words in found.message
+    assert (tmp_path / job.key / "result.json").exists() is (wanted == "failed")
+
+
+def test_a_worker_of_another_version_says_so(tmp_path: Path) -> None:
+    found = work.work(work.Job("0123456789abcdef", small(0).experiments[0], tmp_path))
+    assert (found.key, found.status) == ("0123456789abcdef", "failed")
+    assert "another version" in found.message
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"workers": 0}, "at least 1"),
+        ({"limit_seconds": 0}, "must be positive"),
+        ({"dask": "here"}, "must look like tcp://host:8786 or local:4"),
+    ],
+)
+def test_mistakes_have_sentences(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=words):
+        run_sweep(small(0), tmp_path, **options)

@@ -1,0 +1,228 @@
+"""Sweeps under kill -9: nothing that was finished is done again, everything ends, and the numbers are the same."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regionscope.errors import InputError
+from regionscope.lab.store import RunFolder, files
+from regionscope.lab.sweep import Sweep, read_runs, run_sweep
+
+BASE = {
+    "data": {"name": "random_labels", "n_train": 64, "n_test": 16},
+    "network": {"name": "mlp", "options": {"width": 8}},
+    "training": {"epochs": 30, "batch_size": 8, "checkpoints": "every 10 epochs"},
+}
+MEASURE = {"instrument": "parameter_norms", "name": "norm", "when": "every 3 epochs"}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def small(seeds: int, epochs: int = 30) -> Sweep:
+    grid = {"training.epochs": [epochs], "seed": list(range(seeds))}
+    return Sweep.from_dict({"base": BASE, "measure": [MEASURE], "grid": grid})
+
+
+def numbers(runs: Path) -> dict[str, list[dict[str, Any]]]:
+    """All rows of all runs without their times, and the results."""
+    found = {}
+    for key in read_runs(runs).column("key"):
+        folder = RunFolder.open(runs / key)
+        rows = [{name: value for name, value in row.items() if name != "seconds"} for row in folder.rows()]
+        result = folder.result()
+        assert result is not None
+        found[key] = [*rows, {name: value for name, value in result.items() if name not in ("seconds", "rows")}]
+    return found
+
+
+def ended(runs: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in runs.glob("*/result.json")}
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("undisturbed")
+    assert run_sweep(small(3), runs).complete
+    return runs
+
+
+# One process that has loaded everything makes a child for each start and kills it after a random while.
+FORKING = """
+import os, random, signal, sys, time
+from pathlib import Path
+import torch
+import torch._dynamo
+from regionscope.lab import experiment, provenance
+from regionscope.lab.sweep import run_sweep
+sys.path.insert(0, sys.argv[2])
+from test_sweep_kill import ended, small
+
+runs, chance = Path(sys.argv[1]), random.Random(int(sys.argv[3]))
+torch.set_num_threads(1)
+experiment._SAVE = experiment.run.__kwdefaults__["save_every"] = 0.02
+provenance._commit()
+experiment._data(small(1).experiments[0].data, None, torch.device("cpu"))
+before, kills, longest = {}, 0, 0.3
+while len(ended(runs)) < 3:
+    child = os.fork()
+    if child == 0:
+        run_sweep(small(3), runs)
+        os._exit(0)
+    time.sleep(chance.uniform(0.02, longest))
+    longest *= 1.1  # so that it ends on any machine
+    os.kill(child, signal.SIGKILL)
+    kills += os.waitpid(child, 0)[1] == signal.SIGKILL
+    now = ended(runs)
+    assert all(now[path] == when for path, when in before.items()), "finished work was done again"
+    before = now
+print("kills", kills)
+"""
+
+
+def test_killed_at_random_moments_the_numbers_are_the_same(undisturbed: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    script = [sys.executable, "-c", FORKING, str(runs), str(Path(__file__).parent), str(random.randrange(10**6))]
+    done = subprocess.run(script, capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=300)
+    assert done.returncode == 0, f"{script[-1]}\n{done.stderr}"
+    assert int(done.stdout.split()[-1]) > 0
+    assert numbers(runs) == numbers(undisturbed), script[-1]
+
+
+@contextmanager
+def program(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A program in a session of its own, so that it and its children can be killed together."""
+    started = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True
+    )
+    try:
+        yield started
+    finally:
+        with_children(started, signal.SIGKILL)
+        started.communicate()
+
+
+def with_children(started: subprocess.Popen[str], number: int) -> None:
+    try:
+        os.killpg(started.pid, number)
+    except ProcessLookupError:
+        return
+
+
+def test_a_pool_whose_worker_and_then_parent_are_killed(tmp_path: Path) -> None:
+    """A killed worker's run is done by a new one; a killed parent's workers save and stop; a restart does the rest."""
+    runs, grid = tmp_path / "runs", tmp_path / "grid.toml"
+    grid.write_text(
+        '[base.data]\nname = "random_labels"\nn_train = 64\nn_test = 16\n'
+        '[base.network]\nname = "mlp"\noptions = { width = 8 }\n'
+        "[base.training]\nepochs = 150\nbatch_size = 8\n[grid]\nseed = [0, 1, 2, 3, 4, 5]\n"
+    )
+    sweep = Sweep.from_toml(grid)
+    command = [sys.executable, "-m", "regionscope", "sweep", "run", str(grid), "--runs", str(runs), "--workers", "2"]
+    with program(*command) as first:
+        wait_for(lambda: len(ended(runs)) >= 1)
+        victim = next(pid for pid in map(owner, runs.glob("*/lock")) if pid is not None)
+        os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: len(ended(runs)) >= 2)
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+        wait_for(lambda: not list(runs.glob("*/lock")) or all(owner(path) == victim for path in runs.glob("*/lock")))
+    before = ended(runs)
+    assert 2 <= len(before) < 6
+    report = run_sweep(sweep, runs)
+    assert report.complete
+    assert sum(outcome.skipped for outcome in report.outcomes) == len(before)
+    assert {path: when for path, when in ended(runs).items() if path in before} == before
+    assert run_sweep(sweep, tmp_path / "again").complete
+    assert numbers(runs) == numbers(tmp_path / "again")
+
+
+def owner(path: Path) -> int | None:
+    """The process that holds a lock."""
+    import json
+
+    try:
+        return int(json.loads(path.read_text())["pid"])
+    except (OSError, ValueError):
+        return None
+
+
+def test_dask_workers_may_die(tmp_path: Path) -> None:
+    """A scheduler and two workers on loopback; one is killed while it works, and every run ends once."""
+    pytest.importorskip("distributed")
+    runs, sweep = tmp_path / "runs", small(4, epochs=250)
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
+    address_file = tmp_path / "scheduler.json"
+    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"]
+    with program(*dask, *options, "--scheduler-file", str(address_file)) as _:
+        wait_for(address_file.exists)
+        address = str(read_address(address_file))
+        one = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny"]
+        one += ["--no-dashboard", "--resources", "GPU=1", "--local-directory", str(tmp_path)]
+        with program(*one), program(*one):
+            killed: list[int] = []
+
+            def kill_once() -> bool:
+                """Asked now and then while the sweep runs: kill the first worker seen in the middle of a run."""
+                for path in runs.glob("*/lock"):
+                    pid = owner(path)
+                    if not killed and pid is not None and (path.parent / "rows.jsonl").exists():
+                        killed.append(pid)
+                        os.kill(pid, signal.SIGKILL)
+                return False
+
+            report = run_sweep(sweep, runs, dask=address, gpu_resource=1, stop=kill_once)
+            with pytest.raises(InputError, match="no Dask worker offers that"):
+                run_sweep(small(5), runs, dask=address, gpu_resource=2)
+    assert killed
+    assert [outcome.status for outcome in report.outcomes] == ["finished"] * 4
+    taken = [sentence for sentence in report.repaired if f"process {killed[0]}" in sentence]
+    assert len(taken) == 1
+    assert read_runs(runs).column("status") == ["finished"] * 4
+    assert run_sweep(sweep, tmp_path / "again").complete
+    assert numbers(runs) == numbers(tmp_path / "again")
+
+
+def read_address(path: Path) -> object:
+    import json
+
+    for _ in range(100):
+        try:
+            return json.loads(path.read_text())["address"]
+        except ValueError:
+            time.sleep(0.05)
+    return None
+
+
+def test_no_scheduler_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("regionscope.lab.sweep.cluster._ANSWER", 1)
+    with pytest.raises(InputError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        run_sweep(small(1), tmp_path, dask="tcp://127.0.0.1:9")
+    assert not list(tmp_path.glob("*/result.json"))
+
+
+def test_leftover_plan_damage_is_no_obstacle(tmp_path: Path) -> None:
+    sweep = small(1, epochs=1)
+    run_sweep(sweep, tmp_path)
+    plan = next(tmp_path.glob("sweep-*.json"))
+    plan.write_text("{")
+    assert len(read_runs(tmp_path)) == 1
+    assert run_sweep(sweep, tmp_path).complete
+    assert files.read_document(plan) is not None

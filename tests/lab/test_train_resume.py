@@ -1,0 +1,173 @@
+"""A training that is killed and resumed has the same bits as one that was left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from regionscope.errors import InputError
+from regionscope.lab.config import Training
+from regionscope.lab.data import Dataset, Split
+from regionscope.lab.train import TrainState, train
+from regionscope.lab.zoo import mlp
+
+FULL = Training(
+    epochs=3, optimizer="adam", lr=1e-2, weight_decay=1e-3, batch_size=8, schedule="cosine", augment="crop_flip",
+    mixup=0.3, checkpoints="every 7 steps",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def data() -> Split:
+    x = torch.randn(100, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    whole = Dataset("images", x, (x.mean((1, 2, 3)) > 0).long(), 2)
+    return Split(replace(whole, inputs=x[:70], labels=whole.labels[:70]), whole)
+
+
+def network() -> nn.Module:
+    """Everything that holds or draws something while training: batch normalisation, dropout, two kinds of layers."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(144, 2)
+        )
+
+
+class Killed(Exception):
+    pass
+
+
+def assert_same(one: nn.Module, other: nn.Module) -> None:
+    a, b = one.state_dict(), other.state_dict()
+    assert all(torch.equal(a[name], b[name]) for name in a), [n for n in a if not torch.equal(a[n], b[n])]
+
+
+VARIANTS = [
+    FULL,
+    replace(FULL, optimizer="sgd", mixup=0.0, lr=0.1),
+    replace(FULL, optimizer="sgd", momentum=0.0, schedule="constant", augment="none"),
+    replace(FULL, optimizer="adamw", loss="mse"),
+    replace(FULL, optimizer="adagrad", precision="float64"),
+    replace(FULL, precision="bf16", checkpoints="end"),
+]
+
+
+@pytest.mark.parametrize("training", VARIANTS, ids=lambda each: f"{each.optimizer}-{each.precision}-{each.loss}")
+@pytest.mark.parametrize("stop", [1, 5, 9, 18, 26])
+def test_interrupted_anywhere(training: Training, stop: int, tmp_path: Path) -> None:
+    """9 steps an epoch: in the first epoch, at ends of epochs, and one step before the last."""
+    calm, broken, resumed = network(), network(), network()
+    undisturbed = train(calm, data(), training, seed=5)
+
+    def store(state: TrainState) -> None:
+        if state.step == stop:
+            state.save(tmp_path / "state.safetensors")
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(broken, data(), replace(training), seed=5, save_state=store, state_every=-1.0)
+    state = TrainState.load(tmp_path / "state.safetensors")
+    assert state.step == stop
+    found = train(resumed, data(), training, seed=5, state=state)
+    assert_same(calm, resumed)
+    assert [replace(row, seconds=0) for row in found.history] == [replace(r, seconds=0) for r in undisturbed.history]
+    assert found.steps == undisturbed.steps == 27
+
+
+def test_a_finished_state_has_nothing_left_to_do(tmp_path: Path) -> None:
+    kept: list[TrainState] = []
+    model, again = network(), network()
+    found = train(model, data(), FULL, save_state=kept.append)
+    assert [state.step for state in kept] == [0, 7, 14, 21, 27]
+    calls: list[int] = []
+    back = train(again, data(), FULL, state=kept[-1], on_checkpoint=lambda step, epoch, model: calls.append(step))
+    assert back.history == found.history
+    assert calls == []
+    assert_same(model, again)
+
+
+SCRIPT = """
+import sys, time, torch
+sys.path.insert(0, sys.argv[1])
+from test_train_resume import FULL, data, network
+from regionscope.lab.train import train
+torch.set_num_threads(1)
+def store(state):
+    state.save(sys.argv[2])
+    print(state.step, flush=True)
+    time.sleep(0.02)
+train(network(), data(), FULL, seed=5, save_state=store, state_every=0.0)
+print("end", flush=True)
+"""
+
+
+def test_kill_minus_nine_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    file = tmp_path / "state.safetensors"
+    command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parent), str(file)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) >= 12:
+            break
+    time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    rest = process.stdout.read()
+    process.stdout.close()
+    assert process.wait() == -signal.SIGKILL
+    assert "end" not in rest
+    state = TrainState.load(file)
+    assert 12 <= state.step < 18, "in the second epoch of nine steps"
+    calm, resumed = network(), network()
+    train(calm, data(), FULL, seed=5)
+    train(resumed, data(), FULL, seed=5, state=state)
+    assert_same(calm, resumed)
+
+
+def test_a_state_is_plain_and_comes_back(tmp_path: Path) -> None:
+    kept: list[TrainState] = []
+    train(network(), data(), FULL, save_state=kept.append)
+    path = kept[2].save(tmp_path / "deep" / "state.safetensors")
+    kept[2].save(path)
+    back = TrainState.load(path)
+    assert list(path.parent.iterdir()) == [path]
+    assert back.step == kept[2].step
+    assert back.meta == kept[2].meta
+    assert back.meta["training"] == asdict(FULL)
+    assert set(back.tensors) == set(kept[2].tensors)
+    assert all(torch.equal(back.tensors[name], tensor) for name, tensor in kept[2].tensors.items())
+
+
+def test_states_that_do_not_fit(tmp_path: Path) -> None:
+    kept: list[TrainState] = []
+    train(network(), data(), FULL, save_state=kept.append)
+    with pytest.raises(InputError, match=r"its lr is 0\.01, and here it is 0\.02"):
+        train(network(), data(), replace(FULL, lr=0.02), state=kept[0])
+    with pytest.raises(InputError, match="its seed is 0, and here it is 1"):
+        train(network(), data(), FULL, seed=1, state=kept[0])
+    with pytest.raises(InputError, match="its labels is"):
+        train(network(), data().test, FULL, state=kept[0])
+    other = nn.Sequential(nn.Flatten(), mlp([64, 4, 2]))
+    with pytest.raises(InputError, match="another network"):
+        train(other, data(), FULL, state=kept[0])
+    (tmp_path / "torn").write_bytes(kept[0].save(tmp_path / "whole").read_bytes()[:-50])
+    (tmp_path / "text").write_text("hello")
+    for name in ("torn", "text", "nothere"):
+        with pytest.raises(InputError, match="does not hold the state of a training"):
+            TrainState.load(tmp_path / name)
