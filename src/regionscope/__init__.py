@@ -10,6 +10,7 @@ from regionscope.errors import (
     UntraceableModel,
 )
 from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.lab.monitor import Monitor, every, log_spaced
 from regionscope.measures import (
     ComplexityWatch,
     LocalComplexity,
@@ -46,6 +47,7 @@ __all__ = [
     "InputError",
     "LimitReached",
     "LocalComplexity",
+    "Monitor",
     "NotPiecewiseAffine",
     "Partition",
     "Rays",
@@ -67,11 +69,13 @@ __all__ = [
     "distance_from",
     "draw_points",
     "error_rate",
+    "every",
     "fold_migration",
     "generalisation_gap",
     "linear_region_count",
     "linear_regions",
     "local_complexity",
+    "log_spaced",
     "orthonormal_frames",
     "output_margin",
     "parameter_norms",

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from regionscope.network import full_precision
+
 __all__ = ["home", "untouched"]
 
 
@@ -27,7 +29,7 @@ def untouched(model: nn.Module) -> Iterator[None]:
     ]
     versions = [_version(tensor) for _, _, tensor, _ in buffers]
     device, _ = home(model)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad(), full_precision():
         try:
             for module, _ in modes:
                 module.training = False

@@ -3,7 +3,19 @@
 from .cuts import Cuts, Maxima, Thresholds
 from .decision import with_decision
 from .pattern import patterns
+from .precision import full_precision
 from .program import Kink, Program, Values
 from .trace import trace
 
-__all__ = ["Cuts", "Kink", "Maxima", "Program", "Thresholds", "Values", "patterns", "trace", "with_decision"]
+__all__ = [
+    "Cuts",
+    "Kink",
+    "Maxima",
+    "Program",
+    "Thresholds",
+    "Values",
+    "full_precision",
+    "patterns",
+    "trace",
+    "with_decision",
+]

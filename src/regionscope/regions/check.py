@@ -9,7 +9,7 @@ import torch
 
 from regionscope.errors import CheckFailed
 from regionscope.geometry.ragged import owners
-from regionscope.network import patterns
+from regionscope.network import full_precision, patterns
 
 if TYPE_CHECKING:
     from regionscope.regions.partition import Partition
@@ -67,7 +67,7 @@ def _check_network(part: Partition) -> None:
     accuracy = _accuracy(program.dtype)
     thin = maps.noise * maps.extent > accuracy * max(maps.size, 1e-300)
     seen: dict[bytes, int] = {}
-    with torch.no_grad():
+    with torch.no_grad(), full_precision():
         for start in range(0, len(part), _ROWS):
             rows = slice(start, start + _ROWS)
             coords = part.interior[rows]

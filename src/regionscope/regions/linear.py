@@ -15,7 +15,7 @@ from regionscope.geometry import Slice
 from regionscope.geometry.mesh import Mesh, areas
 from regionscope.geometry.polytope import Complex
 from regionscope.geometry.polytope_faces import facets, volumes
-from regionscope.network import Program, trace
+from regionscope.network import Program, full_precision, trace
 from regionscope.regions.cells import partition_cells
 from regionscope.regions.line import LineState, partition_lines
 from regionscope.regions.partition import Partition, Walls
@@ -137,7 +137,7 @@ def exact_regions(
                 f"{program.input_shape}; build the slice from inputs of that shape."
             )
     tolerance = tolerance or Tolerance.of(program.dtype)
-    with torch.no_grad():
+    with torch.no_grad(), full_precision():
         scales = zero_scales(program, slices, tolerance)
         raw = _walk(program, slices, scales, Budget.of(program.device, memory, max_regions), on_limit, progress)
     return replace(raw, tolerance=tolerance, seconds=time.perf_counter() - start)

@@ -16,7 +16,7 @@ from torch import Tensor
 from regionscope.errors import InputError, LimitReached
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
-from regionscope.network import Program, patterns
+from regionscope.network import Program, full_precision, patterns
 from regionscope.regions.maps import AffineMaps, affine_maps, same_maps
 from regionscope.tolerance import Tolerance
 from regionscope.types import Stats, Status
@@ -128,6 +128,18 @@ class Partition:
         """Pairs of regions that share a wall (n, 2)."""
         return self.walls.regions[self.walls.inner]
 
+    def layer_ids(self, layer: str) -> Tensor:
+        """The activation region after ``layer`` (a name in ``by_layer``) that each region lies in (r,), from 0.
+
+        Regions are joined across the walls that later layers add. Their number is ``by_layer[layer]``.
+        """
+        names = list(self.by_layer)
+        if layer not in names:
+            raise InputError(f"There is no layer {layer!r} in this partition; it has {', '.join(names)}.")
+        inner = self.walls.inner
+        later = inner[self.walls.born[inner] > names.index(layer)]
+        return components(len(self), self.walls.regions[later])
+
     def polygons(self) -> list[NDArray[np.float64]]:
         """The corners of each region as an array (m, k), in slice coordinates."""
         points = self.vertices[self.corners].cpu().numpy()
@@ -149,7 +161,7 @@ class Partition:
         """
         program = self._network()
         inputs = self.slice.embed(self.interior[regions], dtype=program.dtype).to(program.device).requires_grad_(True)
-        with torch.enable_grad():
+        with torch.enable_grad(), full_precision():
             outputs = program.differentiable(inputs)
             rows = [
                 torch.autograd.grad(outputs[:, i].sum(), inputs, retain_graph=True)[0] for i in range(outputs.shape[1])

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from regionscope.errors import InputError
+from regionscope.network import full_precision
 from regionscope.regions.footprint import call_model, row_bytes
 from regionscope.regions.sampler import Inputs
 
@@ -113,7 +114,7 @@ def left_alone(model: Any, device: torch.device) -> Iterator[None]:
     try:
         for part, _ in modes:
             part.training = False
-        with torch.random.fork_rng(devices=devices), torch.no_grad():
+        with torch.random.fork_rng(devices=devices), torch.no_grad(), full_precision():
             yield
     finally:
         for part, mode in modes:
