@@ -33,14 +33,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--flows", type=int, default=128, help="flows in the batch")
     parser.add_argument("--alone", type=int, default=4, help="flows that are also run one at a time")
-    parser.add_argument("--until", type=float, default=100.0, help="stop at this -log L")
+    parser.add_argument("--until", type=float, default=50.0, help="stop at this -log L")
     parser.add_argument("--workers", type=int, default=2, help="threads that work on chunks of the batch")
     parser.add_argument("--rtol", type=float, default=1e-5)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     data = sample(random_teacher(3, seed=1), POINTS, seed=2)
     theta = initial_theta(chosen.flows, WIDTH, sigma_h=1.0, sigma_o=1e-3, seed=3)
-    options = FlowOptions(rtol=chosen.rtol, max_log_loss=chosen.until, max_steps=4000)
+    options = FlowOptions(rtol=chosen.rtol, max_log_loss=chosen.until, direction_tol=0.0, max_steps=4000)
     gradient_flows(theta[:2], data.x, data.y, FlowOptions(max_steps=20))
     alone, alone_wall, alone_used = timed(
         lambda: gradient_flows(theta[: chosen.alone], data.x, data.y, options, chunk=1)
@@ -55,6 +55,7 @@ def main() -> None:
         "alone_wall_seconds_per_flow": alone_wall / chosen.alone, "batch_wall_seconds": wall,
         "speedup_cpu": alone_used / chosen.alone * chosen.flows / used,
         "steps_per_flow": float(batch.steps.double().mean()),
+        "rejected_per_flow": float(batch.rejected.double().mean()),
         "classified": won, "largest_drift": float(conserved_drift(theta, batch.theta).max()), "difference": same,
         "python": platform.python_version(), "torch": torch.__version__, "machine": platform.machine(),
     }  # fmt: skip

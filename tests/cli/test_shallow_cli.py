@@ -29,7 +29,11 @@ def test_flow_writes_a_table_an_animation_and_a_figure(folder: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "bound 32r + 67 = 131" in done.stdout.replace("\n", " ")
     assert "KKT" in done.stdout
+    assert "Ended because the budget is used up" in done.stdout.replace("\n", " ")
+    assert "Theorem 3.1" in done.stdout
     numbers = json.loads((folder / "here" / "flow.json").read_text())
+    assert numbers["ended"] == "log-loss"
+    assert [need["theorem"] for need in numbers["theorems"]] == ["2.3", "3.1"]
     assert numbers["minimum"] == 1
     assert numbers["rows"][-1]["log_inverse_loss"] >= 20
     assert numbers["teacher"]["switches"] == [pytest.approx(0.1)]
@@ -39,11 +43,20 @@ def test_flow_writes_a_table_an_animation_and_a_figure(folder: Path) -> None:
 
 
 def test_two_layer_reports_no_failure(folder: Path) -> None:
-    done = run("shallow two-layer --width 10 --samples 4 --steps 30 --runs 2 --rates 0.1,0.8")
+    done = run("shallow two-layer --data line --width 10 --samples 4 --time 30 --runs 2 --rates 0.1,0.8")
     assert done.exit_code == 0, done.output
     numbers = json.loads((folder / "shallow-two-layer" / "rates.json").read_text())
     assert [row["failures"] for row in numbers["rows"]] == [0, 0]
+    assert numbers["trend"]["all"]["runs"] == 2
+    assert "for each doubling of eta" in done.stdout.replace("\n", " ")
     assert (folder / "shallow-two-layer" / "rates.png").exists()
+
+
+def test_regions_stay_below_the_bound(folder: Path) -> None:
+    done = run("shallow regions --teachers 1 --samples 8 --runs 1 --until 50")
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads((folder / "shallow-regions" / "regions.json").read_text())["rows"]
+    assert row["line"] <= row["bound"] == 99
 
 
 def test_width_runs(folder: Path) -> None:

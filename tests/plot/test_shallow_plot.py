@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -65,8 +66,14 @@ def test_the_figure_shows_bound_and_minimum(flow: Flow) -> None:
 
 def test_rates_and_widths() -> None:
     slack = dict.fromkeys(("lemma_6_4", "lemma_6_5", "first", "second"), 0.5)
-    rows = [RateRow(0.1 * i, 2.0, 3, 0, 2.0, 0.1, 1.9, 0.1, 1.0, slack, 0) for i in (1, 2, 3)]
-    assert len(rates_figure(rows, r=1.0, n=5).axes) == 2
-    widths = [WidthRow(a, 4, 8, 0.5, 0.1, 0.3, b, math.nan, 0) for a, b in ((0.5, None), (1.0, 0.0625), (2.0, None))]
+    known = {"steps": 9, "edge": 2.0, "runs": 3, "lost": 0, "low": 1.5, "high": 2.75, "sharpness": 1.9, "active": 4.0}
+    more = {"loss": 0.1, "accuracy": 1.0, "least_slack": slack, "failures": 0, "values": (2.0, 2.0, 2.0)}
+    rows = [RateRow(rate=0.1 * i, regions=2.0, **known, **more) for i in (1, 2, 3)]
+    left, _ = rates_figure(rows, r=1.0, n=5).axes
+    (bars,) = [artist for artist in left.collections if isinstance(artist, LineCollection)]
+    assert [segment[:, 1].tolist() for segment in bars.get_segments()] == [[1.5, 2.75]] * 3
+    given = {"width": 4, "runs": 8, "success": 0.5, "low": 0.2, "high": 0.8, "loss": 0.3, "unfinished": 0}
+    bounds = ((0.5, None), (1.0, 0.0625), (2.0, None))
+    widths = [WidthRow(alpha=a, bound=b, above_bound=math.nan, **given) for a, b in bounds]
     ax = width_figure(widths).axes[0]
     assert [line.get_label() for line in ax.lines if "bound" in str(line.get_label())]

@@ -24,6 +24,7 @@ from regionscope.shallow import (
     log_threshold,
     minimum_regions,
     region_bound,
+    regions_against_r,
     sample,
     success_against_width,
     teacher_from_switches,
@@ -157,7 +158,7 @@ def test_late_flow_has_few_regions_and_a_small_kkt_residual() -> None:
     teacher = teacher_from_switches([-0.4, 0.1])
     data = sample(teacher, 20, seed=1)
     start = initial_network(60, sigma_h=1.0, sigma_o=1e-4, seed=2)
-    flow = gradient_flow(start, data, FlowOptions(max_log_loss=3000.0))
+    flow = gradient_flow(start, data, FlowOptions(max_log_loss=3000.0, direction_tol=0.0))
     rows = flow_table(flow, radius=1.0, teacher=teacher, every=max(1, len(flow) // 6))
     late = [row for row in rows if not math.isnan(row.kkt)]
     assert flow.classified
@@ -183,9 +184,70 @@ def test_log_time_is_the_integral_of_the_inverse_loss() -> None:
     )
 
 
+def test_the_direction_stop_says_so_and_leaves_little_to_turn() -> None:
+    teacher = teacher_from_switches([-0.4, 0.1])
+    data = sample(teacher, 12, seed=1)
+    start = initial_network(20, sigma_h=1.0, sigma_o=1e-3, seed=2)
+    flow = gradient_flow(start, data, FlowOptions(direction_tol=0.05))
+    assert ENDS[int(flow.end.end[0])] == "direction"
+    assert flow.status.complete
+    assert "direction" in flow.ending
+    assert float(flow.end.direction_rate[0]) <= 0.05
+    later = gradient_flow(
+        start, data, FlowOptions(direction_tol=0.0, max_log_loss=30 * float(flow.log_inverse_loss[-1]))
+    )
+    assert "budget" in later.ending
+    assert not later.status.complete
+    ends = [f.theta[-1] / f.theta[-1].norm() for f in (flow, later)]
+    assert float((ends[0] - ends[1]).norm()) < 4 * 0.05
+    residuals = [kkt_residual(f.network(), data) for f in (flow, later)]
+    assert residuals[0] is not None
+    assert residuals[1] is not None
+    assert residuals[1].residual < residuals[0].residual < 0.2
+
+
+def test_a_looser_tolerance_takes_fewer_steps() -> None:
+    """Steps must not be rejected in turn with accepted ones, nor cut again and again before one event."""
+    theta, x, y = flow_start(6, 30, 20, seed=4, sigma_o=1e-2)
+    ends = [integrate(theta, x, y, FlowOptions(max_log_loss=60.0, rtol=rtol)) for rtol in (1e-3, 1e-4, 1e-5)]
+    counts = [float(end.steps.double().mean()) for end in ends]
+    assert counts[0] < counts[1] < counts[2]
+    for end in ends:
+        assert float((end.rejected / end.steps).mean()) < 0.45
+
+
+def test_a_creeping_flow_is_at_rest() -> None:
+    theta, x, y = flow_start(4, 2, 12, seed=3, switches=(-0.5, 0.0, 0.5))
+    end = integrate(theta, x, y, FlowOptions(max_steps=4000, rest=1e-4))
+    assert all(ENDS[int(code)] == "stalled" for code in end.end)
+    assert bool(torch.isnan(end.log_t0).all())
+
+
+def test_dead_units_change_nothing() -> None:
+    theta, x, y = flow_start(2, 5, 6, seed=1)
+    wide = torch.nn.functional.pad(theta, (0, 3))
+    small, padded = integrate(theta, x, y, at(2.0, rtol=1e-7)), integrate(wide, x, y, at(2.0, rtol=1e-7))
+    torch.testing.assert_close(padded.theta[:, :, :5], small.theta, rtol=0, atol=1e-5)
+    assert bool((padded.theta[:, :, 5:] == 0).all())
+
+
+def test_late_flows_of_a_wide_network_keep_the_bound() -> None:
+    (row,) = regions_against_r([1], n=10, runs=2, options=FlowOptions(max_log_loss=300.0))
+    assert (row.width, row.bound, row.minimum) == (396, 99, 1)
+    assert row.classified == 2
+    assert row.holds
+    assert 1 <= row.inside <= row.line
+    assert row.converged == 0  # the hidden layer has hardly moved yet, which is no convergence
+    assert row.kkt > 0.5
+    assert row.error == 0
+    with pytest.raises(InputError, match="at least 1"):
+        regions_against_r([0])
+
+
 def test_narrow_networks_fail_and_wide_ones_succeed() -> None:
-    rows = success_against_width(4, (0.5, 4.0), n=20, runs=12, options=FlowOptions(max_steps=1200))
-    assert rows[0].success < 0.2
+    rows = success_against_width(4, (0.5, 4.0), n=16, runs=10, options=FlowOptions(max_steps=800, rest=1e-3))
+    assert rows[0].low == 0 <= rows[0].success < 0.2
+    assert rows[0].success <= rows[0].high <= 1
     assert rows[1].success > rows[0].success + 0.3
     assert rows[0].bound is None
 

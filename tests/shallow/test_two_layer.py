@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -17,6 +20,7 @@ from regionscope.shallow import (
     descend,
     initial_two_layer,
     random_sphere,
+    rate_trend,
     region_counts,
     sharpness,
     train_and_check,
@@ -112,13 +116,46 @@ def test_the_edge_of_stability() -> None:
     assert all(0.4 < row.sharpness_times_rate < 2.02 for row in wild[4:])
 
 
-def test_against_rate_reports_losses_and_slack() -> None:
+def test_against_rate_matches_the_training_time_and_reports_losses_and_slack() -> None:
     x, y = alternating_line(5)
-    rows = against_rate(x, y, [0.01, 50.0], width=10, runs=2, steps=60, record=3)
-    assert rows[0].diverged == 0
-    assert rows[0].failures == rows[1].failures == 0
-    assert rows[1].diverged == 2
+    rows = against_rate(x, y, [0.01, 0.02, 50.0], width=10, runs=3, time=0.6, record=3)
+    assert [row.steps for row in rows] == [60, 30, 1]
+    assert rows[0].lost == 0
+    assert rows[2].lost == 3
+    assert [row.failures for row in rows] == [0, 0, 0]
     assert min(rows[0].least_slack.values()) >= 0
+    assert rows[0].regions == pytest.approx(sum(rows[0].values) / 3)
+    assert rows[0].low <= rows[0].regions <= rows[0].high
+    # The same time: at small rates, the same point of the flow, so nearly the same loss.
+    assert rows[1].loss == pytest.approx(rows[0].loss, rel=0.02)
+    with pytest.raises(InputError, match="time"):
+        against_rate(x, y, [0.1], width=3, time=0.0)
+
+
+def test_the_trend_is_a_line_for_each_run() -> None:
+    x, y = alternating_line(5)
+    row = against_rate(x, y, [0.01], width=10, runs=3, time=0.05, record=2)[0]
+    rows = [
+        replace(row, rate=2.0**i, sharpness=edge, values=(3.0 - i, 5.0 - 2 * i, math.nan if i == 1 else 1.0), lost=0)
+        for i, edge in enumerate((0.5, 1.8, 1.9, 2.0))
+    ]
+    every = rate_trend(rows)
+    assert every.runs == 2
+    assert every.slope == pytest.approx(-1.5)
+    assert every.low < -1.5 < every.high
+    assert rate_trend(rows, edge=1.5).slope == pytest.approx(-1.5)
+    assert math.isnan(rate_trend(rows, edge=3.0).slope)
+
+
+def test_descent_settles_at_the_edge_of_stability() -> None:
+    """Random points on a sphere: for rates above 2 / lambda_max(0), eta lambda_max ends just below 2."""
+    x, y = random_sphere(10, 5, seed=0)
+    edge = 2 / sharpness(initial_two_layer(100, 5, seed=1), x)
+    rows = against_rate(x, y, [0.5 * edge, 2.0 * edge], width=100, runs=2, time=300 * edge, record=4, seed=1)
+    assert rows[0].sharpness < 1.1  # no progressive sharpening below the edge
+    assert rows[1].edge > 3
+    assert 1.4 < rows[1].sharpness < 2.1
+    assert rows[1].lost == 0
 
 
 def test_bad_networks_are_named() -> None:

@@ -24,6 +24,7 @@ __all__ = ["shallow"]
 shallow = typer.Typer(no_args_is_help=True, help="Run the theorems: gradient flow in one dimension, and two layers.")
 
 _ROWS = 14  # rows printed; the JSON file has all
+_AT_EDGE = 1.5  # eta lambda_max from here on counts as the edge of stability
 _ACCOUNT = ("steps", "rejected", "crossed", "slid", "quiet", "ambiguous")
 
 
@@ -58,7 +59,10 @@ def flow(
     loss: Annotated[LossName, typer.Option("--loss", help="Loss of the flow.")] = LossName.exponential,
     sigma_h: Annotated[float, typer.Option("--sigma-h", help="Standard deviation of w and b at the start.")] = 1.0,
     sigma_o: Annotated[float | None, typer.Option("--sigma-o", help="That of v; by default as in Theorem 2.3.")] = None,
-    max_log_loss: Annotated[float, typer.Option("--until", help="Stop when -log L reaches this.")] = 1e4,
+    max_log_loss: Annotated[float, typer.Option("--until", help="Budget: stop when -log L reaches this.")] = 1e6,
+    direction_tol: Annotated[
+        float, typer.Option("--direction-tol", min=0.0, help="Converged: turns by less per unit of log log t.")
+    ] = 0.02,
     rtol: Annotated[float, typer.Option("--rtol", help="Tolerated error of a step.")] = 1e-5,
     frames: Annotated[int, typer.Option("--frames", min=2, help="Moments in the animation.")] = 60,
     out: OutOption = Path("shallow-flow"),
@@ -74,15 +78,17 @@ def flow(
     deviation = sigma_o if sigma_o is not None else 1 / (4 * k * max(radius, 1.0) * sigma_h * math.log(12 * k / 0.1))
     data = theory.sample(teacher, samples, seed=seed + 1)
     start = theory.initial_network(k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 2)
-    options = theory.FlowOptions(loss=loss.value, rtol=rtol, max_log_loss=max_log_loss)
+    options = theory.FlowOptions(loss=loss.value, rtol=rtol, max_log_loss=max_log_loss, direction_tol=direction_tol)
     console = Console()
     with console.status("Integrating ..."):
         result = theory.gradient_flow(start, data, options)
     with console.status("Measuring ..."):
         rows = theory.flow_table(result, radius=radius, teacher=teacher, every=max(1, len(result) // 40))
-    needs = theory.theorem_2_3(
-        teacher.width, teacher.rho, radius, 1 / (2 * radius), k, len(data), 0.1, 0.1, sigma_h=sigma_h, sigma_o=deviation
-    )
+    setting = (teacher.width, teacher.rho, radius, 1 / (2 * radius), k, len(data))
+    needs = [
+        theory.theorem_2_3(*setting, 0.1, 0.1, sigma_h=sigma_h, sigma_o=deviation),
+        theory.theorem_3_1(*setting, 0.1, sigma_h=sigma_h, sigma_o=deviation),
+    ]
     _print_flow(console, result, rows, teacher, needs)
     minimum = theory.minimum_regions(data.y)
     pictures.flow_animation(result, out / "flow.gif", radius=radius, teacher=teacher, frames=frames)
@@ -97,20 +103,21 @@ def flow(
 @shallow.command(name="two-layer")
 def two_layer(
     data: Annotated[
-        DataName, typer.Option("--data", help="Alternating on a line, or random on a sphere.")
-    ] = DataName.line,
-    width: Annotated[int, typer.Option("--width", min=1, help="p, the number of units.")] = 60,
-    dim: Annotated[int, typer.Option("--dim", min=1, help="Dimension of the sphere's space.")] = 3,
-    samples: Annotated[int, typer.Option("--samples", min=2, help="N, the number of training points.")] = 8,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of gradient descent.")] = 1500,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Initialisations for each learning rate.")] = 5,
-    rates: RatesOption = "0.05,0.2,0.6,0.95,1.2,1.5,2",
+        DataName, typer.Option("--data", help="Random on a sphere, or alternating on a line.")
+    ] = DataName.sphere,
+    width: Annotated[int, typer.Option("--width", min=1, help="p, the number of units.")] = 100,
+    dim: Annotated[int, typer.Option("--dim", min=1, help="Dimension of the sphere's space.")] = 5,
+    samples: Annotated[int, typer.Option("--samples", min=2, help="N, the number of training points.")] = 10,
+    time: Annotated[float, typer.Option("--time", help="eta * steps, in units of 2 / sharpness(0).")] = 600.0,
+    runs: Annotated[int, typer.Option("--runs", min=2, help="Initialisations, each seen at every learning rate.")] = 10,
+    rates: RatesOption = "0.25,0.5,1,1.5,2,2.5",
+    record: Annotated[int, typer.Option("--record", min=2, help="Steps of each run that are checked.")] = 7,
     out: OutOption = Path("shallow-two-layer"),
     seed: SeedOption = 0,
-) -> None:
+) -> None:  # fmt: skip
     """Train two-layer networks with several learning rates; check Lemmas 6.4 and 6.5 and Theorem 6.3 on the way.
 
-    Example: regionscope shallow two-layer --width 60 --samples 8
+    Example: regionscope shallow two-layer --width 100 --dim 5 --samples 10
     """
     out = _folder(out)
     x, y = theory.alternating_line(samples) if data is DataName.line else theory.random_sphere(samples, dim, seed=seed)
@@ -119,14 +126,61 @@ def two_layer(
     chosen = [edge * share for share in _numbers("--rates", rates)]
     console = Console()
     with console.status("Training ..."):
-        rows = theory.against_rate(x, y, chosen, width=width, runs=runs, steps=steps, seed=seed + 1)
+        rows = theory.against_rate(
+            x, y, chosen, width=width, runs=runs, time=edge * time, record=record, seed=seed + 1
+        )  # fmt: skip
     _print_rates(console, rows)
+    trends = {"all": theory.rate_trend(rows), "edge": theory.rate_trend(rows, edge=_AT_EDGE)}
+    for sentence in _trend_sentences(trends, rows):
+        console.print(sentence, highlight=False)
     output.save_figure(pictures.rates_figure(rows, r=float(x.norm(dim=1).min()), n=samples), out / "rates.png")
     output.write_json(
-        {"rows": [_plain(asdict(row)) for row in rows], "provenance": provenance()}, str(out / "rates.json")
+        {
+            "rows": [_plain(asdict(row)) | {"values": [_finite(v) for v in row.values]} for row in rows],
+            "trend": {name: _plain(asdict(trend)) for name, trend in trends.items()},
+            "provenance": provenance(),
+        },
+        str(out / "rates.json"),
     )
     for name in ("rates.png", "rates.json"):
         typer.echo(f"wrote {out / name}")
+
+
+@shallow.command()
+def regions(
+    teachers: Annotated[str, typer.Option("--teachers", metavar="R,R,...", help="Widths r of the teachers.")] = "1,2,3",
+    samples: Annotated[int, typer.Option("--samples", min=2, help="Number of training points.")] = 100,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Initialisations for each teacher.")] = 5,
+    max_log_loss: Annotated[float, typer.Option("--until", help="Budget: stop when -log L reaches this.")] = 1e6,
+    out: OutOption = Path("shallow-regions"),
+    seed: SeedOption = 0,
+) -> None:
+    """Effective linear regions of late flows of width 4 (32 r + 67) beside the bound 32 r + 67 (Theorem 4.2).
+
+    Example: regionscope shallow regions --teachers 1,2,3 --runs 5
+    """
+    out = _folder(out)
+    console = Console()
+    wanted = [int(r) for r in _numbers("--teachers", teachers)]
+    with console.status("Integrating ..."):
+        limit = theory.FlowOptions(max_log_loss=max_log_loss)
+        rows = theory.regions_against_r(wanted, n=samples, runs=runs, seed=seed, options=limit)
+    table = Table(title=f"Late flows on {samples} points, {runs} runs for each teacher", box=box.SIMPLE_HEAD)
+    names = ("r", "width", "bound", "least", "classified", "converged", "on line", "inside", "mean", "KKT", "error")
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            str(row.r), str(row.width), str(row.bound), str(row.minimum), f"{row.classified}/{row.runs}",
+            f"{row.converged}/{row.runs}", str(row.line), str(row.inside), f"{row.mean_inside:.1f}", f"{row.kkt:.2g}",
+            f"{row.error:.3f}",
+        )  # fmt: skip
+    console.print(table)
+    console.print("on line, inside: largest effective number of linear regions on the line and on (-R, R).")
+    output.write_json(
+        {"rows": [_plain(asdict(row)) for row in rows], "provenance": provenance()}, str(out / "regions.json")
+    )
+    typer.echo(f"wrote {out / 'regions.json'}")
 
 
 @shallow.command()
@@ -134,7 +188,7 @@ def width(
     switches: Annotated[int, typer.Option("--switches", min=1, help="r: label changes of the teacher.")] = 6,
     samples: Annotated[int, typer.Option("--samples", min=2, help="Number of training points.")] = 60,
     runs: Annotated[int, typer.Option("--runs", min=2, help="Initialisations for each width.")] = 32,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Most steps of one flow.")] = 1500,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Most steps of one flow.")] = 10_000,
     out: OutOption = Path("shallow-width"),
     seed: SeedOption = 0,
 ) -> None:
@@ -145,16 +199,16 @@ def width(
     out = _folder(out)
     console = Console()
     with console.status("Integrating ..."):
-        limit = theory.FlowOptions(max_steps=steps, stall=1e-5)
+        limit = theory.FlowOptions(max_steps=steps, stall=1e-5, rest=1e-4)
         rows = theory.success_against_width(switches, n=samples, runs=runs, seed=seed, options=limit)
     table = Table(title=f"Gradient flow on {switches} evenly spaced label changes, {runs} runs for each width")
-    for name in ("alpha", "width", "success", "± s.e.", "median loss", "bound", "above", "cut off"):
+    for name in ("alpha", "width", "success", "95%", "median loss", "bound", "above", "cut off"):
         table.add_column(name, justify="right")
     for row in rows:
         bound = "" if row.bound is None else f"{row.bound:.3f}"
         above = "" if row.bound is None else f"{row.above_bound:.2f}"
         table.add_row(
-            f"{row.alpha:g}", str(row.width), f"{row.success:.2f}", f"{row.stderr:.2f}", f"{row.loss:.3g}",
+            f"{row.alpha:g}", str(row.width), f"{row.success:.2f}", f"{row.low:.2f}–{row.high:.2f}", f"{row.loss:.3g}",
             bound, above, str(row.unfinished),
         )  # fmt: skip
     console.print(table)
@@ -179,7 +233,7 @@ def _print_flow(
     result: theory.Flow,
     rows: list[theory.FlowRow],
     teacher: theory.Teacher,
-    needs: theory.Requirements,
+    needs: list[theory.Requirements],
 ) -> None:
     table = Table(title=f"{result!r}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("log t", "-log L", "margin", "KKT", "turned", "regions", "effective", "dec.", "error"):
@@ -189,7 +243,7 @@ def _print_flow(
         table.add_row(
             f"{row.log_t:.3g}", f"{row.log_inverse_loss:.3g}", f"{row.margin:.2g}", f"{row.kkt:.2g}",
             f"{row.direction_change:.1g}", f"{row.regions_line}/{row.regions_inside}",
-            f"{row.effective}/{row.effective_inside}", f"{row.plateau_decades:.1f}", f"{row.classification_error:.4f}",
+            f"{row.effective}/{row.effective_inside}", f"{row.plateau_decades:.1f}", f"{row.classification_error:.3f}",
         )  # fmt: skip
     console.print(table)
     console.print(
@@ -199,11 +253,12 @@ def _print_flow(
         console.print(line, highlight=False)
 
 
-def _sentences(result: theory.Flow, last: theory.FlowRow, bound: int, needs: theory.Requirements) -> list[str]:
+def _sentences(result: theory.Flow, last: theory.FlowRow, bound: int, needs: list[theory.Requirements]) -> list[str]:
     count = {name: int(getattr(result.end, name)[0]) for name in _ACCOUNT}
-    met = ", ".join(f"{name} {'holds' if held else 'does not hold'}" for name, held in needs.holds.items())
     width = result.theta.shape[2]
     lines = [
+        f"Ended because {result.ending}; the direction turns by {float(result.end.direction_rate[0]):.2g} per unit of "
+        f"log log t, KKT residual {last.kkt:.2g}.",
         f"Effective regions on (-R, R): {last.effective_inside}, on the line: {last.effective}; "
         f"bound 32r + 67 = {bound}; least possible: {theory.minimum_regions(result.sample.y)}.",
         f"Every point is classified from log t0 = {result.log_t0:.4g} on."
@@ -213,14 +268,20 @@ def _sentences(result: theory.Flow, last: theory.FlowRow, bound: int, needs: the
         f"{count['crossed'] + count['quiet']:,} times a kink crossed a point, {count['slid']:,} times it began to "
         f"slide along one, {count['ambiguous']} ambiguous.",
         f"Drift of v² - w² - b²: {last.drift:.1g}.",
-        f"Theorem 2.3 with eps = delta = 0.1 and C0 = 1 asks for k >= {needs.k:.3g}, "
-        f"sigma_h >= {needs.sigma_h:.3g}: {met}.",
+        *(_requirement(need) for need in needs),
     ]
     if width < 4 * bound:
         lines.append(f"The bound says little at width {width}: take at least 4 (32r + 67) = {4 * bound}.")
-    if not result.status:
-        lines.append(f"The flow was stopped: {result.status.reason}.")
     return lines
+
+
+def _requirement(need: theory.Requirements) -> str:
+    met = ", ".join(f"{name} {'holds' if held else 'does not hold'}" for name, held in need.holds.items())
+    sample = "" if need.n is None else f"n >= {need.n:.3g} (C0 = 1), "
+    return (
+        f"Theorem {need.theorem} at error and confidence 0.1 asks for {sample}k >= {need.k:.3g}, "
+        f"sigma_h >= {need.sigma_h:.3g}, sigma_o <= {need.sigma_o:.2g}: {met}."
+    )
 
 
 def _print_rates(console: Console, rows: list[theory.RateRow]) -> None:
@@ -230,19 +291,45 @@ def _print_rates(console: Console, rows: list[theory.RateRow]) -> None:
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    for name in ("eta", "ηλ start", "ηλ late", "regions", "s.e.", "lost", "6.4", "6.5", "6.3a", "6.3b", "fail"):
+    for name in (
+        "eta",
+        "steps",
+        "ηλ start",
+        "late",
+        "regions",
+        "95%",
+        "loss",
+        "lost",
+        "6.4",
+        "6.5",
+        "6.3a",
+        "6.3b",
+        "fail",
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         slack = [f"{row.least_slack[name]:.2f}" for name in ("lemma_6_4", "lemma_6_5", "first", "second")]
         table.add_row(
-            f"{row.rate:.3g}", f"{row.edge:.2f}", f"{row.sharpness:.2f}", f"{row.regions:.2f}",
-            f"{row.regions_stderr:.2f}", f"{row.diverged}/{row.runs}", *slack, str(row.failures),
+            f"{row.rate:.2g}", str(row.steps), f"{row.edge:.2f}", f"{row.sharpness:.2f}", f"{row.regions:.2f}",
+            f"{row.low:.2f}–{row.high:.2f}", f"{row.loss:.1g}", f"{row.lost}/{row.runs}", *slack, str(row.failures),
         )  # fmt: skip
     console.print(table)
 
 
+def _trend_sentences(trends: dict[str, theory.Trend], rows: list[theory.RateRow]) -> list[str]:
+    at = sum(row.sharpness >= _AT_EDGE for row in rows)
+    names = {"all": "all rates", "edge": f"the {at} rates at the edge of stability (late ηλmax at least {_AT_EDGE:g})"}
+    return [
+        f"Over {names[name]}: {t.slope:+.3f} regions for each doubling of eta (95%: {t.low:+.3f} to {t.high:+.3f}, "
+        f"{t.runs} runs)."
+        if t.runs > 1
+        else f"Over {names[name]}: too few to say."
+        for name, t in trends.items()
+    ]
+
+
 def _document(
-    result: theory.Flow, rows: list[theory.FlowRow], teacher: theory.Teacher, needs: theory.Requirements
+    result: theory.Flow, rows: list[theory.FlowRow], teacher: theory.Teacher, needs: list[theory.Requirements]
 ) -> dict[str, Any]:
     end = result.end
     return {
@@ -254,7 +341,9 @@ def _document(
         "complete": result.status.complete,
         "reason": result.status.reason,
         "steps": {name: int(getattr(end, name)[0]) for name in _ACCOUNT},
-        "theorem_2_3": _plain(asdict(needs)),
+        "ended": theory.ENDS[int(end.end[0])],
+        "direction_rate": _finite(float(end.direction_rate[0])),
+        "theorems": [_plain(asdict(need)) for need in needs],
         "rows": [_plain(asdict(row)) for row in rows],
         "provenance": provenance(),
     }

@@ -13,6 +13,7 @@ from matplotlib.animation import PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from regionscope.plot import style
 from regionscope.shallow import (
@@ -29,8 +30,6 @@ from regionscope.shallow import (
 
 __all__ = ["flow_animation", "flow_figure", "flow_frame", "rates_figure", "width_figure"]
 
-_BLUE, _RED, _GREEN, _ORANGE, _SKY = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9")
-
 
 def flow_frame(flow: Flow, moment: int, *, ax: Axes, radius: float, teacher: Teacher | None = None) -> None:
     """The function at one moment (divided by its largest value on [-R, R]), its data, and a bar for each kink.
@@ -44,19 +43,20 @@ def flow_frame(flow: Flow, moment: int, *, ax: Axes, radius: float, teacher: Tea
     values = values / values.abs().max().clamp(min=1e-300)
     if teacher is not None:
         for at in teacher.switches.tolist():
-            ax.axvline(at, color="#BBBBBB", linewidth=1.0, linestyle=":")
-    ax.axhline(0.0, color="#888888", linewidth=0.6)
+            ax.axvline(at, color=style.LIGHT, linewidth=1.0, linestyle=":")
+    ax.axhline(0.0, color=style.GREY, linewidth=0.6)
     share = unit_shares(network)
     kinks = -network.b / torch.where(network.w == 0, torch.nan, network.w)
     inside = kinks.abs() < radius
     height = (share / share.max().clamp(min=1e-300))[inside].numpy()
-    ax.vlines(kinks[inside].numpy(), -1.5, -1.5 + 0.45 * height, color=_ORANGE, linewidth=1.2)
-    ax.plot(x.numpy(), values.numpy(), color="#000000", linewidth=1.3)
+    ax.vlines(kinks[inside].numpy(), -1.5, -1.5 + 0.45 * height, color=style.ORANGE, linewidth=1.2)
+    ax.plot(x.numpy(), values.numpy(), color=style.BLACK, linewidth=1.3)
     labels = flow.sample.y.numpy()
-    for label, colour in ((1.0, _BLUE), (-1.0, _RED)):
+    for label, colour in ((1.0, style.BLUE), (-1.0, style.VERMILLION)):
         here = flow.sample.x.numpy()[labels == label]
         ax.scatter(here, np.full_like(here, 1.25 * label * 0.9), s=9, color=colour, zorder=3)
     ax.set(xlim=(-radius, radius), ylim=(-1.55, 1.3), xlabel="x", ylabel="N(x), scaled")
+    ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.set_title(_moment_title(flow, moment), fontsize="medium")
 
 
@@ -84,70 +84,82 @@ def flow_figure(
 
     The right panel shows ``last``, the effective number at the end against the tolerance: the plateau.
     """
-    figure = Figure(figsize=(13.2, 3.9), dpi=style.DPI, layout="constrained")
-    left, right, third = figure.subplots(1, 3)
+    figure, (left, right, third) = style.figure(1, 3, width=4.4, height=3.9)
     late = [row for row in rows if math.isfinite(row.log_t)]
     t = [row.log_t for row in late]
-    left.plot(t, [row.regions_line for row in late], color=_SKY, label="exact, on the line")
-    left.plot(t, [row.regions_inside for row in late], color=_BLUE, label="exact, on (−R, R)")
-    left.plot(t, [row.effective_inside for row in late], color=_RED, marker=".", label="effective, on (−R, R)")
-    left.plot(t, [row.effective for row in late], color=_ORANGE, linestyle="--", label="effective, on the line")
-    left.axhline(
-        region_bound(r), color="#000000", linestyle="-.", linewidth=1, label=f"bound 32r + 67 = {region_bound(r)}"
+    left.plot(t, [row.regions_line for row in late], color=style.SKY, label="exact, on the line")
+    left.plot(t, [row.regions_inside for row in late], color=style.BLUE, label="exact, on (−R, R)")
+    left.plot(
+        t, [row.effective_inside for row in late], color=style.VERMILLION, marker=".", label="effective, on (−R, R)"
     )
-    left.axhline(minimum, color="#000000", linestyle=":", linewidth=1, label=f"least possible = {minimum}")
+    left.plot(t, [row.effective for row in late], color=style.ORANGE, linestyle="--", label="effective, on the line")
+    left.axhline(
+        region_bound(r), color=style.BLACK, linestyle="-.", linewidth=1, label=f"bound 32r + 67 = {region_bound(r)}"
+    )
+    left.axhline(minimum, color=style.BLACK, linestyle=":", linewidth=1, label=f"least possible = {minimum}")
     left.set(yscale="log", ylabel="linear regions")
-    right.plot(t, [row.kkt for row in late], color=_RED, label="KKT residual")
-    right.plot(t, [row.direction_change for row in late], color=_SKY, label="direction change")
-    right.plot(t, [row.margin if row.margin > 0 else math.nan for row in late], color=_GREEN, label="normalised margin")
+    right.plot(t, [row.kkt for row in late], color=style.VERMILLION, label="KKT residual")
+    right.plot(t, [row.direction_change for row in late], color=style.SKY, label="direction change")
+    right.plot(
+        t, [row.margin if row.margin > 0 else math.nan for row in late], color=style.GREEN, label="normalised margin"
+    )
     error = [row.classification_error if row.classification_error > 0 else math.nan for row in late]
-    right.plot(t, error, color="#000000", linewidth=1, label="test error")
+    right.plot(t, error, color=style.BLACK, linewidth=1, label="test error")
     right.set(yscale="log")
     for ax in (left, right):
         ax.set_xscale("symlog", linthresh=1.0)
         ax.set_xlim(max(min(t, default=0.0), -3.0), max(t, default=1.0))
         ax.set_xlabel("log t")
         if math.isfinite(log_t0):
-            ax.axvline(log_t0, color="#888888", linewidth=0.8)
+            ax.axvline(log_t0, color=style.GREY, linewidth=0.8)
             ax.text(log_t0, 1.0, " t₀", transform=ax.get_xaxis_transform(), va="top", fontsize="small")
         ax.legend(fontsize="x-small", loc="best")
-    third.plot(last.tolerances.numpy(), last.line.numpy(), color=_ORANGE, linestyle="--", label="on the line")
-    third.plot(last.tolerances.numpy(), last.inside.numpy(), color=_RED, marker=".", label="on (−R, R)")
-    third.axvspan(last.on_inside.first, last.on_inside.last, color="#EEEEEE", zorder=0, label="plateau on (−R, R)")
+    third.plot(last.tolerances.numpy(), last.line.numpy(), color=style.ORANGE, linestyle="--", label="on the line")
+    third.plot(last.tolerances.numpy(), last.inside.numpy(), color=style.VERMILLION, marker=".", label="on (−R, R)")
+    third.axvspan(last.on_inside.first, last.on_inside.last, color=style.PALE, zorder=0, label="plateau on (−R, R)")
     third.set(xscale="log", yscale="log", xlabel="tolerance", ylabel="effective linear regions at the end")
     third.legend(fontsize="x-small")
     return figure
 
 
 def rates_figure(rows: Sequence[RateRow], *, r: float, n: int) -> Figure:
-    """Mean region count and eta * lambda_max against the learning rate eta."""
-    figure = Figure(figsize=(9.0, 3.7), dpi=style.DPI, layout="constrained")
-    left, right = figure.subplots(1, 2)
+    """Mean region count with its 95% interval, and eta * lambda_max, against the learning rate eta."""
+    figure, (left, right) = style.figure(1, 2, width=4.5, height=3.7)
     rate = [row.rate for row in rows]
-    left.errorbar(rate, [row.regions for row in rows], [row.regions_stderr for row in rows], color=_BLUE, marker="o")
+    regions = np.array([row.regions for row in rows])
+    low, high = np.array([row.low for row in rows]), np.array([row.high for row in rows])
+    left.errorbar(rate, regions, (regions - low, high - regions), color=style.BLUE, marker="o", capsize=2)
     left.set(xscale="log", xlabel="learning rate η", ylabel="mean region count between training points")
-    right.plot(rate, [row.edge for row in rows], color=_SKY, marker=".", label="at the start")
-    right.plot(rate, [row.sharpness for row in rows], color=_RED, marker="o", label="late in training")
-    right.axhline(2.0, color="#000000", linestyle="--", linewidth=1, label="2: the edge of stability")
+    right.plot(rate, [row.edge for row in rows], color=style.SKY, marker=".", label="at the start")
+    right.plot(rate, [row.sharpness for row in rows], color=style.VERMILLION, marker="o", label="late in training")
+    right.axhline(2.0, color=style.BLACK, linestyle="--", linewidth=1, label="2: the edge of stability")
     right.set(xscale="log", yscale="log", xlabel="learning rate η", ylabel="η λmax")
     right.legend(fontsize="x-small")
-    left.set_title(f"N = {n} points, r = {r:.3g}", fontsize="medium")
+    right.set_yticks([0.25, 0.5, 1, 2, 4, 8], ["0.25", "0.5", "1", "2", "4", "8"])
+    right.set_yticks([], minor=True)
+    start = next((2 * row.rate / row.edge for row in rows if row.edge > 0), math.nan)
+    for ax in (left, right):
+        ax.axvline(start, color=style.GREY, linestyle=":", linewidth=1)
+        ax.set_xticks(rate, [f"{value:.2g}" for value in rate])
+        ax.set_xticks([], minor=True)
+    left.set_title(f"N = {n} points, r = {r:.3g}, one η × steps; dotted: 2/λmax at the start", fontsize="small")
     return figure
 
 
 def width_figure(rows: Sequence[WidthRow]) -> Figure:
-    """Success probability and population loss against alpha = width / r, beside the bound of Theorem 3.2."""
-    figure = Figure(figsize=(5.4, 3.7), dpi=style.DPI, layout="constrained")
-    ax = figure.add_subplot()
+    """Share of successful runs with its 95% interval against alpha = width / r, beside the bound of Theorem 3.2."""
+    figure, (ax,) = style.figure(1, 1, width=5.4, height=3.7)
     alpha = [row.alpha for row in rows]
+    success = np.array([row.success for row in rows])
+    low, high = np.array([row.low for row in rows]), np.array([row.high for row in rows])
     ax.errorbar(
-        alpha, [row.success for row in rows], [row.stderr for row in rows], color=_BLUE, marker="o", label="success"
+        alpha, success, (success - low, high - success), color=style.BLUE, marker="o", capsize=2, label="success"
     )
     bound = [(row.alpha, row.bound) for row in rows if row.bound is not None]
     if bound:
         at, value = zip(*bound, strict=True)
-        ax.plot(at, value, color=_RED, marker="s", label="(1 − 0.75α)/4: bound on the loss")
-    ax.axvspan(1.0, 4 / 3, color="#EEEEEE", zorder=0)
+        ax.plot(at, value, color=style.VERMILLION, marker="s", label="(1 − 0.75α)/4: bound on the loss")
+    ax.axvspan(1.0, 4 / 3, color=style.PALE, zorder=0)
     ax.set(xlabel="α: width = ⌊αr⌋", ylabel="share of runs", ylim=(-0.03, 1.05))
     ax.legend(fontsize="small")
     return figure

@@ -5,9 +5,9 @@ univariate ReLU networks: convergence guarantees and implicit bias", NeurIPS 202
 section 6.
 """
 
-from regionscope.shallow.examples import Example1, WidthRow, example_1, success_against_width
+from regionscope.shallow.against_r import RegionsRow, regions_against_r
+from regionscope.shallow.examples import Example1, WidthRow, example_1, success_against_width, wilson
 from regionscope.shallow.flow import Flow, conserved_drift, gradient_flow, gradient_flows
-from regionscope.shallow.integrate import ENDS, FlowOptions, Flows
 from regionscope.shallow.kkt import KKT, kkt_residual
 from regionscope.shallow.losses import log_threshold
 from regionscope.shallow.network import Network, initial_network, initial_theta
@@ -23,6 +23,7 @@ from regionscope.shallow.pieces import (
     unit_shares,
 )
 from regionscope.shallow.report import FlowRow, classification_error, flow_table, population_loss
+from regionscope.shallow.state import ENDS, FlowOptions, Flows
 from regionscope.shallow.teachers import (
     Density,
     Sample,
@@ -43,7 +44,14 @@ from regionscope.shallow.two_layer import (
     sharpness,
 )
 from regionscope.shallow.two_layer_bounds import BoundRow, Inequality, check_bounds, train_and_check
-from regionscope.shallow.two_layer_rates import RateRow, against_rate, alternating_line, random_sphere
+from regionscope.shallow.two_layer_rates import (
+    RateRow,
+    Trend,
+    against_rate,
+    alternating_line,
+    random_sphere,
+    rate_trend,
+)
 
 __all__ = [
     "ENDS",
@@ -60,9 +68,11 @@ __all__ = [
     "Inequality",
     "Network",
     "RateRow",
+    "RegionsRow",
     "Requirements",
     "Sample",
     "Teacher",
+    "Trend",
     "TwoLayer",
     "WidthRow",
     "active_units",
@@ -91,9 +101,11 @@ __all__ = [
     "population_loss_bound",
     "random_sphere",
     "random_teacher",
+    "rate_trend",
     "reduced",
     "region_bound",
     "region_counts",
+    "regions_against_r",
     "sample",
     "sharpness",
     "sign_pieces",
@@ -103,4 +115,5 @@ __all__ = [
     "theorem_3_1",
     "train_and_check",
     "unit_shares",
+    "wilson",
 ]

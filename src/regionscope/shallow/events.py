@@ -28,11 +28,23 @@ from regionscope.shallow.kernel import slopes
 from regionscope.shallow.modes import Modes, guards, modes_of
 from regionscope.shallow.rosenbrock import Field
 
-__all__ = ["KINK", "Missed", "Settled", "missed_events", "one_sided", "settle"]
+__all__ = [
+    "KINK",
+    "QUIET",
+    "Missed",
+    "Settled",
+    "at_points",
+    "length_of",
+    "missed_events",
+    "one_sided",
+    "release",
+    "settle",
+    "slide_end",
+]
 
 KINK = 1e-11  # |z| at most this share of |(w, b)| |(x, 1)| counts as "the kink is at the point"
 _SHARE = 0.05  # how far outside [0, 1] the share mu of a sliding unit may end before the step is shortened
-_QUIET = 0.1  # an event that moves the state by less than this part of the tolerated error need not be located
+QUIET = 0.1  # an event that moves the state by less than this part of the tolerated error need not be located
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,7 @@ class Missed:
 def one_sided(theta: Tensor, modes: Modes, x: Tensor, c: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """The speeds of z at the points ``index`` (B, m, k) with the unit inactive and active there; c = r y (B, n)."""
     raw = slopes(c, replace(modes, normal=torch.zeros_like(modes.normal)), x)
-    at, pulls = _at(x, index), _at(c, index)
+    at, pulls = at_points(x, index), at_points(c, index)
     inside = (index >= modes.lo[:, None]) & (index < modes.hi[:, None])
     jump = pulls * (1 + at * at)
     along = raw[:, :1] * at + raw[:, 1:] - jump * inside
@@ -69,22 +81,19 @@ def one_sided(theta: Tensor, modes: Modes, x: Tensor, c: Tensor, index: Tensor) 
 
 
 def settle(theta: Tensor, modes: Modes, x: Tensor, c: Tensor) -> Settled:
-    """Let every unit whose kink is at a point, and moving over it, cross or slide; let sliding units leave."""
-    theta, modes, out, ambiguous, pinned = _release(theta, modes, x, c)
+    """Let every unit whose kink is at a point, and moving over it, cross or slide."""
     n = x.shape[1]
     index, sign = guards(modes, n)
-    at = _at(x, index)
+    at = at_points(x, index)
     length = torch.sqrt(1 + at * at)
     z = theta[:, :1] * at + theta[:, 1:2]
-    reach = KINK * _length(theta)[:, None] * length
+    reach = KINK * length_of(theta)[:, None] * length
     below, above = one_sided(theta, modes, x, c, index)
     rate = sign * torch.where(sign > 0, above, below)
     due = (sign != 0) & (sign * z <= reach) & (rate < 0)
     due[:, 1] &= ~due[:, 0]
     slide = due & (below > 0) & (above < 0)
-    none = torch.zeros_like(out)
-    if not bool(due.any()):
-        return Settled(theta, modes, out, none, ambiguous, pinned)
+    none = torch.zeros_like(modes.lo[:, 0])
     some = due.any(1)
     which = due[:, 1].long()[:, None]
     i = index.gather(1, which)[:, 0]
@@ -99,15 +108,12 @@ def settle(theta: Tensor, modes: Modes, x: Tensor, c: Tensor) -> Settled:
     normal = torch.stack([at.gather(1, which)[:, 0], torch.ones_like(z[:, 0])], 1) / length.gather(1, which)
     theta = torch.cat([_project(theta[:, :2], normal * some[:, None]), theta[:, 2:]], 1)
     modes = modes.changed(x, new_lo, new_hi, held)
-    return Settled(theta, modes, (some & ~slides).sum(1) + out, slides.sum(1), ambiguous, pinned)
+    return Settled(theta, modes, (some & ~slides).sum(1), slides.sum(1), none, none)
 
 
-def _release(theta: Tensor, modes: Modes, x: Tensor, c: Tensor) -> tuple[Tensor, Modes, Tensor, Tensor, Tensor]:
-    """Sliding units that leave their point, and those that have shrunk to w = b = 0."""
+def release(theta: Tensor, modes: Modes, x: Tensor, c: Tensor) -> Settled:
+    """Let sliding units leave their point, and end those that have shrunk to w = b = 0."""
     held = modes.slide >= 0
-    if not bool(held.any()):
-        none = torch.zeros_like(modes.lo[:, 0])
-        return theta, modes, none, none, none
     i = modes.slide.clamp(min=0)
     below, above = (side[:, 0] for side in one_sided(theta, modes, x, c, i[:, None]))
     down, up = held & (below < 0), held & (above > 0)
@@ -119,7 +125,8 @@ def _release(theta: Tensor, modes: Modes, x: Tensor, c: Tensor) -> tuple[Tensor,
     hi = torch.where(pinned, lo, hi)
     theta = torch.where(pinned[:, None] & _plane(theta), 0.0, theta)
     modes = modes.changed(x, lo, hi, torch.where(up | down | pinned, -1, modes.slide))
-    return theta, modes, (up | down).sum(1), (up & down).sum(1), pinned.sum(1)
+    left = (up | down).sum(1)
+    return Settled(theta, modes, left, torch.zeros_like(left), (up & down).sum(1), pinned.sum(1))
 
 
 def missed_events(
@@ -132,31 +139,26 @@ def missed_events(
     point, where that moves it by less than the same amount. For the others the step is cut to just behind the event.
     """
     index, sign = guards(modes, x.shape[1])
-    at = _at(x, index)
+    at = at_points(x, index)
     length = torch.sqrt(1 + at * at)
     before = (sign * (theta[:, :1] * at + theta[:, 1:2])).clamp(min=0)
     after = sign * (new[:, :1] * at + new[:, 1:2])
-    over = after < -KINK * _length(new)[:, None] * length
+    over = after < -KINK * length_of(new)[:, None] * length
     passed = over.any(1)
-    exits = _slide_root(theta, here, new, there, h, modes, x, y, scale)
-    if not bool(passed.any()):
-        none = torch.zeros_like(modes.lo[:, 0])
-        return Missed(modes, exits, none, none)
     actual = modes_of(new, x)
     lo, hi = torch.where(passed, actual.lo, modes.lo), torch.where(passed, actual.hi, modes.hi)
     rate = sign * (here.speed[:, :1] * at + here.speed[:, 1:2]) * h[:, None, None]
     share = torch.where(over, _root(before, rate, after), torch.inf).amin(1)
-    leeway = _QUIET * scale / _nonzero(_weight(new, here.pull.r, there.pull.r, modes, lo, hi, x))
+    leeway = QUIET * scale / _nonzero(_weight(new, here.pull.r, there.pull.r, modes, lo, hi, x))
     below, above = one_sided(new, modes, x, there.pull.r * y, index)
     hold = over & (below > 0) & (above < 0)
     stuck = hold.any(1)
     depth = torch.where(hold, -after / length, 0.0).amax(1)
     leeway = torch.where(
-        stuck, torch.minimum(leeway, _QUIET * scale / _nonzero(depth) * (1 - share) * h[:, None]), leeway
+        stuck, torch.minimum(leeway, QUIET * scale / _nonzero(depth) * (1 - share) * h[:, None]), leeway
     )
     loud = passed & ((1 - share) * h[:, None] > leeway)
     cut = torch.where(loud, share + 0.5 * leeway / h[:, None], torch.inf).amin(1)
-    cut = torch.minimum(cut, exits)
     held = torch.where(hold[:, 0], index[:, 0], torch.where(hold[:, 1], index[:, 1], modes.slide))
     old = stuck & passed
     lo, hi = torch.where(old, _without(modes.lo, held, True), lo), torch.where(old, _without(modes.hi, held, False), hi)
@@ -174,10 +176,10 @@ def _weight(new: Tensor, r0: Tensor, r1: Tensor, modes: Modes, lo: Tensor, hi: T
     pull = (total.gather(1, lo) - total.gather(1, modes.lo)).abs()
     pull = pull + (total.gather(1, hi) - total.gather(1, modes.hi)).abs()
     far = torch.sqrt(1 + x.square().amax(1, keepdim=True))
-    return pull * (new[:, 2].abs() + _length(new)) * far
+    return pull * (new[:, 2].abs() + length_of(new)) * far
 
 
-def _slide_root(
+def slide_end(
     theta: Tensor, here: Field, new: Tensor, there: Field, h: Tensor, modes: Modes, x: Tensor, y: Tensor, scale: Tensor
 ) -> Tensor:
     """Share of the step (B,) to the first sliding unit that leaves its point well before the end of the step, or inf.
@@ -186,15 +188,13 @@ def _slide_root(
     count.
     """
     held = modes.slide >= 0
-    if not bool(held.any()):
-        return torch.full_like(h, torch.inf)
     i = modes.slide.clamp(min=0)[:, None]
-    force = (1 + _at(x, i)[:, 0].square()).rsqrt() * h[:, None]
+    force = (1 + at_points(x, i)[:, 0].square()).rsqrt() * h[:, None]
     first = [side[:, 0] for side in one_sided(theta, modes, x, here.pull.r * y, i)]
     last = [side[:, 0] for side in one_sided(new, modes, x, there.pull.r * y, i)]
     mu0 = first[0] / _nonzero(first[0] - first[1])
     mu1 = last[0] / _nonzero(last[0] - last[1])
-    matters = held & (torch.maximum(last[0].abs(), last[1].abs()) * force > _QUIET * scale)
+    matters = held & (torch.maximum(last[0].abs(), last[1].abs()) * force > QUIET * scale)
     edge = (mu1 > 0.5).to(mu1.dtype)
     out = matters & ((mu1 < -_SHARE) | (mu1 > 1 + _SHARE))
     share = torch.where(out, ((edge - mu0) / _nonzero(mu1 - mu0)).clamp(0.01, 0.95), torch.inf)
@@ -224,7 +224,7 @@ def _plane(theta: Tensor) -> Tensor:
     return rows
 
 
-def _length(theta: Tensor) -> Tensor:
+def length_of(theta: Tensor) -> Tensor:
     """|(w, b)| (B, k)."""
     return torch.hypot(theta[:, 0], theta[:, 1])
 
@@ -233,6 +233,6 @@ def _nonzero(a: Tensor) -> Tensor:
     return torch.where(a == 0, torch.finfo(a.dtype).tiny, a)
 
 
-def _at(a: Tensor, index: Tensor) -> Tensor:
+def at_points(a: Tensor, index: Tensor) -> Tensor:
     """a (B, n) at index (B, m, k)."""
     return a.gather(1, index.flatten(1)).view(index.shape)

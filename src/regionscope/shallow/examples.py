@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 import torch
 
 from regionscope.shallow.flow import gradient_flows
-from regionscope.shallow.integrate import FlowOptions
 from regionscope.shallow.losses import log_threshold
 from regionscope.shallow.network import Network, initial_theta
 from regionscope.shallow.report import population_loss
-from regionscope.shallow.teachers import Sample, alternating_teacher, sample
+from regionscope.shallow.state import ENDS, FlowOptions, Flows
+from regionscope.shallow.teachers import Sample, Teacher, alternating_teacher, sample
 from regionscope.shallow.theorems import population_loss_bound
 
-__all__ = ["Example1", "WidthRow", "example_1", "success_against_width"]
+__all__ = ["Example1", "WidthRow", "example_1", "success_against_width", "wilson"]
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,19 @@ def example_1() -> Example1:
 class WidthRow:
     """Runs of one width k = floor(alpha r).
 
-    success, stderr: share of runs that classified every training point (L < l(0) / n), and its standard error. loss:
-    median population loss at the end. bound: (1 - 0.75 alpha) / 4 where Theorem 3.2 applies, else None; above_bound:
-    share of runs whose population loss is at least that (the theorem promises 1/4 for its own, unknown, teacher), NaN
-    without a bound. unfinished: runs that used up their steps.
+    success: share of runs that classified every training point (L < l(0) / n); low, high: its 95% interval (Wilson), in
+    which a run that used up its steps counts as a failure for ``low`` and as a success for ``high``. loss: median
+    population loss at the end. bound: (1 - 0.75 alpha) / 4 where Theorem 3.2 applies, else None; above_bound: share of
+    runs whose population loss is at least that (the theorem promises 1/4 for its own, unknown, teacher), NaN without a
+    bound. unfinished: runs that used up their steps.
     """
 
     alpha: float
     width: int
     runs: int
     success: float
-    stderr: float
+    low: float
+    high: float
     loss: float
     bound: float | None
     above_bound: float
@@ -63,33 +65,52 @@ class WidthRow:
 def success_against_width(
     r: int, alphas: Sequence[float] = (0.5, 0.75, 1.0, 1.15, 1.3, 1.5, 2.0, 3.0, 4.0), *, n: int = 60, runs: int = 64,
     radius: float = 1.0, sigma_h: float = 1.0, sigma_o: float | None = None, seed: int = 0,
-    options: FlowOptions | None = None,
+    options: FlowOptions | None = None, workers: int = 1,
 ) -> list[WidthRow]:  # fmt: skip
     """How often gradient flow classifies all points of an alternating teacher with r switches, against the width.
 
     Theorem 3.2 says that some over-parameterisation is needed: width below 1.3 r fails for some teacher. Its
     construction is in an appendix that we do not have; here the teacher alternates evenly, and every run has its own
     initialisation (Assumption 2.1) and one common sample. sigma_o: by default as in Theorem 3.1 with delta = 0.1.
+
+    All widths are one batch: narrow networks get units w = b = v = 0, which never move.
     """
-    options = options or FlowOptions(max_steps=1500, stall=1e-5)
+    options = options or FlowOptions(max_steps=10_000, stall=1e-5, rest=1e-4)
     options = replace(options, max_log_loss=log_threshold(n, options.loss) + 1e-9)
     teacher = alternating_teacher(r, radius=radius)
     data = sample(teacher, n, seed=seed)
-    rows = []
-    for i, alpha in enumerate(alphas):
-        k = max(1, math.floor(alpha * r))
+    widths = [max(1, math.floor(alpha * r)) for alpha in alphas]
+    starts = []
+    for i, k in enumerate(widths):
         deviation = sigma_o or 1 / (4 * k * max(radius, 1.0) * sigma_h * math.log(6 * k / 0.1))
         theta = initial_theta(runs, k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 1 + i)
-        end = gradient_flows(theta, data.x, data.y, options)
-        won = torch.isfinite(end.log_t0).double()
-        losses = torch.tensor(
-            [population_loss(Network.of(end.theta[j]), teacher, loss=options.loss) for j in range(runs)]
-        )
-        bound = population_loss_bound(alpha)
-        rows.append(
-            WidthRow(
-                alpha, k, runs, float(won.mean()), float(won.std()) / math.sqrt(runs), float(losses.median()), bound,
-                math.nan if bound is None else float((losses >= bound).double().mean()), int((end.end == 4).sum()),
-            )
-        )  # fmt: skip
-    return rows
+        starts.append(torch.nn.functional.pad(theta, (0, max(widths) - k)))
+    end = gradient_flows(torch.cat(starts), data.x, data.y, options, workers=workers)
+    ends = [end.take(torch.arange(i * runs, (i + 1) * runs)) for i in range(len(widths))]
+    return [_width_row(alpha, k, part, teacher, options) for alpha, k, part in zip(alphas, widths, ends, strict=True)]
+
+
+def _width_row(alpha: float, k: int, end: Flows, teacher: Teacher, options: FlowOptions) -> WidthRow:
+    runs = len(end.F)
+    won = int(torch.isfinite(end.log_t0).sum())
+    open_ended = int((end.end == ENDS.index("steps")).sum())
+    networks = [Network.of(theta[:, :k]) for theta in end.theta]
+    losses = torch.tensor([population_loss(network, teacher, loss=options.loss) for network in networks])
+    bound = population_loss_bound(alpha)
+    above = math.nan if bound is None else float((losses >= bound).double().mean())
+    return WidthRow(
+        alpha, k, runs, won / runs, wilson(won, runs)[0], wilson(won + open_ended, runs)[1], float(losses.median()),
+        bound, above, open_ended,
+    )  # fmt: skip
+
+
+def wilson(successes: int, runs: int, *, z: float = 1.96) -> tuple[float, float]:
+    """The 95% interval of a probability from ``successes`` in ``runs`` (E. B. Wilson, JASA 22, 1927).
+
+    >>> wilson(0, 24)[0], round(wilson(0, 24)[1], 3)
+    (0.0, 0.138)
+    """
+    share, extra = successes / runs, z * z / runs
+    middle = (share + extra / 2) / (1 + extra)
+    half = z * math.sqrt(share * (1 - share) / runs + extra / (4 * runs)) / (1 + extra)
+    return max(0.0, middle - half), min(1.0, middle + half)

@@ -10,18 +10,19 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.shallow.integrate import ENDS, FlowOptions, Flows, integrate
+from regionscope.shallow.integrate import integrate
 from regionscope.shallow.losses import pull
 from regionscope.shallow.network import Network
+from regionscope.shallow.state import ENDS, FlowOptions, Flows
 from regionscope.shallow.teachers import Sample
 from regionscope.types import Status
 
 __all__ = ["Flow", "conserved_drift", "gradient_flow", "gradient_flows"]
 
-_CHUNK = 64  # flows worked through together: more do not fit the cache of a core
+_CHUNK = 256  # flows worked through together: enough that the cost of calls does not matter
 _SENTENCES = {
     "direction": "the direction theta / |theta| has converged",
-    "log-loss": "-log L has reached max_log_loss",
+    "log-loss": "the budget is used up: -log L has reached max_log_loss",
     "time": "tau has reached max_tau",
     "stalled": "the flow has come to rest at a critical point with positive loss",
     "steps": "max_steps were used before the direction converged",
@@ -61,6 +62,11 @@ class Flow:
         return Network.of(self.theta[moment])
 
     @property
+    def ending(self) -> str:
+        """Why the integration ended, as a clause: direction converged, budget used up, or come to rest."""
+        return _SENTENCES[ENDS[int(self.end.end[0])]]
+
+    @property
     def classified(self) -> bool:
         """Whether the loss fell below l(0) / n."""
         return not math.isnan(self.log_t0)
@@ -80,7 +86,7 @@ def gradient_flow(
     on F = -log L (``losses``), by an L-stable pair of order 3 with error control (``rosenbrock``), event by event
     (``events``). moments: a moment is kept whenever log(1 + F - F(0)) + log |theta| has grown by this much.
 
-    Cost: width 800 on 100 points down to log L = -10,000 takes about 4,000 steps and half a minute on one core.
+    Cost: width 800 on 100 points down to log L = -1,000,000 takes about 2,200 steps.
     """
     options = options or FlowOptions()
     kept: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
@@ -127,6 +133,7 @@ def gradient_flows(
         here = slice(i, i + chunk)
         return integrate(theta[here], x[here].contiguous(), y[here].contiguous(), options)
 
+    chunk = min(chunk, -(-len(theta) // workers))
     starts = range(0, len(theta), chunk)
     if workers == 1:
         return Flows.joined([one(i) for i in starts])

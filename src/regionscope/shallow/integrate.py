@@ -2,98 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+import math
+from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from regionscope.errors import InputError
-from regionscope.shallow.events import Missed, missed_events, settle
-from regionscope.shallow.losses import Loss, check_loss, log_threshold
+from regionscope.shallow.ahead import Ahead
+from regionscope.shallow.events import Settled, missed_events, release, settle, slide_end
+from regionscope.shallow.kernel import tangent
+from regionscope.shallow.losses import log_threshold
 from regionscope.shallow.modes import Modes, modes_of
 from regionscope.shallow.rosenbrock import Field, evaluate, rosenbrock_step
+from regionscope.shallow.state import FlowOptions, Flows
 
-__all__ = ["ENDS", "FlowOptions", "Flows", "Moment", "integrate"]
-
-ENDS = ("direction", "log-loss", "time", "stalled", "steps")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlowOptions:
-    """How far and how finely to integrate.
-
-    rtol: tolerated error of a step, relative to a unit's size (and to a thousandth of the root mean square size).
-    max_log_loss: stop when -log L reaches it. direction_tol: stop when the direction theta / |theta| moved by at most
-    this while |theta|^2 doubled, after every point was classified. stall: stop when |grad F| |theta| is below it: the
-    flow ends in a critical point with L > 0. max_steps: attempted steps of one flow. max_step: largest step in tau.
-    max_tau: stop exactly there.
-    """
-
-    loss: Loss = "exponential"
-    rtol: float = 1e-5
-    max_log_loss: float = 1e4
-    direction_tol: float = 1e-4
-    stall: float = 1e-9
-    max_steps: int = 20_000
-    max_step: float = torch.inf
-    max_tau: float = torch.inf
-
-    def __post_init__(self) -> None:
-        check_loss(self.loss)
-        if not (0 < self.rtol < 1 and self.max_steps >= 1 and self.max_step > 0 and self.direction_tol >= 0):
-            raise InputError("rtol must lie in (0, 1), and max_steps, max_step and direction_tol must be positive.")
-
-
-@dataclass(frozen=True)
-class Flows:
-    """State and account of B flows; every field has the leading dimension B.
-
-    theta: (B, 3, k) rows w, b, v. F = -log L. tau: rescaled time. log_t: logarithm of the time of the flow on L.
-    log_t0: log t where L < l(0) / n, NaN before. direction_change: |u - u'| over the last doubling of |theta|^2, NaN
-    before. steps, rejected: attempted steps, and those that were cut at an event or rejected. slid: kinks that began to
-    slide. crossed: kinks that crossed a point at the end of a step, or left one they slid on. quiet: kinks that crossed
-    a point within a step, late or weakly enough that it moves the state by less than a tenth of the tolerated error.
-    ambiguous, pinned: see ``events``. end: -1 while running, else the index of the reason in ENDS.
-    """
-
-    theta: Tensor
-    modes: Modes
-    F: Tensor
-    tau: Tensor
-    log_t: Tensor
-    log_t0: Tensor
-    direction_change: Tensor
-    steps: Tensor
-    rejected: Tensor
-    crossed: Tensor
-    slid: Tensor
-    quiet: Tensor
-    ambiguous: Tensor
-    pinned: Tensor
-    end: Tensor
-
-    def take(self, rows: Tensor) -> Flows:
-        """The flows ``rows``."""
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        taken: dict[str, Any] = {name: v.take(rows) if isinstance(v, Modes) else v[rows] for name, v in values.items()}
-        return Flows(**taken)
-
-    @staticmethod
-    def joined(parts: Sequence[Flows]) -> Flows:
-        """All flows of ``parts``, one after another."""
-        merged: dict[str, Any] = {}
-        for f in fields(Flows):
-            values = [getattr(part, f.name) for part in parts]
-            if isinstance(values[0], Modes):
-                merged[f.name] = Modes(*(torch.cat([getattr(m, g.name) for m in values]) for g in fields(Modes)))
-            else:
-                merged[f.name] = torch.cat(values)
-        return Flows(**merged)
-
+__all__ = ["Moment", "integrate"]
 
 Moment = Callable[[Flows, Tensor], None]
+_MEMORY = (
+    "h_full", "h_next", "cuts", "wary", "reference", "reference_clock", "reference_size", "rest_tau", "rest_F",
+)  # fmt: skip
+_GROWTH = 1.5  # of |theta|^2 over that window: late in a flow it grows like log t
+_WINDOW = math.log(2.0)  # of log log t, over which the rate of the direction is taken
 
 
 def integrate(theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions, *, on_step: Moment | None = None) -> Flows:
@@ -111,8 +42,8 @@ def integrate(theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions, *, on_s
         if on_step is not None:
             on_step(work.flows, rows)
         over = work.flows.end >= 0
-        # Copying the batch costs as much as a step: let a third of it end before the rest moves together.
-        if int(over.sum()) * 3 >= len(rows):
+        # Copying the batch costs as much as a step: let a tenth of it end before the rest moves together.
+        if int(over.sum()) * 10 >= len(rows):
             done.append((rows[over], work.flows.take(over.nonzero()[:, 0])))
             rows = rows[~over]
             work.keep((~over).nonzero()[:, 0])
@@ -121,7 +52,12 @@ def integrate(theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions, *, on_s
 
 
 class _Work:
-    """The running flows and the memory of the step size control."""
+    """The running flows and the memory of the step size control.
+
+    h_full: the step that the error allows. h_next: the next one to try, shorter on the way to an event. cuts: how often
+    the present step has been cut. wary: a predicted event did not come, so none is predicted until one happens. ahead:
+    the points that kinks could meet next.
+    """
 
     def __init__(self, theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions) -> None:
         self.x, self.y, self.options = x, y, options
@@ -129,24 +65,26 @@ class _Work:
         here = evaluate(theta, modes, x, y, options.loss)
         start = settle(theta, modes, x, here.pull.r * y)
         self.here = evaluate(start.theta, start.modes, x, y, options.loss)
+        self.ahead = Ahead.of(start.modes, x)
         count = torch.zeros(len(theta), dtype=torch.long, device=theta.device)
         nan = torch.full_like(self.here.pull.F, torch.nan)
         self.flows = Flows(
             start.theta, start.modes, self.here.pull.F, torch.zeros_like(nan), torch.full_like(nan, -torch.inf), nan,
-            nan, count, count, start.crossed, start.slid, count, start.ambiguous, start.pinned, count - 1,
+            nan, count, count, start.crossed, start.slid, count, count, count, count - 1,
         )  # fmt: skip
         size = theta.flatten(1).norm(dim=1)
         self.h_full = 1e-3 * (size + 1e-3) / (self.here.speed.flatten(1).norm(dim=1) + 1e-3 * (size + 1e-3))
         self.h_next = self.h_full.clone()
+        self.cuts, self.wary = count, count > 0
         self.reference = start.theta / size.clamp(min=1e-300)[:, None, None]
-        self.reference_size = size
+        self.reference_clock, self.reference_size = torch.zeros_like(size), size
+        self.rest_tau, self.rest_F = torch.ones_like(size), self.here.pull.F.clone()
 
     def keep(self, rows: Tensor) -> None:
         self.flows = self.flows.take(rows)
         self.x, self.y = self.x[rows], self.y[rows]
-        force = type(self.here.pull)(*(getattr(self.here.pull, f.name)[rows] for f in fields(self.here.pull)))
-        self.here = Field(self.here.q[rows], force, self.here.g[rows], self.here.speed[rows])
-        for name in ("h_full", "h_next", "reference", "reference_size"):
+        self.here, self.ahead = self.here.take(rows), self.ahead.take(rows)
+        for name in _MEMORY:
             setattr(self, name, getattr(self, name)[rows])
 
     def advance(self) -> None:
@@ -156,83 +94,156 @@ class _Work:
         fastest = here.g.square().sum(1).amax(1).sqrt()
         h = torch.minimum(self.h_next, 1 / fastest.clamp(min=1e-300)).clamp(max=options.max_step, min=1e-300)
         h = torch.minimum(h, (options.max_tau - flows.tau).clamp(min=1e-300))
+        wait = self.ahead.wait(theta, here, h, self._scale(theta, theta))
+        guess = (wait < h) & ~self.wary & (self.cuts == 0)
+        h = torch.where(guess, wait, h)
         new, error = rosenbrock_step(theta, here, h, modes, self.x, self.y, options.loss)
         there = evaluate(new, modes, self.x, self.y, options.loss)
-        size = torch.maximum(theta, new.nan_to_num()).square().sum(1).sqrt()
-        scale = options.rtol * (size + 1e-3 * size.square().mean(1, keepdim=True).sqrt())
+        scale = self._scale(theta, new.nan_to_num())
         ratio = (error.square().sum(1).sqrt() / scale.clamp(min=1e-300)).amax(1)
         falls = here.pull.F - 1e-9 * (1 + here.pull.F.abs()) > there.pull.F
         bad = ~(ratio <= 1) | ~torch.isfinite(there.pull.F) | falls
-        missed = missed_events(theta, here, new.nan_to_num(), there, h, modes, self.x, self.y, scale)
-        early = torch.isfinite(missed.share) & ~bad
         running = flows.end < 0
+        self._events(new, there, h, scale, ~bad & running)
+        early = torch.isfinite(self.share)
         ok = ~bad & ~early & running
-        self._control(h, ratio, bad, early, missed.share)
-        self._accept(ok, running, new, missed, h)
+        self.wary = (self.wary | (guess & ok)) & ~early & ~(self.event & ok)
+        self._control(h, ratio, bad, early, falls)
+        self._accept(ok, running, new, there, h)
 
-    def _control(self, h: Tensor, ratio: Tensor, bad: Tensor, early: Tensor, share: Tensor) -> None:
-        """The next step size: by the error, unless an event cuts it short; then the old size comes again after it."""
+    def _scale(self, theta: Tensor, new: Tensor) -> Tensor:
+        """The tolerated error (B, k) of a step from theta to new."""
+        size = torch.maximum(theta.abs(), new.abs()).square().sum(1).sqrt()
+        return self.options.rtol * (size + 1e-3 * size.square().mean(1, keepdim=True).sqrt())
+
+    def _events(self, new: Tensor, there: Field, h: Tensor, scale: Tensor, good: Tensor) -> None:
+        """What the steps went past: the share of each step to the first event that matters, and the quiet ones."""
+        flows = self.flows
+        self.share = torch.full_like(h, torch.inf)
+        self.event = torch.zeros_like(good)
+        held = (good & (flows.modes.slide >= 0).any(1)).nonzero()[:, 0]
+        if len(held):
+            exits = slide_end(*self._step(held, new, there, h), scale[held])
+            self.share.index_copy_(0, held, exits)
+        self.passed = (good & self.ahead.over(new)).nonzero()[:, 0]
+        if len(self.passed):
+            self.missed = missed_events(*self._step(self.passed, new, there, h), scale[self.passed])
+            self.share[self.passed] = torch.minimum(self.share[self.passed], self.missed.share)
+            self.event[self.passed] = True
+
+    def _step(
+        self, rows: Tensor, new: Tensor, there: Field, h: Tensor
+    ) -> tuple[Tensor, Field, Tensor, Field, Tensor, Modes, Tensor, Tensor]:
+        """The arguments of the event functions for the flows ``rows``."""
+        flows = self.flows
+        return (
+            flows.theta[rows], self.here.take(rows), new[rows], there.take(rows), h[rows], flows.modes.take(rows),
+            self.x[rows], self.y[rows],
+        )  # fmt: skip
+
+    def _control(self, h: Tensor, ratio: Tensor, bad: Tensor, early: Tensor, falls: Tensor) -> None:
+        """The next step size: by the error, unless an event cuts it short; then the old size comes again after it.
+
+        A step that has been cut three times and still has its event inside starts in a stiff transient, where the
+        parabola that places the event says nothing: from then on the cuts grow.
+        """
         factor = 0.9 * ratio.nan_to_num(nan=1e6, posinf=1e6).clamp(min=1e-6) ** (-1 / 3)
-        shrunk = h * factor.clamp(0.1, 0.5)
-        grown = h * factor.clamp(0.3, 4.0)
-        self.h_full = torch.where(
-            bad, shrunk, torch.where(early, self.h_full, torch.maximum(grown, self.h_full * (h < 0.9 * self.h_full)))
-        )
-        self.h_next = torch.where(early, h * share.nan_to_num(posinf=1.0), self.h_full)
+        # The estimate falls like h^3, late in a flow like h^4. Shrinking by no less than a half, as a rejection often
+        # does, would then alternate with growing to twice the step: every other step would be rejected.
+        shrunk = h * torch.where(falls & (ratio <= 1), 0.5, factor.clamp(0.1, 0.9))
+        grown = torch.maximum(h * factor.clamp(0.3, 4.0), self.h_full * (h < 0.9 * self.h_full))
+        self.h_full = torch.where(bad, shrunk, torch.where(early, self.h_full, grown))
+        harder = 0.3 ** (self.cuts - 2).clamp(min=0).to(h.dtype)
+        self.h_next = torch.where(early, h * self.share.nan_to_num(posinf=1.0) * harder, self.h_full)
+        self.cuts = torch.where(early, self.cuts + 1, 0)
 
-    def _accept(self, ok: Tensor, running: Tensor, new: Tensor, missed: Missed, h: Tensor) -> None:
+    def _accept(self, ok: Tensor, running: Tensor, new: Tensor, there: Field, h: Tensor) -> None:
+        """Take the steps that stand, and the events at their ends; only flows that have some are looked at."""
         flows, options = self.flows, self.options
-        theta = torch.where(ok[:, None, None], new, flows.theta)
-        modes = missed.modes.where(ok, flows.modes)
-        plane = theta[:, :2] - modes.normal * (modes.normal * theta[:, :2]).sum(1, keepdim=True)
-        theta = torch.cat([plane, theta[:, 2:]], 1)
-        here = evaluate(theta, modes, self.x, self.y, options.loss)
-        settled = settle(theta, modes, self.x, here.pull.r * self.y)
-        theta, modes = settled.theta, settled.modes
-        if bool((settled.crossed + settled.slid + settled.pinned).any()):
-            here = evaluate(theta, modes, self.x, self.y, options.loss)
-        log_t = torch.where(ok, _later(flows.log_t, self.here, here, h), flows.log_t)
+        self.theta = torch.where(ok[:, None, None], new, flows.theta)
+        before, self.here = self.here, there.where(ok, self.here)
+        count = torch.zeros((5, len(ok)), dtype=torch.long, device=ok.device)  # crossed, slid, quiet, ambiguous, pinned
+        taken = ok[self.passed].nonzero()[:, 0]
+        if len(taken):
+            rows = self.passed[taken]
+            flows.modes.put_(rows, self.missed.modes.take(taken))
+            count[2, rows], count[1, rows] = self.missed.quiet[taken], self.missed.slid[taken]
+            self._renew(rows)
+        held = (ok & (flows.modes.slide >= 0).any(1)).nonzero()[:, 0]
+        self._act(held, release, count)
+        due = (ok & self.ahead.due(self.theta, self.here)).nonzero()[:, 0]
+        self._act(due, settle, count)
+        F = self.here.pull.F
+        log_t = torch.where(ok, _later(flows.log_t, before, self.here, h), flows.log_t)
         threshold = log_threshold(self.x.shape[1], options.loss)
-        found = ok & torch.isnan(flows.log_t0) & (threshold < here.pull.F)
-        part = (threshold - flows.F) / (here.pull.F - flows.F).clamp(min=1e-300)
+        found = ok & torch.isnan(flows.log_t0) & (threshold < F)
+        part = (threshold - flows.F) / (F - flows.F).clamp(min=1e-300)
         log_t0 = log_t - (1 - part.clamp(0, 1)) * (log_t - flows.log_t).nan_to_num(posinf=0.0)
-        step = ok.long()
         self.flows = replace(
-            flows, theta=theta, modes=modes, F=torch.where(ok, here.pull.F, flows.F), log_t=log_t,
+            flows, theta=self.theta, F=torch.where(ok, F, flows.F), log_t=log_t,
             tau=torch.where(ok, self._arrive(flows.tau, h), flows.tau), log_t0=torch.where(found, log_t0, flows.log_t0),
             steps=flows.steps + running.long(), rejected=flows.rejected + (running & ~ok).long(),
-            crossed=flows.crossed + settled.crossed * step, slid=flows.slid + (settled.slid + missed.slid) * step,
-            quiet=flows.quiet + missed.quiet * step, ambiguous=flows.ambiguous + settled.ambiguous * step,
-            pinned=flows.pinned + settled.pinned * step,
+            crossed=flows.crossed + count[0], slid=flows.slid + count[1], quiet=flows.quiet + count[2],
+            ambiguous=flows.ambiguous + count[3], pinned=flows.pinned + count[4],
         )  # fmt: skip
-        self.here = here
         self._judge()
+
+    def _act(self, rows: Tensor, what: Callable[[Tensor, Modes, Tensor, Tensor], Settled], count: Tensor) -> None:
+        """Let ``release`` or ``settle`` change the flows ``rows``, and count what it did."""
+        if not len(rows):
+            return
+        done = what(self.theta[rows], self.flows.modes.take(rows), self.x[rows], (self.here.pull.r * self.y)[rows])
+        acted = (done.crossed + done.slid + done.pinned > 0).nonzero()[:, 0]
+        if len(acted):
+            here = rows[acted]
+            self.theta.index_copy_(0, here, done.theta[acted])
+            self.flows.modes.put_(here, done.modes.take(acted))
+            for line, number in ((0, done.crossed), (1, done.slid), (3, done.ambiguous), (4, done.pinned)):
+                count[line, here] += number[acted]
+            self._renew(here)
+
+    def _renew(self, rows: Tensor) -> None:
+        """Field and guards of flows whose modes changed; sliding units are put on their points."""
+        theta, modes, x = self.theta[rows], self.flows.modes.take(rows), self.x[rows]
+        theta = torch.cat([tangent(theta[:, :2], modes), theta[:, 2:]], 1)
+        self.theta.index_copy_(0, rows, theta)
+        self.here.put_(rows, evaluate(theta, modes, x, self.y[rows], self.options.loss))
+        self.ahead.put_(rows, Ahead.of(modes, x))
 
     def _arrive(self, tau: Tensor, h: Tensor) -> Tensor:
         end = torch.full_like(tau, self.options.max_tau)
         return torch.where(end - tau <= h * (1 + 1e-12), end, tau + h)
 
     def _judge(self) -> None:
-        """Which flows have reached an end, and the direction change over each doubling of |theta|^2."""
+        """Which flows have reached an end, and the rate of the direction over each doubling of log t."""
         flows, options = self.flows, self.options
         size = flows.theta.flatten(1).norm(dim=1)
-        doubled = (size * size >= 2 * self.reference_size * self.reference_size) & (flows.F > 0)
-        direction = flows.theta / size.clamp(min=1e-300)[:, None, None]
-        change = (direction - self.reference).flatten(1).norm(dim=1)
-        moved = torch.where(doubled, change, flows.direction_change)
-        self.reference = torch.where(doubled[:, None, None], direction, self.reference)
-        self.reference_size = torch.where(doubled, size, self.reference_size)
+        clock = torch.log(flows.log_t.clamp(min=1.0))
+        doubled = clock >= self.reference_clock + _WINDOW
+        grown = size.square() >= _GROWTH * self.reference_size.square()
+        rate = flows.direction_rate
+        if bool(doubled.any()):
+            direction = flows.theta / size.clamp(min=1e-300)[:, None, None]
+            change = (direction - self.reference).flatten(1).norm(dim=1)
+            rate = torch.where(doubled, change / (clock - self.reference_clock).clamp(min=_WINDOW), rate)
+            self.reference = torch.where(doubled[:, None, None], direction, self.reference)
+            self.reference_clock = torch.where(doubled, clock, self.reference_clock)
+            self.reference_size = torch.where(doubled, size, self.reference_size)
+        tenfold = flows.tau >= 10 * self.rest_tau
+        slow = tenfold & (flows.F - self.rest_F <= options.rest) & torch.isnan(flows.log_t0) & (options.rest > 0)
+        self.rest_tau = torch.where(tenfold, flows.tau, self.rest_tau)
+        self.rest_F = torch.where(tenfold, flows.F, self.rest_F)
         reasons = (
-            doubled & (change <= options.direction_tol) & ~torch.isnan(flows.log_t0),
+            doubled & grown & (rate < options.direction_tol) & ~torch.isnan(flows.log_t0),
             options.max_log_loss <= flows.F,
             flows.tau >= options.max_tau,
-            self.here.speed.flatten(1).norm(dim=1) * size <= options.stall,
+            slow | (self.here.speed.flatten(1).norm(dim=1) * size <= options.stall),
             flows.steps >= options.max_steps,
         )
         end = flows.end
         for code, reached in enumerate(reasons):
             end = torch.where((end < 0) & reached, code, end)
-        self.flows = replace(flows, direction_change=moved, end=end)
+        self.flows = replace(flows, direction_rate=rate, end=end)
 
 
 def _later(log_t: Tensor, here: Field, there: Field, h: Tensor) -> Tensor:

@@ -75,8 +75,9 @@ def gram(theta: Tensor, g: Tensor, kappa: Tensor, modes: Modes, x: Tensor, y: Te
     one = torch.ones_like(x)
     left = torch.stack([low[:, 0] * x + low[:, 1], low[:, 1] * x + low[:, 2], x, one], 2)
     right = torch.stack([x, one, high[:, 0] * x + high[:, 1], high[:, 1] * x + high[:, 2]], 1)
-    upper = ((left * y[:, :, None]) @ (right * y[:, None, :])).triu()
-    return upper + upper.triu(1).mT
+    upper = (left * y[:, :, None]) @ (right * y[:, None, :])
+    order = torch.arange(n, device=x.device)
+    return torch.where(order[:, None] <= order, upper, upper.mT)
 
 
 def _spread(s: Tensor, modes: Modes, x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ kink that meets a point either crosses it or *slides* along it (w x_i + b = 0 fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -34,15 +34,10 @@ class Modes:
         """The modes of the flows ``rows``."""
         return Modes(self.lo[rows], self.hi[rows], self.slide[rows], self.normal[rows])
 
-    def where(self, rows: Tensor, other: Modes) -> Modes:
-        """``self`` for the flows with ``rows`` (B,) true, else ``other``."""
-        pick = rows[:, None]
-        return Modes(
-            torch.where(pick, self.lo, other.lo),
-            torch.where(pick, self.hi, other.hi),
-            torch.where(pick, self.slide, other.slide),
-            torch.where(pick[:, None], self.normal, other.normal),
-        )
+    def put_(self, rows: Tensor, other: Modes) -> None:
+        """Write ``other`` over the flows ``rows``, in place."""
+        for f in fields(self):
+            getattr(self, f.name).index_copy_(0, rows, getattr(other, f.name))
 
     def changed(self, x: Tensor, lo: Tensor, hi: Tensor, slide: Tensor) -> Modes:
         """New sets; empty ones are written as lo = hi = 0."""

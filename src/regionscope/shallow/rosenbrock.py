@@ -35,6 +35,31 @@ class Field:
     g: Tensor
     speed: Tensor
 
+    def take(self, rows: Tensor) -> Field:
+        """The field of the flows ``rows``."""
+        p = self.pull
+        return Field(self.q[rows], Pull(p.F[rows], p.r[rows], p.d[rows]), self.g[rows], self.speed[rows])
+
+    def where(self, rows: Tensor, other: Field) -> Field:
+        """``self`` for the flows with ``rows`` (B,) true, else ``other``."""
+        flat, cube = rows[:, None], rows[:, None, None]
+        mine, theirs = self.pull, other.pull
+        r = torch.where(flat, mine.r, theirs.r)
+        d = r if mine.d is mine.r and theirs.d is theirs.r else torch.where(flat, mine.d, theirs.d)
+        return Field(
+            torch.where(flat, self.q, other.q),
+            Pull(torch.where(rows, mine.F, theirs.F), r, d),
+            torch.where(cube, self.g, other.g),
+            torch.where(cube, self.speed, other.speed),
+        )
+
+    def put_(self, rows: Tensor, other: Field) -> None:
+        """Write ``other`` over the flows ``rows``, in place."""
+        pairs = [(self.q, other.q), (self.g, other.g), (self.speed, other.speed)]
+        pairs += [(self.pull.F, other.pull.F), (self.pull.r, other.pull.r), (self.pull.d, other.pull.d)]
+        for mine, theirs in pairs:
+            mine.index_copy_(0, rows, theirs)
+
 
 def evaluate(theta: Tensor, modes: Modes, x: Tensor, y: Tensor, loss: Loss) -> Field:
     """grad F of the frozen pattern; for sliding units, its part along the constraint. Cost: O(k + n)."""
@@ -72,8 +97,9 @@ class _Solver:
         kappa = 2 / h
         self.kappa = kappa[:, None]
         self.determinant = self.kappa * self.kappa - (here.g * here.g).sum(1)
-        inner = kernel.gram(theta, here.g, kappa, modes, x, y)
-        matrix = self.d[:, :, None] * inner - self.r[:, :, None] * (self.r[:, None, :] @ inner)
+        matrix = kernel.gram(theta, here.g, kappa, modes, x, y)  # in place: 1 + (diag(d) - r r^T) times it
+        row = self.r[:, None, :] @ matrix
+        matrix.mul_(self.d[:, :, None]).baddbmm_(self.r[:, :, None], row, alpha=-1)
         matrix.diagonal(dim1=1, dim2=2).add_(1.0)
         self.lu, self.pivots = torch.linalg.lu_factor(matrix)
 

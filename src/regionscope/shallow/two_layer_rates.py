@@ -7,37 +7,57 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from scipy.stats import t as student
 from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.shallow.two_layer import initial_two_layer, sharpness
 from regionscope.shallow.two_layer_bounds import BoundRow, train_and_check
 
-__all__ = ["RateRow", "against_rate", "alternating_line", "random_sphere"]
+__all__ = ["RateRow", "Trend", "against_rate", "alternating_line", "random_sphere", "rate_trend"]
 
 
 @dataclass(frozen=True)
 class RateRow:
     """Runs with one learning rate, over several initialisations.
 
-    edge: eta lambda_max at the start, mean over the runs (above 2, descent is unstable there). regions,
-    regions_stderr: mean region count at the end. sharpness: mean of eta lambda_max over the last half of the recorded
-    steps. loss, accuracy: at the end, means. diverged: runs that overflowed or whose units all died, left out of the
-    means. least_slack: smallest relative slack (right - left) / right of lemma 6.4, lemma 6.5 and the two steps of the
-    chain, over all recorded steps of all runs. failures: recorded steps at which a proven inequality fails.
+    steps: of gradient descent. edge: eta lambda_max at the start, mean over the runs (above 2, descent is unstable
+    there). lost: runs that overflowed, ended with more loss than at the start, or whose units all died; they are left
+    out of the means. regions, low, high: mean region count at the end and its 95% interval (Student's t). sharpness:
+    mean of eta lambda_max over the last half of the recorded steps. active: mean number of active units at the end.
+    loss, accuracy: at the end, means. least_slack: smallest relative slack (right - left) / right of lemma 6.4, lemma
+    6.5 and the two steps of the chain, over all recorded steps of all runs. failures: recorded steps at which a proven
+    inequality fails. values: mean region count at the end of each run, NaN for a lost one.
     """
 
     rate: float
+    steps: int
     edge: float
     runs: int
-    diverged: int
+    lost: int
     regions: float
-    regions_stderr: float
+    low: float
+    high: float
     sharpness: float
+    active: float
     loss: float
     accuracy: float
     least_slack: dict[str, float]
     failures: int
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Change of the mean region count for each doubling of the learning rate, with its 95% interval over runs.
+
+    runs: those that were lost at no rate; each run is one initialisation seen at every rate, so its own line is fitted.
+    """
+
+    slope: float
+    low: float
+    high: float
+    runs: int
 
 
 def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -60,17 +80,21 @@ def alternating_line(n: int) -> tuple[Tensor, Tensor]:
 
 
 def against_rate(
-    x: Tensor, y: Tensor, rates: Sequence[float], *, width: int, runs: int = 5, steps: int = 2000, record: int = 9,
+    x: Tensor, y: Tensor, rates: Sequence[float], *, width: int, runs: int = 5, time: float, record: int = 9,
     scale: float = 1.0, seed: int = 0,
 ) -> list[RateRow]:  # fmt: skip
     """Train ``runs`` networks for each learning rate, check every inequality along the way, and average the ends.
 
-    Cost: runs * len(rates) * (steps of gradient descent + record walks over all segments).
+    time: eta times the number of steps, the same for every rate, so that a small rate is not simply less trained. Run i
+    starts from the same weights at every rate. Cost: runs * (sum of the steps + len(rates) * record walks over all
+    segments).
     """
+    if not time > 0:
+        raise InputError(f"time must be positive, got {time}.")
     rows = []
     for rate in rates:
-        histories = []
-        start = []
+        histories, start = [], []
+        steps = max(1, round(time / rate))
         for run in range(runs):
             network = initial_two_layer(width, x.shape[1], scale=scale, seed=seed + run)
             start.append(rate * sharpness(network, x))
@@ -79,29 +103,68 @@ def against_rate(
     return rows
 
 
+def rate_trend(rows: Sequence[RateRow], *, edge: float = 0.0) -> Trend:
+    """The trend of Theorem 6.3 over the rates with late eta lambda_max of at least ``edge``: see ``Trend``.
+
+    edge: 0 takes every rate; 1.5 only those at which descent works at the edge of stability, the premise of the theorem
+    (Assumption 6.2).
+    """
+    chosen = [row for row in rows if row.sharpness >= edge and row.lost < row.runs]
+    counts = torch.tensor([row.values for row in chosen], dtype=torch.float64)
+    if len(chosen) < 2:
+        return Trend(math.nan, math.nan, math.nan, 0)
+    counts = counts[:, torch.isfinite(counts).all(0)]
+    at = torch.log2(torch.tensor([row.rate for row in chosen], dtype=torch.float64))
+    at = at - at.mean()
+    slopes = (at[:, None] * counts).sum(0) / at.square().sum()
+    return Trend(*_interval(slopes.tolist()), len(slopes))
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean and 95% interval by Student's t; NaN where there are too few values."""
+    n = len(values)
+    mean = sum(values) / n if n else math.nan
+    if n < 2:
+        return mean, math.nan, math.nan
+    half = float(student.ppf(0.975, n - 1)) * float(torch.tensor(values, dtype=torch.float64).std()) / math.sqrt(n)
+    return mean, mean - half, mean + half
+
+
+def _trained(history: list[BoundRow], steps: int) -> bool:
+    first, last = history[0], history[-1]
+    return last.step == steps and last.loss <= first.loss and last.mean_active > 0
+
+
 def _row(rate: float, start: list[float], histories: list[list[BoundRow]], steps: int) -> RateRow:
-    whole = [h for h in histories if h[-1].step == steps and math.isfinite(h[-1].loss) and h[-1].mean_active > 0]
-    ends = torch.tensor(
-        [(h[-1].mean_regions, h[-1].loss, h[-1].accuracy) for h in whole] or [(math.nan,) * 3], dtype=torch.float64
-    )
+    whole = [h for h in histories if _trained(h, steps)]
     late = [row.sharpness_times_rate for h in whole for row in h[len(h) // 2 :]]
     everything = [row for h in histories for row in h]
+    ends = [h[-1] for h in whole]
+    mean, low, high = _interval([row.mean_regions for row in ends])
     return RateRow(
         rate=rate,
+        steps=steps,
         edge=sum(start) / len(start),
         runs=len(histories),
-        diverged=len(histories) - len(whole),
-        regions=float(ends[:, 0].mean()),
-        regions_stderr=float(ends[:, 0].std()) / math.sqrt(len(ends)) if len(ends) > 1 else math.nan,
-        sharpness=sum(late) / len(late) if late else math.nan,
-        loss=float(ends[:, 1].mean()),
-        accuracy=float(ends[:, 2].mean()),
+        lost=len(histories) - len(whole),
+        regions=mean,
+        low=low,
+        high=high,
+        sharpness=_mean(late),
+        active=_mean([row.mean_active for row in ends]),
+        loss=_mean([row.loss for row in ends]),
+        accuracy=_mean([row.accuracy for row in ends]),
         least_slack={
             name: min(_relative(row, name) for row in everything)
             for name in ("lemma_6_4", "lemma_6_5", "first", "second")
         },
         failures=sum(not row.holds for row in everything),
+        values=tuple(h[-1].mean_regions if _trained(h, steps) else math.nan for h in histories),
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
 
 
 def _relative(row: BoundRow, name: str) -> float:

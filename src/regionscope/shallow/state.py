@@ -1,0 +1,96 @@
+"""How a gradient flow is asked for, and where it stands: options, state and account of many flows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.shallow.losses import Loss, check_loss
+from regionscope.shallow.modes import Modes
+
+__all__ = ["ENDS", "FlowOptions", "Flows"]
+
+ENDS = ("direction", "log-loss", "time", "stalled", "steps")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowOptions:
+    """How far and how finely to integrate.
+
+    rtol: tolerated error of a step, relative to a unit's size (and to a thousandth of the root mean square size).
+    max_log_loss: the budget: stop when -log L reaches it. direction_tol: stop when every point is classified and the
+    direction u = theta / |theta| has converged: |du| / d(log log t), taken over the last doubling of log t, is below
+    this, and |theta|^2 grew by half meanwhile (early, large hidden weights hardly move, which is no convergence). The
+    direction settles like a power of log t: what it still has to turn is of the size of a few times this rate. stall:
+    stop when |grad F| |theta| is below it: the flow ends in a critical point with L > 0. rest: stop when -log L grew by
+    at most this while tau grew tenfold and not every point is classified: the flow creeps towards a critical point, to
+    which it may come only like a power of tau; 0 waits for ``stall``. max_steps: attempted steps of one flow. max_step:
+    largest step in tau. max_tau: stop exactly there.
+    """
+
+    loss: Loss = "exponential"
+    rtol: float = 1e-5
+    max_log_loss: float = 1e6
+    direction_tol: float = 0.02
+    stall: float = 1e-9
+    rest: float = 0.0
+    max_steps: int = 20_000
+    max_step: float = torch.inf
+    max_tau: float = torch.inf
+
+    def __post_init__(self) -> None:
+        check_loss(self.loss)
+        if not (0 < self.rtol < 1 and self.max_steps >= 1 and self.max_step > 0 and self.direction_tol >= 0):
+            raise InputError("rtol must lie in (0, 1), and max_steps, max_step and direction_tol must be positive.")
+
+
+@dataclass(frozen=True)
+class Flows:
+    """State and account of B flows; every field has the leading dimension B.
+
+    theta: (B, 3, k) rows w, b, v. F = -log L. tau: rescaled time. log_t: logarithm of the time of the flow on L.
+    log_t0: log t where L < l(0) / n, NaN before. direction_rate: |du| / d(log log t) over the last doubling of log t,
+    NaN before. steps, rejected: attempted steps, and those that were cut at an event or rejected. slid: kinks that
+    began to slide. crossed: kinks that crossed a point at the end of a step, or left one they slid on. quiet: kinks
+    that crossed a point within a step, late or weakly enough that it moves the state by less than a tenth of the
+    tolerated error. ambiguous, pinned: see ``events``. end: -1 while running, else the index of the reason in ENDS.
+    """
+
+    theta: Tensor
+    modes: Modes
+    F: Tensor
+    tau: Tensor
+    log_t: Tensor
+    log_t0: Tensor
+    direction_rate: Tensor
+    steps: Tensor
+    rejected: Tensor
+    crossed: Tensor
+    slid: Tensor
+    quiet: Tensor
+    ambiguous: Tensor
+    pinned: Tensor
+    end: Tensor
+
+    def take(self, rows: Tensor) -> Flows:
+        """The flows ``rows``."""
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        taken: dict[str, Any] = {name: v.take(rows) if isinstance(v, Modes) else v[rows] for name, v in values.items()}
+        return Flows(**taken)
+
+    @staticmethod
+    def joined(parts: Sequence[Flows]) -> Flows:
+        """All flows of ``parts``, one after another."""
+        merged: dict[str, Any] = {}
+        for f in fields(Flows):
+            values = [getattr(part, f.name) for part in parts]
+            if isinstance(values[0], Modes):
+                merged[f.name] = Modes(*(torch.cat([getattr(m, g.name) for m in values]) for g in fields(Modes)))
+            else:
+                merged[f.name] = torch.cat(values)
+        return Flows(**merged)
