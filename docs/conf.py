@@ -2,7 +2,16 @@
 
 import importlib.metadata
 import re
+import sys
+from pathlib import Path
 from typing import Any
+
+import regionscope
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from build_pages import list_modules, write_gallery  # noqa: E402 - found through the line above
 
 project = "regionscope"
 author = "The regionscope maintainers"
@@ -12,11 +21,13 @@ release = importlib.metadata.version("regionscope")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 myst_enable_extensions = ["dollarmath"]
 exclude_patterns = ["_build"]
+suppress_warnings = ["ref.python"]  # a name like Partition is in its module and in the package
 html_theme = "furo"
 html_title = f"regionscope {release}"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_inherit_docstrings = False  # docstrings of torch are in torch's own markup
 autodoc_preserve_defaults = True
 maximum_signature_line_length = 100
 
@@ -27,24 +38,55 @@ CODE = re.compile(r"(``.+?``)")
 def plain_text_to_rst(lines: list[str]) -> list[str]:
     """Docstrings are plain text: lines of ``name: meaning`` become a list, ``|x|`` and ``a * b`` stay as they are."""
     out: list[str] = []
-    in_item = in_example = False
+    hanging: int | None = None  # the indentation of the list item we are in
+    quoted = in_example = False
     for line in lines:
-        in_example = bool(line.strip()) and (in_example or line.lstrip().startswith(">>>"))
-        if in_example:
-            out.append(line)
-            continue
-        text = "".join(part if part.startswith("``") else re.sub(r"([|*])", r"\\\1", part) for part in CODE.split(line))
-        item = ITEM.fullmatch(text)
-        continues = in_item and text.startswith(" ")
-        if bool(item) != in_item and not continues and out and out[-1]:
-            out.append("")
-        out.append(f"* ``{item[1]}``: {item[2]}" if item else f"  {text.strip()}" if continues else text)
-        in_item = bool(item) or continues
+        text = escaped(line.strip())
+        indent = len(line) - len(line.lstrip())
+        in_example = bool(text) and (in_example or line.lstrip().startswith(">>>"))
+        if in_example or not text:
+            hanging, quoted = None, False
+            out.append(line if text else "")
+        elif item := ITEM.fullmatch(text):
+            out += [""] if hanging is None else []
+            out.append(f"* ``{item[1]}``: {item[2]}")
+            hanging, quoted = indent, False
+        elif line.lstrip().startswith("* "):
+            out += [""] if hanging is None else []
+            out.append(f"* {text[3:]}")
+            hanging, quoted = indent, False
+        elif hanging is not None and indent > hanging:
+            out.append(f"  {text}")
+        else:
+            out += [""] if hanging is not None else []
+            quoted = indent > 0 and (quoted or not out or not out[-1])
+            out.append(f"    {text}" if quoted else text)
+            hanging = None
     return out
+
+
+def escaped(text: str) -> str:
+    """Signs that reStructuredText would read as markup, except inside ``code``; a plural s may follow code."""
+    parts = CODE.split(text)
+    for i, part in enumerate(parts):
+        if not part.startswith("``"):
+            parts[i] = re.sub(r"([|*])", r"\\\1", part)
+            if i and part[:1].isalnum():
+                parts[i] = "\\ " + parts[i]
+    return "".join(parts)
 
 
 def setup(app: Any) -> None:
     def process(_app: Any, _what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
         lines[:] = plain_text_to_rst(lines)
 
+    def expand(_app: Any, _page: str, source: list[str]) -> None:
+        source[0] = list_modules(source[0], Path(regionscope.__file__).parent)
+
+    def skip(_app: Any, _what: str, name: str, _object: object, _skip: bool, _options: object) -> bool | None:
+        return True if name == "set" else None  # matplotlib writes one for each artist, in its own markup
+
     app.connect("autodoc-process-docstring", process)
+    app.connect("autodoc-skip-member", skip)
+    app.connect("source-read", expand)
+    app.connect("builder-inited", lambda _app: write_gallery(HERE.parent / "examples" / "gallery", HERE / "_gallery"))

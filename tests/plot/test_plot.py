@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -12,7 +13,6 @@ from matplotlib.figure import Figure
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.lab.quickstart import QuickstartConfig, quickstart
 from regionscope.lab.zoo import mlp
 from regionscope.plot import style
 
@@ -21,13 +21,17 @@ SEGMENT = rs.Segment([-1.0, -0.5], [1.0, 0.75])
 NET = mlp([2, 8, 8, 3], seed=8)  # three decision regions on the segment, two on the square
 
 
-def axes() -> plot.figures.Axes:
+def axes() -> Axes:
     return Figure().add_subplot()
 
 
 def area(outline: np.ndarray) -> float:
     x, y = outline[:-1].T
     return float(np.abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
+
+
+def lines_of(ax: Axes) -> list[LineCollection]:
+    return [artist for artist in ax.collections if isinstance(artist, LineCollection)]
 
 
 def test_polygons_are_the_regions() -> None:
@@ -44,6 +48,19 @@ def test_polygons_are_the_regions() -> None:
     assert fill in ax.collections
 
 
+def test_edges_are_the_inner_walls() -> None:
+    part = rs.linear_regions(NET, SQUARE)
+    ax = axes()
+    plot.linear_regions(part, ax=ax)
+    (edges,) = lines_of(ax)
+    assert len(edges.get_segments()) == len(part.walls.inner)
+    ends = {tuple(point) for segment in edges.get_segments() for point in segment}
+    assert ends <= {tuple(vertex) for vertex in part.vertices.tolist()}
+    bare = axes()
+    plot.linear_regions(part, ax=bare, edges=False)
+    assert not lines_of(bare)
+
+
 def test_one_affine_map_has_one_colour() -> None:
     several = plot.linear_regions(rs.linear_regions(NET, SQUARE), ax=axes()).get_facecolor()
     assert len(np.unique(several, axis=0)) > 5
@@ -54,6 +71,24 @@ def test_one_affine_map_has_one_colour() -> None:
     assert len(np.unique(plot.linear_regions(part, ax=axes()).get_facecolor(), axis=0)) == 1
 
 
+def test_a_region_that_keeps_its_id_keeps_its_colour() -> None:
+    part = rs.linear_regions(NET, SQUARE)
+    ids = torch.randperm(len(part), generator=torch.Generator().manual_seed(0))
+    colours = plot.linear_regions(part, ax=axes(), ids=ids).get_facecolor()[:, :3]
+    assert np.allclose(colours, style.region_colours(ids))
+    with pytest.raises(InputError, match=r"ids has shape \(2,\)"):
+        plot.linear_regions(part, ax=axes(), ids=torch.zeros(2))
+
+
+def test_values_are_the_scale_of_the_colours() -> None:
+    part = rs.linear_regions(NET, SQUARE)
+    fill = plot.region_values(part, part.sizes.log(), ax=axes())
+    assert np.allclose(fill.get_array(), part.sizes.log().numpy())
+    assert fill.get_clim() == pytest.approx((float(part.sizes.min().log()), float(part.sizes.max().log())))
+    with pytest.raises(InputError, match="values has shape"):
+        plot.region_values(part, part.sizes[1:], ax=axes())
+
+
 def test_decision_regions_show_labels_and_the_exact_boundary() -> None:
     dec = rs.decision_regions(NET, SQUARE)
     ax = axes()
@@ -61,9 +96,22 @@ def test_decision_regions_show_labels_and_the_exact_boundary() -> None:
     wanted = style.class_colours(dec.piece_labels, pale=True)
     assert np.allclose(fill.get_facecolor()[:, :3], wanted)
     assert len(dec.boundary) > 1
-    (lines,) = [artist for artist in ax.collections if isinstance(artist, LineCollection)]
+    (lines,) = lines_of(ax)
     assert np.allclose(np.array(lines.get_segments()), dec.boundary.numpy())
     assert to_rgb(lines.get_color()[0]) == to_rgb(style.BOUNDARY)
+    assert lines.get_zorder() > fill.get_zorder()
+
+
+def test_a_mosaic_has_the_hue_of_the_class_and_the_shade_of_the_region() -> None:
+    dec = rs.decision_regions(NET, SQUARE)
+    ax = axes()
+    colours = plot.decision_mosaic(dec, ax=ax).get_facecolor()[:, :3]
+    assert np.allclose(colours, style.shaded_colours(dec.piece_parents, dec.piece_labels))
+    per_class = [len(np.unique(colours[dec.piece_labels.numpy() == label], axis=0)) for label in dec.labels.unique()]
+    assert min(per_class) > 2
+    edges, boundary = lines_of(ax)
+    assert len(edges.get_segments()) == len(dec.partition.walls.inner)
+    assert len(boundary.get_segments()) == len(dec.boundary)
 
 
 def test_one_dimension_is_drawn_as_bands() -> None:
@@ -86,12 +134,16 @@ def test_a_boundary_may_be_empty() -> None:
         dec = rs.decision_regions(constant, where)
         assert dec.count == 1
         assert len(plot.decision_boundary(dec, ax=axes()).get_segments()) == 0
+        plot.decision_figure(dec).canvas.draw()
 
 
 def test_three_dimensions_are_refused() -> None:
     cube = rs.Box(torch.zeros(3), torch.eye(3), 1.0)
+    part = rs.linear_regions(mlp([3, 2, 2]), cube)
     with pytest.raises(InputError, match="dimension 1 or 2"):
-        plot.linear_regions(rs.linear_regions(mlp([3, 2, 2]), cube), ax=axes())
+        plot.linear_regions(part, ax=axes())
+    with pytest.raises(InputError, match="dimension 1 or 2"):
+        plot.zero_lines(part, ax=axes())
 
 
 def test_points_are_coloured_and_marked_by_class() -> None:
@@ -110,12 +162,3 @@ def test_the_colour_of_an_id_never_changes() -> None:
     ids = torch.arange(50)
     assert np.array_equal(style.region_colours(ids)[7], style.region_colours(torch.tensor([7]))[0])
     assert len(np.unique(style.region_colours(ids), axis=0)) > 15
-
-
-def test_the_quickstart_figure_has_three_panels() -> None:
-    result = quickstart(QuickstartConfig(epochs=1, n_points=100, hidden=(6,)))
-    left, middle, right = plot.quickstart_figure(result).axes
-    assert left.get_title() == "100 points"
-    assert middle.get_title() == f"{result.after.partition.n_linear_regions} linear regions"
-    assert right.get_title().startswith(f"{result.after.decision.count} decision region")
-    assert left.get_xlim() == middle.get_xlim() == right.get_xlim()

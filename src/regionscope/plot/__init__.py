@@ -1,20 +1,63 @@
-"""Pictures of results: each function takes a result and an axes, adds artists, and computes nothing."""
+"""Pictures of results: each function takes a result and an axes, adds artists, and computes nothing.
 
-from regionscope.plot.complexity import complexity_figure, complexity_history, complexity_layers, fold_density
-from regionscope.plot.figures import decision_figure, quickstart_figure, regions_figure
+Functions whose name ends in ``_figure`` make a figure of their own; none of them uses pyplot or changes its settings.
+"""
+
+from regionscope.plot.complexity import (
+    ComplexityAxes,
+    complexity_figure,
+    complexity_history,
+    complexity_layers,
+    fold_density,
+)
+from regionscope.plot.correlation import Scatter, correlation_scatter
+from regionscope.plot.counts import count_figure, count_histogram, label_map
+from regionscope.plot.epochs import epoch_figure, epoch_grid
+from regionscope.plot.figures import (
+    decision_figure,
+    layer_panels_figure,
+    neurons_figure,
+    quickstart_figure,
+    regions_figure,
+)
+from regionscope.plot.graphs import FunctionGraph, function_graph, surface
 from regionscope.plot.points import data
-from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
+from regionscope.plot.regions import (
+    decision_boundary,
+    decision_mosaic,
+    decision_regions,
+    linear_regions,
+    region_values,
+)
+from regionscope.plot.walls import layer_panels, zero_lines
 
 __all__ = [
+    "ComplexityAxes",
+    "FunctionGraph",
+    "Scatter",
     "complexity_figure",
     "complexity_history",
     "complexity_layers",
+    "correlation_scatter",
+    "count_figure",
+    "count_histogram",
     "data",
     "decision_boundary",
     "decision_figure",
+    "decision_mosaic",
     "decision_regions",
+    "epoch_figure",
+    "epoch_grid",
     "fold_density",
+    "function_graph",
+    "label_map",
+    "layer_panels",
+    "layer_panels_figure",
     "linear_regions",
+    "neurons_figure",
     "quickstart_figure",
+    "region_values",
     "regions_figure",
+    "surface",
+    "zero_lines",
 ]

@@ -28,10 +28,6 @@ __all__ = [
 
 BAND = 0.25  # of the standard deviation, as in the figures of Humayun et al. 2023
 
-# The paper's hues: purple for train, orange for test, blue for random points; accuracy in greys that stay behind.
-_COLOURS = {"train": "#7b3294", "test": "#e66101", "random": "#2c7fb8"}
-_ACCURACY = {"train": ("#555555", "-"), "test": ("#555555", "--")}
-
 
 @dataclass(frozen=True)
 class ComplexityAxes:
@@ -53,7 +49,7 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes, band: float = BA
     steps = np.array(history.steps)
     right = ax.twinx()
     lines: dict[str, Line2D] = {}
-    for name, (colour, dashes) in _ACCURACY.items():
+    for name, (colour, dashes) in style.ACCURACY.items():
         values = [getattr(row, f"{name}_accuracy") for row in history.rows]
         if any(value is not None for value in values):
             known = np.array([np.nan if value is None else value for value in values])
@@ -61,9 +57,11 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes, band: float = BA
             (lines[label],) = ax.plot(steps, known, color=colour, linestyle=dashes, linewidth=1.0, label=label)
     for name in history.names:
         mean, std = np.array(history.means(name)), np.array(history.stds(name))
-        colour = _COLOURS.get(name, "black")
-        right.fill_between(steps, mean - band * std, mean + band * std, color=colour, alpha=0.18, linewidth=0)
-        (lines[name],) = right.plot(steps, mean, color=colour, linewidth=1.6, label=f"LC {name}")
+        colour = style.POINT_SETS.get(name, style.BLACK)
+        right.fill_between(
+            steps, mean - band * std, mean + band * std, color=colour, alpha=style.BAND_ALPHA, linewidth=0
+        )
+        (lines[name],) = right.plot(steps, mean, color=colour, linewidth=style.LINE_WIDTH, label=f"LC {name}")
     _log_steps(ax, steps)
     ax.set(xlabel="step", ylabel="accuracy", ylim=(0.0, 1.02))
     right.set_ylabel("local complexity")
@@ -82,8 +80,7 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes, band: float = BA
 
 def complexity_figure(history: ComplexityHistory, *, title: str = "", band: float = BAND) -> Figure:
     """A figure with one panel of ``complexity_history``."""
-    figure = Figure(figsize=(1.7 * style.PANEL_INCHES, style.PANEL_INCHES), dpi=style.DPI, layout="constrained")
-    ax = figure.add_subplot()
+    figure, (ax,) = style.figure(1, 1, width=1.7 * style.PANEL_INCHES, height=style.PANEL_INCHES)
     complexity_history(history, ax=ax, band=band)
     ax.set_title(title)
     return figure
@@ -104,7 +101,7 @@ def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes) -> None
             [count.mean() for count in counts],
             width,
             yerr=error,
-            color=_COLOURS.get(name, "black"),
+            color=style.POINT_SETS.get(name, style.BLACK),
             error_kw={"linewidth": 0.8},
             label=name,
         )
@@ -115,19 +112,18 @@ def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes) -> None
 
 def layers_figure(found: Mapping[str, LocalComplexity]) -> Figure:
     """A figure with one panel of ``complexity_layers``."""
-    figure = Figure(figsize=(1.7 * style.PANEL_INCHES, style.PANEL_INCHES), dpi=style.DPI, layout="constrained")
-    complexity_layers(found, ax=figure.add_subplot())
+    figure, (ax,) = style.figure(1, 1, width=1.7 * style.PANEL_INCHES, height=style.PANEL_INCHES)
+    complexity_layers(found, ax=ax)
     return figure
 
 
 def fold_density(profiles: Mapping[str, FoldProfile], *, ax: Axes, against: str) -> list[Line2D]:
     """Fold density in each bin of distance, one line for each profile (for instance, for each step of a training)."""
-    shades = np.linspace(0.75, 0.0, max(2, len(profiles)))
     lines = []
-    for shade, (name, profile) in zip(shades, profiles.items(), strict=False):
+    for colour, (name, profile) in zip(style.layer_colours(len(profiles)), profiles.items(), strict=True):
         edges = profile.edges.cpu().numpy()
         centres = (edges[1:] + edges[:-1]) / 2
-        lines += ax.plot(centres, profile.density.cpu().numpy(), color=(shade, shade * 0.8, 0.55), label=name)
+        lines += ax.plot(centres, profile.density.cpu().numpy(), color=colour, label=name)
     ax.set(xlabel=f"distance to {against}", ylabel="folds per area")
     ax.legend(fontsize="x-small")
     return lines

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -14,26 +13,27 @@ from matplotlib.ticker import MaxNLocator
 from regionscope.errors import InputError
 from regionscope.measures.region_count import RegionCount
 from regionscope.plot import style
+from regionscope.plot.artists import Cells
 from regionscope.regions.grid import LabelMap
 
 __all__ = ["count_figure", "count_histogram", "label_map"]
 
-_BAR = "#7f7f7f"
-
 
 def count_histogram(result: RegionCount, *, ax: Axes) -> BarContainer:
-    """One bar for each number of regions, as high as the number of slices that have it; a line at the mean."""
+    """One bar for each number of regions, as high as the number of slices that have it; the mean and its interval."""
     numbers, times = np.unique(result.counts.numpy(), return_counts=True)
-    bars = ax.bar(numbers, times, width=0.9, color=_BAR)
-    ax.axvline(result.value, color=style.BOUNDARY, linewidth=style.BOUNDARY_WIDTH)
+    bars = ax.bar(numbers, times, width=0.85, color=style.SKY)
+    ax.axvline(result.value, color=style.BLACK, linewidth=style.BOUNDARY_WIDTH)
     low, high = result.interval
-    ax.axvspan(low, high, color=style.BOUNDARY, alpha=0.15, linewidth=0)
+    ax.axvspan(low, high, color=style.BLACK, alpha=style.BAND_ALPHA, linewidth=0)
     ax.set(xlabel="regions on a slice", ylabel="slices")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    style.plain_axes([ax])
     return bars
 
 
-def label_map(found: LabelMap, *, ax: Axes) -> PolyCollection:
+def label_map(found: LabelMap, *, ax: Axes) -> Cells:
     """Each lattice point as a cell of the size of the spacing, coloured by its label: a band in 1-D, squares in 2-D."""
     k = found.lattice.dim
     if k > 2:
@@ -45,9 +45,7 @@ def label_map(found: LabelMap, *, ax: Axes) -> PolyCollection:
         coords, half = np.column_stack([coords[:, 0], np.full(len(coords), 0.5)]), np.array([half[0], 0.5])
     square = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
     colours = style.class_colours(found.labels, pale=True)
-    cells = PolyCollection(
-        list(coords[:, None] + square * half), facecolors=colours, edgecolors=colours, linewidths=style.EDGE_WIDTH
-    )
+    cells = Cells(list(coords[:, None] + square * half), colours)
     ax.add_collection(cells, autolim=False)
     ax.set_xlim(low[0], high[0])
     if k == 1:
@@ -61,13 +59,11 @@ def label_map(found: LabelMap, *, ax: Axes) -> PolyCollection:
 
 def count_figure(result: RegionCount, examples: Sequence[LabelMap] = ()) -> Figure:
     """The histogram, and one panel for each example slice."""
-    size, n = style.PANEL_INCHES, 1 + len(examples)
-    figure = Figure(figsize=(n * size * 0.8, size * 0.8 + 0.3), dpi=style.DPI, layout="constrained")
-    first, *others = [figure.add_subplot(1, n, i + 1) for i in range(n)]
+    figure, (first, *others) = style.figure(1, 1 + len(examples), width=3.3, height=3.4)
     count_histogram(result, ax=first)
     first.set_title(f"{result.value:.3g} ± {result.stderr:.2g} regions, {result.n} slices", fontsize="medium")
     for number, (ax, found) in enumerate(zip(others, examples, strict=True)):
         label_map(found, ax=ax)
         ax.set_title(f"slice {number}: {found.count}", fontsize="medium")
-        ax.tick_params(labelsize="small")
+    style.map_axes(others)
     return figure

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from regionscope.lab.quickstart import Quickstart
 from regionscope.plot import style
 from regionscope.plot.points import data
-from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
+from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
+from regionscope.plot.walls import layer_panels, zero_lines
 from regionscope.regions import DecisionRegions, Partition
 
-__all__ = ["decision_figure", "quickstart_figure", "regions_figure"]
+if TYPE_CHECKING:
+    from regionscope.lab.quickstart import Quickstart
+
+__all__ = ["decision_figure", "layer_panels_figure", "neurons_figure", "quickstart_figure", "regions_figure"]
 
 
 def quickstart_figure(result: Quickstart) -> Figure:
-    """Data, linear regions (with the decision boundary) and decision regions after training, side by side."""
-    figure, (left, middle, right) = _panels(3)
-    after = result.after
-    data(result.data.inputs, result.data.labels, ax=left)
-    linear_regions(after.partition, ax=middle)
-    decision_boundary(after.decision, ax=middle)
-    decision_regions(after.decision, ax=right)
-    left.set(title=f"{len(result.data.labels):,} points", xlim=middle.get_xlim(), ylim=middle.get_ylim())
-    middle.set_title(_counted(after.partition.n_linear_regions, "linear region"))
-    right.set_title(_counted(after.decision.count, "decision region"))
+    """The regions before and after training, hue by class and shade by region, and the data on the decision regions."""
+    figure, axes = style.figure(1, 3, width=style.PANEL_INCHES, height=style.PANEL_INCHES + 0.32)
+    left, middle, right = axes
+    for ax, when, moment in ((left, "before", result.before), (middle, "after", result.after)):
+        decision_mosaic(moment.decision, ax=ax)
+        ax.set_title(f"{when} training: {_counted(moment.partition.n_linear_regions, 'linear region')}")
+    decision_regions(result.after.decision, ax=right)
+    data(result.data.inputs, result.data.labels, ax=right)
+    points, regions = f"{len(result.data.labels):,} points", _counted(result.after.decision.count, "decision region")
+    right.set_title(f"{points}, {regions}")
+    style.map_axes(axes, ticks=False)
     return figure
 
 
 def regions_figure(part: Partition) -> Figure:
     """One panel with the linear regions."""
-    figure, (ax,) = _panels(1)
+    figure, ax = _panel(part)
     linear_regions(part, ax=ax)
     ax.set_title(_counted(part.n_linear_regions, "linear region"))
     return figure
@@ -38,20 +44,49 @@ def regions_figure(part: Partition) -> Figure:
 
 def decision_figure(dec: DecisionRegions) -> Figure:
     """One panel with the decision regions and their boundary."""
-    figure, (ax,) = _panels(1)
+    figure, ax = _panel(dec.partition)
     decision_regions(dec, ax=ax)
     ax.set_title(_counted(dec.count, "decision region"))
     return figure
 
 
-def _panels(n: int) -> tuple[Figure, list[Axes]]:
-    size = style.PANEL_INCHES
-    figure = Figure(figsize=(n * size, size + 0.1), dpi=style.DPI, layout="constrained")
-    axes = [figure.add_subplot(1, n, i + 1) for i in range(n)]
-    for ax in axes:
-        ax.tick_params(labelsize="small")
-        ax.locator_params(nbins=5)
-    return figure, axes
+def neurons_figure(part: Partition, dec: DecisionRegions | None = None) -> Figure:
+    """One panel with the zero lines of all neurons, coloured by layer, and the decision boundary if it is given."""
+    figure, ax = _panel(part)
+    handles = zero_lines(part, ax=ax)
+    if dec is not None:
+        boundary = decision_boundary(dec, ax=ax, colour=style.VERMILLION, width=2.0)
+        boundary.set_label("decision boundary")
+        handles = [*handles, boundary]
+    columns = min(len(handles), 4)
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize="small", frameon=False)
+    return figure
+
+
+def layer_panels_figure(part: Partition, *, columns: int = 4) -> Figure:
+    """The panels of ``layer_panels``, at most ``columns`` in a row."""
+    n = len(part.by_layer)
+    across = max(1, min(n, columns))
+    down = max(1, -(-n // across))
+    figure, axes = style.figure(down, across, width=0.72 * style.PANEL_INCHES, height=0.78 * style.PANEL_INCHES)
+    layer_panels(part, axes=axes[:n])
+    style.map_axes(axes[:n], ticks=False)
+    for ax in axes[n:]:
+        ax.remove()
+    return figure
+
+
+def _panel(part: Partition) -> tuple[Figure, Axes]:
+    """A panel in the proportions of the slice."""
+    width, height = 1.6 * style.PANEL_INCHES, 0.4 * style.PANEL_INCHES
+    if part.dim == 2:
+        wide, high = part.slice.corners.amax(0) - part.slice.corners.amin(0)
+        shape = min(max(float(high / wide), 0.3), 3.0)
+        width = style.PANEL_INCHES * min(1.5, max(1.0, shape**-0.5))
+        height = width * shape + 0.35
+    figure, (ax,) = style.figure(1, 1, width=width, height=height)
+    style.map_axes([ax])
+    return figure, ax
 
 
 def _counted(n: int, noun: str) -> str:

@@ -5,60 +5,136 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PolyCollection
+from numpy.typing import NDArray
+from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.plot import style
+from regionscope.plot.artists import Cells, Segments
 from regionscope.regions import DecisionRegions, Partition
 
-__all__ = ["decision_boundary", "decision_regions", "linear_regions"]
+__all__ = [
+    "decision_boundary",
+    "decision_mosaic",
+    "decision_regions",
+    "frame_slice",
+    "linear_regions",
+    "outlines",
+    "region_values",
+    "wall_segments",
+]
 
 
-def linear_regions(part: Partition, *, ax: Axes) -> PolyCollection:
-    """Fill each activation region; those that share one affine map share one colour, and their edges are drawn."""
-    fill = PolyCollection(
-        _outlines(part),
-        facecolors=style.region_colours(part.linear_ids),
-        edgecolors=style.EDGE,
-        linewidths=style.EDGE_WIDTH,
-    )
-    return _add(fill, part, ax)
+def linear_regions(
+    part: Partition,
+    *,
+    ax: Axes,
+    ids: Tensor | None = None,
+    edges: bool = True,
+    rasterized: bool = False,
+) -> Cells:
+    """Fill each activation region, with the edges between them on top; one affine map has one colour.
 
-
-def decision_regions(dec: DecisionRegions, *, ax: Axes) -> PolyCollection:
-    """Fill each piece with the colour of its class, and draw the exact decision boundary on top."""
-    colours = style.class_colours(dec.piece_labels, pale=True)
-    # The edge has the colour of the face: it only closes the hairline that antialiasing leaves between two pieces.
-    fill = PolyCollection(_outlines(dec.partition), facecolors=colours, edgecolors=colours, linewidths=style.EDGE_WIDTH)
-    _add(fill, dec.partition, ax)
-    decision_boundary(dec, ax=ax)
+    Colours look random and depend on the id alone. ids: (r,) an id for each activation region in place of
+    ``part.linear_ids``; regions that keep their id from one epoch to the next keep their colour. rasterized: in PDF and
+    SVG files, draw the regions as an image; everything else stays vector.
+    """
+    ids = part.linear_ids if ids is None else _one_each(ids, part, "ids")
+    fill = _fill(part, style.region_colours(ids), ax, rasterized=rasterized)
+    if edges:
+        _edges(part, ax, rasterized=rasterized)
     return fill
 
 
-def decision_boundary(dec: DecisionRegions, *, ax: Axes) -> LineCollection:
+def region_values(
+    part: Partition,
+    values: Tensor,
+    *,
+    ax: Axes,
+    colormap: str = "cividis",
+    edges: bool = False,
+    rasterized: bool = False,
+) -> Cells:
+    """Colour each activation region by its number in ``values`` (r,): its size, the norm of its slope, a distance.
+
+    The artist carries the scale: ``figure.colorbar(artist, ax=ax)``.
+    """
+    _one_each(values, part, "values")
+    fill = _fill(part, np.zeros((1, 3)), ax, rasterized=rasterized)
+    fill.set_array(values.detach().double().cpu().numpy())
+    fill.set_cmap(colormap)
+    fill.autoscale_None()
+    if edges:
+        _edges(part, ax, rasterized=rasterized)
+    return fill
+
+
+def decision_regions(dec: DecisionRegions, *, ax: Axes, boundary: bool = True, rasterized: bool = False) -> Cells:
+    """Fill each piece with the colour of its class, and draw the exact decision boundary on top."""
+    fill = _fill(dec.partition, style.class_colours(dec.piece_labels, pale=True), ax, rasterized=rasterized)
+    if boundary:
+        decision_boundary(dec, ax=ax)
+    return fill
+
+
+def decision_mosaic(
+    dec: DecisionRegions,
+    *,
+    ax: Axes,
+    ids: Tensor | None = None,
+    edges: bool = True,
+    boundary: bool = True,
+    rasterized: bool = False,
+) -> Cells:
+    """Linear and decision regions in one picture: the hue is the class, the shade the activation region.
+
+    ids: (r,) an id for each piece of ``dec.partition`` in place of ``dec.piece_parents``, as in ``linear_regions``.
+    """
+    part = dec.partition
+    ids = dec.piece_parents if ids is None else _one_each(ids, part, "ids")
+    fill = _fill(part, style.shaded_colours(ids, dec.piece_labels), ax, rasterized=rasterized)
+    if edges:
+        _edges(part, ax, rasterized=rasterized)
+    if boundary:
+        decision_boundary(dec, ax=ax)
+    return fill
+
+
+def decision_boundary(
+    dec: DecisionRegions, *, ax: Axes, colour: str = style.BOUNDARY, width: float = style.BOUNDARY_WIDTH
+) -> Segments:
     """The exact decision boundary: segments in 2-D; in 1-D a line across the band at each point."""
     ends = dec.boundary.detach().cpu().numpy()
-    if dec.partition.dim == 1:
-        at = ends.reshape(-1)
-        ends = np.stack([np.stack([at, np.zeros_like(at)], -1), np.stack([at, np.ones_like(at)], -1)], 1)
-    lines = LineCollection(list(ends), colors=style.BOUNDARY, linewidths=style.BOUNDARY_WIDTH, capstyle="round")
+    lines = Segments(_across(ends) if dec.partition.dim == 1 else ends, colour=colour, width=width, zorder=2.5)
     ax.add_collection(lines, autolim=False)
     return lines
 
 
-def _outlines(part: Partition) -> list[np.ndarray[Any, Any]]:
-    """One closed outline (m, 2) for each region; an interval becomes a band of height 1."""
+def outlines(part: Partition) -> list[NDArray[np.float64]]:
+    """One outline (m, 2) for each region; an interval becomes a band of height 1."""
     if part.dim == 2:
-        return [np.asarray(polygon) for polygon in part.polygons()]
+        return part.polygons()
     if part.dim == 1:
         ends = part.vertices[part.corners].reshape(-1, 2).detach().cpu().numpy()
-        return [np.array([[a, 0.0], [b, 0.0], [b, 1.0], [a, 1.0]]) for a, b in ends]
+        a, b = ends.T
+        low, high = np.zeros_like(a), np.ones_like(a)
+        return list(np.stack([np.stack([a, b, b, a], 1), np.stack([low, low, high, high], 1)], -1))
     raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {part.dim}.")
 
 
-def _add(fill: PolyCollection, part: Partition, ax: Axes) -> PolyCollection:
-    ax.add_collection(fill, autolim=False)
+def wall_segments(part: Partition, walls: Tensor) -> NDArray[np.float64]:
+    """The listed walls as segments (w, 2, 2): edges in 2-D, lines across the band in 1-D."""
+    if part.dim > 2:
+        raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {part.dim}.")
+    index = part.walls.offsets[walls][:, None] + torch.arange(part.dim, device=walls.device)
+    ends = part.vertices[part.walls.vertices[index]].detach().cpu().numpy()
+    return _across(ends) if part.dim == 1 else ends
+
+
+def frame_slice(part: Partition, ax: Axes) -> None:
+    """Axes limits that show the slice and nothing else; equal scales in 2-D."""
     corners = part.slice.corners.cpu().numpy()
     ax.set_xlim(corners[:, 0].min(), corners[:, 0].max())
     if part.dim == 1:
@@ -67,4 +143,36 @@ def _add(fill: PolyCollection, part: Partition, ax: Axes) -> PolyCollection:
     else:
         ax.set_ylim(corners[:, 1].min(), corners[:, 1].max())
         ax.set_aspect("equal")
+
+
+def _fill(part: Partition, colours: NDArray[np.float64], ax: Axes, *, rasterized: bool) -> Cells:
+    fill = Cells(outlines(part), colours, rasterized=rasterized)
+    ax.add_collection(fill, autolim=False)
+    frame_slice(part, ax)
     return fill
+
+
+def _edges(part: Partition, ax: Axes, *, rasterized: bool) -> Segments:
+    lines = Segments(
+        wall_segments(part, part.walls.inner),
+        colour=style.EDGE,
+        width=style.edge_width(len(part)),
+        rasterized=rasterized,
+        zorder=1.5,
+    )
+    ax.add_collection(lines, autolim=False)
+    return lines
+
+
+def _across(points: NDArray[Any]) -> NDArray[np.float64]:
+    at = points.reshape(-1)
+    ends = [np.stack([at, height], -1) for height in (np.zeros_like(at), np.ones_like(at))]
+    return np.stack(ends, 1)
+
+
+def _one_each(values: Tensor, part: Partition, name: str) -> Tensor:
+    if values.shape != (len(part),):
+        raise InputError(
+            f"{name} has shape {tuple(values.shape)}; one for each of the {len(part):,} regions is needed."
+        )
+    return values

@@ -1,36 +1,72 @@
-"""The one place where colours, widths and sizes live.
+"""The one place where colours, widths, sizes and the look of axes live; nothing here changes matplotlib's settings.
 
-Hues are those of Okabe and Ito (2008), "Color universal design", which stay apart for colour-blind readers.
+Hues are those of Okabe and Ito (2008), "Color universal design", which stay apart for colour-blind readers; ordered
+things (layers, moments) run through cividis or viridis, which also keep their order in grey.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
+import matplotlib
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 __all__ = [
+    "ACCURACY",
+    "BAND_ALPHA",
+    "BLACK",
+    "BLUE",
     "BOUNDARY",
     "BOUNDARY_WIDTH",
     "DPI",
     "EDGE",
     "EDGE_WIDTH",
+    "GREEN",
+    "GREY",
+    "LIGHT",
+    "LINE_WIDTH",
     "MARKERS",
     "MARKER_SIZE",
+    "ORANGE",
+    "PALE",
     "PANEL_INCHES",
+    "POINT_SETS",
+    "PURPLE",
+    "SKY",
+    "VERMILLION",
     "class_colours",
+    "edge_width",
+    "figure",
+    "hue",
+    "layer_colours",
+    "map_axes",
+    "plain_axes",
     "region_colours",
+    "shaded_colours",
+    "space_axes",
 ]
 
 Colours = np.ndarray[Any, np.dtype[np.float64]]
 
 DPI = 150
 PANEL_INCHES = 4.0
-EDGE, EDGE_WIDTH = "#444444", 0.3
-BOUNDARY, BOUNDARY_WIDTH = "#000000", 1.4
+BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7"
+BLACK, GREY, LIGHT, PALE = "#1A1A1A", "#888888", "#BBBBBB", "#EEEEEE"
+EDGE, EDGE_WIDTH = "#333333", 0.35
+BOUNDARY, BOUNDARY_WIDTH = "#000000", 1.6
+LINE_WIDTH, BAND_ALPHA = 1.5, 0.18
 MARKERS, MARKER_SIZE = "osD^vP*X", 10.0
+
+# The hues of Humayun et al. 2023: purple for train, orange for test, blue for random points; accuracy stays behind.
+POINT_SETS = {"train": "#7B3294", "test": "#E66101", "random": "#2C7FB8"}
+ACCURACY = {"train": ("#555555", "-"), "test": ("#555555", "--")}
 
 # Blue and vermillion come first: two classes are the common case, and these two are the furthest apart.
 _HUES = np.array(
@@ -46,21 +82,87 @@ _HUES = np.array(
     dtype=np.float64,
 )
 _TINTS = np.array([0.30, 0.45, 0.60, 0.75])  # share of white in a region's colour
+_SHADES = np.array([0.12, 0.26, 0.40, 0.52, 0.64, 0.76])  # the same for regions of one class
 _CLASS_TINT = 0.62
+_LAYERS = (0.0, 0.82)  # of viridis: its yellow end is too pale for lines on white
 
 
 def region_colours(ids: Tensor) -> Colours:
     """A colour (r, 3) for each region id (r,): pseudo-random, and the same for the same id in every picture."""
-    scrambled = (ids.cpu().numpy().astype(np.uint64) * np.uint64(2654435761)) % np.uint64(2**32)
-    cell = (scrambled >> np.uint64(16)) % np.uint64(len(_HUES) * len(_TINTS))
-    hue, tint = np.divmod(cell.astype(np.int64), len(_TINTS))
+    hue, tint = np.divmod(_scrambled(ids, len(_HUES) * len(_TINTS)), len(_TINTS))
     return _tinted(_HUES[hue], _TINTS[tint][:, None])
+
+
+def shaded_colours(ids: Tensor, labels: Tensor) -> Colours:
+    """A colour (r, 3) for each region: the hue is that of its class label (r,), the shade that of its id (r,)."""
+    hues = _HUES[labels.to(torch.int64).cpu().numpy() % len(_HUES)]
+    return _tinted(hues, _SHADES[_scrambled(ids, len(_SHADES))][:, None])
 
 
 def class_colours(labels: Tensor, *, pale: bool = False) -> Colours:
     """The colour (n, 3) of each class label (n,); ``pale`` for areas, full for points."""
     hues = _HUES[labels.to(torch.int64).cpu().numpy() % len(_HUES)]
     return _tinted(hues, np.float64(_CLASS_TINT if pale else 0.0))
+
+
+def hue(i: int) -> tuple[float, float, float]:
+    """The i-th hue, from the start again after the last; the one of class i."""
+    red, green, blue = _HUES[i % len(_HUES)] / 255.0
+    return float(red), float(green), float(blue)
+
+
+def layer_colours(n: int) -> Colours:
+    """A colour (n, 3) for each of n layers, from dark violet (first) to light green (last)."""
+    return np.asarray(matplotlib.colormaps["viridis"](np.linspace(*_LAYERS, max(n, 1))))[:n, :3]
+
+
+def edge_width(n: int) -> float:
+    """The width of outlines when n regions share a panel: thinner the more there are."""
+    return EDGE_WIDTH * min(1.0, max(0.12, math.sqrt(4000 / max(n, 1))))
+
+
+def figure(rows: int, columns: int, *, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
+    """A figure of its own (not pyplot's) with rows x columns panels of ``width`` x ``height`` inches, row by row."""
+    made = Figure(figsize=(columns * width, rows * height), dpi=DPI, layout="constrained")
+    axes = [made.add_subplot(rows, columns, i + 1, **options) for i in range(rows * columns)]
+    return made, axes
+
+
+def map_axes(axes: Sequence[Axes], *, ticks: bool = True) -> None:
+    """Axes around a slice: a thin frame, and few ticks or none."""
+    for ax in axes:
+        for spine in ax.spines.values():
+            spine.set(linewidth=0.6, color=BLACK)
+        if ticks:
+            ax.tick_params(labelsize="small", width=0.6, length=2.5, color=BLACK)
+            ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+            ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        else:
+            ax.set(xticks=[], yticks=[])
+
+
+def space_axes(ax: Any) -> None:
+    """Three-dimensional axes: few ticks, no walls, no grid."""
+    for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+        axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10], prune="both"))  # end labels meet at the corners
+        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
+        axis.line.set(linewidth=0.6, color=GREY)
+        axis.set_tick_params(labelsize="small", pad=0)
+    ax.grid(False)
+    ax.view_init(elev=38, azim=-60)
+
+
+def plain_axes(axes: Sequence[Axes]) -> None:
+    """Axes around curves: no frame on the top and on the right."""
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize="small", width=0.6, length=2.5)
+        ax.spines[["left", "bottom"]].set_linewidth(0.6)
+
+
+def _scrambled(ids: Tensor, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    scrambled = (ids.cpu().numpy().astype(np.uint64) * np.uint64(2654435761)) % np.uint64(2**32)
+    return ((scrambled >> np.uint64(16)) % np.uint64(n)).astype(np.int64)
 
 
 def _tinted(rgb: Colours, white: Colours | np.float64) -> Colours:

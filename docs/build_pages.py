@@ -1,0 +1,95 @@
+"""Pages that are made while the documentation is built: the gallery, and the modules of each folder in the API."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+import re
+import runpy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Script", "list_modules", "read_script", "run_script", "write_gallery"]
+
+MODULES = re.compile(r"^<!-- modules of (\w+) -->$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A program of the gallery: the first line of its docstring is the title, the rest the text."""
+
+    path: Path
+    title: str
+    text: str
+    code: str
+
+    @property
+    def picture(self) -> str:
+        """The file it writes into the current folder."""
+        return f"{self.path.stem}.png"
+
+
+def read_script(path: Path) -> Script:
+    """A script taken apart, without running it."""
+    source = path.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    docstring = ast.get_docstring(tree)
+    if not docstring or "\n\n" not in docstring:
+        raise ValueError(f"{path} needs a docstring: a title, an empty line, a text.")
+    title, text = docstring.split("\n\n", 1)
+    code = "\n".join(source.splitlines()[tree.body[1].lineno - 1 :])
+    return Script(path, title, text, code)
+
+
+def run_script(script: Script, folder: Path) -> str:
+    """Run it in ``folder``, where its picture goes, and return what it printed: one sentence."""
+    printed = io.StringIO()
+    with _inside(folder), contextlib.redirect_stdout(printed):
+        runpy.run_path(str(script.path))
+    return printed.getvalue().strip()
+
+
+def write_gallery(scripts: Path, folder: Path) -> Path:
+    """Run every script and write ``gallery.md`` with code, picture and sentence of each into ``folder``."""
+    folder.mkdir(exist_ok=True)
+    (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+    parts = ["# Gallery\n", "Short programs, each with one figure and one sentence; they are in `examples/gallery/`.\n"]
+    for path in sorted(scripts.glob("*.py")):
+        script = read_script(path)
+        sentence = run_script(script, folder)
+        parts.append(
+            f"## {script.title}\n\n{script.text}\n\n```{{image}} {script.picture}\n:alt: {script.title}\n```\n\n"
+            f"*{sentence}*\n\n```python\n{script.code.strip()}\n```\n"
+        )
+    page = folder / "gallery.md"
+    page.write_text("\n".join(parts), encoding="utf-8")
+    return page
+
+
+def list_modules(text: str, package: Path) -> str:
+    """Replace the line ``<!-- modules of FOLDER -->`` by a section for each module of that folder, subfolders too."""
+
+    def expand(match: re.Match[str]) -> str:
+        modules = sorted(package.joinpath(match[1]).rglob("*.py"))
+        names = [".".join(path.relative_to(package.parent).with_suffix("").parts) for path in modules]
+        return "\n\n".join(_section(name) for name in names if not name.endswith(("__init__", "__main__")))
+
+    return MODULES.sub(expand, text)
+
+
+def _section(name: str) -> str:
+    short = name.split(".", 2)[2]
+    return f"## {short}\n\n```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```"
+
+
+@contextlib.contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

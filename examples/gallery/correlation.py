@@ -1,0 +1,31 @@
+"""Does the region count follow the generalisation gap?
+
+Twelve small networks that differ in learning rate and label noise; each point is one run, as in Figure 4 of Li et al.
+2025.
+"""
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.lab.config import DataSpec
+from regionscope.lab.data import load
+from regionscope.lab.train import Training, train
+from regionscope.lab.zoo import mlp
+from regionscope.measures.fit import linear_fit
+from regionscope.plot import style
+
+counts, gaps, groups = [], [], []
+for noise in (0.0, 0.1, 0.2, 0.4):
+    split = load(DataSpec(name="digits", n_train=200, label_noise=noise, options={"flatten": True}))
+    for lr in (0.005, 0.01, 0.02):
+        model = mlp([64, 64, 10], seed=0)
+        last = train(model, split, Training(epochs=80, optimizer="adam", lr=lr, batch_size=50), seed=0).history[-1]
+        counts.append(rs.region_count(model, split.train.inputs, slices=100).value)
+        gaps.append(last.test_error - last.train_error)
+        groups.append(f"lr {lr}")
+
+figure, (ax,) = style.figure(1, 1, width=4.4, height=3.6)
+found = rs.correlate(counts, gaps)
+plot.correlation_scatter(counts, gaps, ax=ax, groups=groups, fit=linear_fit(counts, gaps), found=found)
+ax.set(xlabel="mean region count on a line", ylabel="test error − train error")
+figure.savefig("correlation.png")
+print(f"Over these twelve runs the correlation is {found.pearson} (95% bootstrap interval).")

@@ -1,0 +1,23 @@
+"""The graph of a network
+
+Over a plane, a ReLU network is a folded sheet: every linear region is a flat piece.
+"""
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.lab.data import two_moons
+from regionscope.lab.train import Training, train
+from regionscope.lab.zoo import mlp
+from regionscope.plot import style
+
+model = mlp([2, 16, 16, 1 + 1], seed=0)
+train(model, two_moons(1000, noise=0.2, seed=0), Training(epochs=25, optimizer="adam", lr=5e-3, batch_size=50), seed=0)
+square = rs.Box(center=[0, 0], directions=[[1, 0], [0, 1]], radius=1)
+part = rs.linear_regions(model, square)
+logit = part.values[:, 1] - part.values[:, 0]
+
+figure, (ax,) = style.figure(1, 1, width=6, height=4.6, projection="3d")
+plot.surface(part, ax=ax, heights=logit)
+ax.set_zlabel("logit of class 1")
+figure.savefig("surface.png")
+print(f"The sheet has {part.n_linear_regions} flat pieces; it is above zero where class 1 is predicted.")

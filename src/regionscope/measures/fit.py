@@ -1,0 +1,67 @@
+"""The least-squares line through pairs of numbers, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from regionscope.errors import InputError
+
+__all__ = ["LinearFit", "linear_fit"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """y = intercept + slope * x by least squares over n pairs.
+
+    residual: the standard deviation of the residuals, with n - 2 degrees of freedom. centre, spread: the mean of x and
+    the sum of squares around it, from which the width of the band follows.
+    """
+
+    slope: float
+    intercept: float
+    residual: float
+    centre: float
+    spread: float
+    n: int
+
+    def at(self, x: Sequence[float] | NDArray[Any]) -> Array:
+        """The line at x (m,)."""
+        return np.asarray(self.intercept + self.slope * np.asarray(x, dtype=np.float64))
+
+    def band(self, x: Sequence[float] | NDArray[Any], *, level: float = 0.95) -> tuple[Array, Array]:
+        """Lower and upper end of the confidence interval of the mean of y at x (m,), for normal residuals."""
+        if not 0 < level < 1:
+            raise InputError(f"level came as {level}; a share between 0 and 1 is needed.")
+        away = np.asarray(x, dtype=np.float64) - self.centre
+        half = stdtrit(self.n - 2, (1 + level) / 2) * self.residual * np.sqrt(1 / self.n + away**2 / self.spread)
+        return self.at(x) - half, self.at(x) + half
+
+
+def linear_fit(x: Sequence[float] | NDArray[Any], y: Sequence[float] | NDArray[Any]) -> LinearFit:
+    """The line that minimises the squared vertical distance to at least 3 pairs.
+
+    >>> line = linear_fit([0, 1, 2, 3], [1, 3, 5, 7])
+    >>> line.slope, line.intercept, line.residual
+    (2.0, 1.0, 0.0)
+    """
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if a.ndim != 1 or a.shape != b.shape or len(a) < 3:
+        raise InputError(f"x has shape {a.shape} and y has {b.shape}; two flat lists of at least 3 numbers are needed.")
+    if not bool(np.isfinite(a).all() and np.isfinite(b).all()):
+        raise InputError("x or y holds NaN or infinite values; drop those pairs first.")
+    centre = float(a.mean())
+    spread = float(((a - centre) ** 2).sum())
+    if spread == 0.0:
+        raise InputError(f"All {len(a)} numbers of x are the same, so no line is defined.")
+    slope = float(((a - centre) * (b - b.mean())).sum() / spread)
+    intercept = float(b.mean() - slope * centre)
+    left = b - intercept - slope * a
+    return LinearFit(slope, intercept, float(np.sqrt((left**2).sum() / (len(a) - 2))), centre, spread, len(a))

@@ -1,0 +1,133 @@
+"""A film as a moving picture: GIF everywhere, MP4 where ffmpeg is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from regionscope.errors import InputError
+from regionscope.lab.frames import Film, Frame
+from regionscope.plot import style
+from regionscope.plot.points import data
+from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
+from regionscope.plot.walls import zero_lines
+from regionscope.regions import DecisionRegions
+
+__all__ = ["KINDS", "animate", "check_movie", "film_frame"]
+
+KINDS = ("linear", "decision", "neurons")
+_MAP, _STRIP = (0.1, 0.19, 0.84, 0.75), (0.1, 0.065, 0.84, 0.07)  # left, bottom, width, height
+_DPI = 100
+_HOLD = 1.5  # seconds that the last frame stays
+
+
+def animate(
+    film: Film,
+    path: str | Path,
+    *,
+    kind: str = "linear",
+    fps: float = 6.0,
+    size: int = 640,
+    points: bool = True,
+    progress: Callable[[float], None] | None = None,
+) -> Path:
+    """Write the film to a .gif or .mp4 file of ``size`` pixels width and return its path.
+
+    kind: "linear" (regions, with the decision boundary on top), "decision" or "neurons" (zero lines by layer).
+    points: draw the data. Cost: one figure for each frame, about 0.3 s for 10,000 regions.
+    """
+    path = Path(path)
+    check_movie(path, kind=kind, fps=fps, size=size)
+    from matplotlib.animation import FFMpegWriter, PillowWriter
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    writer: Any = PillowWriter(fps=round(fps)) if path.suffix == ".gif" else FFMpegWriter(fps=round(fps))
+    width = 2 * round(size / 2)  # video codecs want even numbers
+    figure = Figure(figsize=(width / _DPI, 2 * round(width * 1.12 / 2) / _DPI), dpi=_DPI)
+    FigureCanvasAgg(figure)
+    shown = [*range(len(film.frames)), *[len(film.frames) - 1] * max(0, round(_HOLD * fps) - 1)]
+    temporary = path.with_name(f"{path.stem}.part{path.suffix}")
+    try:
+        with writer.saving(figure, str(temporary), _DPI):
+            for n, i in enumerate(shown):
+                if n == 0 or i != shown[n - 1]:
+                    figure.clear()
+                    film_frame(film, i, figure=figure, kind=kind, points=points)
+                writer.grab_frame()
+                if progress is not None:
+                    progress((n + 1) / len(shown))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def film_frame(film: Film, i: int, *, figure: Figure, kind: str = "linear", points: bool = True) -> None:
+    """Draw frame i into the figure: the map with its title, and below it the number of regions over training."""
+    frame = film.frames[i]
+    ax = figure.add_axes(_MAP)
+    count = _draw(frame, kind, ax)
+    if points and film.slice.dim == 2 and len(film.points):
+        data(film.points, film.labels, ax=ax)
+    style.map_axes([ax])
+    moment = f"step {frame.step:,}" if frame.epoch is None else f"epoch {frame.epoch:g}"
+    figure.text(0.1, 0.955, moment, fontsize=15, fontweight="bold", color=style.BLACK)
+    figure.text(0.94, 0.955, count, fontsize=12, ha="right", color=style.BLACK)
+    strip = figure.add_axes(_STRIP)
+    scale = film.steps_per_epoch or 1.0
+    steps = np.array([one.step / scale for one in film.frames])
+    counts = np.array([_count(one, kind) for one in film.frames])
+    strip.plot(steps, counts, color=style.GREY, linewidth=1.2)
+    strip.plot(steps[i], counts[i], "o", color=style.VERMILLION, markersize=6)
+    strip.set_ylim(0, 1.15 * max(1, counts.max()))
+    strip.set_xlabel("epoch" if film.steps_per_epoch else "step", fontsize="small", labelpad=1)
+    style.plain_axes([strip])
+    strip.locator_params(axis="y", nbins=2)
+
+
+def check_movie(path: Path, *, kind: str, fps: float, size: int) -> None:
+    """Say before the work, not after it, that the file cannot be made."""
+    from matplotlib.animation import FFMpegWriter
+
+    if path.suffix not in (".gif", ".mp4"):
+        raise InputError(f"The animation goes to {str(path)!r}; the file must end in .gif or .mp4.")
+    if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
+        raise InputError(f"{path.name} needs ffmpeg, which is not installed here; install it, or end the name in .gif.")
+    if not path.parent.is_dir():
+        raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
+    if kind not in KINDS:
+        raise InputError(f"kind came as {kind!r}; it must be one of {', '.join(KINDS)}.")
+    if not (1 <= fps <= 50 and 100 <= size <= 4000):
+        raise InputError(f"fps {fps:g} and size {size} came; 1 to 50 frames a second and 100 to 4000 pixels work.")
+
+
+def _count(frame: Frame, kind: str) -> int:
+    if kind == "decision":
+        return _decision(frame).count
+    return frame.linear.n_linear_regions if kind == "linear" else frame.linear.n_activation_regions
+
+
+def _draw(frame: Frame, kind: str, ax: Any) -> str:
+    """Draw the map and return its count in words."""
+    if kind == "decision":
+        decision_regions(_decision(frame), ax=ax)
+    elif kind == "neurons":
+        zero_lines(frame.linear, ax=ax)
+        ax.legend(loc="upper right", fontsize="x-small", framealpha=0.9)
+    else:
+        linear_regions(frame.linear, ax=ax, ids=frame.ids)
+        if frame.decision is not None:
+            decision_boundary(frame.decision, ax=ax)
+    n = _count(frame, kind)
+    noun = {"linear": "linear region", "decision": "decision region", "neurons": "activation region"}[kind]
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _decision(frame: Frame) -> DecisionRegions:
+    if frame.decision is None:
+        raise InputError("This film has no decision regions; take kind linear or neurons.")
+    return frame.decision

@@ -1,0 +1,167 @@
+"""Two artists that draw many small shapes as a few long paths.
+
+A collection of 100,000 polygons is slow in a PDF or SVG file, where every polygon carries its own colour and state.
+These two keep the interface of matplotlib's collections, one path for each shape, but make those paths only when asked,
+and hand the renderer one compound path for each colour. Shapes of one colour then also meet without the hairline that
+antialiasing leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import allow_rasterization
+from matplotlib.backend_bases import GraphicsContextBase, RendererBase
+from matplotlib.collections import Collection, LineCollection, PolyCollection
+from matplotlib.path import Path
+from numpy.typing import NDArray
+
+__all__ = ["Cells", "Segments", "chains"]
+
+Array = NDArray[np.float64]
+
+_POINTS = 10_000  # in one path: the rasteriser limits how much it takes at once
+_CHAINED = 50_000  # more segments than that are too short and thin for their joints to be seen
+_SEAM = 0.35  # points
+
+
+class Cells(PolyCollection):
+    """Filled polygons without outlines: polygon i is ``outlines[i]`` (m, 2), its colour ``colours[i]`` (3 or 4,)."""
+
+    def __init__(self, outlines: Sequence[Array], colours: Array, **options: Any) -> None:
+        super().__init__(outlines, facecolors=colours, edgecolors="none", linewidths=0.0, **options)
+
+    def set_verts(self, verts: Sequence[Array], closed: bool = True) -> None:  # type: ignore[override]
+        """Take new polygons; they are always closed."""
+        self._outlines = list(verts)
+        self._paths: list[Path] = []
+        self.stale = True
+
+    def get_paths(self) -> list[Path]:
+        """One closed path for each polygon."""
+        if not self._paths:
+            self._paths = [Path([*outline, outline[0]], closed=True) for outline in self._outlines]
+        return self._paths
+
+    @allow_rasterization  # type: ignore[untyped-decorator]
+    def draw(self, renderer: RendererBase) -> None:
+        """Each colour is one path, or a few when it has many polygons."""
+        if not self.get_visible() or not self._outlines:
+            return
+        self.update_scalarmappable()
+        colours = np.broadcast_to(np.asarray(self.get_facecolor()), (len(self._outlines), 4))
+        distinct, which = np.unique(colours, axis=0, return_inverse=True)
+        order = np.argsort(which.reshape(-1), kind="stable")
+        groups = np.split(order, np.cumsum(np.bincount(which.reshape(-1)))[:-1])
+        with _Pen(self, renderer) as gc:
+            # The stroke has the colour of the face: it closes the hairline between neighbours of other colours.
+            gc.set_linewidth(_SEAM)
+            for colour, group in zip(distinct, groups, strict=True):
+                gc.set_foreground(tuple(colour), isRGBA=True)
+                for path in _joined([self._outlines[i] for i in group], closed=True):
+                    renderer.draw_path(gc, path, self.get_transform(), tuple(colour))
+
+
+class Segments(LineCollection):
+    """Straight segments (n, 2, 2) of one colour and one width; those that share an end are drawn as one line."""
+
+    def __init__(self, segments: Array, *, colour: Any, width: float, **options: Any) -> None:
+        super().__init__(segments, colors=[colour], linewidths=width, **options)  # type: ignore[arg-type]
+
+    def set_segments(self, segments: Any) -> None:
+        """Take new segments."""
+        self._ends = np.asarray(segments, dtype=np.float64).reshape(-1, 2, 2)
+        self._paths: list[Path] = []
+        self.stale = True
+
+    def get_segments(self) -> list[Array]:
+        """The segments as they were given."""
+        return list(self._ends)
+
+    def get_paths(self) -> list[Path]:
+        """One path for each segment."""
+        if not self._paths:
+            self._paths = [Path(ends) for ends in self._ends]
+        return self._paths
+
+    @allow_rasterization  # type: ignore[untyped-decorator]
+    def draw(self, renderer: RendererBase) -> None:
+        """A few long paths."""
+        if not self.get_visible() or not len(self._ends):
+            return
+        lines = chains(self._ends) if len(self._ends) <= _CHAINED else list(self._ends)
+        with _Pen(self, renderer) as gc:
+            gc.set_foreground(tuple(np.asarray(self.get_color())[0]), isRGBA=True)
+            gc.set_linewidth(float(np.asarray(self.get_linewidth()).reshape(-1)[0]))
+            gc.set_capstyle("butt")
+            gc.set_joinstyle("round")
+            for path in _joined(lines, closed=False):
+                renderer.draw_path(gc, path, self.get_transform(), None)
+
+
+def chains(segments: Array) -> list[Array]:
+    """The segments (n, 2, 2) put end to end: lines (m, 2) that end where an end belongs to one or to three segments.
+
+    Ends are the same when their coordinates are equal. A closed line repeats its first point.
+
+    >>> [line.tolist() for line in chains(np.array([[[0.0, 0.0], [1.0, 0.0]], [[2.0, 1.0], [1.0, 0.0]]]))]
+    [[[0.0, 0.0], [1.0, 0.0], [2.0, 1.0]]]
+    """
+    ends = segments.reshape(-1, 2)
+    _, node, degree = np.unique(ends @ np.array([1.0, 1j]), return_inverse=True, return_counts=True)
+    paired = degree[node] == 2
+    by_node = np.argsort(node, kind="stable")
+    pairs = by_node[paired[by_node]].reshape(-1, 2)
+    mate = np.full(len(ends), -1)
+    mate[pairs] = pairs[:, ::-1]
+    follower, unused, lines = mate.tolist(), [True] * len(segments), []
+    for start in [*np.flatnonzero(~paired).tolist(), *range(len(ends))]:  # open lines first, then what is closed
+        if not unused[start // 2]:
+            continue
+        line, here = [start], start
+        while here >= 0 and unused[here // 2]:
+            unused[here // 2] = False
+            line.append(here ^ 1)
+            here = follower[here ^ 1]
+        lines.append(ends[line])
+    return lines
+
+
+class _Pen:
+    """A graphics context with the clip of an artist, and the group of the artist around what is drawn with it."""
+
+    def __init__(self, artist: Collection, renderer: RendererBase) -> None:
+        self.artist, self.renderer = artist, renderer
+        self.gc = renderer.new_gc()
+
+    def __enter__(self) -> GraphicsContextBase:
+        self.renderer.open_group(type(self.artist).__name__, self.artist.get_gid())
+        self.artist._set_gc_clip(self.gc)  # type: ignore[attr-defined]
+        return self.gc
+
+    def __exit__(self, *_: object) -> None:
+        self.gc.restore()
+        self.renderer.close_group(type(self.artist).__name__)
+        self.artist.stale = False
+
+
+def _joined(lines: Sequence[Array], *, closed: bool) -> Iterator[Path]:
+    """The lines (m, 2) as compound paths of about 10,000 points; ``closed`` ends each where it began."""
+    length = np.array([len(line) for line in lines]) + int(closed)
+    total = np.cumsum(length)
+    first = 0
+    while first < len(lines):
+        done = int(total[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(total, done + _POINTS, side="right")))
+        start = total[first:last] - length[first:last] - done
+        codes = np.full(int(total[last - 1]) - done, Path.LINETO, dtype=np.uint8)
+        codes[start] = Path.MOVETO
+        points = np.concatenate(lines[first:last])
+        if closed:
+            codes[total[first:last] - done - 1] = Path.CLOSEPOLY
+            given, points = points, np.zeros((len(codes), 2))  # the point of a CLOSEPOLY is not looked at
+            points[codes != Path.CLOSEPOLY] = given
+        yield Path(points, codes)
+        first = last

@@ -1,0 +1,86 @@
+"""Two measures over many runs: a point for each run, the least-squares line and its band."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import FillBetweenPolyCollection, PathCollection
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from regionscope.errors import InputError
+from regionscope.measures.correlate import Correlation
+from regionscope.measures.fit import LinearFit
+from regionscope.plot import style
+
+__all__ = ["Scatter", "correlation_scatter"]
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """The artists of ``correlation_scatter``."""
+
+    points: dict[str, PathCollection]
+    line: Line2D | None
+    band: FillBetweenPolyCollection | None
+
+
+def correlation_scatter(
+    x: Sequence[float] | NDArray[Any],
+    y: Sequence[float] | NDArray[Any],
+    *,
+    ax: Axes,
+    groups: Sequence[str] | None = None,
+    fit: LinearFit | None = None,
+    found: Correlation | None = None,
+    level: float = 0.95,
+) -> Scatter:
+    """A point for each run, the fit with its confidence band, and the correlation with its interval as text.
+
+    As Li et al. 2025, Figure 4. groups: a name for each run (its architecture, say), each with a colour and a marker.
+    fit: from ``measures.fit.linear_fit``. found: from ``correlate``; Pearson's coefficient is written in the corner.
+    """
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    names = [""] * len(a) if groups is None else list(groups)
+    if a.ndim != 1 or a.shape != b.shape or len(names) != len(a):
+        raise InputError(f"x has shape {a.shape}, y has {b.shape} and groups {len(names)} names; they go together.")
+    points = {}
+    for i, name in enumerate(dict.fromkeys(names)):
+        here = np.array([other == name for other in names])
+        points[name] = ax.scatter(
+            a[here],
+            b[here],
+            s=2.8 * style.MARKER_SIZE,
+            color=style.hue(i),
+            marker=style.MARKERS[i % len(style.MARKERS)],
+            edgecolors="white",
+            linewidths=0.4,
+            label=name or None,
+            zorder=3,
+        )
+    line = band = None
+    if fit is not None and len(a):
+        at = np.linspace(a.min(), a.max(), 100)
+        (line,) = ax.plot(at, fit.at(at), color=style.BLACK, linewidth=style.LINE_WIDTH, zorder=2)
+        band = ax.fill_between(at, *fit.band(at, level=level), color=style.BLACK, alpha=0.12, linewidth=0, zorder=1)
+    if found is not None:
+        low, high = found.pearson.interval
+        text = f"r = {found.pearson.value:.2f}  [{low:.2f}, {high:.2f}]\nn = {found.pearson.n}"
+        below = found.pearson.value > 0  # a rising cloud leaves the lower right corner free, a falling one the upper
+        ax.text(
+            0.98,
+            0.03 if below else 0.97,
+            text.replace("-", "−"),
+            transform=ax.transAxes,
+            ha="right",
+            va="bottom" if below else "top",
+            fontsize="small",
+        )
+    if groups is not None:
+        ax.legend(fontsize="small", frameon=False, loc="best")
+    style.plain_axes([ax])
+    return Scatter(points, line, band)

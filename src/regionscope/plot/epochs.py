@@ -1,0 +1,66 @@
+"""A training in pictures: linear regions above, decision regions below, one column for each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.plot import style
+from regionscope.plot.artists import Cells
+from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
+from regionscope.regions import DecisionRegions, Partition
+
+__all__ = ["epoch_figure", "epoch_grid"]
+
+_BOUNDARY_WIDTH = 1.1  # the panels are small
+
+
+def epoch_grid(
+    partitions: Mapping[int, Partition],
+    decisions: Mapping[int, DecisionRegions],
+    *,
+    axes: Sequence[Sequence[Axes]],
+    ids: Mapping[int, Tensor] | None = None,
+    rasterized: bool = False,
+) -> list[list[Cells]]:
+    """Two rows of panels: linear regions with their number, and decision regions (Qi and Wei 2023, Figures 9 and 10).
+
+    partitions, decisions: what was found at each epoch; the same epochs in both. axes: two rows with one axes for each
+    epoch. ids: for each epoch an id (r,) of each region, so that a region that lives on keeps its colour.
+    """
+    epochs = list(partitions)
+    if not epochs or epochs != list(decisions):
+        raise InputError(
+            f"Linear regions came for epochs {epochs} and decision regions for {list(decisions)}; the same ones, "
+            "at least one, are needed."
+        )
+    if [len(row) for row in axes] != [len(epochs)] * 2:
+        raise InputError(f"Rows of {[len(row) for row in axes]} axes came; two rows of {len(epochs)} are needed.")
+    above, below = [], []
+    for epoch, top, bottom in zip(epochs, *axes, strict=True):
+        part, dec = partitions[epoch], decisions[epoch]
+        colours = None if ids is None else ids[epoch]
+        above.append(linear_regions(part, ax=top, ids=colours, rasterized=rasterized))
+        below.append(decision_regions(dec, ax=bottom, boundary=False, rasterized=rasterized))
+        decision_boundary(dec, ax=bottom, width=_BOUNDARY_WIDTH)
+        top.set_title(f"epoch {epoch:,}\n{part.n_linear_regions:,} regions", fontsize="small")
+    style.map_axes([*axes[0], *axes[1]], ticks=False)
+    return [above, below]
+
+
+def epoch_figure(
+    partitions: Mapping[int, Partition],
+    decisions: Mapping[int, DecisionRegions],
+    *,
+    ids: Mapping[int, Tensor] | None = None,
+    rasterized: bool = False,
+) -> Figure:
+    """A figure with the two rows of ``epoch_grid``."""
+    n = len(partitions)
+    figure, axes = style.figure(2, max(n, 1), width=1.55, height=1.72)
+    epoch_grid(partitions, decisions, axes=[axes[:n], axes[n:]], ids=ids, rasterized=rasterized)
+    return figure

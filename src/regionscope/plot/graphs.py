@@ -1,0 +1,123 @@
+"""The function itself: its graph over a segment with the breakpoints, and over a plane as a folded surface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.plot import style
+from regionscope.regions import Partition
+
+__all__ = ["FunctionGraph", "function_graph", "surface"]
+
+_HEIGHT = 0.6  # of the surface, against its wider side
+_LAMP = np.array([-0.62, -0.25, 0.74])
+
+
+@dataclass(frozen=True)
+class FunctionGraph:
+    """The artists of ``function_graph``: a line for each output, and for each layer the points where it folds."""
+
+    lines: tuple[Line2D, ...]
+    breakpoints: dict[str, PathCollection]
+
+
+def function_graph(part: Partition, *, ax: Axes, outputs: Sequence[int] | None = None) -> FunctionGraph:
+    """The outputs over the coordinate of a one-dimensional slice, exact, with a dot at each breakpoint.
+
+    The line goes through the values at the vertices and nowhere else: in between the network is affine. The dots are
+    coloured by the layer that folds there. outputs: which ones; all unless told.
+    """
+    if part.dim != 1:
+        raise InputError(f"The graph of a function needs a slice of dimension 1, and this one has {part.dim}.")
+    chosen = _outputs(part, range(part.values.shape[1]) if outputs is None else outputs)
+    coords = part.vertices[:, 0].detach().cpu().numpy()
+    values = part.values.detach().cpu().numpy()
+    order = np.argsort(coords, kind="stable")
+    hues = [style.BLACK] if len(chosen) == 1 else [style.hue(i) for i in range(len(chosen))]
+    lines = tuple(
+        ax.plot(coords[order], values[order, i], color=hue, linewidth=style.LINE_WIDTH, label=f"output {i}")[0]
+        for i, hue in zip(chosen, hues, strict=True)
+    )
+    dots = {}
+    colours = style.layer_colours(len(part.by_layer))
+    for layer, (name, colour) in enumerate(zip(part.by_layer, colours, strict=True)):
+        at = part.walls.vertices[part.walls.offsets[:-1][part.walls.born == layer]].cpu().numpy()
+        x, y = np.tile(coords[at], len(chosen)), values[at][:, list(chosen)].T.reshape(-1)
+        dots[name] = ax.scatter(x, y, s=style.MARKER_SIZE, color=[colour], linewidths=0, zorder=3, label=name)
+    ax.set_xlim(coords.min(), coords.max())
+    ax.set_xlabel("position on the slice")
+    return FunctionGraph(lines, dots)
+
+
+def surface(
+    part: Partition,
+    *,
+    ax: Axes,
+    output: int = 0,
+    heights: Tensor | None = None,
+    ids: Tensor | None = None,
+) -> Any:
+    """The graph of one output over a plane: each region is a flat polygon in space, in the colour of its map.
+
+    ax: three-dimensional axes, as from ``figure.add_subplot(projection="3d")``. heights: (v,) numbers at the vertices
+    to draw in place of an output, such as the difference of two outputs. ids: as in ``linear_regions``. Returns a
+    ``Poly3DCollection`` with one polygon for each activation region.
+    """
+    from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
+
+    if part.dim != 2:
+        raise InputError(f"A surface needs a slice of dimension 2, and this one has {part.dim}.")
+    space: Any = ax
+    if getattr(ax, "name", "") != "3d":
+        raise InputError('A surface needs three-dimensional axes; make them with add_subplot(projection="3d").')
+    if heights is None:
+        heights = part.values[:, _outputs(part, [output])[0]]
+    elif heights.shape != (len(part.vertices),):
+        raise InputError(f"heights has shape {tuple(heights.shape)}; one for each of {len(part.vertices):,} vertices.")
+    points = np.column_stack([part.vertices.cpu().numpy(), heights.detach().cpu().numpy()])
+    faces = np.split(points[part.corners.cpu().numpy()], part.offsets[1:-1].cpu().numpy())
+    colours = style.region_colours(part.linear_ids if ids is None else ids)
+    drawn = Poly3DCollection(
+        faces,
+        facecolors=colours * _light(points, part)[:, None],
+        edgecolors=style.EDGE,
+        linewidths=style.edge_width(len(part)),
+    )
+    space.add_collection3d(drawn)
+    low, high = points.min(0), points.max(0)
+    space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], max(high[2], low[2] + 1e-12)))
+    wide = high[:2] - low[:2]
+    space.set_box_aspect((*wide, _HEIGHT * wide.max()), zoom=1.1)
+    style.space_axes(space)
+    return drawn
+
+
+def _light(points: NDArray[np.float64], part: Partition) -> NDArray[np.float64]:
+    """How bright each face is (r,) under a lamp high up on the left, with heights scaled as they are drawn."""
+    extent = np.ptp(points, axis=0)
+    drawn = points / np.array([extent[:2].max(), extent[:2].max(), max(extent[2], 1e-300) / _HEIGHT])
+    corners, offsets = part.corners.cpu().numpy(), part.offsets.cpu().numpy()
+    following = np.arange(1, len(corners) + 1)
+    following[offsets[1:] - 1] = offsets[:-1]
+    edges = np.cross(drawn[corners], drawn[corners[following]])
+    normal = np.add.reduceat(edges, offsets[:-1])  # Newell: the sum over the corners is twice the area vector
+    normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
+    return np.asarray(np.clip(0.78 + 0.3 * (normal @ _LAMP), 0.0, 1.0))
+
+
+def _outputs(part: Partition, outputs: Sequence[int]) -> list[int]:
+    n = part.values.shape[1]
+    for i in outputs:
+        if not 0 <= i < n:
+            raise InputError(f"Output {i} was asked for; the network has outputs 0 to {n - 1}.")
+    return list(outputs)

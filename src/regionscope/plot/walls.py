@@ -1,0 +1,74 @@
+"""Where the neurons fold: the walls of a partition coloured by the layer that made them, and layer after layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+
+from regionscope.errors import InputError
+from regionscope.plot import style
+from regionscope.plot.artists import Cells, Segments
+from regionscope.plot.regions import frame_slice, linear_regions, wall_segments
+from regionscope.regions import Partition
+
+__all__ = ["layer_panels", "zero_lines"]
+
+_THICK, _THIN = 1.0, 0.6
+
+
+def zero_lines(
+    part: Partition, *, ax: Axes, layers: Sequence[str] | None = None, rasterized: bool = False
+) -> list[Segments]:
+    """The zero lines of the neurons, coloured by layer (the black lines of Humayun et al. 2023, Figure 1).
+
+    One artist for each nonlinearity, in order, labelled with its name for a legend. A wall on which several layers fold
+    belongs to the first of them. layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
+    """
+    names = list(part.by_layer)
+    wanted = names if layers is None else list(layers)
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise InputError(f"There is no layer {unknown[0]!r} in this partition; it has {', '.join(names)}.")
+    drawn = []
+    for i, (name, colour) in enumerate(zip(names, style.layer_colours(len(names)), strict=True)):
+        if name not in wanted:
+            continue
+        lines = Segments(
+            wall_segments(part, (part.walls.born == i).nonzero()[:, 0]),
+            colour=colour,
+            width=(_THICK - (_THICK - _THIN) * i / max(len(names) - 1, 1)) * _crowding(part),
+            label=name,
+            rasterized=rasterized,
+            zorder=2.0 - 0.01 * i,  # the first layers, which have the fewest lines, stay on top
+        )
+        ax.add_collection(lines, autolim=False)
+        drawn.append(lines)
+    frame_slice(part, ax)
+    return drawn
+
+
+def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = False) -> list[Cells]:
+    """One panel for each nonlinearity: the regions after it, the walls it adds drawn strongly (Qi and Wei, Figure 2).
+
+    axes: as many as ``part.by_layer`` has layers; each gets the name of the layer and its number of regions as title.
+    """
+    if len(axes) != len(part.by_layer):
+        raise InputError(f"{len(axes)} axes came for {len(part.by_layer)} layers; one for each layer is needed.")
+    drawn = []
+    for i, ((name, count), ax) in enumerate(zip(part.by_layer.items(), axes, strict=True)):
+        drawn.append(linear_regions(part, ax=ax, ids=part.layer_ids(name), edges=False, rasterized=rasterized))
+        earlier = part.walls.inner[part.walls.born[part.walls.inner] < i]
+        added = (part.walls.born == i).nonzero()[:, 0]
+        width = style.edge_width(count)
+        for walls, colour, scale in ((earlier, style.GREY, 1.0), (added, style.BLACK, 2.0)):
+            lines = Segments(
+                wall_segments(part, walls), colour=colour, width=scale * width, rasterized=rasterized, zorder=1.5
+            )
+            ax.add_collection(lines, autolim=False)
+        ax.set_title(f"{name}: {count:,} region{'' if count == 1 else 's'}", fontsize="medium")
+    return drawn
+
+
+def _crowding(part: Partition) -> float:
+    return style.edge_width(len(part)) / style.EDGE_WIDTH

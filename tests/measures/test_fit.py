@@ -1,0 +1,47 @@
+"""The line of least squares against NumPy, and its band against many draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from regionscope.errors import InputError
+from regionscope.measures.fit import linear_fit
+
+
+def test_the_line_is_that_of_numpy() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=20), random.normal(size=20)
+    fit = linear_fit(x, y)
+    slope, intercept = np.polyfit(x, y, 1)
+    assert (fit.slope, fit.intercept) == pytest.approx((slope, intercept))
+    assert fit.residual == pytest.approx(np.sqrt(((y - fit.at(x)) ** 2).sum() / 18))
+
+
+def test_the_band_holds_the_true_line_as_often_as_it_says() -> None:
+    random = np.random.default_rng(1)
+    x = np.linspace(0, 1, 8)
+    held = 0
+    for _ in range(2000):
+        low, high = linear_fit(x, 1 + 2 * x + random.normal(size=8)).band([0.3], level=0.9)
+        held += int(low[0] <= 1.6 <= high[0])
+    assert held / 2000 == pytest.approx(0.9, abs=0.025)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([1, 2], [1, 2], "at least 3"),
+        ([1, 2, 3], [1, 2], "two flat lists"),
+        ([1, 1, 1], [1, 2, 3], "the same"),
+        ([1, 2, float("nan")], [1, 2, 3], "NaN"),
+    ],
+)
+def test_what_cannot_be_fitted_is_said(x: list[float], y: list[float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        linear_fit(x, y)
+
+
+def test_the_level_is_a_share() -> None:
+    with pytest.raises(InputError, match="between 0 and 1"):
+        linear_fit([1, 2, 3], [1, 2, 4]).band([1.0], level=95)

@@ -1,0 +1,97 @@
+"""Many shapes as few paths: what reaches the file is the same picture, as vectors or as an image."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.lab.zoo import mlp
+from regionscope.plot.artists import Cells, Segments, chains
+
+SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+PART = rs.linear_regions(mlp([2, 8, 8, 2], seed=8), SQUARE)
+
+
+def pixels(artist: PolyCollection | LineCollection) -> np.ndarray:
+    figure = Figure(figsize=(2, 2), dpi=100)
+    ax = figure.add_axes((0, 0, 1, 1), xlim=(-1, 1), ylim=(-1, 1))
+    ax.add_collection(artist, autolim=False)
+    ax.axis("off")
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].astype(float)
+
+
+def file(extension: str, **options: bool) -> bytes:
+    figure = Figure(figsize=(2, 2))
+    plot.linear_regions(PART, ax=figure.add_subplot(), **options)
+    target = io.BytesIO()
+    figure.savefig(target, format=extension)
+    return target.getvalue()
+
+
+def test_cells_look_like_a_collection_of_polygons() -> None:
+    colours = np.random.default_rng(0).random((len(PART), 3))
+    mine = pixels(Cells(PART.polygons(), colours))
+    plain = pixels(PolyCollection(PART.polygons(), facecolors=colours, edgecolors=colours, linewidths=0.35))
+    assert np.abs(mine - plain).mean() < 3  # of 255; only pixels on the seams differ
+    assert np.abs(mine - pixels(Cells(PART.polygons(), colours[::-1]))).mean() > 20
+
+
+def test_segments_look_like_a_collection_of_lines() -> None:
+    ends = plot.regions.wall_segments(PART, PART.walls.inner)
+    mine = pixels(Segments(ends, colour="black", width=1.5))
+    plain = pixels(LineCollection(list(ends), colors="black", linewidths=1.5))
+    assert np.abs(mine - plain).mean() < 3
+    assert (mine < 128).mean() > 0.02
+
+
+def test_a_vector_file_has_paths_and_no_image() -> None:
+    svg = file("svg").decode()
+    assert "<image" not in svg
+    cells = svg[svg.index('<g id="Cells') : svg.index('<g id="Segments')]
+    n_colours = len(np.unique(plot.linear_regions(PART, ax=Figure().add_subplot()).get_facecolor(), axis=0))
+    assert len(re.findall("<path", cells)) == n_colours
+    assert len(re.findall(r"\bz\b", cells)) == len(PART)
+    assert b"/Subtype /Image" not in file("pdf")
+
+
+def test_regions_can_be_an_image_in_a_vector_file() -> None:
+    svg = file("svg", rasterized=True).decode()
+    assert "<image" in svg
+    assert '<g id="Cells' not in svg
+    assert b"/Subtype /Image" in file("pdf", rasterized=True)
+
+
+def test_an_invisible_or_empty_artist_draws_nothing() -> None:
+    hidden = Cells(PART.polygons(), np.zeros((len(PART), 3)))
+    hidden.set_visible(False)
+    for artist in (hidden, Cells([], np.zeros((0, 3))), Segments(np.zeros((0, 2, 2)), colour="black", width=1.0)):
+        assert (pixels(artist) == 255).all()
+
+
+@pytest.mark.parametrize(
+    ("segments", "lengths"),
+    [
+        ([[[0, 0], [1, 0]], [[1, 0], [1, 1]], [[0, 1], [1, 1]]], [4]),
+        ([[[0, 0], [1, 0]], [[1, 0], [1, 1]], [[1, 1], [0, 0]]], [4]),  # closed: the first point comes again
+        ([[[0, 0], [1, 0]], [[1, 0], [2, 1]], [[1, 0], [2, -1]]], [2, 2, 2]),  # three meet: all end there
+        ([[[0, 0], [1, 0]], [[3, 0], [4, 0]]], [2, 2]),
+    ],
+    ids=["open", "closed", "fork", "apart"],
+)
+def test_segments_are_put_end_to_end(segments: list[list[list[int]]], lengths: list[int]) -> None:
+    given = np.array(segments, dtype=float)
+    lines = chains(given)
+    assert sorted(len(line) for line in lines) == lengths
+    drawn = {frozenset(map(tuple, pair)) for line in lines for pair in itertools.pairwise(line)}
+    assert drawn == {frozenset(map(tuple, pair)) for pair in given}

@@ -1,0 +1,48 @@
+"""Whole figures: their panels and titles, and that no setting of matplotlib changes."""
+
+from __future__ import annotations
+
+import matplotlib
+import pytest
+import torch
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.lab.quickstart import QuickstartConfig, quickstart
+from regionscope.lab.zoo import mlp
+
+SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+NET = mlp([2, 8, 8, 3], seed=8)
+
+
+def test_the_quickstart_figure_has_three_panels() -> None:
+    pytest.importorskip("sklearn")
+    result = quickstart(QuickstartConfig(epochs=1, n_points=100, hidden=(6,)))
+    left, middle, right = plot.quickstart_figure(result).axes
+    assert left.get_title() == f"before training: {result.before.partition.n_linear_regions} linear regions"
+    assert middle.get_title() == f"after training: {result.after.partition.n_linear_regions} linear regions"
+    assert right.get_title().startswith(f"100 points, {result.after.decision.count} decision region")
+    assert left.get_xlim() == middle.get_xlim() == right.get_xlim() == (-1.0, 1.0)
+    drawn = sum(len(points.get_offsets()) for points in right.collections[2:])
+    assert drawn == 100
+
+
+def test_titles_count() -> None:
+    part, dec = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
+    assert plot.regions_figure(part).axes[0].get_title() == f"{part.n_linear_regions} linear regions"
+    assert plot.decision_figure(dec).axes[0].get_title() == f"{dec.count} decision regions"
+    one = rs.decision_regions(torch.nn.Linear(2, 1), rs.Segment([9.0, 9.0], [9.1, 9.0]))
+    assert plot.decision_figure(one).axes[0].get_title() == "1 decision region"
+
+
+def test_a_line_gets_a_low_panel() -> None:
+    wide, high = plot.regions_figure(rs.linear_regions(NET, rs.Segment([0.0, 0.0], [1.0, 1.0]))).get_size_inches()
+    assert wide > 2 * high
+
+
+def test_drawing_changes_no_setting() -> None:
+    before = dict(matplotlib.rcParams)
+    part, dec = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
+    for figure in (plot.regions_figure(part), plot.neurons_figure(part, dec), plot.layer_panels_figure(part)):
+        figure.canvas.draw()
+    assert dict(matplotlib.rcParams) == before

@@ -1,0 +1,103 @@
+"""The function itself, and two measures over many runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.errors import InputError
+from regionscope.lab.zoo import mlp
+from regionscope.measures.fit import linear_fit
+from regionscope.plot import style
+
+SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+SEGMENT = rs.Segment([-1.0, -0.5], [1.0, 0.75])
+NET = mlp([2, 8, 8, 3], seed=8)
+
+
+def test_the_graph_is_the_network() -> None:
+    part = rs.linear_regions(NET, SEGMENT)
+    drawn = plot.function_graph(part, ax=Figure().add_subplot())
+    assert len(drawn.lines) == 3
+    grid = torch.linspace(0, 1, 57, dtype=torch.float64)[:, None]
+    wanted = NET(SEGMENT.embed(grid).float()).detach().numpy()
+    for i, line in enumerate(drawn.lines):
+        x, y = line.get_data()
+        assert np.allclose(np.interp(grid[:, 0].numpy(), x, y), wanted[:, i], atol=1e-5)
+    assert sum(len(dots.get_offsets()) for dots in drawn.breakpoints.values()) == 3 * (len(part) - 1)
+    assert list(drawn.breakpoints) == list(part.by_layer)
+
+
+def test_one_output_may_be_chosen() -> None:
+    part = rs.linear_regions(NET, SEGMENT)
+    (line,) = plot.function_graph(part, ax=Figure().add_subplot(), outputs=[2]).lines
+    assert sorted(line.get_ydata()) == pytest.approx(sorted(part.values[:, 2].tolist()))
+    with pytest.raises(InputError, match="outputs 0 to 2"):
+        plot.function_graph(part, ax=Figure().add_subplot(), outputs=[3])
+    with pytest.raises(InputError, match="dimension 1"):
+        plot.function_graph(rs.linear_regions(NET, SQUARE), ax=Figure().add_subplot())
+
+
+def test_a_surface_is_flat_on_each_region() -> None:
+    part = rs.linear_regions(NET, SQUARE)
+    ax = Figure().add_subplot(projection="3d")
+    drawn = plot.surface(part, ax=ax, output=1)
+    ax.figure.canvas.draw()
+    faces = [np.asarray(face) for face in drawn._faces] if isinstance(drawn._faces, list) else drawn._faces
+    assert len(drawn.get_facecolor()) == len(part) == len(faces)
+    polygon = part.polygons()[0]
+    wanted = part.values[part.corners[: len(polygon)], 1].numpy()
+    first = np.asarray(faces[0])[: len(polygon)]
+    assert np.allclose(first, np.column_stack([polygon, wanted]))
+    assert len(np.unique(drawn.get_facecolor(), axis=0)) > 5
+
+
+def test_a_surface_says_what_it_needs() -> None:
+    part = rs.linear_regions(NET, SQUARE)
+    space = Figure().add_subplot(projection="3d")
+    with pytest.raises(InputError, match="projection"):
+        plot.surface(part, ax=Figure().add_subplot())
+    with pytest.raises(InputError, match="heights has shape"):
+        plot.surface(part, ax=space, heights=torch.zeros(2))
+    with pytest.raises(InputError, match="dimension 2"):
+        plot.surface(rs.linear_regions(NET, SEGMENT), ax=space)
+    flat = plot.surface(part, ax=space, heights=torch.zeros(len(part.vertices)))
+    assert np.isfinite(flat.get_facecolor()).all()
+
+
+def test_a_scatter_has_a_point_for_each_run_and_the_line_of_the_fit() -> None:
+    x, y = [1.0, 2.0, 3.0, 5.0], [1.1, 1.9, 3.2, 4.8]
+    fit, found = linear_fit(x, y), rs.correlate(x, y)
+    ax = Figure().add_subplot()
+    drawn = plot.correlation_scatter(x, y, ax=ax, groups=["a", "b", "a", "b"], fit=fit, found=found)
+    assert np.asarray(drawn.points["b"].get_offsets()).tolist() == [[2.0, 1.9], [5.0, 4.8]]
+    assert not np.array_equal(drawn.points["a"].get_facecolor(), drawn.points["b"].get_facecolor())
+    assert drawn.line is not None
+    assert drawn.band is not None
+    at, height = drawn.line.get_data()
+    assert np.allclose(height, np.polyval(np.polyfit(x, y, 1), at))
+    corners = drawn.band.get_paths()[0].vertices
+    assert corners[:, 1].min() < height.min()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    (text,) = ax.texts
+    assert f"r = {found.pearson.value:.2f}" in text.get_text()
+    assert "n = 4" in text.get_text()
+
+
+def test_a_scatter_without_fit_is_only_points() -> None:
+    ax = Figure().add_subplot()
+    drawn = plot.correlation_scatter([1, 2], [3, 4], ax=ax)
+    assert drawn.line is None
+    assert drawn.band is None
+    assert ax.get_legend() is None
+    with pytest.raises(InputError, match="they go together"):
+        plot.correlation_scatter([1, 2], [3], ax=ax)
+
+
+def test_hues_are_those_of_the_classes() -> None:
+    assert np.allclose(style.hue(1), style.class_colours(torch.tensor([1]))[0])
+    assert style.hue(0) == style.hue(7)

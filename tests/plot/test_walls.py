@@ -1,0 +1,115 @@
+"""Walls by layer, the panels of the layers, and a training as a grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.errors import InputError
+from regionscope.lab.zoo import mlp
+from regionscope.plot import style
+from regionscope.plot.regions import wall_segments
+
+SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+NET = mlp([2, 8, 8, 8, 3], seed=8)
+PART = rs.linear_regions(NET, SQUARE)
+
+
+def test_each_wall_has_the_colour_of_the_layer_that_folds_there() -> None:
+    drawn = plot.zero_lines(PART, ax=Figure().add_subplot())
+    assert [lines.get_label() for lines in drawn] == list(PART.by_layer)
+    assert sum(len(lines.get_segments()) for lines in drawn) == len(PART.walls.inner)
+    colours = [lines.get_color()[0][:3] for lines in drawn]
+    assert np.allclose(colours, style.layer_colours(3))
+    first = np.array(drawn[0].get_segments()).reshape(-1, 2)
+    values = NET.get_submodule("linear1")(torch.from_numpy(first).float()).detach().abs().min(1).values
+    assert float(values.max()) < 1e-5  # some unit of the first layer is zero at both ends of each of its walls
+
+
+def test_chosen_layers_keep_their_colours() -> None:
+    (only,) = plot.zero_lines(PART, ax=Figure().add_subplot(), layers=["relu3"])
+    assert np.allclose(only.get_color()[0][:3], style.layer_colours(3)[2])
+    with pytest.raises(InputError, match=r"no layer 'relu9'.*relu1, relu2, relu3"):
+        plot.zero_lines(PART, ax=Figure().add_subplot(), layers=["relu9"])
+
+
+def test_points_of_a_line_are_drawn_across_the_band() -> None:
+    part = rs.linear_regions(NET, rs.Segment([-1.0, -0.5], [1.0, 0.75]))
+    drawn = plot.zero_lines(part, ax=Figure().add_subplot())
+    at = sorted(segment[0, 0] for lines in drawn for segment in lines.get_segments())
+    assert at == pytest.approx(sorted(part.vertices[1:-1, 0].tolist()) if len(at) else [], abs=1e-12)
+    assert len(at) == len(part) - 1
+
+
+@pytest.mark.parametrize("where", [SQUARE, rs.Segment([-1.0, -0.5], [1.0, 0.75])], ids=["plane", "line"])
+def test_regions_after_a_layer_are_as_many_as_were_counted(where: rs.Slice) -> None:
+    part = rs.linear_regions(NET, where)
+    for name, count in part.by_layer.items():
+        ids = part.layer_ids(name)
+        assert len(ids) == len(part)
+        assert len(ids.unique()) == int(ids.max()) + 1 == count
+    with pytest.raises(InputError, match=r"no layer 'conv'"):
+        part.layer_ids("conv")
+
+
+def test_a_layer_knows_its_regions() -> None:
+    """Regions joined into one have equal patterns up to the layer, and others differ."""
+    ids = PART.layer_ids("relu2")
+    patterns = PART.patterns()[:, :16]
+    _, wanted = patterns.unique(dim=0, return_inverse=True)
+    assert (
+        len({(int(a), int(b)) for a, b in zip(ids, wanted, strict=True)}) == len(wanted.unique()) == len(ids.unique())
+    )
+
+
+def test_panels_show_the_regions_after_each_layer() -> None:
+    figure = plot.layer_panels_figure(PART)
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == [f"{name}: {count:,} regions" for name, count in PART.by_layer.items()]
+    for ax, name in zip(figure.axes, PART.by_layer, strict=True):
+        fill = ax.collections[0]
+        assert np.allclose(fill.get_facecolor()[:, :3], style.region_colours(PART.layer_ids(name)))
+        walls = sum(len(lines.get_segments()) for lines in ax.collections if isinstance(lines, LineCollection))
+        i = list(PART.by_layer).index(name)
+        assert walls == int(((PART.walls.born >= 0) & (PART.walls.born <= i)).sum())
+    with pytest.raises(InputError, match="1 axes came for 3 layers"):
+        plot.layer_panels(PART, axes=[Figure().add_subplot()])
+
+
+def test_panels_go_into_rows() -> None:
+    assert len(plot.layer_panels_figure(PART, columns=2).axes) == 3
+
+
+def test_walls_are_segments_between_vertices() -> None:
+    some = PART.walls.inner[:5]
+    for wall, segment in zip(some.tolist(), wall_segments(PART, some), strict=True):
+        start = int(PART.walls.offsets[wall])
+        assert np.array_equal(segment, PART.vertices[PART.walls.vertices[start : start + 2]].numpy())
+
+
+def test_neurons_and_boundary_have_a_legend() -> None:
+    figure = plot.neurons_figure(PART, rs.decision_regions(NET, SQUARE))
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [*PART.by_layer, "decision boundary"]
+
+
+def test_a_training_is_two_rows() -> None:
+    nets = {0: NET, 10: mlp([2, 8, 8, 8, 3], seed=9)}
+    parts = {epoch: rs.linear_regions(net, SQUARE) for epoch, net in nets.items()}
+    decs = {epoch: rs.decision_regions(net, SQUARE) for epoch, net in nets.items()}
+    ids = {epoch: torch.arange(len(part)) + epoch for epoch, part in parts.items()}
+    figure = plot.epoch_figure(parts, decs, ids=ids)
+    assert len(figure.axes) == 4
+    assert figure.axes[1].get_title() == f"epoch 10\n{parts[10].n_linear_regions} regions"
+    assert np.allclose(figure.axes[1].collections[0].get_facecolor()[:, :3], style.region_colours(ids[10]))
+    boundary = figure.axes[3].collections[1]
+    assert len(boundary.get_segments()) == len(decs[10].boundary)
+    with pytest.raises(InputError, match=r"epochs \[0, 10\].*\[0\]"):
+        plot.epoch_figure(parts, {0: decs[0]})
+    with pytest.raises(InputError, match="two rows of 2"):
+        plot.epoch_grid(parts, decs, axes=[figure.axes[:2], figure.axes[2:3]])

@@ -1,0 +1,69 @@
+"""Every program of the gallery runs, is short, and ends in one figure and one sentence."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from PIL import Image
+
+ROOT = Path(__file__).parent.parent
+SCRIPTS = sorted((ROOT / "examples" / "gallery").glob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("build_pages", ROOT / "docs" / "build_pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up by name
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_ends_in_a_figure_and_a_sentence(path: Path, pages: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    script = pages.read_script(path)
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 40
+    random = torch.get_rng_state()
+    sentence = pages.run_script(script, tmp_path)
+    assert sentence.endswith(".")
+    assert len(sentence.splitlines()) == 1
+    assert [file.name for file in tmp_path.iterdir()] == [script.picture]
+    with Image.open(tmp_path / script.picture) as picture:
+        assert picture.width > 400
+        assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 20
+    assert torch.equal(random, torch.get_rng_state())
+
+
+def test_the_page_shows_code_picture_and_sentence(pages: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    code = 'from pathlib import Path\n\nPath("one.png").touch()\nprint("It is one.")\n'
+    (tmp_path / "scripts" / "one.py").write_text(f'"""A title\n\nA text.\n"""\n\n{code}', encoding="utf-8")
+    page = pages.write_gallery(tmp_path / "scripts", tmp_path / "out").read_text(encoding="utf-8")
+    for part in ("## A title", "A text.", "```{image} one.png", "*It is one.*", f"```python\n{code}```"):
+        assert part in page
+    assert (tmp_path / "out" / "one.png").exists()
+    (tmp_path / "scripts" / "two.py").write_text("print()", encoding="utf-8")
+    with pytest.raises(ValueError, match="needs a docstring"):
+        pages.read_script(tmp_path / "scripts" / "two.py")
+
+
+def test_every_folder_of_the_package_has_a_chapter(pages: ModuleType) -> None:
+    package = ROOT / "src" / "regionscope"
+    folders = {path.parent.name for path in package.glob("*/__init__.py")} - {"cli"}
+    chapters = ROOT / "docs" / "api"
+    assert folders <= {path.stem for path in chapters.glob("*.md")}
+    listed = (chapters / "index.md").read_text(encoding="utf-8")
+    for folder in folders:
+        assert f"\n{folder}\n" in listed
+        text = pages.list_modules((chapters / f"{folder}.md").read_text(encoding="utf-8"), package)
+        for module in (package / folder).rglob("*.py"):
+            name = ".".join(module.relative_to(package.parent).with_suffix("").parts)
+            assert (f":: {name}\n" in text) == (module.stem != "__init__"), name
