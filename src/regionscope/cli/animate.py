@@ -1,0 +1,52 @@
+"""``regionscope animate``: regions over training as a GIF or MP4 file."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regionscope.cli import output
+from regionscope.cli.explore import BoxOption, DataRootOption, FramesOption, PointsOption, film_of_folder
+from regionscope.plot import animation
+
+__all__ = ["animate"]
+
+
+class Kind(StrEnum):
+    """What a frame shows."""
+
+    linear = "linear"
+    decision = "decision"
+    neurons = "neurons"
+
+
+def animate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run with checkpoints.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help=".gif or .mp4; by default a GIF named after the run.")
+    ] = None,
+    kind: Annotated[Kind, typer.Option("--kind", help="What is drawn.")] = Kind.linear,
+    fps: Annotated[float, typer.Option("--fps", help="Frames in a second.")] = 6.0,
+    size: Annotated[int, typer.Option("--size", metavar="PIXELS", help="Width of the picture.")] = 640,
+    data: Annotated[bool, typer.Option("--data/--no-data", help="Draw the training data.")] = True,
+    points: PointsOption = None,
+    box: BoxOption = None,
+    frames: FramesOption = None,
+    data_root: DataRootOption = None,
+) -> None:
+    """Make a film of the regions from the checkpoints of a run.
+
+    Example: regionscope animate runs/0123456789abcdef --out moons.gif --kind decision
+    """
+    target = Path(f"{run.resolve().name}.gif") if out is None else out
+    output.check_folder(target)
+    animation.check_movie(target, kind=kind.value, fps=fps, size=size)
+    film = film_of_folder(run, points=points, box=box, frames=frames, data_root=data_root)
+    with output.progress_bar("Frames") as progress:
+        animation.animate(film, target, kind=kind.value, fps=fps, size=size, points=data, progress=progress)
+    for note in film.notes:
+        typer.echo(note, err=True)
+    typer.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB, {len(film.frames)} frames)")

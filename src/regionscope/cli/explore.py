@@ -1,0 +1,112 @@
+"""``regionscope explore``: regions over training as one HTML page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+
+from regionscope.cli import output
+from regionscope.errors import InputError
+from regionscope.explorer import explore as write_page
+from regionscope.geometry import Box, Slice
+from regionscope.lab.frames import Film, film_of_partition, film_of_run, plane_of
+from regionscope.lab.store import RunFolder
+from regionscope.regions import DecisionRegions, Partition
+
+__all__ = ["BoxOption", "DataRootOption", "FramesOption", "PointsOption", "explore", "film_of_folder"]
+
+_SLICE = "Slice of a run"
+
+PointsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--points", metavar="I,J,K", rich_help_panel=_SLICE, help="The plane through these training points (from 0)."
+    ),
+]
+BoxOption = Annotated[
+    tuple[float, float] | None,
+    typer.Option("--box", metavar="LO HI", rich_help_panel=_SLICE, help="[LO, HI]^2, for inputs of two numbers."),
+]
+FramesOption = Annotated[
+    int | None,
+    typer.Option("--frames", metavar="N", min=1, rich_help_panel=_SLICE, help="At most so many frames."),
+]
+DataRootOption = Annotated[
+    Path | None, typer.Option("--data-root", metavar="ROOT", rich_help_panel=_SLICE, help="Where the data lies.")
+]
+
+
+def explore(
+    what: Annotated[Path, typer.Argument(metavar="RUN_OR_PARTITION", help="Folder of a run, or a saved partition.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="The page; by default named after the source.")
+    ] = None,
+    points: PointsOption = None,
+    box: BoxOption = None,
+    frames: FramesOption = None,
+    data_root: DataRootOption = None,
+) -> None:
+    """Write one HTML page that shows the regions at every checkpoint; it works offline and can be mailed.
+
+    Example: regionscope explore runs/0123456789abcdef --out moons.html
+    """
+    target = Path(f"{what.resolve().name.removesuffix('.npz')}.html") if out is None else out
+    if target.suffix not in (".html", ".htm"):
+        raise InputError(f"--out came as {str(target)!r}; the file must end in .html.")
+    output.check_folder(target)
+    if what.is_dir():
+        film = film_of_folder(what, points=points, box=box, frames=frames, data_root=data_root)
+    else:
+        if points is not None or box is not None or frames is not None:
+            raise InputError("--points, --box and --frames are for runs; a saved partition has one slice already.")
+        film = film_of_partition(read_partition(what), title=what.name)
+    written = write_page(film, target)
+    for note in written.notes:
+        typer.echo(note, err=True)
+    typer.echo(f"wrote {written.path} ({written.size / 1e6:.1f} MB, {written.frames} of {written.of} frames)")
+
+
+def film_of_folder(
+    folder: Path, *, points: str | None, box: tuple[float, float] | None, frames: int | None, data_root: Path | None
+) -> Film:
+    """The film of a run, on the slice that the options name."""
+    run = RunFolder.open(folder)
+    where = _slice(run, points, box, data_root)
+    with output.progress_bar("Partitions") as progress:
+        return film_of_run(run, where=where, frames=frames, data_root=data_root, progress=progress)
+
+
+def read_partition(path: Path) -> Partition | DecisionRegions:
+    """What ``save`` of a partition or of decision regions wrote."""
+    if not path.is_file():
+        raise InputError(f"There is nothing at {str(path)!r}; give the folder of a run or a saved partition (.npz).")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            labelled = "piece_labels" in getattr(file, "files", [])
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{str(path)!r} is not a saved partition; write one with Partition.save(path).") from error
+    return DecisionRegions.load(path) if labelled else Partition.load(path)
+
+
+def _slice(run: RunFolder, points: str | None, box: tuple[float, float] | None, data_root: Path | None) -> Slice | None:
+    if points is not None and box is not None:
+        raise InputError("--points and --box came together; give one of them.")
+    if points is not None:
+        if not re.fullmatch(r"\d+(,\d+){1,2}", points):
+            raise InputError(f"--points came as {points!r}; it must look like 0,5,17, three training points.")
+        return plane_of(run.split(data_root).train.inputs, [int(n) for n in points.split(",")])
+    if box is None:
+        return None
+    lo, hi = box
+    shape = run.split(data_root).input_shape
+    if not lo < hi:
+        raise InputError(f"--box came as {lo} {hi}; the first number must be smaller than the second.")
+    if torch.Size(shape).numel() != 2:
+        raise InputError(f"--box is for inputs of two numbers, and these have shape {tuple(shape)}; give --points.")
+    middle = torch.full(tuple(shape), (lo + hi) / 2, dtype=torch.float64)
+    return Box(middle, torch.eye(2, dtype=torch.float64).reshape(2, *shape), (hi - lo) / 2)

@@ -1,0 +1,160 @@
+"""``regionscope study``: rerun a table or figure of a paper and see it beside the paper's own numbers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from regionscope.cli import output
+from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
+from regionscope.errors import InputError
+from regionscope.lab import sweep as lab
+from regionscope.lab.provenance import provenance
+from regionscope.lab.store.files import write_bytes, write_document
+from regionscope.plot.charts import chart_figure
+from regionscope.studies import report as pages
+from regionscope.studies.catalogue import find, studies
+from regionscope.studies.study import Size, Study
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["study"]
+
+study = typer.Typer(no_args_is_help=True, help="Every table and figure of the four papers, rerun by one command.")
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A study (see list), a paper such as li2025, or all.")
+]
+SizeOption = Annotated[str, typer.Option("--size", help="smoke (seconds), desk (two cores) or full (the paper's).")]
+FolderOption = Annotated[
+    Path, typer.Option("--folder", metavar="DIR", help="Where runs and results are kept; studies share them.")
+]
+DataOption = Annotated[Path | None, typer.Option("--data", metavar="ROOT", help="Where the data lies.")]
+
+
+@study.command("list")
+def list_studies() -> None:
+    """All studies, and what each shows."""
+    table = Table()
+    for name in ("study", "where", "claim"):
+        table.add_column(name)
+    for one in studies():
+        table.add_row(one.name, one.source, one.claim)
+    Console().print(table)
+
+
+@study.command()
+def run(
+    name: NameArgument,
+    size: SizeOption = "desk",
+    folder: FolderOption = Path("studies"),
+    data: DataOption = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes of this machine.")] = 1,
+    device: Annotated[str, typer.Option("--device", help="Where networks are trained: cpu or cuda.")] = "cpu",
+    dask: Annotated[
+        str | None, typer.Option("--dask", metavar="WHERE", help="A Dask cluster: tcp://host:8786 or local:4.")
+    ] = None,
+    limit_seconds: Annotated[
+        float | None, typer.Option("--limit-seconds", metavar="S", help="Save and stop after so long.")
+    ] = None,
+    progress: ProgressOption = None,
+) -> None:
+    """Make the runs that the studies need and are not there yet, then their reports; give it again to continue.
+
+    Example: regionscope study run li2025-figure4 --size smoke
+    """
+    chosen, scale = find(name), _size(size)
+    place = Workspace(folder, data_root=data, workers=workers)
+    wanted = [experiment for one in chosen for experiment in one.experiments(scale)]
+    missing = place.missing(wanted)
+    if missing:
+        with interruptible() as stop, shown_progress(len(missing), progress) as shown:
+            done = lab.run_sweep(
+                missing, place.runs_folder, workers=workers, device=device, data_root=data, dask=dask,
+                limit_seconds=limit_seconds, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
+            )  # fmt: skip
+        for outcome in done.outcomes:
+            if outcome.status == "failed":
+                typer.echo(f"failed: {outcome.label} ({outcome.key}): {outcome.message}", err=True)
+        if not done.complete:
+            typer.echo(f"{done.reason} Give the same command again to continue.", err=True)
+            raise typer.Exit(3)
+        if done.count("failed"):
+            raise typer.Exit(1)
+    for one in chosen:
+        _write(one, scale, place, folder / "reports")
+
+
+@study.command()
+def report(
+    name: NameArgument,
+    size: SizeOption = "desk",
+    folder: FolderOption = Path("studies"),
+    data: DataOption = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where the pages go; by default FOLDER/reports.")
+    ] = None,
+) -> None:
+    """Write the pages again from what is stored, and an index of all that are there; trains nothing.
+
+    Example: regionscope study report all --size desk --out docs/results
+    """
+    chosen, scale = find(name), _size(size)
+    target = out or folder / "reports"
+    for one in chosen:
+        _write(one, scale, Workspace(folder, data_root=data), target)
+    _index(target)
+
+
+def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
+    """Analyse one study and write its page, figures and numbers."""
+    start = time.perf_counter()
+    outcome = one.analyse(place, size)
+    runs = place.runs(one.experiments(size))
+    seconds = time.perf_counter() - start + sum(float((each.result() or {}).get("seconds", 0)) for each in runs)
+    home = target / one.name
+    home.mkdir(parents=True, exist_ok=True)
+    figures = []
+    for i, chart in enumerate(outcome.charts, 1):
+        figures.append(f"figure{i}.png")
+        output.save_figure(chart_figure(chart), home / figures[-1])
+    page = pages.Page(
+        study=one, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds, runs=len(runs),
+        provenance=provenance(),
+    )  # fmt: skip
+    embedded = {name: _data_uri(home / name) for name in figures}
+    write_bytes(home / "report.md", pages.as_markdown(page).encode())
+    write_bytes(home / "report.html", pages.as_html(page, embedded).encode())
+    write_document(home / "data.json", pages.as_data(page))
+    typer.echo(f"{one.name}: {outcome.grade.value} ({duration(seconds)}); {home / 'report.md'}")
+
+
+def _index(target: Path) -> None:
+    """The table of all studies that have a page in ``target``."""
+    order = [one.name for one in studies()]
+    found = [json.loads((target / name / "data.json").read_text()) for name in order if _has_page(target, name)]
+    write_bytes(target / "index.md", pages.index_markdown(found, target).encode())
+    typer.echo(f"index: {target / 'index.md'} ({len(found)} studies)")
+
+
+def _has_page(target: Path, name: str) -> bool:
+    return (target / name / "data.json").exists()
+
+
+def _data_uri(path: Path) -> str:
+    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+
+
+def _size(text: str) -> Size:
+    known: Sequence[Size] = get_args(Size)
+    for size in known:
+        if text == size:
+            return size
+    raise InputError(f"--size came as {text!r}; it must be one of {', '.join(known)}.")

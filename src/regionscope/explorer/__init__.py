@@ -1,0 +1,5 @@
+"""The explorer: regions over training as one HTML file that works offline. It draws what it is given."""
+
+from regionscope.explorer.write import Written, explore
+
+__all__ = ["Written", "explore"]

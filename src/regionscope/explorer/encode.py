@@ -1,0 +1,161 @@
+"""A frame as bytes for the browser: small typed arrays, each corner once, walls and regions as indices."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regionscope.geometry import Slice
+from regionscope.lab.frames import Frame
+from regionscope.plot import style
+from regionscope.regions import Partition
+from regionscope.regions.identity import locate
+
+__all__ = ["Packed", "encode", "shown", "slope_norms"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One frame, ready for the page.
+
+    about: counts, labels of layers, and for each array its name, type, and place in the bytes.
+    payload: the arrays one after the other, gzip in base64.
+    """
+
+    about: dict[str, Any]
+    payload: str
+
+    def __len__(self) -> int:
+        return len(self.payload)
+
+
+def encode(frame: Frame) -> Packed:
+    """Pack what the page shows of a frame: the pieces of equal label (or the linear regions, where labels are unknown),
+    their walls, and for each piece its linear, activation and decision region, label, size, slope and pattern.
+
+    Coordinates and numbers are rounded to float32. Cost: in proportion to the number of corners.
+    """
+    decision, linear = frame.decision, frame.linear
+    mesh = linear if decision is None else decision.partition
+    home, activation = _homes(frame, mesh)
+    lines, line_of = frame.ids.unique(return_inverse=True)
+    palette, colour = np.unique(style.region_colours(lines), axis=0, return_inverse=True)
+    arrays = _geometry(mesh) | {
+        "activation": activation,
+        "linear": line_of[home],
+        "ids": lines,
+        "colour": colour.reshape(-1),
+        "size": mesh.sizes,
+        "norm": slope_norms(linear)[home],
+    }
+    about: dict[str, Any] = {
+        "step": frame.step,
+        "epoch": frame.epoch,
+        "pieces": len(mesh),
+        "palette": [_hex(row) for row in palette],
+        "layers": list(mesh.by_layer),
+        "counts": {"activation": int(activation.max()) + 1, "linear": len(lines)},
+    }
+    if decision is not None:
+        arrays |= {"decision": decision.piece_regions, "label": decision.piece_labels}
+        about["counts"]["decision"] = decision.count
+    if linear.program is not None and linear.program.kinks:
+        about["units"] = [kink.n_units for kink in linear.program.kinks]
+        arrays["active"] = _active(linear)[home].T.reshape(-1)
+    return _pack(about, arrays)
+
+
+def slope_norms(part: Partition) -> Tensor:
+    """The largest stretch of each region's affine map on the slice, per unit of length in input space (r,).
+
+    The spectral norm of the map from orthonormal coordinates of the slice to the outputs.
+    """
+    frame = part.slice.basis.flatten(1).to(part.vertices)
+    values, vectors = torch.linalg.eigh(frame @ frame.T)
+    slope = (vectors * values.rsqrt()).T @ part.maps.slope  # (r, k, c), in an orthonormal frame
+    stretch: Tensor = torch.linalg.eigvalsh(slope @ slope.transpose(1, 2))[:, -1]
+    return stretch.clamp(min=0).sqrt()
+
+
+def shown(where: Slice, coords: Tensor) -> Tensor:
+    """The coordinates that the axes show: those of the input where it has as many numbers as the slice."""
+    whole = where.origin.numel() == where.dim
+    return where.embed(coords).flatten(1) if whole else coords
+
+
+def _homes(frame: Frame, mesh: Partition) -> tuple[Tensor, Tensor]:
+    """For each piece: its row in ``frame.linear``, and the number of its activation region."""
+    if frame.decision is None:
+        rows = torch.arange(len(mesh))
+        return rows, rows
+    parents = frame.decision.piece_parents
+    if frame.linear is mesh:
+        return torch.arange(len(mesh)), parents
+    # The largest piece of an activation region tells which one it is: its middle is the safest against rounding.
+    order = mesh.sizes.argsort()
+    largest = torch.zeros(int(parents.max()) + 1, dtype=torch.int64)
+    largest[parents[order]] = order
+    return locate(frame.linear, mesh.interior[largest]).clamp(min=0)[parents], parents
+
+
+def _geometry(mesh: Partition) -> dict[str, Tensor]:
+    """Corners, outlines and walls in the plane; an interval becomes a band of height 1."""
+    at, v = shown(mesh.slice, mesh.vertices), len(mesh.vertices)
+    corners, ends = mesh.corners, mesh.walls.vertices.reshape(-1, mesh.dim)
+    if mesh.dim == 1:
+        at = torch.cat([torch.cat([at, torch.zeros_like(at)], 1), torch.cat([at, torch.ones_like(at)], 1)])
+        a, b = corners.reshape(-1, 2).T
+        corners = torch.stack([a, b, b + v, a + v], 1).reshape(-1)
+        ends = torch.cat([ends, ends + v], 1)
+    return {
+        "x": at[:, 0],
+        "y": at[:, 1],
+        "corners": corners,
+        "sides": mesh.offsets.diff() * (3 - mesh.dim),
+        "wall_from": ends[:, 0],
+        "wall_to": ends[:, 1],
+        "wall_left": mesh.walls.regions[:, 0] + 1,  # 0 is outside the slice
+        "wall_right": mesh.walls.regions[:, 1] + 1,
+        "born": mesh.walls.born + 1,  # 0 is the border of the slice
+    }
+
+
+def _active(part: Partition) -> Tensor:
+    """How many units of each nonlinearity are on another piece than their first (for ReLU: active), (r, layers)."""
+    assert part.program is not None
+    widths = [kink.n_units for kink in part.program.kinks]
+    return torch.stack([(layer > 0).sum(1) for layer in part.patterns().split(widths, 1)], 1)
+
+
+def _pack(about: dict[str, Any], arrays: dict[str, Any]) -> Packed:
+    layout, chunks, place = [], [], 0
+    for name, values in arrays.items():
+        array = _smallest(values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values))
+        raw = array.tobytes()
+        layout.append([name, array.dtype.name, place, len(array)])
+        padding = -len(raw) % 4
+        chunks += [raw, b"\0" * padding]
+        place += len(raw) + padding
+    packed = gzip.compress(b"".join(chunks), compresslevel=6, mtime=0)
+    return Packed({**about, "arrays": layout}, base64.b64encode(packed).decode("ascii"))
+
+
+def _smallest(array: Array) -> Array:
+    if array.dtype.kind == "f":
+        return array.astype("<f4")
+    largest = int(array.max()) if array.size else 0
+    return array.astype("<u1" if largest < 2**8 else "<u2" if largest < 2**16 else "<u4")
+
+
+def _hex(rgb: Array) -> str:
+    red, green, blue = (round(255 * float(part)) for part in rgb)
+    return f"#{red:02x}{green:02x}{blue:02x}"

@@ -1,0 +1,164 @@
+"""The Bokeh figures of the page. They hold no text from the user: names and values are written by the page itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regionscope.errors import InputError
+from regionscope.explorer.encode import shown
+from regionscope.lab.frames import Curve, Film
+from regionscope.plot import style
+
+if TYPE_CHECKING:
+    from bokeh.plotting import figure as Figure
+
+__all__ = ["CURVE_COLOURS", "bokeh", "curve_figures", "map_figure"]
+
+CURVE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "star", "x")
+_FIRST: tuple[str, ...] = ("loss", "accuracy", "linear regions", "decision regions", "local complexity")
+_GREY = "#5b6573"
+
+
+def bokeh() -> Any:
+    """The library, or a sentence that says how to get it."""
+    try:
+        import bokeh
+        import bokeh.embed
+        import bokeh.models
+        import bokeh.plotting
+        import bokeh.resources
+    except ImportError as missing:
+        raise InputError(
+            "The explorer needs Bokeh, which is not installed; run: pip install 'regionscope[explorer]'"
+        ) from missing
+    return bokeh
+
+
+def map_figure(film: Film) -> Figure:
+    """The map of the regions: empty sources by name, which the page fills, and the data points."""
+    from bokeh.models import BoxZoomTool, CustomJS, PanTool, Range1d, ResetTool, SaveTool, WheelZoomTool
+    from bokeh.plotting import figure
+
+    low, high = extent(film)
+    wheel = WheelZoomTool(zoom_on_axis=False)
+    plot = figure(
+        x_range=Range1d(start=low[0], end=high[0]), y_range=Range1d(start=low[1], end=high[1]),
+        sizing_mode="stretch_both",
+        tools=[PanTool(), wheel, BoxZoomTool(match_aspect=film.slice.dim == 2), SaveTool(), ResetTool()],
+        toolbar_location="right", name="map", output_backend="canvas", lod_threshold=None,
+        min_border_left=44, min_border_right=6, min_border_top=6, min_border_bottom=28,
+    )  # fmt: skip
+    plot.toolbar.logo = None
+    plot.toolbar.active_scroll = wheel
+    _look(plot, grid=False)
+    if film.slice.dim == 1:
+        plot.yaxis.visible = False
+    image: dict[str, list[Any]] = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
+    plot.image_rgba(image="image", x="x", y="y", dw="dw", dh="dh", source=image, level="image", name="fill")
+    lines: dict[str, list[Any]] = {"xs": [], "ys": [], "colour": []}
+    plot.multi_line("xs", "ys", source=lines, line_color="colour", line_width=0.6, line_alpha=0.8, name="walls")
+    plot.multi_line("xs", "ys", source=lines, line_color="colour", line_width=2.2, line_cap="round", name="boundary")
+    points = shown(film.slice, film.points).numpy()
+    if film.slice.dim == 1:
+        points = np.column_stack([points, np.full(len(points), 0.5)])
+    labels = film.labels.numpy()
+    size = 6.5 if len(points) > 60 else 10.0
+    for label in np.unique(labels):
+        red, green, blue = (round(255 * part) for part in style.hue(int(label)))
+        here = points[labels == label].astype(np.float32)
+        plot.scatter(
+            here[:, 0], here[:, 1], marker=_MARKERS[label % len(_MARKERS)], size=size, fill_color=(red, green, blue),
+            line_color="white", line_width=0.8, name=f"points-{label}",
+        )  # fmt: skip
+    for name, width in (("near", 1.2), ("chosen", 3.2), ("hover", 2.0)):
+        plot.multi_line(
+            "xs", "ys", source={"xs": [], "ys": []}, line_color="#111111", line_width=width, line_cap="round",
+            level="overlay", name=name,
+        )  # fmt: skip
+    for event in ("mousemove", "mouseleave", "tap"):
+        plot.js_on_event(event, CustomJS(code=f"window.regionscope.{event}(cb_obj)"))
+    moved = CustomJS(code="window.regionscope.refill()")
+    for end in ("start", "end"):
+        plot.x_range.js_on_change(end, moved)
+        plot.y_range.js_on_change(end, moved)
+    plot.js_on_change("inner_width", moved)
+    plot.js_on_change("inner_height", moved)
+    return plot
+
+
+def extent(film: Film) -> tuple[list[float], list[float]]:
+    """Lowest and highest coordinates that the map shows."""
+    corners = shown(film.slice, film.slice.corners)
+    low, high = corners.amin(0).tolist(), corners.amax(0).tolist()
+    return (low, high) if film.slice.dim == 2 else ([*low, 0.0], [*high, 1.0])
+
+
+def curve_figures(film: Film) -> list[tuple[str, list[Curve], Figure]]:
+    """For each panel its name, its curves and its figure, with a cursor called "cursor"."""
+    panels: dict[str, list[Curve]] = {}
+    for curve in film.curves:
+        panels.setdefault(curve.panel, []).append(curve)
+    order = [name for name in _FIRST if name in panels]
+    order += [name for name in panels if name not in order]
+    return [(name, panels[name], _curves(film, panels[name])) for name in order]
+
+
+def _curves(film: Film, curves: Sequence[Curve]) -> Figure:
+    from bokeh.models import CustomJS, Range1d
+    from bokeh.models.annotations import Span
+    from bokeh.plotting import figure
+
+    scale = film.steps_per_epoch or 1.0
+    logarithmic = _spans_decades(curves)
+    last = max([float(curve.steps.max()) for curve in film.curves] + [1.0]) / scale
+    plot = figure(
+        sizing_mode="stretch_both", tools="", toolbar_location=None, output_backend="canvas",
+        x_range=Range1d(start=-0.015 * last, end=1.015 * last), y_axis_type="log" if logarithmic else "linear",
+        min_border_left=46, min_border_right=8, min_border_top=4, min_border_bottom=22,
+    )  # fmt: skip
+    _look(plot, grid=True)
+    for i, curve in enumerate(curves):
+        colour = CURVE_COLOURS[i % len(CURVE_COLOURS)]
+        x, y, spread = (curve.steps / scale).numpy(), curve.values.numpy(), curve.spread.numpy()
+        known = np.isfinite(spread) & np.isfinite(y)
+        if known.any() and not logarithmic:
+            low, high = y[known] - spread[known], y[known] + spread[known]
+            plot.varea(x[known], low, high, fill_color=colour, fill_alpha=0.15)
+        plot.line(x, y, line_color=colour, line_width=1.8, line_join="round")
+        if len(x) < 40:
+            plot.scatter(x, y, size=3.5, color=colour)
+    plot.add_layout(Span(dimension="height", location=0, line_color="#111111", line_width=1.2, line_alpha=0.75,
+                         level="overlay", name="cursor"))  # fmt: skip
+    plot.js_on_event("tap", CustomJS(code="window.regionscope.seek(cb_obj.x)"))
+    return plot
+
+
+def _spans_decades(curves: Sequence[Curve]) -> bool:
+    values = np.concatenate([curve.values.numpy() for curve in curves])
+    values = values[np.isfinite(values)]
+    return bool(len(values)) and values.min() > 0 and math.log10(values.max() / values.min()) > 1.5
+
+
+def _look(plot: Figure, *, grid: bool) -> None:
+    from bokeh.models.tickers import ContinuousTicker
+
+    font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+    plot.axis.major_label_text_font = font
+    plot.axis.major_label_text_font_size = "11px"
+    plot.axis.major_label_text_color = _GREY
+    plot.axis.axis_line_color = plot.axis.major_tick_line_color = "#b9c0c9"
+    plot.axis.major_tick_in = 0
+    plot.axis.major_tick_out = 4
+    plot.axis.minor_tick_line_color = None
+    plot.outline_line_color = None if grid else "#b9c0c9"
+    plot.grid.grid_line_color = "#edf0f3" if grid else None
+    plot.xgrid.grid_line_color = None
+    plot.background_fill_color = plot.border_fill_color = "#ffffff"
+    tickers: Any = plot.select(type=ContinuousTicker)
+    for ticker in tickers:
+        ticker.desired_num_ticks = 4 if grid else 5

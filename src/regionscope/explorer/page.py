@@ -1,0 +1,132 @@
+"""The page: one HTML file with the frames, the figures, the program and Bokeh inside it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from importlib import resources
+from string import Template
+from typing import Any
+
+import matplotlib
+import numpy as np
+import torch
+
+from regionscope.explorer.encode import Packed
+from regionscope.explorer.figures import CURVE_COLOURS, bokeh, curve_figures, extent, map_figure
+from regionscope.lab.frames import Curve, Film
+from regionscope.plot import style
+
+__all__ = ["page"]
+
+_STEPS = 48  # colours of a scale; each is one path in the picture
+
+
+def page(film: Film, packed: Sequence[Packed], *, scales: dict[str, tuple[float, float]], notes: Sequence[str]) -> str:
+    """The text of the file.
+
+    packed: the frames of ``film`` that are shown, in their order. scales: the range of log10 of sizes and slopes. All
+    text goes through JSON, with every "<" written as an escape, and is set by the page as plain text.
+    """
+    library = bokeh()
+    panels = curve_figures(film)
+    document = {
+        **_facts(film, packed, scales, notes),
+        "panels": [_panel(title, curves, packed) for title, curves, _ in panels],
+    }
+    figures = [("map", map_figure(film)), *((str(i), figure) for i, (_, _, figure) in enumerate(panels))]
+    scripts = [_script(f"figure-{name}", _json(library.embed.json_item(figure))) for name, figure in figures]
+    scripts += [_script(f"frame-{i}", one.payload, "text/plain") for i, one in enumerate(packed)]
+    low, high = extent(film)
+    ratio = (high[0] - low[0]) / (high[1] - low[1]) if film.slice.dim == 2 else 1.6
+    return Template(_read("page.html")).substitute(
+        title=html.escape(document["title"]),
+        ratio=f"{min(max(ratio, 0.2), 5.0):.4f}",
+        style=_read("style.css"),
+        bokeh=library.resources.Resources(mode="inline", components=["bokeh"]).render_js(),
+        film=_json(document),
+        frames="\n".join(scripts),
+        program="\n".join(_read(name) for name in ("mesh.js", "regions.js", "app.js")),
+    )
+
+
+def _facts(
+    film: Film, packed: Sequence[Packed], scales: dict[str, tuple[float, float]], notes: Sequence[str]
+) -> dict[str, Any]:
+    """What the program needs to know besides the frames."""
+    low, high = extent(film)
+    layers = len(film.frames[0].linear.by_layer)
+    return {
+        "title": film.title or "Regions",
+        "where": _where(film),
+        "size": film.slice.size,
+        "area": (high[0] - low[0]) * (high[1] - low[1]),
+        "classes": list(film.class_names),
+        "notes": [*film.notes, *notes],
+        "frames": [one.about | _moment(film, one) for one in packed],
+        "shown": _classes(film),
+        "pale": _hexes(_pale(len(film.class_names))),
+        "layerColours": _hexes(style.layer_colours(layers)),
+        "ramp": _hexes(matplotlib.colormaps["cividis"](np.linspace(0, 1, _STEPS))[:, :3]),
+        "scales": {name: {"low": low, "high": high} for name, (low, high) in scales.items()},
+    }
+
+
+def _classes(film: Film) -> list[int]:
+    """The classes that occur on the slice, at any moment, or in the data."""
+    found = [film.labels, *(frame.decision.labels for frame in film.frames if frame.decision is not None)]
+    return [int(label) for label in torch.cat([labels.cpu() for labels in found]).unique()]
+
+
+def _pale(n: int) -> style.Colours:
+    """The colour of the area of each class; where the hues start again, they are stronger."""
+    pale, full = (style.class_colours(torch.arange(n), pale=pale) for pale in (True, False))
+    again = np.array([(full[:i] == full[i]).all(1).sum() for i in range(n)])
+    return np.asarray(pale + (full - pale) * np.minimum(0.45 * again, 0.9)[:, None])
+
+
+def _where(film: Film) -> str:
+    where = film.slice
+    kind, measure = ("line", "length") if where.dim == 1 else ("plane", "area")
+    entries = "×".join(map(str, where.input_shape))
+    place = f"the input {kind}" if where.origin.numel() == where.dim else f"a {kind} in the {entries} inputs"
+    return f"exact regions on {place}, {measure} {where.size:.4g}"
+
+
+def _moment(film: Film, one: Packed) -> dict[str, Any]:
+    """Where a frame stands on the axis of the curves, and how it is called."""
+    step, epoch = one.about["step"], one.about["epoch"]
+    steps = f"step {step:,}"
+    text = steps if epoch is None else f"epoch {epoch:g} · {steps}"
+    return {"at": step / film.steps_per_epoch if film.steps_per_epoch else step, "text": text}
+
+
+def _panel(title: str, curves: Sequence[Curve], packed: Sequence[Packed]) -> dict[str, Any]:
+    """A panel's text: the names of its curves, and for each frame the last value up to then."""
+    entries = []
+    for i, curve in enumerate(curves):
+        steps = curve.steps.numpy()
+        last = [int(np.searchsorted(steps, one.about["step"], side="right")) - 1 for one in packed]
+        now = [float(curve.values[j]) if j >= 0 else None for j in last]
+        known = [value if value is not None and np.isfinite(value) else None for value in now]
+        short = curve.name.removesuffix(title).strip()  # "train loss" is "train" under the title "loss"
+        entries.append({"name": short, "colour": CURVE_COLOURS[i % len(CURVE_COLOURS)], "now": known})
+    return {"title": title, "curves": entries}
+
+
+def _json(document: Any) -> str:
+    """JSON that can stand inside a script element: no "<", so that nothing in it can end or open one."""
+    return json.dumps(document, allow_nan=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
+
+
+def _script(name: str, text: str, kind: str = "application/json") -> str:
+    return f'<script type="{kind}" id="{name}">{text}</script>'
+
+
+def _read(name: str) -> str:
+    return resources.files("regionscope.explorer").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _hexes(colours: style.Colours) -> list[str]:
+    return [f"#{round(255 * r):02x}{round(255 * g):02x}{round(255 * b):02x}" for r, g, b in colours]

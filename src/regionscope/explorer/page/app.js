@@ -1,0 +1,328 @@
+"use strict";
+/* The page: what is shown, at which moment, and what lies under the mouse. Text is only ever set as textContent. */
+
+const film = JSON.parse(document.getElementById("film").textContent);
+const by = (id) => document.getElementById(id);
+
+const MODES = {
+  linear: { title: "Linear", kind: "linear", walls: true },
+  decision: { title: "Decision", kind: "decision", walls: false },
+  neurons: { title: "Neurons", kind: "activation", walls: true },
+  size: { title: "Size", kind: "linear", walls: true },
+  slope: { title: "Slope norm", kind: "linear", walls: true },
+};
+const NOUNS = { linear: "linear region", activation: "activation region", decision: "decision region" };
+
+const state = { frame: -1, mode: "linear", playing: false, mesh: null, hover: null, pin: null, chosen: null };
+const renderers = {}, cursors = [], meshes = new Map();
+let plot = null, ndarray = null, timer = 0, wanted = 0, moved = null;
+
+/* ---- small helpers ---- */
+
+function make(tag, text, name) {
+  const node = document.createElement(tag);
+  if (text !== undefined) node.textContent = text;
+  if (name) node.className = name;
+  return node;
+}
+
+function number(value) {
+  if (!Number.isFinite(value)) return "–";
+  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  const size = Math.abs(value);
+  return size >= 1e5 || size < 1e-3 ? value.toExponential(2) : value.toPrecision(4);
+}
+
+const counted = (n, noun) => `${n.toLocaleString("en-US")} ${noun}${n === 1 ? "" : "s"}`;
+const className = (label) => film.classes[label] ?? String(label);
+
+function facts(rows) {
+  const list = make("dl", undefined, "facts");
+  for (const [name, value] of rows) list.append(make("dt", name), make("dd", value));
+  return list;
+}
+
+/* ---- frames ---- */
+
+function mesh(i) {
+  if (!meshes.has(i)) meshes.set(i, unpack(by(`frame-${i}`).textContent).then((raw) => new Mesh(film.frames[i], raw)));
+  return meshes.get(i);
+}
+
+async function show(i) {
+  wanted = i;
+  const found = await mesh(i);
+  if (wanted !== i) return; // the slider has moved on
+  state.frame = i;
+  state.mesh = found;
+  by("slider").value = i;
+  by("moment").textContent = film.frames[i].text;
+  by("slider").setAttribute("aria-valuetext", film.frames[i].text);
+  for (const cursor of cursors) cursor.location = film.frames[i].at;
+  writeCounts();
+  writeKeys();
+  paint();
+  if (i + 1 < film.frames.length) mesh(i + 1);
+}
+
+function paint() {
+  const started = performance.now(), m = state.mesh, nothing = { xs: [], ys: [], colour: [] };
+  renderers.walls.data_source.data = by("show-walls").checked ? walls(m) : nothing;
+  const boundary = by("show-boundary").checked && m.label && state.mode !== "neurons";
+  renderers.boundary.data_source.data = boundary
+    ? { ...m.lines((w) => (m.isBoundary(w) ? 0 : -1), 1), colour: ["#000000"] } : nothing;
+  leave();
+  choose(state.pin);
+  state.buildMs = performance.now() - started;
+}
+
+/* The fill is an image of what the window shows, made anew whenever that changes. */
+function fill() {
+  const m = state.mesh;
+  if (!m) return;
+  const x = plot.x_range, y = plot.y_range, ratio = window.devicePixelRatio || 1;
+  const width = Math.round(plot.inner_width * ratio), height = Math.round(plot.inner_height * ratio);
+  if (!(width > 0 && height > 0)) return;
+  const started = performance.now(), seen = { x0: x.start, x1: x.end, y0: y.start, y1: y.end };
+  const [colours, palette] = fills(m), bright = palette.map((hex) => pixel(hex, 0)), pale = bright.slice();
+  if (state.chosen) {
+    const group = m[state.chosen.kind], near = new Set(state.chosen.neighbours);
+    palette.forEach((hex, c) => pale.push(pixel(hex, 0.8)));
+    for (let i = 0; i < m.n; i++) {
+      if (group[i] !== state.chosen.group && !near.has(group[i])) colours[i] += palette.length;
+    }
+  }
+  const image = ndarray(m.raster(colours, pale, seen, width, height), { dtype: "uint32", shape: [height, width] });
+  renderers.fill.data_source.data = {
+    image: [image], x: [seen.x0], y: [seen.y0], dw: [seen.x1 - seen.x0], dh: [seen.y1 - seen.y0],
+  };
+  thinWalls(m, seen);
+  state.fillMs = performance.now() - started;
+}
+
+/* Lines are thinner the more regions the window shows, and step back while a region is chosen. */
+function thinWalls(m, seen) {
+  const share = ((seen.x1 - seen.x0) * (seen.y1 - seen.y0)) / film.area, glyph = renderers.walls.glyph;
+  const width = Math.max(0.3, Math.min(1, Math.sqrt(1500 / Math.max(1, m.n * Math.min(1, share)))));
+  const alpha = state.chosen ? 0.3 : state.mode === "neurons" ? 0.95 : 0.8;
+  if (Math.abs(glyph.line_width.value - width) > 0.04) glyph.line_width = { value: width };
+  if (glyph.line_alpha.value !== alpha) glyph.line_alpha = { value: alpha };
+}
+
+function pixel(hex, white) {
+  const part = (at) => { const c = parseInt(hex.slice(at, at + 2), 16); return Math.round(c + (255 - c) * white); };
+  return ((255 << 24) | (part(5) << 16) | (part(3) << 8) | part(1)) >>> 0;
+}
+
+let due = false;
+function refill() {
+  if (due) return;
+  due = true;
+  queueMicrotask(() => { due = false; fill(); }); // once for all the ranges that change together
+}
+
+/* A colour number for every piece, and the colours. */
+function fills(m) {
+  const colours = new Uint16Array(m.n);
+  if (state.mode === "neurons") return [colours, ["#ffffff"]];
+  if (state.mode === "decision") {
+    for (let i = 0; i < m.n; i++) colours[i] = m.label[i];
+    return [colours, film.pale];
+  }
+  if (state.mode === "linear") {
+    for (let i = 0; i < m.n; i++) colours[i] = m.colour[m.linear[i]];
+    return [colours, m.about.palette];
+  }
+  const { low, high } = film.scales[state.mode], ramp = film.ramp, steps = ramp.length;
+  const values = state.mode === "size" ? m.sizes("linear") : null;
+  for (let i = 0; i < m.n; i++) {
+    const value = values ? values[m.linear[i]] : m.norm[i];
+    const place = (Math.log10(Math.max(value, 1e-300)) - low) / (high - low || 1);
+    colours[i] = Math.max(0, Math.min(steps - 1, Math.floor(place * steps)));
+  }
+  return [colours, ramp];
+}
+
+function walls(m) {
+  const mode = MODES[state.mode], layers = m.about.layers.length;
+  if (state.mode === "neurons") {
+    return { ...m.lines((w) => (m.born[w] > layers ? -1 : m.born[w] - 1), layers), colour: film.layerColours };
+  }
+  const group = mode.kind === "decision" ? m.activation : m[mode.kind];
+  return { ...m.lines((w) => (m.born[w] > 0 && m.separates(w, group) ? 0 : -1), 1), colour: ["#2b2f36"] };
+}
+
+/* ---- text beside the map ---- */
+
+function writeCounts() {
+  const counts = film.frames[state.frame].counts, rows = [];
+  for (const kind of ["linear", "activation", "decision"]) {
+    if (!(kind in counts)) continue;
+    const value = make("dd", counts[kind].toLocaleString("en-US")), row = make("div");
+    value.id = `count-${kind}`;
+    row.append(make("dt", `${NOUNS[kind]}s`), value);
+    rows.push(row);
+  }
+  by("counts").replaceChildren(...rows);
+}
+
+function writeKeys() {
+  film.panels.forEach((panel, p) => panel.curves.forEach((curve, c) => {
+    by(`value-${p}-${c}`).textContent = number(curve.now[state.frame] ?? NaN);
+  }));
+}
+
+function key(mark, text, colour) {
+  const entry = make("span"), sign = make("i", undefined, mark);
+  sign.style[mark === "rule" ? "borderColor" : "background"] = colour;
+  entry.append(sign, text);
+  return entry;
+}
+
+function writeLegend() {
+  const legend = by("legend"), m = film.frames[0];
+  if (state.mode === "linear") {
+    legend.replaceChildren("One colour for each affine map; a region keeps its colour while it can be followed.");
+  } else if (state.mode === "decision") {
+    legend.replaceChildren(...film.shown.map((i) => key("swatch", className(i), film.pale[i])));
+  } else if (state.mode === "neurons") {
+    legend.replaceChildren("Zero lines of ", ...m.layers.map((name, i) => key("rule", name, film.layerColours[i])));
+  } else {
+    const { low, high } = film.scales[state.mode], ramp = make("i", undefined, "ramp"), entry = make("span");
+    ramp.style.background = `linear-gradient(90deg, ${film.ramp.join(",")})`;
+    entry.append(number(10 ** low), ramp, number(10 ** high));
+    legend.replaceChildren(state.mode === "size" ? "Size of a linear region" : "Largest stretch of the affine map", entry);
+  }
+}
+
+/* ---- controls ---- */
+
+function setMode(name) {
+  state.mode = name;
+  by(`mode-${name}`).checked = true;
+  by("show-walls").checked = MODES[name].walls;
+  by("show-walls").disabled = name === "neurons";
+  by("show-boundary").disabled = name === "neurons" || !("decision" in film.frames[0].counts);
+  writeLegend();
+  if (state.mesh) paint();
+}
+
+function play(on) {
+  state.playing = on;
+  by("play").classList.toggle("on", on);
+  by("play").setAttribute("aria-label", on ? "Pause" : "Play");
+  clearTimeout(timer);
+  if (!on) return;
+  const tick = async () => {
+    const last = film.frames.length - 1;
+    if (state.frame >= last) return play(false);
+    await show(state.frame + 1);
+    if (state.playing) timer = setTimeout(tick, 1000 / Number(by("speed").value));
+  };
+  if (state.frame >= film.frames.length - 1) show(0).then(() => { timer = setTimeout(tick, 400); });
+  else tick();
+}
+
+function seek(x) {
+  let best = 0;
+  film.frames.forEach((frame, i) => { if (Math.abs(frame.at - x) < Math.abs(film.frames[best].at - x)) best = i; });
+  play(false);
+  return show(best);
+}
+
+function buildControls() {
+  by("title").textContent = film.title;
+  by("where").textContent = film.where;
+  by("notes").textContent = film.notes.join(" ");
+  for (const [name, mode] of Object.entries(MODES)) {
+    if (name === "decision" && !("decision" in film.frames[0].counts)) continue;
+    const label = make("label", mode.title), input = make("input");
+    Object.assign(input, { type: "radio", name: "mode", id: `mode-${name}`, value: name });
+    input.addEventListener("change", () => setMode(name));
+    label.prepend(input);
+    by("modes").append(label);
+  }
+  const slider = by("slider"), single = film.frames.length === 1;
+  slider.max = film.frames.length - 1;
+  slider.addEventListener("input", () => { play(false); show(Number(slider.value)); });
+  by("time").hidden = single;
+  if (single) by("time").style.display = "none";
+  by("play").addEventListener("click", () => play(!state.playing));
+  for (const id of ["show-walls", "show-boundary"]) by(id).addEventListener("change", paint);
+  by("show-points").addEventListener("change", showPoints);
+  document.addEventListener("keydown", (event) => {
+    if (event.code === "Space" && event.target === document.body) { event.preventDefault(); play(!state.playing); }
+    if (event.code === "Escape") choose(null);
+  });
+}
+
+function showPoints() {
+  for (const name in renderers) if (name.startsWith("points-")) renderers[name].visible = by("show-points").checked;
+}
+
+function buildPanels() {
+  film.panels.forEach((panel, p) => {
+    const box = make("div", undefined, "panel"), head = make("div", undefined, "head"), area = make("div", undefined, "plot");
+    head.append(make("h2", panel.title));
+    panel.curves.forEach((curve, c) => {
+      const entry = key("rule", curve.name + " ", curve.colour), value = make("b");
+      entry.className = "key";
+      value.id = `value-${p}-${c}`;
+      entry.append(value);
+      head.append(entry);
+    });
+    const target = make("div");
+    target.id = `panel-${p}`;
+    area.append(target);
+    box.append(head, area);
+    by("curves").append(box);
+  });
+}
+
+/* ---- start ---- */
+
+window.regionscope = {
+  state, film, show, setMode, choose, play, seek, refill,
+  mousemove(event) {
+    if (!moved) requestAnimationFrame(() => { const last = moved; moved = null; if (last) hover(last); });
+    moved = { x: event.x, y: event.y, sx: event.sx, sy: event.sy };
+  },
+  mouseleave() { moved = null; leave(); },
+  tap(event) {
+    const same = state.chosen && state.mesh.locate(event.x, event.y) >= 0
+      && state.mesh[state.chosen.kind][state.mesh.locate(event.x, event.y)] === state.chosen.group;
+    choose(same ? null : { x: event.x, y: event.y });
+  },
+};
+
+/* Bokeh frames a figure that was clicked; only those who use the keyboard need that. */
+function quietFocus(root) {
+  for (const node of root.querySelectorAll("*")) {
+    if (!node.shadowRoot) continue;
+    node.shadowRoot.append(make("style", ".bk-events:focus:not(:focus-visible) { outline: none; }"));
+    quietFocus(node.shadowRoot);
+  }
+}
+
+async function start() {
+  buildControls();
+  buildPanels();
+  const item = (name) => JSON.parse(by(name).textContent);
+  const embed = async (name, target) => [...await Bokeh.embed.embed_item(item(name), target)][0].model;
+  ndarray = Bokeh.require("core/util/ndarray").ndarray;
+  plot = await embed("figure-map", "map");
+  quietFocus(by("map"));
+  for (const renderer of plot.renderers) renderers[renderer.name] = renderer;
+  for (let p = 0; p < film.panels.length; p++) {
+    const panel = await embed(`figure-${p}`, `panel-${p}`);
+    cursors.push(...panel.center.filter((part) => part.name === "cursor"));
+  }
+  setMode("linear");
+  await show(film.frames.length - 1);
+  document.body.dataset.ready = "yes";
+}
+
+start().catch((error) => {
+  by("card").replaceChildren(make("h2", "The page could not start"), make("p", String(error), "hint"));
+  throw error;
+});

@@ -1,0 +1,98 @@
+"""``explore``: a film, a run or a partition as one self-contained HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regionscope.errors import InputError
+from regionscope.explorer.encode import Packed, encode, slope_norms
+from regionscope.explorer.figures import bokeh
+from regionscope.explorer.page import page
+from regionscope.lab.frames import Film, Frame, film_of_partition, film_of_run, thin
+from regionscope.lab.store import RunFolder
+from regionscope.regions import DecisionRegions, Partition
+
+__all__ = ["LIMIT", "Written", "explore"]
+
+LIMIT = 30_000_000  # bytes of one page
+_OVERHEAD = 2_000_000  # Bokeh and the page itself
+
+
+@dataclass(frozen=True)
+class Written:
+    """The file, its size in bytes, how many of the frames it shows, and sentences about what was left out."""
+
+    path: Path
+    size: int
+    frames: int
+    of: int
+    notes: tuple[str, ...]
+
+
+def explore(
+    what: Film | RunFolder | Partition | DecisionRegions,
+    path: str | Path,
+    *,
+    limit: int = LIMIT,
+) -> Written:
+    """Write the explorer of a film, a stored run or a partition to ``path``: one HTML file that works offline.
+
+    Where the page would be larger than ``limit`` bytes, frames are left out, evenly, and never regions; the page and
+    the result say so. One frame is always kept. Cost: about 50 bytes for each region of each frame.
+    """
+    bokeh()
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
+    film = _film(what)
+    packed = [encode(frame) for frame in film.frames]
+    kept = _fitting(packed, limit - _OVERHEAD)
+    notes = []
+    if len(kept) < len(packed):
+        notes.append(
+            f"All {len(packed)} frames would need {sum(map(len, packed)) / 1e6:,.0f} MB, more than the limit of "
+            f"{limit / 1e6:,.0f} MB: {len(kept)} of them are shown, each with all its regions."
+        )
+    text = page(film, [packed[i] for i in kept], scales=_scales([film.frames[i] for i in kept]), notes=notes)
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+    return Written(path, path.stat().st_size, len(kept), len(packed), (*film.notes, *notes))
+
+
+def _film(what: Film | RunFolder | Partition | DecisionRegions) -> Film:
+    if isinstance(what, Film):
+        return what
+    return film_of_run(what) if isinstance(what, RunFolder) else film_of_partition(what)
+
+
+def _fitting(packed: Sequence[Packed], room: int) -> list[int]:
+    """The most frames, evenly spread, that fit into ``room`` bytes; the last one alone where not even two do."""
+    sizes = np.array([len(one) for one in packed])
+    for most in range(len(packed), 1, -1):
+        kept = thin(len(packed), most)
+        if sizes[kept].sum() <= room:
+            return kept
+    return thin(len(packed), 1)
+
+
+def _scales(frames: Sequence[Frame]) -> dict[str, tuple[float, float]]:
+    """The range of log10 of sizes and of slopes that the colours cover: 98 % of the area of all frames."""
+    sizes = np.concatenate([frame.linear.sizes.cpu().numpy() for frame in frames])
+    slopes = np.concatenate([slope_norms(frame.linear).cpu().numpy() for frame in frames])
+
+    def span(values: NDArray[np.float64]) -> tuple[float, float]:
+        order = np.argsort(values)
+        order = order[values[order] > 0]
+        seen = np.cumsum(sizes[order])
+        if not len(order) or seen[-1] == 0:
+            return 0.0, 1.0
+        low, high = np.log10(values[order[np.searchsorted(seen, [0.01 * seen[-1], 0.99 * seen[-1]])]])
+        return (float(low), float(high)) if high - low > 1e-6 else (float(low) - 0.5, float(high) + 0.5)
+
+    return {"size": span(sizes), "slope": span(slopes)}

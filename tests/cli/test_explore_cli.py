@@ -1,0 +1,125 @@
+"""``regionscope explore`` and ``regionscope animate``: the right files, and one sentence for a mistake."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from regionscope.cli import app
+from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
+from regionscope.lab.experiment import run
+from regionscope.lab.load import box
+from regionscope.lab.zoo import mlp
+from regionscope.regions import decision_regions, linear_regions
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    experiment = Experiment(
+        data=DataSpec(name="two_moons", n_train=40, n_test=20),
+        network=NetworkSpec(name="mlp", options={"width": 6}),
+        training=Training(epochs=3, optimizer="adam", lr=0.01, batch_size=20, checkpoints="every 1 epochs"),
+    )
+    return run(experiment, tmp_path_factory.mktemp("runs")).path
+
+
+def call(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    assert isinstance(result.exception, SystemExit | None)
+    return result.output
+
+
+def test_explore_writes_one_page_without_links(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "run.html"
+    said = call("explore", folder, "--out", target)
+    assert f"wrote {target}" in said
+    assert "4 of 4 frames" in said
+    text = target.read_text(encoding="utf-8")
+    assert not re.search(r"<(script|img|iframe)[^>]*\ssrc=|<link\s", text)
+    assert text.count('id="frame-') == 4
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_the_page_is_named_after_the_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("explore", folder, "--frames", 2)
+    assert (tmp_path / f"{folder.name}.html").read_text(encoding="utf-8").count('id="frame-') == 2
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_explore_takes_saved_partitions(tmp_path: Path, labelled: bool) -> None:
+    square, model = box(-1.0, 1.0, (2,)), mlp([2, 6, 2], seed=0)
+    found = decision_regions(model, square) if labelled else linear_regions(model, square)
+    saved = found.save(tmp_path / "p")
+    call("explore", saved, "--out", tmp_path / "p.html")
+    text = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert ('"decision": ' in text) == labelled
+    assert f'"linear": {linear_regions(model, square).n_linear_regions}' in text
+
+
+@pytest.mark.parametrize("kind", ["linear", "decision", "neurons"])
+def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "film.gif"
+    said = call("animate", folder, "--out", target, "--kind", kind, "--size", 200, "--fps", 4)
+    assert "4 frames" in said
+    with Image.open(target) as film:
+        shown = [film.info["duration"]]
+        pictures = set()
+        for i in range(film.n_frames):
+            film.seek(i)
+            shown.append(film.info["duration"])
+            pictures.add(film.convert("RGB").tobytes())
+        assert film.size == (200, 224)
+    assert len(pictures) == 4
+    assert not list(tmp_path.glob("*part*"))
+
+
+def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("ffmpeg"):
+        call("animate", folder, "--out", tmp_path / "film.mp4", "--size", 200)
+        assert (tmp_path / "film.mp4").stat().st_size > 1000
+    monkeypatch.setattr("matplotlib.animation.FFMpegWriter.isAvailable", lambda: False)
+    said = call("animate", folder, "--out", tmp_path / "no.mp4", code=2)
+    assert "needs ffmpeg" in said
+    assert not (tmp_path / "no.mp4").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("explore", "RUN", "--out", "x.pdf"), "must end in .html"),
+        (("explore", "RUN", "--out", "none/x.html"), "does not exist"),
+        (("explore", "absent"), "There is nothing at"),
+        (("explore", "."), "is no run"),
+        (("explore", "junk.npz"), "is not a saved partition"),
+        (("explore", "RUN", "--points", "a,b"), "must look like 0,5,17"),
+        (("explore", "RUN", "--points", "0,1", "--box", "-1", "1"), "give one of them"),
+        (("explore", "RUN", "--points", "0,1,99"), "each from 0 to 39"),
+        (("explore", "RUN", "--box", "1", "-1"), "must be smaller"),
+        (("animate", "RUN", "--out", "x.png"), ".gif or .mp4"),
+        (("animate", "RUN", "--fps", "900"), "1 to 50"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "junk.npz").write_bytes(b"not a zip")
+    said = call(*(str(folder) if word == "RUN" else word for word in words), code=2)
+    assert sentence in said
+    assert [path.name for path in tmp_path.iterdir()] == ["junk.npz"]
+
+
+def test_a_box_and_points_of_the_data(folder: Path, tmp_path: Path) -> None:
+    call("explore", folder, "--out", tmp_path / "box.html", "--box", -2, 2, "--frames", 1)
+    assert "area 16" in (tmp_path / "box.html").read_text(encoding="utf-8")
+    call("explore", folder, "--out", tmp_path / "line.html", "--points", "0,1", "--frames", 1)
+    assert "a line in the 2 inputs, length" in (tmp_path / "line.html").read_text(encoding="utf-8")

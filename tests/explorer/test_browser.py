@@ -1,0 +1,266 @@
+"""The page in a real browser: what it shows is what was computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regionscope.explorer import explore
+from regionscope.explorer.encode import encode, slope_norms
+from regionscope.geometry import Segment
+from regionscope.lab.frames import Film, Frame, film_of_partition
+from regionscope.lab.zoo import mlp
+from regionscope.regions import decision_regions, linear_regions
+from regionscope.regions.identity import locate
+
+Open = Callable[..., Any]
+
+PLOT = "Bokeh.documents[0].roots()[0]"
+TO_SCREEN = """([x, y]) => {
+  const view = Bokeh.index[Object.keys(Bokeh.index)[0]] ?? [...Bokeh.index][0];
+  const box = document.getElementById("map").getBoundingClientRect();
+  return [box.left + view.frame.x_scale.compute(x), box.top + view.frame.y_scale.compute(y)];
+}"""
+
+
+def show(page: Any, i: int) -> None:
+    page.locator("#slider").fill(str(i))
+    page.wait_for_function(f"regionscope.state.frame === {i}")
+
+
+def mode(page: Any, name: str) -> None:
+    page.locator(f"label:has(#mode-{name})").click()
+    page.wait_for_function(f"regionscope.state.mode === '{name}'")
+
+
+def point_at(page: Any, at: torch.Tensor) -> dict[str, Any]:
+    page.mouse.move(*page.evaluate(TO_SCREEN, at.tolist()))
+    page.wait_for_function("regionscope.state.hover !== null")
+    return dict(page.evaluate("regionscope.state.hover"))
+
+
+def click(page: Any, at: torch.Tensor) -> dict[str, Any]:
+    page.mouse.click(*page.evaluate(TO_SCREEN, at.tolist()))
+    page.wait_for_function("regionscope.state.chosen !== null")
+    return dict(page.evaluate("regionscope.state.chosen"))
+
+
+def largest(frame: Frame) -> int:
+    """A region that the mouse cannot miss."""
+    return int(frame.linear.sizes.argmax())
+
+
+def pixel(page: Any, at: torch.Tensor) -> list[int]:
+    """The colour [red, green, blue] of the fill at a place, read from the image that Bokeh was given."""
+    x, y = at.tolist()
+    return list(page.evaluate(f"""() => {{
+      const plot = Bokeh.documents[0].roots()[0], data = plot.renderers.find((r) => r.name === "fill").data_source.data;
+      const image = data.image[0], [rows, columns] = image.shape;
+      const row = Math.floor(({y} - data.y[0]) / data.dh[0] * rows);
+      const value = image[row * columns + Math.floor(({x} - data.x[0]) / data.dw[0] * columns)];
+      return [value & 255, (value >> 8) & 255, (value >> 16) & 255];
+    }}"""))  # fmt: skip
+
+
+def test_the_slider_shows_the_counts_and_curves_of_each_frame(page: Any, film: Film) -> None:
+    for i, frame in enumerate(film.frames):
+        show(page, i)
+        assert frame.decision is not None
+        assert page.locator("#count-linear").inner_text() == f"{frame.linear.n_linear_regions:,}"
+        assert page.locator("#count-activation").inner_text() == f"{frame.linear.n_activation_regions:,}"
+        assert page.locator("#count-decision").inner_text() == f"{frame.decision.count:,}"
+        assert page.locator("#moment").inner_text() == f"epoch {frame.epoch} · step {frame.step}"
+        loss = next(curve for curve in film.curves if curve.name == "train loss")
+        assert float(page.locator("#value-0-0").inner_text()) == pytest.approx(float(loss.values[i]), rel=1e-3)
+        cursor = page.evaluate("Bokeh.documents[1].roots()[0].center.find((part) => part.name === 'cursor').location")
+        assert cursor == frame.epoch
+
+
+def test_play_runs_to_the_last_frame_and_stops(page: Any, film: Film) -> None:
+    page.evaluate("""() => {
+      window.seen = [];
+      new MutationObserver(() => window.seen.push(regionscope.state.frame))
+        .observe(document.getElementById("moment"), { childList: true });
+    }""")
+    page.select_option("#speed", "10")
+    page.locator("#play").click()  # at the end: it starts again from the beginning
+    assert page.locator("#play").get_attribute("aria-label") == "Pause"
+    page.wait_for_function(f"!regionscope.state.playing && window.seen.at(-1) === {len(film.frames) - 1}")
+    assert page.evaluate("window.seen") == list(range(len(film.frames)))
+    assert page.locator("#play").get_attribute("aria-label") == "Play"
+
+
+def test_hovering_shows_the_numbers_of_the_region(page: Any, film: Film) -> None:
+    for i in (1, len(film.frames) - 1):
+        show(page, i)
+        frame = film.frames[i]
+        region = largest(frame)
+        shown = point_at(page, frame.linear.interior[region])
+        assert frame.decision is not None
+        piece = int(locate(frame.decision.partition, frame.linear.interior[[region]]))
+        label = int(frame.decision.piece_labels[piece])
+        norm = float(slope_norms(frame.linear)[region])
+        pattern = frame.linear.patterns(torch.tensor([region]))[0]
+        assert shown["id"] == int(frame.ids[region])
+        assert shown["label"] == label
+        assert shown["size"] == pytest.approx(float(frame.linear.sizes[region]), rel=1e-5)
+        assert shown["norm"] == pytest.approx(norm, rel=1e-5)
+        assert shown["active"] == [int(pattern[:12].sum()), int(pattern[12:].sum())]
+        text = page.locator("#tip").inner_text()
+        assert film.class_names[label] in text
+        assert f"relu1 {shown['active'][0]}/12, relu2 {shown['active'][1]}/12" in text
+        assert f"linear region {shown['id']:,}" in text
+    page.mouse.move(1200, 500)
+    page.wait_for_function("document.getElementById('tip').hidden")
+
+
+@pytest.mark.parametrize("kind", ["linear", "decision", "neurons"])
+def test_a_click_finds_exactly_the_neighbours(page: Any, film: Film, kind: str) -> None:
+    mode(page, kind)
+    frame = film.frames[-1]
+    assert frame.decision is not None
+    mesh = frame.decision.partition
+    piece = int(mesh.sizes.argmax())
+    shown = click(page, mesh.interior[piece])
+    home = locate(frame.linear, mesh.interior)
+    group = {
+        "linear": frame.ids[home],
+        "decision": frame.decision.piece_regions,
+        "neurons": frame.decision.piece_parents,
+    }
+    pairs = group[kind][mesh.neighbours]
+    mine = int(group[kind][piece])
+    expected = {int(b if a == mine else a) for a, b in pairs if (a == mine) != (b == mine)}
+    found = shown["neighbours"]
+    if kind == "linear":
+        found = page.evaluate("regionscope.state.chosen.neighbours.map((g) => regionscope.state.mesh.ids[g])")
+    assert set(found) == expected
+    assert shown["id"] == mine
+    assert page.locator("#neighbours").inner_text() == f"{len(expected)} region{'' if len(expected) == 1 else 's'}"
+    page.keyboard.press("Escape")
+    page.wait_for_function("regionscope.state.chosen === null")
+
+
+def test_the_fill_has_the_colours_of_each_mode(page: Any, film: Film) -> None:
+    from regionscope.plot import style
+
+    frame = film.frames[-1]
+    assert frame.decision is not None
+    regions = frame.linear.sizes.argsort(descending=True)[:20]
+    middles = frame.linear.interior[regions]
+    labels = frame.decision.piece_labels[locate(frame.decision.partition, middles)]
+    for name, colours in (
+        ("linear", style.region_colours(frame.ids[regions])),
+        ("decision", style.class_colours(labels, pale=True)),
+    ):
+        mode(page, name)
+        found = torch.tensor([pixel(page, at) for at in middles])
+        torch.testing.assert_close(found.double(), torch.from_numpy(colours) * 255, atol=1.0, rtol=0.0)
+    mode(page, "size")
+    light = torch.tensor([sum(pixel(page, at)) for at in middles])
+    assert bool((light.diff() <= 0).all())  # cividis: the larger, the lighter
+    mode(page, "slope")
+    light = torch.tensor([sum(pixel(page, at)) for at in middles])
+    norms = slope_norms(frame.linear)[regions]
+    assert bool((light[norms.argsort()].diff() >= 0).all())
+    mode(page, "neurons")
+    assert pixel(page, middles[0]) == [255, 255, 255]
+    drawn = page.evaluate(
+        f"{PLOT}.renderers.find((r) => r.name === 'walls').data_source.data.xs.map((x) => x.length / 3)"
+    )
+    born = frame.decision.partition.walls.born
+    assert drawn == [int((born == layer).sum()) for layer in range(2)]
+
+
+def test_zooming_draws_the_regions_anew(page: Any, film: Film) -> None:
+    region = largest(film.frames[-1])
+    middle = film.frames[-1].linear.interior[region]
+    before = pixel(page, middle)
+    page.mouse.move(*page.evaluate(TO_SCREEN, middle.tolist()))
+    page.mouse.wheel(0, -400)
+    page.wait_for_function(f"{PLOT}.x_range.end - {PLOT}.x_range.start < 1.9")
+    page.wait_for_function("""() => {
+      const plot = Bokeh.documents[0].roots()[0], data = plot.renderers.find((r) => r.name === "fill").data_source.data;
+      return Math.abs(data.dw[0] - (plot.x_range.end - plot.x_range.start)) < 1e-9;
+    }""")
+    assert pixel(page, middle) == before
+    assert point_at(page, middle)["id"] == int(film.frames[-1].ids[region])
+
+
+def test_a_click_on_a_curve_moves_to_that_moment(page: Any, film: Film) -> None:
+    box = page.locator("#panel-0").bounding_box()
+    page.mouse.click(box["x"] + 52, box["y"] + box["height"] / 2)
+    page.wait_for_function("regionscope.state.frame === 0")
+
+
+def test_text_of_the_user_is_only_text(page: Any, film: Film) -> None:
+    click(page, film.frames[-1].linear.interior[largest(film.frames[-1])])
+    mode(page, "decision")
+    assert page.evaluate("window.broken") is None
+    assert page.locator("#title").inner_text() == film.title
+    assert film.notes[0] in page.locator("#notes").inner_text()
+    legend = page.locator("#legend").inner_text()
+    assert all(name in legend for name in film.class_names)
+    assert film.curves[2].name.replace("_", " ") in page.locator("#curves").inner_text()
+    assert page.title() == film.title
+    assert page.evaluate("document.querySelectorAll('img').length") == 0
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (1280, 720)])
+def test_nothing_overlaps_or_is_cut_off(page: Any, film: Film, tmp_path: Path, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_function(f"Math.abs(document.getElementById('map').clientWidth - {PLOT}.outer_width) < 1")
+    click(page, film.frames[-1].linear.interior[largest(film.frames[-1])])
+    boxes = {
+        name: page.locator(name).bounding_box() for name in ("header", "#view", "aside", "#map", "#time", "#legend")
+    }
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert boxes["#view"]["y"] + boxes["#view"]["height"] <= height
+    assert boxes["#view"]["x"] + boxes["#view"]["width"] <= boxes["aside"]["x"]
+    assert boxes["#map"]["y"] + boxes["#map"]["height"] <= boxes["#legend"]["y"] + 1
+    assert boxes["#legend"]["y"] + boxes["#legend"]["height"] <= boxes["#time"]["y"] + 1
+    frame = page.evaluate(
+        "(() => { const p = Bokeh.documents[0].roots()[0]; return [p.inner_width, p.inner_height]; })()"
+    )
+    assert frame[0] == pytest.approx(frame[1], rel=0.02)  # equal scales on both axes
+    page.screenshot(path=tmp_path / f"explorer-{width}.png")
+
+
+def test_too_many_frames_are_thinned_and_the_page_says_so(open_page: Open, film: Film, tmp_path: Path) -> None:
+    needed = sum(len(encode(frame)) for frame in film.frames)
+    written = explore(film, tmp_path / "thin.html", limit=2_000_000 + int(0.7 * needed))
+    assert 1 < written.frames < written.of == len(film.frames)
+    page = open_page(written.path)
+    assert written.notes[-1] in page.locator("#notes").inner_text()
+    last = film.frames[-1]
+    assert page.evaluate("regionscope.state.mesh.about.counts.linear") == last.linear.n_linear_regions
+    show(page, 0)
+    assert page.locator("#count-linear").inner_text() == f"{film.frames[0].linear.n_linear_regions:,}"
+
+
+def test_a_partition_alone_and_a_line(open_page: Open, film: Film, tmp_path: Path) -> None:
+    part = replace(film.frames[-1].linear, program=None)
+    page = open_page(explore(part, tmp_path / "partition.html").path)
+    assert page.locator("#mode-decision").count() == 0
+    assert not page.locator("#time").is_visible()
+    region = int(part.sizes.argmax())
+    shown = point_at(page, part.interior[region])
+    assert shown["size"] == pytest.approx(float(part.sizes[region]), rel=1e-5)
+    assert "label" not in shown
+    assert "active" not in shown
+
+    line = decision_regions(mlp([2, 6, 2], seed=1), Segment([-1.0, -1.0], [1.0, 1.0]))
+    page = open_page(explore(film_of_partition(line), tmp_path / "line.html").path)
+    mode(page, "decision")
+    piece = int(line.partition.sizes.argmax())
+    at = torch.cat([line.partition.interior[piece], torch.tensor([0.5], dtype=torch.float64)])
+    shown = point_at(page, at)
+    assert shown["label"] == int(line.piece_labels[piece])
+    assert shown["size"] == pytest.approx(float(line.sizes[line.piece_regions[piece]]), rel=1e-5)
+    whole = linear_regions(mlp([2, 6, 2], seed=1), line.partition.slice)
+    assert page.locator("#count-linear").inner_text() == str(whole.n_linear_regions)

@@ -1,0 +1,70 @@
+"""What is packed reads back, piece by piece."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regionscope.explorer.encode import Packed, encode, slope_norms
+from regionscope.explorer.write import _fitting
+from regionscope.geometry import Box
+from regionscope.lab.frames import Film
+from regionscope.lab.zoo import mlp
+from regionscope.regions import linear_regions
+
+
+def unpacked(packed: Packed) -> dict[str, Any]:
+    raw = gzip.decompress(base64.b64decode(packed.payload))
+    return {
+        name: np.frombuffer(raw, dtype=kind, count=length, offset=place)
+        for name, kind, place, length in packed.about["arrays"]
+    }
+
+
+def test_arrays_read_back(film: Film) -> None:
+    frame = film.frames[2]
+    assert frame.decision is not None
+    mesh = frame.decision.partition
+    packed = encode(frame)
+    arrays = unpacked(packed)
+    np.testing.assert_allclose(np.stack([arrays["x"], arrays["y"]], 1), mesh.vertices, rtol=1e-6, atol=1e-7)
+    assert arrays["corners"].tolist() == mesh.corners.tolist()
+    assert arrays["sides"].tolist() == mesh.offsets.diff().tolist()
+    assert (arrays["wall_left"].astype(int) - 1).tolist() == mesh.walls.regions[:, 0].tolist()
+    assert (arrays["born"].astype(int) - 1).tolist() == mesh.walls.born.tolist()
+    assert arrays["label"].tolist() == frame.decision.piece_labels.tolist()
+    assert packed.about["counts"] == {
+        "activation": frame.linear.n_activation_regions,
+        "linear": frame.linear.n_linear_regions,
+        "decision": frame.decision.count,
+    }
+
+
+def test_pieces_add_up_to_the_regions_they_belong_to(film: Film) -> None:
+    frame = film.frames[-1]
+    arrays = unpacked(encode(frame))
+    total = np.bincount(arrays["linear"], weights=arrays["size"])
+    expected = torch.zeros(len(arrays["ids"]), dtype=torch.float64)
+    place = torch.searchsorted(torch.from_numpy(arrays["ids"].astype(np.int64)), frame.ids)
+    expected.index_add_(0, place, frame.linear.sizes)
+    np.testing.assert_allclose(total, expected, rtol=1e-4, atol=1e-9)
+
+
+def test_the_slope_norm_does_not_depend_on_the_coordinates_of_the_slice() -> None:
+    model = mlp([3, 5, 2], seed=0).double()
+    skewed = torch.tensor([[3.0, 0.0, 0.0], [1.0, 0.5, 0.0]], dtype=torch.float64)
+    part = linear_regions(model, Box([0.0, 0.0, 0.0], skewed, 1.0))
+    jacobian, _ = part.input_maps(torch.arange(len(part)))
+    along = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], dtype=torch.float64)
+    expected = torch.linalg.matrix_norm(jacobian @ along.T, ord=2)
+    torch.testing.assert_close(slope_norms(part), expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(("room", "kept"), [(100, [0, 1, 2, 3, 4]), (49, [0, 1, 3, 4]), (30, [0, 2, 4]), (5, [4])])
+def test_frames_are_thinned_evenly_and_one_stays(room: int, kept: list[int]) -> None:
+    assert _fitting([Packed({}, "x" * 10)] * 5, room) == kept
