@@ -131,7 +131,7 @@ def test_a_member_that_diverges_leaves_the_others_alone() -> None:
 
 def test_nothing_random_is_touched_and_progress_is_told() -> None:
     state, told = torch.get_rng_state(), list[Progress]()
-    found = train_together(chains(), SPLIT, TRAINING, evaluate_every=7, on_progress=told.append)
+    found = train_together(chains(), SPLIT, replace(TRAINING, evaluate_every=7), on_progress=told.append)
     assert torch.equal(state, torch.get_rng_state())
     assert told[-1].step == told[-1].total_steps == 100
     assert [row.epoch for row in found[0].history if row.train_error is not None] == [7, 14, 20]

@@ -110,7 +110,7 @@ def test_it_learns_and_tells() -> None:
 
 
 def test_errors_are_taken_when_asked() -> None:
-    found = train(mlp([2, 4, 2]), halves(), replace(PLAIN, epochs=5), evaluate_every=2)
+    found = train(mlp([2, 4, 2]), halves(), replace(PLAIN, epochs=5, evaluate_every=2))
     assert [row.train_error is not None for row in found.history] == [False, True, False, True, True]
     assert all(row.test_error is None for row in found.history)
 
@@ -261,7 +261,7 @@ def test_bad_input_gets_a_sentence() -> None:
     with pytest.raises(InputError, match="no trainable parameters"):
         train(mlp([2, 2]).requires_grad_(False), halves(), PLAIN)
     with pytest.raises(InputError, match="evaluate_every"):
-        train(mlp([2, 4, 2]), halves(), PLAIN, evaluate_every=0)
+        train(mlp([2, 4, 2]), halves(), replace(PLAIN, evaluate_every=0))
     with pytest.raises(InputError, match="not a schedule"):
         train(mlp([2, 4, 2]), halves(), replace(PLAIN, checkpoints="sometimes"))
 

@@ -160,7 +160,6 @@ def _work(
         seed=experiment.seed,
         device=device,
         monitors=_monitors(folder, split, initial),
-        evaluate_every=adjusted.training.evaluate_every,
         state=state,
         save_state=(saver := _Saver(folder, stop, save_every)),
         state_every=min(_CAPTURE, save_every),

@@ -91,11 +91,12 @@ def quickstart(
     data = two_moons(config.n_points, noise=config.noise, seed=config.seed)
     model = mlp([2, *config.hidden, data.n_classes], seed=config.seed).eval()
     training = Training(
-        epochs=config.epochs, optimizer="adam", lr=config.lr, batch_size=config.batch_size, schedule="constant"
-    )
+        epochs=config.epochs, optimizer="adam", lr=config.lr, batch_size=config.batch_size, schedule="constant",
+        evaluate_every=config.epochs,
+    )  # fmt: skip
     before = _snapshot(model, data)
     with _one_thread():
-        trained = train(model, data, training, seed=config.seed, evaluate_every=config.epochs, on_epoch=on_epoch)
+        trained = train(model, data, training, seed=config.seed, on_epoch=on_epoch)
     if trained.status == "diverged":
         last = trained.last
         raise RegionscopeError(

@@ -26,7 +26,6 @@ def train(
     seed: int = 0,
     device: torch.device | str | None = None,
     monitors: Sequence[Monitor] = (),
-    evaluate_every: int = 1,
     state: TrainState | None = None,
     save_state: Callable[[TrainState], object] | None = None,
     state_every: float = 30.0,
@@ -45,7 +44,6 @@ def train(
     device: where to train, such as "cuda"; the model's own by default. The data lies there as a whole. On CUDA
         images are laid out channels-last.
     monitors: called at their own schedules, which here know the length of an epoch and the end.
-    evaluate_every: epochs between evaluations of train and test error; the last epoch always has one.
     state: continue from here; it must come from the same settings, seed and data.
     save_state: called with the state every ``state_every`` seconds, at checkpoints and at the end.
     on_checkpoint: called with (step, epoch, model) at the schedule ``training.checkpoints``.
@@ -57,11 +55,7 @@ def train(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"train() takes a torch.nn.Module, and the model came as {type(model).__name__}.")
-    if evaluate_every < 1:
-        raise InputError(f"evaluate_every is {evaluate_every}; it must be at least 1.")
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
     train_set, test_set = (data, None) if isinstance(data, Dataset) else (data.train, data.test)
-    session = Session(
-        model, train_set, test_set, training, seed=seed, device=device, hooks=hooks, evaluate_every=evaluate_every
-    )
+    session = Session(model, train_set, test_set, training, seed=seed, device=device, hooks=hooks)
     return session.run(state)

@@ -48,12 +48,11 @@ class Session:
 
     def __init__(
         self, model: nn.Module, train: Dataset, test: Dataset | None, training: Training, *, seed: int,
-        device: torch.device | str | None, hooks: Hooks, evaluate_every: int,
+        device: torch.device | str | None, hooks: Hooks,
     ) -> None:  # fmt: skip
         check_data(train, test)
         self.model, self.training, self.seed, self.hooks = model, training, seed, hooks
         self.device = _device(model, device)
-        self.evaluate_every = evaluate_every
         self._settle(train, test)
         outputs = check_outputs(model, self.train_inputs[:1], train.n_classes)
         self.randomness = Randomness(seed, self.device)
@@ -173,7 +172,7 @@ class Session:
 
     def _end_of_epoch(self, epoch: int, *, finite: bool) -> None:
         seen = self.batches.examples(self.step - epoch * self.batches.per_epoch)
-        due = not finite or (epoch + 1) % self.evaluate_every == 0 or epoch + 1 == self.training.epochs
+        due = not finite or (epoch + 1) % self.training.evaluate_every == 0 or epoch + 1 == self.training.epochs
         row = EpochRow(
             epoch + 1,
             self.step,

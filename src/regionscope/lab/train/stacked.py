@@ -24,7 +24,7 @@ from regionscope.lab.train.stack_optimizer import stacked_optimizer
 
 __all__ = ["train_together"]
 
-_SHARED = ("epochs", "optimizer", "batch_size", "schedule", "loss", "precision")
+_SHARED = ("epochs", "optimizer", "batch_size", "schedule", "loss", "precision", "evaluate_every")
 _NUMBERS, _ROWS = 1 << 15, 16  # input entries (but no fewer rows) that are evaluated at once: caches like few
 _CHUNK = 1 << 26  # bytes of inputs that are put in order at once
 _PROGRESS = 0.5  # seconds
@@ -37,15 +37,14 @@ def train_together(
     *,
     seeds: Sequence[int] | None = None,
     device: torch.device | str = "cpu",
-    evaluate_every: int = 1,
     on_progress: Callable[[Progress], object] | None = None,
 ) -> tuple[Trained, ...]:
     """Train ``models`` in place on the same data, each with its own settings and seed; one result for each.
 
     What may differ between members: initial weights, lr, momentum, weight_decay, and the seed, which sets the order of
     batches (0, 1, ... by default). What must be the same: the architecture, epochs, optimizer, batch_size, schedule,
-    loss and precision. A member's weights agree with those of ``train`` up to rounding. Refused: batch normalisation
-    and dropout (whose state and draws belong to one network), augmentation and bf16.
+    loss, precision and evaluate_every. A member's weights agree with those of ``train`` up to rounding. Refused: batch
+    normalisation and dropout (whose state and draws belong to one network), augmentation and bf16.
 
     A member whose loss is NaN or infinite is "diverged" and does not disturb the others; it is looked for after each
     epoch. Seconds are those of all members together. Cost: 81 small networks in less than 8 times the time of one.
@@ -54,12 +53,10 @@ def train_together(
     chosen = list(range(len(models))) if seeds is None else list(seeds)
     if len(chosen) != len(models):
         raise InputError(f"{len(models)} models and {len(chosen)} seeds came; one seed for each model is needed.")
-    if evaluate_every < 1:
-        raise InputError(f"evaluate_every is {evaluate_every}; it must be at least 1.")
     train_set, test_set = (data, None) if isinstance(data, Dataset) else (data.train, data.test)
     check_data(train_set, test_set)
     group = _Group(models, train_set, test_set, settings, chosen, torch.device(device))
-    return group.run(evaluate_every, on_progress)
+    return group.run(on_progress)
 
 
 @dataclass
@@ -94,13 +91,13 @@ class _Group:
         self.loss_sums = torch.zeros(len(models), dtype=torch.float64, device=device)
         self.step = 0
 
-    def run(self, evaluate_every: int, on_progress: Callable[[Progress], object] | None) -> tuple[Trained, ...]:
+    def run(self, on_progress: Callable[[Progress], object] | None) -> tuple[Trained, ...]:
         start = told = time.perf_counter()
         for epoch in range(1, self.common.epochs + 1):
             began = time.perf_counter()
             self._epoch()
             last = epoch == self.common.epochs
-            self._note(epoch, began, evaluate=last or epoch % evaluate_every == 0)
+            self._note(epoch, began, evaluate=last or epoch % self.common.evaluate_every == 0)
             if on_progress is not None and (last or time.perf_counter() - told > _PROGRESS):
                 told = time.perf_counter()
                 mean = float(self.loss_sums.mean()) / len(self.inputs)
