@@ -18,6 +18,7 @@ from regionscope.cli.running import ProgressOption, duration, interruptible, sho
 from regionscope.errors import InputError
 from regionscope.lab import sweep as lab
 from regionscope.lab.provenance import provenance
+from regionscope.lab.store import RunFolder
 from regionscope.lab.store.files import write_bytes, write_document
 from regionscope.plot.charts import chart_figure
 from regionscope.studies import report as pages
@@ -28,6 +29,8 @@ from regionscope.studies.workspace import Workspace
 __all__ = ["study"]
 
 study = typer.Typer(no_args_is_help=True, help="Every table and figure of the four papers, rerun by one command.")
+
+_PROVENANCE = ("regionscope", "commit", "torch", "python", "device", "device_name", "machine", "cores")
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A study (see list), a paper such as li2025, or all.")
@@ -127,13 +130,19 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
         output.save_figure(chart_figure(chart), home / figures[-1])
     page = pages.Page(
         study=one, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds, runs=len(runs),
-        provenance=provenance(),
+        provenance=_made_with(runs),
     )  # fmt: skip
     embedded = {name: _data_uri(home / name) for name in figures}
     write_bytes(home / "report.md", pages.as_markdown(page).encode())
     write_bytes(home / "report.html", pages.as_html(page, embedded).encode())
     write_document(home / "data.json", pages.as_data(page))
     typer.echo(f"{one.name}: {outcome.grade.value} ({duration(seconds)}); {home / 'report.md'}")
+
+
+def _made_with(runs: Sequence[RunFolder]) -> dict[str, object]:
+    """What the networks were trained with; this machine where nothing was trained."""
+    known = runs[0].provenance if runs else provenance()
+    return {name: known[name] for name in _PROVENANCE if known.get(name) is not None}
 
 
 def _index(target: Path) -> None:

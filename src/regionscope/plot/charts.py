@@ -51,7 +51,7 @@ def _lines(chart: Lines, ax: Axes) -> None:
     names = [one.label for one in chart.series]
     ax.set(xscale=chart.x_scale, yscale=chart.y_scale)  # first, as limits are chosen on the scale that is set
     for place, one in enumerate(chart.series):
-        i = names.index(one.beside) if one.beside in names else place
+        i = names.index(one.beside) if one.beside and one.beside in names else place
         marker = style.MARKERS[i % len(style.MARKERS)] if len(one.x) <= 30 else ""
         dashes = "--" if one.beside else "-"
         ax.plot(one.x, one.y, dashes, marker=marker, markersize=4, color=style.hue(i), label=one.label or None)

@@ -1,0 +1,1 @@
+"""The tables and figures of the four papers, each as a small function over stored runs."""

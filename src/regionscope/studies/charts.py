@@ -1,0 +1,99 @@
+"""What a figure of a study shows, as plain values: `plot.charts` draws them, nothing is computed there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regionscope.measures.correlate import Correlation, correlate
+from regionscope.measures.fit import LinearFit, linear_fit
+
+__all__ = ["Bars", "Chart", "Lines", "Picture", "Pictures", "Scatter", "Series"]
+
+Scale = Literal["linear", "log", "symlog"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Points of one colour: ``spread`` is a standard error or deviation for each y, or empty.
+
+    beside: as a curve, the label of the series that this one is compared with: dashed, in its colour.
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    spread: tuple[float, ...] = ()
+    beside: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scatter:
+    """Points in groups, the least-squares line through all of them, and their correlation."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    fit: LinearFit | None = None
+    found: Correlation | None = None
+
+    @staticmethod
+    def fitted(*, title: str, x_label: str, y_label: str, series: tuple[Series, ...]) -> Scatter:
+        """With line and correlation computed from all points."""
+        x = [value for one in series for value in one.x]
+        y = [value for one in series for value in one.y]
+        return Scatter(
+            title=title, x_label=x_label, y_label=y_label, series=series, fit=linear_fit(x, y), found=correlate(x, y)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Curves with bands; ``levels`` are horizontal lines with a name, such as a bound."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+    levels: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """Bars in groups: one series each, its x ignored, one bar for each of ``names``."""
+
+    title: str
+    y_label: str
+    names: tuple[str, ...]
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A partition (a ``Partition`` or ``DecisionRegions``), what of it to draw, and points on top.
+
+    result: None for points alone. layer: of a ``Partition``, the regions as this nonlinearity leaves them.
+    """
+
+    title: str
+    result: Any
+    kind: Literal["linear", "decision", "neurons"] = "linear"
+    points: Any = None
+    labels: Any = None
+    layer: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictures:
+    """A grid of pictures, row by row; ``inches`` is the width of one."""
+
+    title: str
+    columns: int
+    pictures: tuple[Picture, ...]
+    inches: float = 2.6
+
+
+Chart = Scatter | Lines | Bars | Pictures

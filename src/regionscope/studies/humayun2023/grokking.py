@@ -1,0 +1,98 @@
+"""Figures 8 and 9: local complexity while a network groks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from regionscope.lab.config import Experiment
+from regionscope.lab.store import RunFolder
+from regionscope.studies import verdict
+from regionscope.studies.humayun2023.claims import larger, ordered, rise
+from regionscope.studies.humayun2023.curves import Curve, accuracy, at_points, charts, phases_table
+from regionscope.studies.humayun2023.scaled import GROKKING
+from regionscope.studies.humayun2023.settings import mlp, mlp_grid
+from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["FIGURE8", "delay", "reached"]
+
+SCALE = 8.0  # of the initial weights
+_LEARNT = 0.9  # share of its final value from which an accuracy counts as reached
+_SOLVED = 0.5  # test accuracy from which a network generalises
+
+
+def _grid(size: Size) -> dict[str, tuple[Experiment, ...]]:
+    return {f"depth {depth}": mlp(size, depth=depth, scale=SCALE) for depth in mlp_grid(size).grokking_depths}
+
+
+def reached(known: Curve, share: float = _LEARNT) -> int:
+    """The first step at which an accuracy has this share of its largest value."""
+    level = share * max(known.means)
+    return next(step for step, value in zip(known.steps, known.means, strict=True) if value >= level)
+
+
+def delay(label: str, train: Curve, test: Curve) -> Claim:
+    """Grokking itself: test accuracy comes after more than twice the steps that train accuracy takes."""
+    memorised, generalised = reached(train), reached(test)
+    came = max(test.means) >= _SOLVED
+    best = f"largest test accuracy {max(test.means):.2f}"
+    return Claim(
+        f"{label}: steps to 90% of the largest test accuracy over those to that of train accuracy",
+        "many times more",
+        f"{generalised:,} / {memorised:,} ({best})" if came else f"test accuracy stays below {_SOLVED:g} ({best})",
+        verdict.differs(generalised / max(1, memorised) if came else 0.0, 2.0, 0.0),
+    )
+
+
+def _of_depth(label: str, runs: Sequence[RunFolder], train: Curve) -> list[Claim]:
+    known, new = accuracy(runs, "train"), accuracy(runs, "test")
+    shape = train.shape
+    during = shape.valley <= train.at(reached(known)) <= shape.peak
+    later = new.means[-1] - new.means[new.at(train.peak_step)]
+    error = (new.errors[-1] ** 2 + new.errors[new.at(train.peak_step)] ** 2) ** 0.5
+    return [
+        delay(label, known, new),
+        larger(f"{label}: ascent of train LC", "from early training on", ("ascent", *rise(train)), ("none", 0.0, 0.0)),
+        Claim(
+            f"{label}: memorisation (step {reached(known):,})",
+            "during the ascent",
+            f"ascent from step {train.steps[shape.valley]:,} to {train.peak_step:,}",
+            verdict.holds(0 if during else 1, 1),
+        ),
+        larger(f"{label}: second descent of train LC", "there",
+               ("fall", shape.second_descent.amount, shape.second_descent.error), ("none", 0.0, 0.0)),
+        larger(f"{label}: test accuracy gained after the peak of train LC", "generalisation in the second descent",
+               ("gain", later, error), ("none", 0.0, 0.0)),
+        Claim(
+            f"{label}: peaks of train LC beyond the noise",
+            "2",
+            str(shape.peaks),
+            verdict.agrees(2.0, float(shape.peaks), within=0.1),
+        ),
+    ]  # fmt: skip
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    runs = {label: workspace.runs(mine) for label, mine in _grid(size).items()}
+    train = at_points(runs, "train")
+    claims = [claim for label, mine in runs.items() for claim in _of_depth(label, mine, train[label])]
+    depths = list(mlp_grid(size).grokking_depths)
+    tops = {label: (one.means[one.shape.peak], one.errors[one.shape.peak]) for label, one in train.items()}
+    claims.append(ordered("largest train LC of the ascent", "more with depth", depths, tops))
+    return Outcome(
+        claims=tuple(claims),
+        tables=(phases_table("LC at train points", train),),
+        charts=charts("Figures 8 and 9: grokking", runs),
+    )
+
+
+FIGURE8 = Study(
+    name="humayun2023-figure8",
+    paper="humayun2023",
+    source="Figures 8 and 9, section 4.4",
+    claim="With initial weights times 8 the network memorises during the ascent and generalises, much later, during "
+    "the second descent; there is a second peak right before, and deeper networks ascend higher.",
+    experiments=lambda size: tuple(one for mine in _grid(size).values() for one in mine),
+    analyse=_analyse,
+    scaled=GROKKING,
+)

@@ -1,0 +1,116 @@
+"""Figure 12: local complexity of ResNet18 at the size of ImageNet: reader, cost, and the curve of a stand-in."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regionscope.lab import zoo
+from regionscope.lab.config import DataSpec
+from regionscope.lab.data import Split, load
+from regionscope.lab.data.digits import digits
+from regionscope.measures import local_complexity
+from regionscope.studies import verdict
+from regionscope.studies.humayun2023.curves import chart, curve, phases_table
+from regionscope.studies.humayun2023.settings import imagenet
+from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["FIGURE12", "cost"]
+
+_SECONDS, _SAMPLES = 28.0, 1000  # the paper's, on an RTX 8000
+_DIMS = 20
+_CLASSES = 10
+_COST: dict[Size, dict[str, int]] = {
+    "smoke": {"size": 32, "width": 2, "points": 2, "images": 1},
+    "desk": {"size": 224, "width": 16, "points": 4, "images": 2},
+    "full": {"size": 224, "width": 64, "points": 100, "images": 10},
+}
+
+
+def cost(size: int, width: int, points: int, images: int) -> dict[str, Any]:
+    """Read a folder laid out as ImageNet is, and measure LC of ResNet18 at some of its images."""
+    with tempfile.TemporaryDirectory() as folder:
+        _write_folder(Path(folder), images)
+        spec = DataSpec(name="imagenet", options={"size": size})
+        split = load(spec, root=Path(folder))
+    model = zoo.build("resnet18", classes=_CLASSES, input_shape=split.input_shape, width=width)
+    chosen = split.test.inputs[:points]
+    local_complexity(model, chosen[:1], dims=2)  # the first call prepares
+    start = time.perf_counter()
+    found = local_complexity(model, chosen, dims=_DIMS)
+    seconds = time.perf_counter() - start
+    return {
+        "right": _right(split, size, images),
+        "shape": list(split.input_shape),
+        "points": len(chosen),
+        "seconds": seconds,
+        "units": sum(found.units.values()),
+    }
+
+
+def _right(split: Split, size: int, images: int) -> bool:
+    """Whether everything that was written came back, class by class."""
+    each = torch.full((_CLASSES,), images)
+    return all(
+        part.input_shape == (3, size, size) and bool((part.labels.bincount() == each).all())
+        for part in (split.train, split.test)
+    )
+
+
+def _write_folder(root: Path, images: int) -> None:
+    """train/<class>/*.png and val/<class>/*.png from the digits, enlarged to photographs' sizes."""
+    from PIL import Image
+
+    known = digits()
+    for label in range(_CLASSES):
+        mine = known.inputs[known.labels == label][:, 0]
+        for i in range(2 * images):
+            target = root / "imagenet" / ("train" if i < images else "val") / f"class{label}"
+            target.mkdir(parents=True, exist_ok=True)
+            small = Image.fromarray(mine[i].mul(255).byte().numpy())
+            small.resize((300 + 10 * i, 260)).convert("RGB").save(target / f"{i}.png")
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    found = workspace.compute(cost, [_COST[size]])[0]
+    runs = workspace.runs(imagenet(size))
+    test = curve(runs, "lc.test")
+    per_thousand = found["seconds"] / found["points"] * _SAMPLES
+    shape = test.shape
+    said = ["descent"] * shape.first_descent.clear + ["ascent"] * shape.ascent.clear
+    said += ["second descent"] * shape.second_descent.clear
+    return Outcome(
+        claims=(
+            Claim("images of a folder laid out as ImageNet, read back", "", "x".join(map(str, found["shape"])),
+                  verdict.holds(0 if found["right"] else 1, 1)),
+            Claim(f"seconds for LC of ResNet18 (width {_COST[size]['width']}) at {_SAMPLES:,} images",
+                  f"{_SECONDS:g} (RTX 8000, width 64)", f"{per_thousand:,.0f} (from {found['points']})",
+                  verdict.shown()),
+            Claim("phases of test LC", "a curve without words", ", ".join(said) or "none beyond the noise",
+                  verdict.shown()),
+        ),
+        tables=(phases_table("LC at test points", {"ResNet18": test}),),
+        charts=(chart("Figure 12: LC at test points of ResNet18", {"": test}),),
+        notes=(f"LC counts {found['units']:,} units for an image of {_COST[size]['size']} pixels.",),
+    )  # fmt: skip
+
+
+FIGURE12 = Study(
+    name="humayun2023-figure12",
+    paper="humayun2023",
+    source="Figure 12",
+    claim="Local complexity can be followed during the training of a ResNet18 on ImageNet.",
+    experiments=imagenet,
+    analyse=_analyse,
+    scaled={
+        "smoke": "ResNet18 of width 1 on digits stands in for the one on ImageNet; the cost is that of 32 x 32 pixels.",
+        "desk": "ResNet18 of width 8 on 500 images of CIFAR-10 stands in for the one on ImageNet; the cost is taken "
+        "at 224 x 224 pixels and width 16 on one core, from 4 images that a folder laid out as ImageNet holds.",
+        "full": "100,000 images, which fit in memory, and the 3 x 3 stem of stride 1 in place of 7 x 7 and stride 2.",
+    },
+)

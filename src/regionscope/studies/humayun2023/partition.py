@@ -1,0 +1,201 @@
+"""Figure 1: the partition on a slice through three samples over training, and where the folds go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from regionscope.geometry import Simplex
+from regionscope.lab.frames import on_slice, training_slice
+from regionscope.lab.store import RunFolder
+from regionscope.measures import FoldProfile, fold_migration
+from regionscope.regions import decision_regions
+from regionscope.studies.charts import Lines, Picture, Pictures, Series
+from regionscope.studies.humayun2023.claims import larger, three_phases
+from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, curve, phases_table
+from regionscope.studies.humayun2023.scaled import DENSE
+from regionscope.studies.humayun2023.settings import mlp
+from regionscope.studies.humayun2023.stored import model_at, nearest, number, place, read_number, training_points
+from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["FIGURE1", "MIGRATION", "folds", "migration_claims"]
+
+_SLICES: dict[Size, int] = {"smoke": 2, "desk": 4, "full": 20}
+_MOMENTS: dict[Size, int] = {"smoke": 2, "desk": 2, "full": 20}  # besides start, valley, peak and end
+_RESOLUTION: dict[Size, int] = {"smoke": 24, "desk": 64, "full": 128}
+_MOST_REGIONS = 500_000
+
+Value = tuple[float, float]
+
+
+def _figure1(workspace: Workspace, size: Size) -> Outcome:
+    runs = workspace.runs(mlp(size, depth=4))
+    parts = {part: curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
+    known = {part: accuracy(runs, part) for part in ("train", "test")}
+    return Outcome(
+        claims=(three_phases("LC at train points", parts["train"]),),
+        tables=(phases_table("LC", parts),),
+        charts=(
+            _pictures(runs[0], parts["train"], workspace),
+            chart("Figure 1: local complexity", parts),
+            chart("Accuracy", known, y="accuracy"),
+        ),
+        notes=(
+            "Pictures: activation regions (shades) and decision regions (hues) with the decision boundary, on the "
+            "plane through the first training samples of three classes, seed 0.",
+        ),
+    )
+
+
+def _pictures(run: RunFolder, train: Curve, workspace: Workspace) -> Pictures:
+    shape = train.shape
+    steps = [train.steps[i] for i in (0, shape.valley, shape.peak, len(train.steps) - 1)]
+    root = None if workspace.data_root is None else str(workspace.data_root)
+    inputs, labels = training_points(run, root)
+    where = training_slice(inputs, labels)
+    coordinates, lies = on_slice(where, inputs)
+    pictures = []
+    for step in sorted({nearest(run, step) for step in steps}):
+        found = decision_regions(model_at(run, step), where, max_regions=_MOST_REGIONS)
+        count = found.partition.n_activation_regions
+        title = f"step {step:,}\n{count:,} regions"
+        pictures.append(Picture(title, found, "neurons", coordinates[lies], labels[lies]))
+    return Pictures(
+        title="Figure 1: the plane through three training samples", columns=len(pictures), pictures=tuple(pictures)
+    )
+
+
+def folds(run: str, data_root: str | None, step: int, slices: int, resolution: int) -> dict[str, Any]:
+    """Where the folds are at a stored step, on triangles between training points."""
+    folder = RunFolder.open(run)
+    inputs, _ = training_points(folder, data_root)
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))
+    triangles = [Simplex(inputs[order[3 * i : 3 * i + 3]]) for i in range(slices)]
+    found = fold_migration(model_at(folder, step), triangles, inputs, resolution=resolution, max_regions=_MOST_REGIONS)
+    return {"to_data": _profile(found.to_data), "to_boundary": _profile(found.to_boundary)}
+
+
+def _profile(one: FoldProfile) -> dict[str, Any]:
+    return {
+        "near": number(one.near),
+        "near_error": number(one.near_stderr),
+        "ratio": number(one.ratio),
+        "ratio_error": number(one.stderr),
+        "edges": one.edges.tolist(),
+        "density": [number(value) for value in one.density.tolist()],
+    }
+
+
+def _migration(workspace: Workspace, size: Size) -> Outcome:
+    runs = workspace.runs(mlp(size, depth=4))
+    train = curve(runs, "lc.train")
+    stored = [one.step for one in runs[0].checkpoints()]
+    every = max(1, len(stored) // _MOMENTS[size])
+    turns = (0, train.steps[train.shape.valley], train.peak_step, train.steps[-1])
+    steps = sorted({*stored[::every], *(nearest(runs[0], step) for step in turns)})
+    own = {"slices": _SLICES[size], "resolution": _RESOLUTION[size]}
+    settings = [{**place(workspace, run), "step": step, **own} for run in runs for step in steps]
+    answers = workspace.compute(folds, settings)
+    n = len(steps)
+    by_step = {step: answers[i::n] for i, step in enumerate(steps)}
+    near, ratio = (
+        {step: _joined(each, against, what) for step, each in by_step.items()}
+        for against, what in (("to_data", "near"), ("to_boundary", "ratio"))
+    )
+    peak = nearest(runs[0], train.peak_step)
+    shown = sorted({0, peak, steps[-1]})
+    return Outcome(
+        claims=migration_claims(near, ratio, peak),
+        tables=(_table(near, ratio),),
+        charts=(
+            _over_steps("Folds next to training points", "density of folds / mean density", near),
+            _over_steps("Folds and the decision boundary", "mean distance of folds / of uniform points", ratio),
+            *(_density(f"Folds by their distance to {what}", against, by_step, shown)
+              for against, what in (("to_data", "the nearest training point"), ("to_boundary", "the boundary"))),
+        ),
+    )  # fmt: skip
+
+
+def migration_claims(near: Mapping[int, Value], ratio: Mapping[int, Value], peak: int) -> tuple[Claim, ...]:
+    """From the peak of LC to the end: the folds leave the data, and gather at the boundary."""
+    last = max(near)
+    top, end = f"step {peak:,}", f"step {last:,}"
+    return (
+        larger("density of folds next to training points over the mean density, second descent",
+               "regions leave the training points", (top, *near[peak]), (end, *near[last])),
+        larger("distance of folds to the decision boundary over that of uniform points, second descent",
+               "regions move to the boundary", (top, *ratio[peak]), (end, *ratio[last])),
+        larger("the same at the end, against folds that are spread evenly", "near the boundary",
+               ("even", 1.0, 0.0), (end, *ratio[last])),
+    )  # fmt: skip
+
+
+def _joined(answers: Sequence[Mapping[str, Any]], against: str, what: str) -> Value:
+    """Mean over the seeds where it is defined; its error from those over the slices and from the seeds."""
+    values = [read_number(one[against][what]) for one in answers]
+    errors = [read_number(one[against][f"{what}_error"]) for one in answers]
+    kept = [(v, 0.0 if math.isnan(e) else e) for v, e in zip(values, errors, strict=True) if not math.isnan(v)]
+    if not kept:
+        return math.nan, math.nan
+    n = len(kept)
+    mean = sum(value for value, _ in kept) / n
+    over_slices = math.sqrt(sum(error**2 for _, error in kept)) / n
+    over_seeds = math.sqrt(sum((value - mean) ** 2 for value, _ in kept) / (n - 1) / n) if n > 1 else 0.0
+    return mean, max(over_slices, over_seeds)
+
+
+def _table(near: Mapping[int, Value], ratio: Mapping[int, Value]) -> Table:
+    columns = ("step", "density next to data / mean", "±", "distance to boundary / uniform", "±")
+    return Table("Where the folds are", columns, tuple((step, *near[step], *ratio[step]) for step in near))
+
+
+def _over_steps(title: str, y: str, values: Mapping[int, Value]) -> Lines:
+    known = {step: value for step, value in values.items() if not math.isnan(value[0])}
+    series = Series(
+        label="", x=tuple(map(float, known)), y=tuple(v for v, _ in known.values()),
+        spread=tuple(e for _, e in known.values()),
+    )  # fmt: skip
+    return Lines(title=title, x_label="step", y_label=y, series=(series,), x_scale="symlog", levels=(("even", 1.0),))
+
+
+def _density(
+    title: str, against: str, by_step: Mapping[int, Sequence[Mapping[str, Any]]], steps: Sequence[int]
+) -> Lines:
+    """The profile of the first seed at a few steps."""
+    series = []
+    for step in steps:
+        profile = by_step[step][0][against]
+        edges, density = profile["edges"], profile["density"]
+        points = [
+            ((low + high) / 2, value)
+            for low, high, value in zip(edges, edges[1:], density, strict=False)
+            if value is not None
+        ]
+        series.append(Series(label=f"step {step:,}", x=tuple(x for x, _ in points), y=tuple(y for _, y in points)))
+    return Lines(title=title, x_label="distance", y_label="length of folds per area", series=tuple(series))
+
+
+FIGURE1 = Study(
+    name="humayun2023-figure1",
+    paper="humayun2023",
+    source="Figure 1",
+    claim="A network of 4 layers of width 200 on 1,000 samples of MNIST: local complexity at training points shows a "
+    "double descent, and neurons gather around the samples and then leave them.",
+    experiments=lambda size: mlp(size, depth=4),
+    analyse=_figure1,
+    scaled=DENSE,
+)
+MIGRATION = Study(
+    name="humayun2023-migration",
+    paper="humayun2023",
+    source="Figure 1, migration of regions",
+    claim="During the second descent linear regions migrate away from the training samples towards the decision "
+    "boundary.",
+    experiments=lambda size: mlp(size, depth=4),
+    analyse=_migration,
+    scaled=DENSE,
+)

@@ -1,0 +1,176 @@
+"""Figures 4 and 5 (batch normalisation) and 7 (weight decay): what regularisation does to the phases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from regionscope.lab.config import Experiment
+from regionscope.lab.store import RunFolder
+from regionscope.studies.humayun2023.claims import difference, larger, ordered, rise, second_descent, three_phases
+from regionscope.studies.humayun2023.curves import Curve, accuracy_chart, at_points, chart, charts, curve, phases_table
+from regionscope.studies.humayun2023.scaled import RESIDUAL, SMALL_IMAGES
+from regionscope.studies.humayun2023.settings import cnn, cnn_grid, resnet
+from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["FIGURE4", "FIGURE5", "FIGURE7", "normalisation_claims"]
+
+_WITH, _WITHOUT = "with BN", "without BN"
+Grid = Mapping[str, tuple[Experiment, ...]]
+
+
+def _cnns(size: Size) -> Grid:
+    return {
+        f"depth {depth}, {_WITH if bn else _WITHOUT}": cnn(size, depth=depth, bn=bn)
+        for depth in cnn_grid(size).depths
+        for bn in (False, True)
+    }
+
+
+def _resnets(size: Size) -> Grid:
+    return {_WITH if bn else _WITHOUT: resnet(size, bn=bn) for bn in (False, True)}
+
+
+def _decays(size: Size) -> Grid:
+    grid = cnn_grid(size)
+    return {f"decay {decay:g}": cnn(size, depth=grid.decayed_depth, bn=False, decay=decay) for decay in grid.decays}
+
+
+def normalisation_claims(what: str, plain: Mapping[str, Curve], normed: Mapping[str, Curve]) -> list[Claim]:
+    """Of one network with and without batch normalisation; curves by where LC is measured."""
+    level = {part: (_level(normed[part]), _level(plain[part])) for part in plain}
+    claims = [three_phases(f"{what}, {_WITHOUT}, train LC", plain["train"])]
+    claims += [
+        larger(f"{what}, LC at {part} points, mean over the measurements", "more with BN",
+               (_WITH, *high), (_WITHOUT, *low))
+        for part, (high, low) in level.items()
+    ]  # fmt: skip
+    claims.append(
+        larger(f"{what}, second descent of train LC as a share of its peak", "BN removes or reduces it",
+               (_WITHOUT, *second_descent(plain["train"])), (_WITH, *second_descent(normed["train"])))
+    )  # fmt: skip
+    return claims
+
+
+def _level(one: Curve) -> tuple[float, float]:
+    """Mean over the measurements, which share their points, so that their errors do not average out."""
+    return float(np.mean(one.means)), float(np.mean(one.errors))
+
+
+def _parts(runs: list[RunFolder]) -> dict[str, Curve]:
+    return {part: curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
+
+
+def _figure4(workspace: Workspace, size: Size) -> Outcome:
+    runs = {label: workspace.runs(mine) for label, mine in _cnns(size).items()}
+    found = {label: _parts(mine) for label, mine in runs.items()}
+    depths = cnn_grid(size).depths
+    claims = [
+        claim
+        for depth in depths
+        for claim in normalisation_claims(
+            f"depth {depth}", found[f"depth {depth}, {_WITHOUT}"], found[f"depth {depth}, {_WITH}"]
+        )
+    ]
+    tops = {}
+    for depth in depths:
+        one = found[f"depth {depth}, {_WITHOUT}"]["train"]
+        tops[f"depth {depth}"] = (one.means[one.shape.peak], one.errors[one.shape.peak])
+    claims.append(ordered(f"largest train LC of the ascent, {_WITHOUT}", "more with depth", list(depths), tops))
+    claims += [_alike(label, one) for label, one in found.items()]
+    return Outcome(claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 4: CNN", runs))
+
+
+def _alike(label: str, found: Mapping[str, Curve]) -> Claim:
+    """Train and test LC can hardly be told apart: their difference is smaller than that to random points."""
+    train, test, random = found["train"], found["test"], found["random"]
+    i = train.shape.peak
+    gap, error = difference(train, test, i)
+    apart, other = difference(train, random, i)
+    return larger(
+        f"{label}: distance of train LC at the peak to random and to test LC",
+        "train and test are almost the same",
+        ("random", abs(apart), other),
+        ("test", abs(gap), error),
+    )
+
+
+def _figure5(workspace: Workspace, size: Size) -> Outcome:
+    runs = {label: workspace.runs(mine) for label, mine in _resnets(size).items()}
+    found = {label: _parts(mine) for label, mine in runs.items()}
+    claims = normalisation_claims("ResNet18", found[_WITHOUT], found[_WITH])
+    return Outcome(claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 5: ResNet18", runs))
+
+
+def _figure7(workspace: Workspace, size: Size) -> Outcome:
+    runs = {label: workspace.runs(mine) for label, mine in _decays(size).items()}
+    train = at_points(runs, "train")
+    falling = list(range(len(runs), 0, -1))
+    weak, *_, strong = train
+    length = {
+        label: (math.log10(max(1, one.steps[one.shape.peak]) / max(1, one.steps[one.shape.valley])), 0.0)
+        for label, one in train.items()
+    }
+    peaks = {label: (one.means[one.shape.peak], one.errors[one.shape.peak]) for label, one in train.items()}
+    claims = (
+        three_phases(f"train LC, {weak}", train[weak]),
+        ordered("second descent of train LC as a share of its peak", "less with weight decay", falling,
+                {label: second_descent(one) for label, one in train.items()}),
+        larger("largest train LC of the ascent", "strong weight decay reduces it",
+               (weak, *peaks[weak]), (strong, *peaks[strong])),
+        larger("ascent of train LC", "strong weight decay reduces it",
+               (weak, *rise(train[weak])), (strong, *rise(train[strong]))),
+        larger("duration of the ascent, in powers of ten of steps", "strong weight decay shortens it",
+               (weak, *length[weak]), (strong, *length[strong])),
+    )  # fmt: skip
+    return Outcome(
+        claims=claims,
+        tables=(phases_table("LC at train points", train),),
+        charts=(
+            chart("Figure 7: weight decay, LC at train points", train),
+            chart("Figure 7: weight decay, LC at random points", at_points(runs, "random")),
+            accuracy_chart(runs),
+        ),
+        notes=("The paper does not say which values of weight decay it takes; these are factors of ten of its 0.01.",),
+    )
+
+
+def _table(found: Mapping[str, Mapping[str, Curve]]) -> Table:
+    return phases_table("LC at train points", {label: one["train"] for label, one in found.items()})
+
+
+def _all(grid: Callable[[Size], Grid]) -> Callable[[Size], tuple[Experiment, ...]]:
+    return lambda size: tuple(one for mine in grid(size).values() for one in mine)
+
+
+FIGURE4 = Study(
+    name="humayun2023-figure4",
+    paper="humayun2023",
+    source="Figure 4, sections 4.2 and 4.3",
+    claim="In CNNs batch normalisation removes the second descent while it increases local complexity everywhere; "
+    "depth increases the largest local complexity of the ascent, and train and test points are almost the same.",
+    experiments=_all(_cnns),
+    analyse=_figure4,
+    scaled=SMALL_IMAGES,
+)
+FIGURE5 = Study(
+    name="humayun2023-figure5",
+    paper="humayun2023",
+    source="Figure 5, section 4.3",
+    claim="In ResNet18 batch normalisation reduces the second descent and increases local complexity.",
+    experiments=_all(_resnets),
+    analyse=_figure5,
+    scaled=RESIDUAL,
+)
+FIGURE7 = Study(
+    name="humayun2023-figure7",
+    paper="humayun2023",
+    source="Figure 7, section 4.3",
+    claim="Weight decay reduces the second descent, and strong weight decay also the ascent, of a CNN of depth 5.",
+    experiments=_all(_decays),
+    analyse=_figure7,
+    scaled=SMALL_IMAGES,
+)

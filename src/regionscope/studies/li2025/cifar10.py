@@ -1,0 +1,48 @@
+"""ResNet18 on CIFAR-10 with all of Table 1, from one sweep: Figures 2, 4, 5 and 8, Tables 2 (dimensions), 3 and 8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from regionscope.lab.config import Experiment
+from regionscope.lab.store import RunFolder
+from regionscope.studies.li2025 import settings
+from regionscope.studies.li2025.claims import joined
+from regionscope.studies.li2025.consistency import of_dimensions, of_table8
+from regionscope.studies.li2025.counting import of_refined
+from regionscope.studies.li2025.evolution import of_table3
+from regionscope.studies.li2025.hyperparameters import of_figure5
+from regionscope.studies.li2025.predictors import of_figure2, of_figure4
+from regionscope.studies.li2025.tables import left_out, points
+from regionscope.studies.study import Outcome, Size
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["cifar10", "of_sweep", "runs_of_cifar10"]
+
+
+def runs_of_cifar10(size: Size) -> tuple[Experiment, ...]:
+    """The sweep of ``examples/table1_cifar10.toml``; at smaller sizes, runs that other studies make."""
+    if size == "full":
+        return settings.cifar10_sweep()
+    network = "resnet18" if "resnet18" in settings.networks(size) else settings.PRIMARY[size][0]
+    return settings.grid(size, network, settings.PRIMARY[size][1])
+
+
+def cifar10(workspace: Workspace, size: Size) -> Outcome:
+    return of_sweep(workspace.runs(runs_of_cifar10(size)))
+
+
+def of_sweep(runs: Sequence[RunFolder]) -> Outcome:
+    """Everything that one sweep over Table 1 can show; ``runs`` may come from any folder."""
+    chosen = points(runs)
+    parts = [
+        of_figure4(chosen, left_out(runs)),
+        of_figure5(chosen),
+        of_dimensions(chosen),
+        of_table3(runs),
+        of_table8(chosen),
+        of_figure2(chosen),
+    ]
+    if all("regions_refined" in (run.result() or {}).get("measures", {}) for run in runs):
+        parts.append(of_refined(chosen))
+    return joined(tuple(parts))

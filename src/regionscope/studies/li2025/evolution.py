@@ -1,0 +1,120 @@
+"""Table 3: region count, gap and their correlation while the networks train."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from regionscope.errors import InputError
+from regionscope.lab.store import RunFolder
+from regionscope.studies import verdict
+from regionscope.studies.charts import Lines, Series
+from regionscope.studies.li2025 import paper
+from regionscope.studies.li2025.claims import signed, undefined
+from regionscope.studies.li2025.predictors import runs_of_primary
+from regionscope.studies.li2025.tables import Moment, evolution, half_width, left_out
+from regionscope.studies.study import Claim, Outcome, Size, Table
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["of_table3", "table3"]
+
+_LAST = max(paper.EVOLUTION)
+
+
+def table3(workspace: Workspace, size: Size) -> Outcome:
+    return of_table3(workspace.runs(runs_of_primary(size)))
+
+
+def of_table3(runs: Sequence[RunFolder]) -> Outcome:
+    """The correlation is low early in training and rises."""
+    moments = evolution(runs)
+    if len(moments) < 3:
+        raise InputError(f"The runs have regions_path at {len(moments)} shared moments; at least 3 are needed.")
+    start, end = moments[0], moments[-1]
+    return Outcome(
+        claims=(
+            Claim(
+                "region count, start and end", "1.13, 3.26", f"{start.regions:.2f}, {end.regions:.2f}",
+                verdict.differs(end.regions, start.regions, float(np.hypot(end.error, start.error))),
+                f"± {start.error:.2f}, {end.error:.2f}",
+            ),
+            _end(end),
+            *_course(moments),
+        ),
+        tables=(_table(moments),),
+        charts=(
+            _lines("Region count while training", "regions on a line", [(m, m.regions) for m in moments]),
+            _lines("Gap while training", "generalisation gap, %", [(m, m.gap) for m in moments if m.gap is not None]),
+            _lines(
+                "Correlation of region count and gap while training", "correlation",
+                [(m, m.found.pearson.value) for m in moments if m.found is not None],
+            ),
+        ),
+        notes=(
+            f"Runs have different numbers of epochs here and in the paper ({_LAST}), so moments are compared at the "
+            "same share of the training; the paper's values between its rows are interpolated.",
+            *left_out(runs),
+        ),
+    )  # fmt: skip
+
+
+def _end(end: Moment) -> Claim:
+    value = undefined() if end.found is None else end.found.pearson
+    spread = "" if end.found is None else f"95% [{value.interval[0]:+.2f}, {value.interval[1]:+.2f}]"
+    return Claim("correlation at the end", "0.98", signed(end.found), verdict.correlation(0.98, value), spread)
+
+
+def _course(moments: Sequence[Moment]) -> list[Claim]:
+    """Do gap and correlation rise as in the paper?"""
+    first = min(epoch for epoch, row in paper.EVOLUTION.items() if row[2] is not None) / _LAST
+    compared = [m for m in moments if m.found is not None and m.gap is not None and m.share >= first]
+    claims = []
+    if len(compared) >= 2:
+        found = [m.found.pearson for m in compared if m.found is not None]
+        claims.append(
+            Claim(
+                "course of the correlation",
+                "-0.53 at 10% of the training, rising to 0.98",
+                ", ".join(f"{c.value:+.2f} ({m.share:.0%})" for m, c in zip(compared, found, strict=True)),
+                verdict.ordering(_paper(compared, 2), [c.value for c in found], [half_width(c) for c in found]),
+                f"± {max(half_width(c) for c in found):.2f} at most",
+            )
+        )
+        gaps = [m.gap for m in compared if m.gap is not None]
+        claims.append(
+            Claim(
+                "course of the gap",
+                "11.2% at 10% of the training, rising to 31.6%",
+                ", ".join(f"{gap:.1f}% ({m.share:.0%})" for m, gap in zip(compared, gaps, strict=True)),
+                verdict.ordering(_paper(compared, 1), gaps, [m.gap_error for m in compared]),
+            )
+        )
+    return claims
+
+
+def _paper(moments: Sequence[Moment], column: int) -> list[float]:
+    """A column of Table 3 at the same shares of training."""
+    known = {epoch / _LAST: value for epoch, row in paper.EVOLUTION.items() if (value := row[column]) is not None}
+    return [float(value) for value in np.interp([m.share for m in moments], list(known), list(known.values()))]
+
+
+def _table(moments: Sequence[Moment]) -> Table:
+    rows = tuple(
+        (
+            m.epoch,
+            f"{m.share:.0%}",
+            m.regions,
+            "N/A" if m.gap is None else m.gap,
+            "N/A" if m.found is None else str(m.found.pearson),
+            m.n,
+        )
+        for m in moments
+    )
+    return Table("Evolution (Table 3)", ("epoch", "share", "regions", "gap, %", "correlation [95%]", "settings"), rows)
+
+
+def _lines(title: str, label: str, values: Sequence[tuple[Moment, float | None]]) -> Lines:
+    known = [(m.epoch, value) for m, value in values if value is not None]
+    series = Series(label="", x=tuple(x for x, _ in known), y=tuple(y for _, y in known))
+    return Lines(title=title, x_label="epoch", y_label=label, series=(series,))

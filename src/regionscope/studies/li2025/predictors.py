@@ -1,0 +1,150 @@
+"""Figures 2, 4 and 8: which numbers go with the generalisation gap, over the settings of Table 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from regionscope.lab.config import Experiment
+from regionscope.studies import verdict
+from regionscope.studies.charts import Chart
+from regionscope.studies.li2025 import paper, settings
+from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed, undefined
+from regionscope.studies.li2025.tables import Point, correlation, group_by, left_out, points
+from regionscope.studies.study import Claim, Outcome, Size
+from regionscope.studies.workspace import Workspace
+
+__all__ = [
+    "figure2", "figure4", "figure8", "of_figure2", "of_figure4", "of_figure8", "runs_of_all_networks",
+    "runs_of_figure8", "runs_of_networks", "runs_of_primary",
+]  # fmt: skip
+
+_FITTED = 1.0  # training error in percent below which the data is fitted
+_OTHERS = {
+    "distance": "distance from the initial weights",
+    "norm.l2": "norm of the weights",
+    "margin": "mean output margin",
+}
+
+
+def runs_of_primary(size: Size) -> tuple[Experiment, ...]:
+    """Table 1 for the network that stands where the paper has ResNet18 on CIFAR-10."""
+    return settings.grid(size, *settings.PRIMARY[size])
+
+
+def runs_of_networks(size: Size) -> tuple[Experiment, ...]:
+    """Table 1 for every network of Figure 4."""
+    data = settings.PRIMARY[size][1]
+    return tuple(one for net in settings.networks(size) for one in settings.grid(size, net, data))
+
+
+def figure2(workspace: Workspace, size: Size) -> Outcome:
+    runs = workspace.runs(runs_of_primary(size))
+    return of_figure2(points(runs), left_out(runs))
+
+
+def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
+    """Norm and margin do not predict the gap; the region count does."""
+    claims, charts = [], list[Chart]()
+    for name, words in _OTHERS.items():
+        found = correlation(chosen, name)
+        value = undefined() if found is None else found.pearson
+        claims.append(Claim(f"{words} against gap", "low", signed(found), verdict.uncorrelated(value), interval(found)))
+        charts += scatter(f"{words.capitalize()} and gap", chosen, name, words)
+    network = chosen[0].network
+    claims.append(
+        correlation_claim("region count against gap", _of_network(network), chosen, "regions"),
+    )
+    charts += scatter("Region count and gap", chosen, "regions", "regions on a line")
+    return Outcome(
+        claims=tuple(claims),
+        tables=(points_table("Settings", chosen, ("regions", "gap", "train_error", *_OTHERS)),),
+        charts=tuple(charts),
+        notes=(
+            "Figure 2 shows the distance from the initial weights and the output margin of Example 1; the norm of the "
+            "weights is added here. The paper calls the correlations low and prints no number in the text.",
+            *notes,
+        ),
+    )
+
+
+def figure4(workspace: Workspace, size: Size) -> Outcome:
+    runs = workspace.runs(runs_of_networks(size))
+    return of_figure4(points(runs), left_out(runs))
+
+
+def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
+    """Region count against gap, by network and over all."""
+    groups = group_by(chosen, lambda one: one.network)
+    claims = [
+        correlation_claim(f"{name}: regions against gap", _of_network(name), members, "regions")
+        for name, members in groups.items()
+    ]
+    for name, members in groups.items():
+        fitted = [one for one in members if one.values.get("train_error", 0.0) < _FITTED]
+        if len(fitted) < len(members):
+            found = correlation(fitted, "regions")
+            what = f"{name}: the same over settings with a training error below {_FITTED:g}%"
+            claims.append(Claim(what, "", signed(found), verdict.shown(), interval(found)))
+    if len(groups) > 1:
+        pooled = (paper.POOLED, f"{paper.POOLED:.2f}")
+        claims.append(correlation_claim("all networks together", pooled, chosen, "regions"))
+    return Outcome(
+        claims=tuple(claims),
+        tables=(points_table("Settings", chosen, ("regions", "gap", "train_error", "test_error")),),
+        charts=scatter("Region count and generalisation gap", chosen, "regions", "regions on a line"),
+        notes=(paper.COUNTS_DIFFER, *notes),
+    )
+
+
+def runs_of_figure8(size: Size) -> tuple[Experiment, ...]:
+    """All nine networks at the paper's size; else those of Figure 4."""
+    return runs_of_all_networks(size) if size == "full" else runs_of_networks(size)
+
+
+def figure8(workspace: Workspace, size: Size) -> Outcome:
+    runs = workspace.runs(runs_of_figure8(size))
+    return of_figure8(points(runs), left_out(runs))
+
+
+def runs_of_all_networks(size: Size) -> tuple[Experiment, ...]:
+    """Table 1 for every network that is trained on the data set of ``PRIMARY``."""
+    data = settings.PRIMARY[size][1]
+    return tuple(one for net, own in settings.data_sets(size) if own == data for one in settings.grid(size, net, data))
+
+
+def of_figure8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
+    """Region count against test accuracy."""
+    claims, charts = [], list[Chart]()
+    for name, members in group_by(chosen, lambda one: one.network).items():
+        value, words = _of_network(name)
+        claims.append(
+            correlation_claim(
+                f"{name}: regions against test accuracy",
+                (-value, f"high; gap: {words}"),
+                members,
+                "regions",
+                "test_accuracy",
+            )
+        )
+        charts += scatter(
+            f"Region count and test accuracy, {name}",
+            members,
+            "regions",
+            "regions on a line",
+            "test_accuracy",
+            "test accuracy, %",
+        )
+    return Outcome(
+        claims=tuple(claims),
+        tables=(points_table("Settings", chosen, ("regions", "test_accuracy", "train_error")),),
+        charts=tuple(charts),
+        notes=(
+            "The numbers of Figure 8 stand in the picture only. At a training error near 0 the gap is the test error, "
+            "so the correlation of Table 2, with the other sign, is what is compared with.",
+            *notes,
+        ),
+    )
+
+
+def _of_network(name: str) -> tuple[float, str]:
+    return paper.expected(paper.TABLE2, name, "cifar10")

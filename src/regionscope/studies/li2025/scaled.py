@@ -1,0 +1,62 @@
+"""What is smaller than in the paper, in words, by study and size."""
+
+from __future__ import annotations
+
+from regionscope.studies.study import Size
+
+__all__ = ["AUGMENTED", "CIFAR10", "COUNTED", "DATA_SETS", "NETWORKS", "OPTIMISERS", "PRIMARY", "THEORY"]
+
+Words = dict[Size, str]
+
+_SMOKE = (
+    "96 digits, tiny networks, 4 of the 27 settings, 4 epochs and 6 lines: it shows that the study runs, and nothing "
+    "about its claim."
+)
+_DIGITS = (
+    "8x8 digits (360 to train on, 1,437 to test on) in place of CIFAR-10, 150 epochs in place of 200, batches of 16, "
+    "32 and 64 in place of 256, 512 and 1,024, which would be more than half of the data."
+)
+_CNN = "A CNN of depth 3 and width 16 with BatchNorm in place of ResNet18."
+_NETS = (
+    "An MLP (3 x 64), a CNN (depth 3, width 16) and ResNet18 at width 8 (one seed) in place of ResNet18, "
+    "EfficientNetB0 and SENet18."
+)
+_RATES = (
+    "The MLP has learning rates 0.05, 0.02 and 0.005 and 150 to 200 epochs, since without BatchNorm 0.1 does not train "
+    "stably and 0.001 does not fit the data in this time."
+)
+_IMAGES = "1,000 training and 5,000 test images of Fashion-MNIST and of MNIST for the MLP."
+
+PRIMARY: Words = {"smoke": _SMOKE, "desk": f"{_CNN} {_DIGITS}", "full": ""}
+COUNTED: Words = {
+    "smoke": _SMOKE,
+    "desk": f"{_CNN} {_DIGITS} Three seeds of one setting (learning rate 0.01, batch 32, decay 1e-6), 16 planes each.",
+    "full": "",
+}
+NETWORKS: Words = {"smoke": _SMOKE, "desk": f"{_NETS} {_DIGITS} {_RATES}", "full": ""}
+DATA_SETS: Words = {
+    "smoke": _SMOKE,
+    "desk": f"{_NETS} {_DIGITS} {_RATES} {_IMAGES} 16 or 20 hulls for 100.",
+    "full": "",
+}
+AUGMENTED: Words = {
+    "smoke": _SMOKE,
+    "desk": "An MLP (3 x 64) on 1,000 training and 5,000 test images of Fashion-MNIST, batches of 16, 32 and 64, one "
+    f"seed. {_RATES} An MLP gains less from crops and flips than a convolutional network would.",
+    "full": "",
+}
+OPTIMISERS: Words = {
+    "smoke": _SMOKE,
+    "desk": f"An MLP (3 x 64) in place of nine networks. {_DIGITS} {_RATES} One seed for Adam and for Adagrad.",
+    "full": "",
+}
+THEORY: Words = {
+    "smoke": "16 units, 6 points, 2 runs, few steps.",
+    "desk": "60 units, 8 or 12 points, 8 runs for each learning rate.",
+    "full": "200 units, 50 runs for each learning rate; the paper has no experiment here.",
+}
+CIFAR10: Words = {
+    "smoke": _SMOKE,
+    "desk": f"ResNet18 at width 8, one seed. {_DIGITS}",
+    "full": "25 epochs in place of 200, one seed in place of three; 1,000 lines in place of 100.",
+}

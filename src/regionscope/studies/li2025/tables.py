@@ -1,0 +1,272 @@
+"""Stored runs as points of a figure: one for each setting, averaged over seeds. Works on any folder of such runs.
+
+What is read of a run: its settings, its train and test error, and the rows called ``regions``, ``regions_refined``,
+``regions_test``, ``regions_random``, ``regions_2d`` to ``regions_5d``, ``regions_path``, ``norm.l2``, ``distance`` and
+``margin``, as far as it has them (see ``settings.measures``). Errors and gaps are in percent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+from typing import Any
+
+from regionscope.errors import InputError
+from regionscope.lab.config import Experiment
+from regionscope.lab.store import RunFolder
+from regionscope.measures.correlate import Coefficient, Correlation, correlate
+
+__all__ = [
+    "Effect", "Moment", "Point", "correlation", "difference", "difference_of", "effects", "evolution", "group_by",
+    "half_width", "left_out", "points", "standard_error",
+]  # fmt: skip
+
+_Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
+
+_UNLEARNT = 50.0  # training error in percent
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting: the mean of every number over its seeds, and the standard deviation (0 for a single seed)."""
+
+    experiment: Experiment
+    seeds: int
+    values: dict[str, float]
+    deviations: dict[str, float]
+
+    @property
+    def network(self) -> str:
+        return self.experiment.network.name
+
+    @property
+    def data(self) -> str:
+        return self.experiment.data.name
+
+    @property
+    def factors(self) -> dict[str, Any]:
+        """What Table 1 varies."""
+        training = self.experiment.training
+        return {"lr": training.lr, "batch_size": training.batch_size, "weight_decay": training.weight_decay}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A measure at one level of a factor: mean over all other settings, and the standard error of that mean once the
+    effect of the other settings is taken away (their means are subtracted before)."""
+
+    level: float
+    mean: float
+    error: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Means over all settings at one share of training, and the correlation there (None where there is none).
+
+    error, gap_error: standard errors of the means once each setting's own mean over the training is taken away, since
+    moments of the same settings are compared.
+    """
+
+    epoch: float
+    share: float
+    regions: float
+    error: float
+    gap: float | None
+    gap_error: float
+    found: Correlation | None
+    n: int
+
+
+def points(runs: Iterable[RunFolder]) -> tuple[Point, ...]:
+    """One point for each setting, in the order of the runs; runs that diverged are left out (see ``left_out``)."""
+    settings: dict[str, list[RunFolder]] = defaultdict(list)
+    for run in runs:
+        if run.status == "finished":
+            settings[replace(run.experiment, seed=0).key].append(run)
+    return tuple(_point(same) for same in settings.values())
+
+
+def left_out(runs: Iterable[RunFolder]) -> tuple[str, ...]:
+    """A sentence for the runs that are not in the points, and one for those that are and did not learn; or nothing."""
+    every = list(runs)
+    gone = [run for run in every if run.status != "finished"]
+    dull = [run for run in every if run.status == "finished" and _numbers(run).get("train_error", 0.0) > _UNLEARNT]
+    said = []
+    if gone:
+        said.append(f"{len(gone)} runs did not end in finite weights and are left out, such as {_label(gone[0])}.")
+    if dull:
+        said.append(
+            f"{len(dull)} runs ended with a training error above {_UNLEARNT:g}% and are kept, such as "
+            f"{_label(dull[0])}."
+        )
+    return tuple(said)
+
+
+def correlation(chosen: Sequence[Point], measure: str, target: str = "gap") -> Correlation | None:
+    """Of a measure with the gap over the settings; None where fewer than 3 have it or one of them is constant."""
+    pairs = [(one.values[measure], one.values[target]) for one in chosen if {measure, target} <= one.values.keys()]
+    return _correlate([x for x, _ in pairs], [y for _, y in pairs])
+
+
+def group_by(chosen: Iterable[Point], key: Callable[[Point], str]) -> dict[str, tuple[Point, ...]]:
+    """The points of each group, groups in the order of their first point."""
+    groups: dict[str, list[Point]] = defaultdict(list)
+    for one in chosen:
+        groups[key(one)].append(one)
+    return {name: tuple(members) for name, members in groups.items()}
+
+
+def effects(chosen: Sequence[Point], measure: str, factor: str) -> tuple[Effect, ...]:
+    """The measure at every level of ``factor`` ("lr", "batch_size", "weight_decay"), levels rising.
+
+    Only blocks (equal other factors) in which every level is there count, so that levels are compared like with like.
+    """
+    blocks: dict[str, dict[float, float]] = defaultdict(dict)
+    for one in chosen:
+        if measure not in one.values:
+            continue
+        others = {name: value for name, value in one.factors.items() if name != factor}
+        blocks[f"{one.network} {one.data} {sorted(others.items())}"][float(one.factors[factor])] = one.values[measure]
+    levels = sorted({level for block in blocks.values() for level in block})
+    whole = [block for block in blocks.values() if len(block) == len(levels)]
+    if not whole:
+        raise InputError(f"No {measure!r} to compare over {factor}: no other setting has all of its values {levels}.")
+    found = []
+    for level in levels:
+        rest = [block[level] - fmean(block.values()) for block in whole]
+        found.append(Effect(level, fmean(block[level] for block in whole), standard_error(rest), len(whole)))
+    return tuple(found)
+
+
+def difference(first: Sequence[Point], second: Sequence[Point], measure: str) -> tuple[float, float, int]:
+    """Mean of first minus second over the settings that both have, its standard error, and their number."""
+    known = {tuple(one.factors.values()): one.values[measure] for one in second if measure in one.values}
+    steps = [
+        one.values[measure] - known[tuple(one.factors.values())]
+        for one in first
+        if measure in one.values and tuple(one.factors.values()) in known
+    ]
+    if not steps:
+        raise InputError(f"No setting has {measure!r} in both groups of runs.")
+    return fmean(steps), standard_error(steps), len(steps)
+
+
+def difference_of(chosen: Sequence[Point], first: str, second: str) -> tuple[float, float, int]:
+    """Mean of one measure minus another over the settings that have both, its standard error, and their number."""
+    steps = [one.values[first] - one.values[second] for one in chosen if {first, second} <= one.values.keys()]
+    if not steps:
+        raise InputError(f"No setting has both {first!r} and {second!r}.")
+    return fmean(steps), standard_error(steps), len(steps)
+
+
+def evolution(runs: Sequence[RunFolder], measure: str = "regions_path") -> tuple[Moment, ...]:
+    """Region count, gap and their correlation over the settings, at every share of training at which all were read.
+
+    Runs of different batch sizes have different steps, so moments are shares of the whole training.
+    """
+    settings: dict[str, list[RunFolder]] = defaultdict(list)
+    for run in runs:
+        if run.status == "finished":
+            settings[replace(run.experiment, seed=0).key].append(run)
+    courses = [_course([_moments(run, measure) for run in same]) for same in settings.values()]
+    if not courses:
+        return ()
+    shared = sorted(set.intersection(*(set(course) for course in courses)))
+    epochs = runs[0].experiment.training.epochs
+    return tuple(_moment(share, epochs, courses, shared) for share in shared)
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Of the mean; 0 for a single value, which says nothing about its error."""
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+def _label(run: RunFolder) -> str:
+    return run.experiment.label
+
+
+def _point(runs: Sequence[RunFolder]) -> Point:
+    numbers = [_numbers(run) for run in runs]
+    names = [name for name in numbers[0] if all(name in each for each in numbers)]
+    return Point(
+        runs[0].experiment,
+        len(runs),
+        {name: fmean(each[name] for each in numbers) for name in names},
+        {name: stdev([each[name] for each in numbers]) if len(numbers) > 1 else 0.0 for name in names},
+    )
+
+
+def _numbers(run: RunFolder) -> dict[str, float]:
+    """The last value of every measure, with errors, gap and accuracy in percent."""
+    result = run.result() or {}
+    found = {name: float(entry["value"]) for name, entry in result.get("measures", {}).items() if _is_number(entry)}
+    if result.get("gap") is not None:
+        train, test = 100 * result["train_error"], 100 * result["test_error"]
+        found |= {"train_error": train, "test_error": test, "gap": test - train, "test_accuracy": 100 - test}
+    return found
+
+
+def _is_number(entry: dict[str, Any]) -> bool:
+    return entry["value"] is not None and math.isfinite(float(entry["value"]))
+
+
+def _moments(run: RunFolder, measure: str) -> _Course:
+    """Region count and gap along one training; before it there is no gap."""
+    rows = run.rows()
+    by_name: dict[str, dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        if row["value"] is not None:
+            by_name[row["name"]][int(row["step"])] = float(row["value"])
+    last = max((int(row["step"]) for row in rows), default=0) or 1
+    train, test = by_name["train_error"], by_name["test_error"]
+    found: _Course = {}
+    for step, value in by_name[measure].items():
+        if step == 0 or (step in train and step in test):
+            gap = 100 * (test[step] - train[step]) if step in train and step in test else None
+            found[round(step / last, 3)] = (value, gap)
+    return found
+
+
+def _course(seeds: Sequence[_Course]) -> _Course:
+    """The mean over seeds at the moments that all have."""
+    found: _Course = {}
+    for share in set.intersection(*(set(one) for one in seeds)):
+        gaps = [gap for one in seeds if (gap := one[share][1]) is not None]
+        found[share] = (fmean(one[share][0] for one in seeds), fmean(gaps) if len(gaps) == len(seeds) else None)
+    return found
+
+
+def _moment(share: float, epochs: int, courses: Sequence[_Course], shared: Sequence[float]) -> Moment:
+    counts = [course[share][0] for course in courses]
+    gaps = [gap for course in courses if (gap := course[share][1]) is not None]
+    whole = len(gaps) == len(counts)
+    usual = [fmean(course[each][0] for each in shared) for course in courses]
+    usual_gaps = [fmean(gap for each in shared if (gap := course[each][1]) is not None) for course in courses if whole]
+    return Moment(
+        epoch=share * epochs,
+        share=share,
+        regions=fmean(counts),
+        error=standard_error([count - mean for count, mean in zip(counts, usual, strict=True)]),
+        gap=fmean(gaps) if whole else None,
+        gap_error=standard_error([gap - mean for gap, mean in zip(gaps, usual_gaps, strict=True)]) if whole else 0.0,
+        found=_correlate(counts, gaps) if whole else None,
+        n=len(counts),
+    )
+
+
+def _correlate(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
+    """None where no correlation is defined."""
+    if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
+        return None
+    return correlate(x, y)
+
+
+def half_width(found: Coefficient) -> float:
+    """A standard error from the bootstrap interval, as if it were normal."""
+    low, high = found.interval
+    return (high - low) / (2 * 1.96)

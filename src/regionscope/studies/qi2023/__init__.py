@@ -1,0 +1,11 @@
+"""Qi & Wei 2023, The Evolution of the Interplay between Input Distributions and Linear Regions in Networks."""
+
+from regionscope.studies.qi2023.data import FIGURE1
+from regionscope.studies.qi2023.epochs import TABLE2, TABLE3
+from regionscope.studies.qi2023.layers import FIGURE2
+from regionscope.studies.qi2023.lines import FIGURE3
+from regionscope.studies.qi2023.random_labels import TABLE1
+
+__all__ = ["STUDIES"]
+
+STUDIES = (FIGURE1, FIGURE2, FIGURE3, TABLE1, TABLE2, TABLE3)

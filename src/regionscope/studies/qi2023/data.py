@@ -1,0 +1,94 @@
+"""Figures 1 and 6: the data, and the linear and decision regions of a trained network."""
+
+from __future__ import annotations
+
+from regionscope.lab.config import Experiment
+from regionscope.lab.data import Dataset
+from regionscope.studies import verdict
+from regionscope.studies.charts import Picture, Pictures
+from regionscope.studies.qi2023 import paper
+from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
+from regionscope.studies.qi2023.read import course
+from regionscope.studies.qi2023.settings import SEED, moons, quantiles, toy_grid
+from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["FIGURE1"]
+
+_CLASSES = {"two_moons": 2, "gaussian_quantiles": 5}  # Figure 6, 1000 points each
+_POINTS = 1000
+
+
+def _experiments(size: Size) -> tuple[Experiment, ...]:
+    """The widest networks, all seeds of two moons and the drawn one of Gaussian quantiles."""
+    n = len(toy_grid(size).seeds)
+    return (*moons(size)[-n:], quantiles(size)[-n])
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    grid = toy_grid(size)
+    *seeds, other = workspace.runs(_experiments(size))
+    run, last, width = seeds[0], grid.epochs[-1], grid.widths[-1]
+    data, rings = run.split(workspace.data_root).train, other.split(workspace.data_root).train
+    linear, decision = regions_of(model_at_epoch(run, last))
+    network = f"{[width] * 3}, epoch {last}"
+    counts = course(seeds, "linear_regions")
+    claims = (
+        *(_as_described(one, size) for one in (data, rings)),
+        Claim(
+            f"linear regions of {network}",
+            f"{dict(zip(paper.EPOCHS, paper.MOONS[width], strict=True))[last]:,} (Table 2)",
+            f"{linear.n_linear_regions:,} (seed {SEED}); {counts.means[-1]:,.0f} on average",
+            verdict.shown(),
+            f"{counts.deviations[-1]:,.0f}",
+        ),
+        Claim(
+            f"decision regions of {network}",
+            "one for each moon (Figure 1c)",
+            f"{decision.count} (seed {SEED})",
+            verdict.agrees(2, decision.count, within=0.01),
+        ),
+    )
+    pictures = (
+        Picture("(a) two moons", None, points=data.inputs, labels=data.labels),
+        Picture(f"(b) {counted(linear.n_linear_regions, 'linear region')}", linear),
+        Picture(f"(c) {counted(decision.count, 'decision region')}", decision, "decision"),
+        Picture("both at once", decision, "linear"),
+    )
+    sets = (pictures[0], Picture("Gaussian quantiles", None, points=rings.inputs, labels=rings.labels))
+    return Outcome(
+        claims=claims,
+        charts=(
+            Pictures(title=f"Figure 1: {network}", columns=4, pictures=pictures),
+            Pictures(title="Figure 6: the data", columns=2, pictures=sets),
+        ),
+        notes=(
+            "In Figure 1c the paper's white area is near the decision boundary; here the boundary itself is drawn, "
+            "exactly, as a black line.",
+        ),
+    )
+
+
+def _as_described(data: Dataset, size: Size) -> Claim:
+    """Number of points, classes and range of a data set, against Figure 6."""
+    n, low, high = len(data.inputs), float(data.inputs.min()), float(data.inputs.max())
+    points = toy_grid(size).points
+    wanted = (points, _CLASSES[data.name], -1.0, 1.0)
+    failures = sum(a != b for a, b in zip((n, len(data.labels.unique()), low, high), wanted, strict=True))
+    return Claim(
+        f"{data.name}: points, classes, range",
+        f"{_POINTS:,}, {_CLASSES[data.name]}, -1 to 1",
+        f"{n:,}, {len(data.labels.unique())}, {low:g} to {high:g}",
+        verdict.holds(failures, len(wanted)),
+    )
+
+
+FIGURE1 = Study(
+    name="qi2023-figure1",
+    paper="qi2023",
+    source="Figures 1 and 6",
+    claim="A trained network cuts the square of the data into thousands of linear regions, and few decision regions.",
+    experiments=_experiments,
+    analyse=_analyse,
+    scaled={"smoke": "96 points, width 32, 5 epochs, 2 seeds.", "desk": "Nothing is scaled down; ten seeds."},
+)

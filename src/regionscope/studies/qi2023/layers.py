@@ -1,0 +1,81 @@
+"""Figure 2: layer by layer, neurons cut the regions of the layers before."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from regionscope.studies import verdict
+from regionscope.studies.charts import Lines, Picture, Pictures
+from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
+from regionscope.studies.qi2023.read import Course, course
+from regionscope.studies.qi2023.settings import DEPTH, LAYERED_WIDTH, SEED, layered, toy_grid
+from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["FIGURE2", "judge"]
+
+
+def judge(layers: list[Course]) -> tuple[Claim, ...]:
+    """Whether every layer adds regions at the last epoch, for all seeds, and the first makes no more than lines can."""
+    last = [one.values[:, -1] for one in layers]
+    steps = list(pairwise(last))
+    failures = sum(int((after <= before).sum()) for before, after in steps)
+    cases = sum(len(after) for _, after in steps)
+    most = 1 + LAYERED_WIDTH + math.comb(LAYERED_WIDTH, 2)
+    first = layers[0].values
+    return (
+        Claim(
+            "every layer adds regions",
+            "yes, in the figure",
+            f"in {cases - failures} of {cases} cases: " + " < ".join(f"{one.means[-1]:.0f}" for one in layers),
+            verdict.holds(failures, cases),
+            ", ".join(f"{one.deviations[-1]:.0f}" for one in layers),
+        ),
+        Claim(
+            f"regions of the first layer, at most 1 + {LAYERED_WIDTH} + C({LAYERED_WIDTH}, 2)",
+            f"{most} (an arrangement of lines)",
+            f"{first.max():.0f} at most, at all epochs and seeds",
+            verdict.holds(int((first > most).sum()), first.size),
+        ),
+    )
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    grid = toy_grid(size)
+    runs = workspace.runs(layered(size))
+    names = [f"relu{i}" for i in range(1, DEPTH + 1)]
+    layers = [course(runs, f"linear_regions.layer.{name}", grid.epochs) for name in names]
+    last = grid.epochs[-1]
+    part, _ = regions_of(model_at_epoch(runs[0], last))
+    pictures = tuple(
+        Picture(f"after {name}: {counted(count, 'region')}", part, layer=name) for name, count in part.by_layer.items()
+    )
+    rows: tuple[tuple[str | float, ...], ...] = tuple(
+        (name, *(round(value, 1) for value in one.means)) for name, one in zip(names, layers, strict=True)
+    )
+    network = str([LAYERED_WIDTH] * DEPTH)
+    return Outcome(
+        claims=judge(layers),
+        tables=(Table("Regions after each layer, by epoch (means)", ("layer", *map(str, grid.epochs)), rows),),
+        charts=(
+            Pictures(title=f"Figure 2: {network}, epoch {last}, seed {SEED}", columns=DEPTH, pictures=pictures),
+            Lines(
+                title=f"Regions after each layer of {network}", x_label="epoch", y_label="linear regions",
+                series=tuple(one.series(f"after {name}") for name, one in zip(names, layers, strict=True)),
+                x_scale="symlog",
+            ),
+        ),
+        notes=("The paper does not name the data of its Figure 2, nor print its counts; these runs are on two moons.",),
+    )  # fmt: skip
+
+
+FIGURE2 = Study(
+    name="qi2023-figure2",
+    paper="qi2023",
+    source="Figure 2",
+    claim="The neurons of each layer cut the regions that they get from the layer before into more.",
+    experiments=layered,
+    analyse=_analyse,
+    scaled={"smoke": "96 points, 5 epochs, 2 seeds.", "desk": "Nothing is scaled down; ten seeds."},
+)

@@ -1,0 +1,46 @@
+"""The exact regions of a stored network on the square of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from regionscope.errors import InputError
+from regionscope.lab.load import box
+from regionscope.lab.store import RunFolder
+from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
+from regionscope.studies.charts import Picture, Pictures
+
+__all__ = ["counted", "model_at_epoch", "over_epochs", "regions_of"]
+
+_SMALL = 1.6  # inches: eight pictures stand side by side
+
+
+def model_at_epoch(run: RunFolder, epoch: int) -> nn.Module:
+    """The network as it was after ``epoch`` epochs."""
+    for stored in run.checkpoints():
+        if stored.epoch == epoch:
+            return run.model_at(stored)
+    raise InputError(f"The run {run.path} has no checkpoint of epoch {epoch}; remove the folder and train it again.")
+
+
+def regions_of(model: nn.Module) -> tuple[Partition, DecisionRegions]:
+    """Linear and decision regions on [-1, 1]^2."""
+    square = box(-1.0, 1.0, (2,))
+    return linear_regions(model, square), decision_regions(model, square)
+
+
+def over_epochs(run: RunFolder, epochs: Sequence[int], title: str) -> Pictures:
+    """Figures 9 and 10: linear regions in the first row, decision regions in the second, one column for each epoch."""
+    found = [regions_of(model_at_epoch(run, epoch)) for epoch in epochs]
+    first = [
+        Picture(f"epoch {epoch}\n{counted(linear.n_linear_regions, 'linear region')}", linear)
+        for epoch, (linear, _) in zip(epochs, found, strict=True)
+    ]
+    second = [Picture(counted(decision.count, "decision region"), decision, "decision") for _, decision in found]
+    return Pictures(title=title, columns=len(epochs), pictures=(*first, *second), inches=_SMALL)
+
+
+def counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -1,0 +1,141 @@
+"""Table 1, Figures 4 and 5: random labels, from 200 to 10,000 points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from regionscope.lab.store import RunFolder
+from regionscope.studies import verdict
+from regionscope.studies.charts import Lines, Picture, Pictures, Series
+from regionscope.studies.qi2023 import paper
+from regionscope.studies.qi2023.compare import beside, listed, within_seeds
+from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
+from regionscope.studies.qi2023.read import Course, course
+from regionscope.studies.qi2023.settings import SEED, random, random_grid
+from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["TABLE1", "judge"]
+
+
+def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[Claim, ...]:
+    """Counts by number of points against Table 1, at the epochs that both have; ``errors``: of the training."""
+    claims = [_course(n, one) for n, one in counts.items()]
+    sizes, last = list(counts), next(iter(counts.values())).epochs[-1]
+    printed = [_printed(n, one)[-1] for n, one in counts.items()]
+    means, spread = [one.means[-1] for one in counts.values()], [one.errors[-1] for one in counts.values()]
+    few, many = counts[sizes[0]], counts[sizes[-1]]
+    peak = max(counts.values(), key=lambda one: one.means[-1])
+    less, more = errors[sizes[0]], errors[sizes[-1]]
+    first = few.first_seed[0]
+    printed_first = [_printed(n, one)[0] for n, one in counts.items()]
+    return (
+        Claim(
+            f"epoch 0, seed {SEED}",
+            f"{min(printed_first)} to {max(printed_first)}",
+            f"{first:.0f}",
+            verdict.agrees(min(printed_first), first, within=0.01),
+        ),
+        *claims,
+        Claim(
+            f"epoch {last}, by points {listed(sizes)}",
+            listed(printed),
+            listed(means),
+            verdict.ordering(printed, means, spread),
+            listed([one.deviations[-1] for one in counts.values()]),
+        ),
+        Claim(
+            f"epoch {last}: {sizes[-1]:,} points have fewer regions than the number with most",
+            f"{max(printed):,} > {printed[-1]:,}",
+            f"{peak.means[-1]:.0f} > {many.means[-1]:.0f}",
+            verdict.differs(peak.means[-1], many.means[-1], (peak.errors[-1] ** 2 + many.errors[-1] ** 2) ** 0.5),
+        ),
+        Claim(
+            f"epoch {last}: the training accuracy is lower with {sizes[-1]:,} points than with {sizes[0]:,}",
+            "falls (Figure 4)",
+            f"{1 - more.means[-1]:.2f} < {1 - less.means[-1]:.2f}",
+            verdict.differs(more.means[-1], less.means[-1], (more.errors[-1] ** 2 + less.errors[-1] ** 2) ** 0.5),
+            f"{more.deviations[-1]:.2f}, {less.deviations[-1]:.2f}",
+        ),
+        within_seeds({str(n): (_printed(n, one), one) for n, one in counts.items()}),
+    )
+
+
+def _course(n: int, ours: Course) -> Claim:
+    printed = _printed(n, ours)
+    return Claim(
+        f"{n:,} points, epochs {listed(ours.epochs)}",
+        listed(printed),
+        listed(ours.means),
+        verdict.ordering(printed, ours.means, ours.errors),
+        listed(ours.deviations),
+    )
+
+
+def _printed(n: int, ours: Course) -> list[int]:
+    return [paper.RANDOM[n][paper.RANDOM_EPOCHS.index(epoch)] for epoch in ours.epochs]
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    grid = random_grid(size)
+    runs = workspace.runs(random(size))
+    k = len(grid.seeds)
+    by_size = {n: runs[i * k : (i + 1) * k] for i, n in enumerate(grid.sizes)}
+    counts = {n: course(mine, "linear_regions", grid.epochs) for n, mine in by_size.items()}
+    errors = {n: course(mine, "error_rate", grid.epochs) for n, mine in by_size.items()}
+    return Outcome(
+        claims=judge(counts, errors),
+        tables=tuple(beside(f"{n:,} points", "epoch", _printed(n, one), one) for n, one in counts.items()),
+        charts=(*_curves(counts, errors), _pictures([mine[0] for mine in by_size.values()], grid.epochs[-1])),
+        notes=(
+            "The paper's random points are not known; here each seed has its own points, labels, weights and order of "
+            "batches, except that the weights of seed 5 are the paper's.",
+        ),
+    )
+
+
+def _curves(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[Lines, ...]:
+    theirs = tuple(
+        Series(label=f"{n:,} points", x=one.places, y=tuple(map(float, _printed(n, one)))) for n, one in counts.items()
+    )
+    ours = tuple(one.series(f"{n:,} points") for n, one in counts.items())
+    right = tuple(Course(one.epochs, 1 - one.values).series(f"{n:,} points") for n, one in errors.items())
+    regions = tuple(
+        Lines(
+            title=f"Figure 4: {title}", x_label="epoch", y_label="linear regions", series=series, x_scale="symlog",
+            y_scale="log",
+        )
+        for title, series in (("ours", ours), ("the paper's Table 1", theirs))
+    )  # fmt: skip
+    title = "Figure 4: accuracy, ours"
+    return (*regions, Lines(title=title, x_label="epoch", y_label="training accuracy", series=right, x_scale="symlog"))
+
+
+def _pictures(runs: Sequence[RunFolder], epoch: int) -> Pictures:
+    """Figure 5: the points, the linear regions and the decision regions, a column for each number of points."""
+    data = [run.split().train for run in runs]
+    found = [regions_of(model_at_epoch(run, epoch)) for run in runs]
+    return Pictures(
+        title=f"Figure 5: epoch {epoch}, seed {SEED}",
+        columns=len(runs),
+        inches=1.9,
+        pictures=(
+            *(Picture(f"{len(one.inputs):,} points", None, points=one.inputs, labels=one.labels) for one in data),
+            *(Picture(counted(one.n_linear_regions, "linear region"), one) for one, _ in found),
+            *(Picture(counted(one.count, "decision region"), one, "decision") for _, one in found),
+        ),
+    )
+
+
+TABLE1 = Study(
+    name="qi2023-table1",
+    paper="qi2023",
+    source="Table 1, Figures 4 and 5",
+    claim="With random labels the linear regions grow with the number of points, until there are too many to remember.",
+    experiments=random,
+    analyse=_analyse,
+    scaled={
+        "smoke": "200 and 2,000 points, 10 epochs in place of 50,000, 2 seeds.",
+        "desk": "300 epochs in place of 50,000; three seeds in place of one run.",
+    },
+)

@@ -1,0 +1,169 @@
+"""The page of a study, as Markdown and as HTML: claims with verdicts, tables, figures, settings and provenance."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from regionscope.lab.store.files import plain
+from regionscope.studies.charts import Pictures
+from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
+
+__all__ = ["Page", "as_data", "as_html", "as_markdown", "index_markdown"]
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
+table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd }
+th { text-align: left } td:not(:first-child) { font-variant-numeric: tabular-nums } img { max-width: 100% }
+.reproduced { color: #00664b } .same { color: #8a5a00 } .not { color: #a33b00 } small { color: #555 }
+"""
+_CLASSES = {"reproduced": "reproduced", "same trend": "same", "not reproduced": "not", "shown": "shown"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Everything on the page of one study; ``figures`` are file names beside it, one for each chart."""
+
+    study: Study
+    size: Size
+    outcome: Outcome
+    figures: tuple[str, ...]
+    seconds: float
+    runs: int
+    provenance: Mapping[str, Any]
+
+
+def as_markdown(page: Page) -> str:
+    """The page as Markdown."""
+    study, outcome = page.study, page.outcome
+    lines = [f"# {study.name}: {study.source}", "", f"{PAPERS[study.paper]}.", "", f"**Claim.** {study.claim}", ""]
+    lines += [f"**Verdict at size {page.size}: {outcome.grade.value}.** {_scaled(page)}", ""]
+    lines += [*_markdown_table(*_claim_table(outcome.claims)), ""]
+    lines += [text for title, name in _captions(page) for text in (f"![{_flat(title)}]({name})", "")]
+    for table in outcome.tables:
+        lines += [f"## {table.title}", "", *_markdown_table(table.columns, table.rows), ""]
+    if outcome.notes:
+        lines += ["## Notes", "", *(f"- {note}" for note in outcome.notes), ""]
+    lines += ["## Rules", "", *(f"- {rule}" for rule in _rules(outcome)), ""]
+    lines += [f"Made with `regionscope study run {study.name} --size {page.size}`: {_cost(page)}.", ""]
+    return "\n".join(lines)
+
+
+def as_html(page: Page, pictures: Mapping[str, str]) -> str:
+    """The page as one HTML file; ``pictures`` gives the address (such as a data URI) of every figure."""
+    study, outcome, text = page.study, page.outcome, html.escape
+    body = [f"<h1>{text(study.name)}: {text(study.source)}</h1>", f"<p>{text(PAPERS[study.paper])}.</p>"]
+    body += [f"<p><b>Claim.</b> {text(study.claim)}</p>"]
+    grade = outcome.grade.value
+    body += [f'<p><b>Verdict at size {page.size}: <span class="{_CLASSES[grade]}">{grade}</span>.</b> ']
+    body += [f"{text(_scaled(page))}</p>", _html_table(*_claim_table(outcome.claims))]
+    body += [f'<img src="{text(pictures[name])}" alt="{text(title)}">' for title, name in _captions(page)]
+    for table in outcome.tables:
+        body += [f"<h2>{text(table.title)}</h2>", _html_table(table.columns, table.rows)]
+    if outcome.notes:
+        body += ["<h2>Notes</h2><ul>", *(f"<li>{text(note)}</li>" for note in outcome.notes), "</ul>"]
+    body += ["<h2>Rules</h2><ul>", *(f"<li>{text(rule)}</li>" for rule in _rules(outcome)), "</ul>"]
+    body += [f"<p><small>{text(_cost(page))}.</small></p>"]
+    head = f'<meta charset="utf-8"><title>{text(study.name)}</title><style>{_STYLE}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
+
+
+def as_data(page: Page) -> dict[str, Any]:
+    """The numbers behind the page, without pictures of partitions."""
+    outcome = page.outcome
+    document = {
+        "study": page.study.name,
+        "paper": page.study.paper,
+        "source": page.study.source,
+        "claim": page.study.claim,
+        "size": page.size,
+        "verdict": outcome.grade.value,
+        "claims": [
+            {**asdict(claim), "verdict": {"grade": claim.verdict.grade.value, "rule": claim.verdict.rule}}
+            for claim in outcome.claims
+        ],
+        "tables": [asdict(table) for table in outcome.tables],
+        "charts": [_plain(chart) for chart in outcome.charts if not isinstance(chart, Pictures)],
+        "notes": list(outcome.notes),
+        "seconds": round(page.seconds, 1),
+        "runs": page.runs,
+        "experiments": [experiment.to_dict() for experiment in page.study.experiments(page.size)[:1]],
+        "provenance": dict(page.provenance),
+    }
+    cleaned: dict[str, Any] = plain(document)
+    return cleaned
+
+
+def index_markdown(entries: Sequence[Mapping[str, Any]], folder: Path) -> str:
+    """The table of all studies whose data files were read; links are relative to ``folder``."""
+    lines = ["# Results", "", "Every table and figure of the four papers that was rerun, with its verdict.", ""]
+    for paper, title in PAPERS.items():
+        mine = [entry for entry in entries if entry["paper"] == paper]
+        if not mine:
+            continue
+        lines += [f"## {title}", ""]
+        rows = tuple((f"[{e['study']}]({e['study']}/report.md)", e["source"], e["verdict"], e["size"]) for e in mine)
+        lines += [*_markdown_table(("Study", "Where", "Verdict", "Size"), rows), ""]
+    links = "\n".join(f"{entry['study']}/report" for entry in entries)
+    return "\n".join([*lines, "```{toctree}", ":hidden:", "", links, "```", ""])
+
+
+def _claim_table(claims: Sequence[Claim]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    rows = tuple((one.what, one.paper, one.ours, one.spread, one.verdict.grade.value) for one in claims)
+    return ("", "Paper", "Ours", "Spread", "Verdict"), rows
+
+
+def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    lines = ["| " + " | ".join(map(_cell, columns)) + " |", "|" + " --- |" * len(columns)]
+    return lines + ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
+
+
+def _html_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(_number(v))}</td>" for v in row) + "</tr>\n" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    return _number(value).replace("|", "\\|").replace("\n", " ")
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _rules(outcome: Outcome) -> list[str]:
+    judged: dict[str, list[str]] = {}
+    for claim in outcome.claims:
+        if claim.verdict.rule:
+            judged.setdefault(claim.verdict.rule, []).append(claim.what)
+    return [f"{'; '.join(claims)}. Rule: {rule}." for rule, claims in judged.items()]
+
+
+def _captions(page: Page) -> list[tuple[str, str]]:
+    return [(chart.title, name) for chart, name in zip(page.outcome.charts, page.figures, strict=True)]
+
+
+def _scaled(page: Page) -> str:
+    return page.study.scaled.get(page.size, "")
+
+
+def _flat(text: str) -> str:
+    return text.replace("\n", " ").replace("]", ")").replace("[", "(")
+
+
+def _cost(page: Page) -> str:
+    said = ", ".join(f"{name} {value}" for name, value in page.provenance.items() if isinstance(value, str | int))
+    runs = f"{page.runs} training runs, " if page.runs else ""
+    return f"{runs}{page.seconds:,.0f} s; {said}"
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as objects, with the name of their class."""
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
+        return {"kind": type(value).__name__, **inner}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,83 @@
+"""What a study is: the runs it needs, and how its table and figure come from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+from regionscope.lab.config import Experiment
+from regionscope.studies.charts import Chart
+from regionscope.studies.verdict import Grade, Verdict, overall
+
+if TYPE_CHECKING:
+    from regionscope.studies.workspace import Workspace
+
+__all__ = ["PAPERS", "SIZES", "Claim", "Outcome", "Size", "Study", "Table"]
+
+Size = Literal["smoke", "desk", "full"]
+SIZES: tuple[Size, ...] = get_args(Size)
+
+PAPERS = {
+    "li2025": "Li et al. 2025, Understanding Nonlinear Implicit Bias via Region Counts in Input Space",
+    "humayun2023": "Humayun et al. 2023, Deep Network Partition Density Exhibits Double Descent",
+    "qi2023": "Qi & Wei 2023, The Evolution of the Interplay between Input Distributions and Linear Regions",
+    "safran2022": "Safran et al. 2022, On the Effective Number of Linear Regions in Shallow Univariate ReLU Networks",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One line of a report: the paper's value (a number or words), ours with its spread, and the verdict."""
+
+    what: str
+    paper: str
+    ours: str
+    verdict: Verdict
+    spread: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers for reading: a heading, column names and rows of the same length."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | float | int, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a study found."""
+
+    claims: tuple[Claim, ...]
+    tables: tuple[Table, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def grade(self) -> Grade:
+        return overall([claim.verdict for claim in self.claims])
+
+
+def _nothing(size: Size) -> tuple[Experiment, ...]:
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One table or figure of a paper (or a few that come from the same runs).
+
+    name: such as "li2025-figure4"; source: where it stands in the paper; claim: what the paper says, in one sentence.
+    experiments: the trainings it reads, by size; studies that name the same experiment share the run.
+    analyse: the outcome, from a workspace that gives runs and keeps what is computed besides them.
+    scaled: what is smaller than in the paper, by size.
+    """
+
+    name: str
+    paper: str
+    source: str
+    claim: str
+    analyse: Callable[[Workspace, Size], Outcome]
+    experiments: Callable[[Size], tuple[Experiment, ...]] = _nothing
+    scaled: dict[Size, str] = field(default_factory=dict)

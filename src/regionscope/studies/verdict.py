@@ -1,0 +1,170 @@
+"""Whether a result agrees with the paper, by a rule that is stated next to it.
+
+Absolute counts depend on seeds, data order and the grid, so correlations, orderings and trends are compared. Every rule
+returns its own sentence; the thresholds stand here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from scipy.stats import spearmanr
+
+from regionscope.measures.correlate import Coefficient
+
+__all__ = [
+    "Grade",
+    "Verdict",
+    "agrees",
+    "correlation",
+    "differs",
+    "holds",
+    "near",
+    "ordering",
+    "overall",
+    "phases",
+    "shown",
+    "steady",
+    "uncorrelated",
+]
+
+_CLOSE = 0.1  # two correlations this near count as equal
+_TREND = 0.5  # rank correlation from which an order counts as the same trend
+_WEAK = 0.5  # a correlation below this does not predict
+
+
+class Grade(Enum):
+    """How far a result agrees."""
+
+    REPRODUCED = "reproduced"
+    SAME_TREND = "same trend"
+    NOT_REPRODUCED = "not reproduced"
+    SHOWN = "shown"  # a picture or a number that the paper gives no figure for
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A grade, and the rule that gave it."""
+
+    grade: Grade
+    rule: str
+
+
+def correlation(paper: float, ours: Coefficient) -> Verdict:
+    """A strong correlation: as strong as the paper's, or at least of its sign beyond chance."""
+    rule = (
+        f"reproduced: within {_CLOSE} of the paper's {paper:+.2f}, stronger, or with an interval that holds it; "
+        "same trend: its sign, and an interval without 0"
+    )
+    low, high = ours.interval
+    stronger = ours.value * math.copysign(1, paper) >= abs(paper) - _CLOSE
+    if low > 0 > -paper or high < 0 < -paper:
+        return Verdict(Grade.REPRODUCED if stronger or low <= paper <= high else Grade.SAME_TREND, rule)
+    return Verdict(Grade.NOT_REPRODUCED, rule)
+
+
+def uncorrelated(ours: Coefficient) -> Verdict:
+    """A measure that the paper finds not to predict."""
+    rule = f"reproduced: an absolute correlation below {_WEAK}; same trend: an interval that holds 0"
+    low, high = ours.interval
+    if abs(ours.value) < _WEAK:
+        return Verdict(Grade.REPRODUCED, rule)
+    return Verdict(Grade.SAME_TREND if low <= 0 <= high else Grade.NOT_REPRODUCED, rule)
+
+
+def ordering(paper: Sequence[float], ours: Sequence[float], spread: Sequence[float] = ()) -> Verdict:
+    """Values along one setting: do they rise and fall in the paper's order?
+
+    ``spread``: standard errors of ours; with them a step against the paper's order that is smaller than two joint
+    errors is no contradiction.
+    """
+    rule = (
+        "reproduced: every pair stands in the paper's order, up to two standard errors; "
+        f"same trend: rank correlation with the paper's values of at least {_TREND}"
+    )
+    if len(paper) != len(ours) or len(paper) < 2:
+        raise ValueError(f"two lists of one length are compared, and they have {len(paper)} and {len(ours)}")
+    errors = tuple(spread) if spread else (0.0,) * len(ours)
+    against, along = 0, 0
+    for i in range(len(ours)):
+        for j in range(i):
+            wanted = paper[i] - paper[j]
+            if wanted == 0:
+                continue
+            step = (ours[i] - ours[j]) * math.copysign(1, wanted)
+            along += step > 0
+            against += step < -2 * math.hypot(errors[i], errors[j])
+    if against == 0 and along:
+        return Verdict(Grade.REPRODUCED, rule)
+    rank = float(spearmanr(paper, ours).statistic) if len(set(ours)) > 1 else 0.0
+    return Verdict(Grade.SAME_TREND if rank >= _TREND else Grade.NOT_REPRODUCED, rule)
+
+
+def differs(larger: float, smaller: float, error: float) -> Verdict:
+    """One value is larger than another; ``error`` is the standard error of their difference."""
+    rule = "reproduced: larger by more than two standard errors; same trend: larger"
+    if larger - smaller > 2 * error:
+        return Verdict(Grade.REPRODUCED, rule)
+    return Verdict(Grade.SAME_TREND if larger > smaller else Grade.NOT_REPRODUCED, rule)
+
+
+def agrees(paper: float, ours: float, *, within: float) -> Verdict:
+    """A number that does not depend on chance, up to a share of it."""
+    rule = f"reproduced: within {within:.0%} of the paper's value; same trend: within {5 * within:.0%}"
+    error = abs(ours - paper) / abs(paper)
+    if error <= within:
+        return Verdict(Grade.REPRODUCED, rule)
+    return Verdict(Grade.SAME_TREND if error <= 5 * within else Grade.NOT_REPRODUCED, rule)
+
+
+def holds(failures: int, cases: int) -> Verdict:
+    """A theorem: it holds in every case, or it does not."""
+    rule = "reproduced: no failure in all cases"
+    return Verdict(Grade.REPRODUCED if failures == 0 and cases > 0 else Grade.NOT_REPRODUCED, rule)
+
+
+def near(paper: float, ours: float, *, factor: float = 2.0) -> Verdict:
+    """A number of which the paper gives the order of magnitude."""
+    rule = f"reproduced: within a factor of {factor:g} of {paper:g}; same trend: within a factor of {factor**2:g}"
+    off = max(ours / paper, paper / ours) if ours > 0 else math.inf
+    if off <= factor:
+        return Verdict(Grade.REPRODUCED, rule)
+    return Verdict(Grade.SAME_TREND if off <= factor**2 else Grade.NOT_REPRODUCED, rule)
+
+
+def steady(values: Sequence[float]) -> Verdict:
+    """Positive values that stay in a constant range."""
+    rule = "reproduced: the largest is at most twice the smallest; same trend: at most four times"
+    share = max(values) / min(values) if min(values) > 0 else math.inf
+    if share <= 2:
+        return Verdict(Grade.REPRODUCED, rule)
+    return Verdict(Grade.SAME_TREND if share <= 4 else Grade.NOT_REPRODUCED, rule)
+
+
+def phases(changes: Sequence[tuple[float, float]]) -> Verdict:
+    """A course of three phases, given by how large each change is and its standard error."""
+    rule = (
+        "reproduced: descent, ascent and second descent are each larger than two standard errors; "
+        "same trend: two of the three"
+    )
+    if len(changes) != 3:
+        raise ValueError(f"three phases are judged, and {len(changes)} came")
+    clear = sum(amount > 2 * error for amount, error in changes)
+    grade = {3: Grade.REPRODUCED, 2: Grade.SAME_TREND}.get(clear, Grade.NOT_REPRODUCED)
+    return Verdict(grade, rule)
+
+
+def shown() -> Verdict:
+    """A picture or a number that the paper gives no figure for."""
+    return Verdict(Grade.SHOWN, "")
+
+
+def overall(verdicts: Sequence[Verdict]) -> Grade:
+    """The grade of a study: that of its weakest claim."""
+    for grade in (Grade.NOT_REPRODUCED, Grade.SAME_TREND, Grade.REPRODUCED):
+        if any(verdict.grade is grade for verdict in verdicts):
+            return grade
+    return Grade.SHOWN

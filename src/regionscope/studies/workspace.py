@@ -1,0 +1,116 @@
+"""Where the studies work: one folder of runs that they share, and one of everything else that was computed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regionscope.errors import InputError, RegionscopeError
+from regionscope.lab.config import Experiment
+from regionscope.lab.store import ENDED, RunFolder
+from regionscope.lab.store.files import Damaged, read_document, set_aside, write_document
+from regionscope.version import __version__
+
+__all__ = ["Workspace"]
+
+Settings = Mapping[str, Any]
+Computation = Callable[..., dict[str, Any]]
+
+
+class Workspace:
+    """A folder with ``runs/`` (trainings, by the key of their experiment) and ``computed/`` (results as JSON, by the
+    key of the function and its settings). What is there is never done again.
+    """
+
+    def __init__(self, folder: Path | str, *, data_root: Path | None = None, workers: int = 1) -> None:
+        self.folder = Path(folder)
+        self.data_root = data_root
+        self.workers = workers
+
+    @property
+    def runs_folder(self) -> Path:
+        return self.folder / "runs"
+
+    def missing(self, experiments: Iterable[Experiment]) -> list[Experiment]:
+        """Those that have not ended yet, each once."""
+        wanted = {experiment.key: experiment for experiment in experiments}
+        return [one for key, one in wanted.items() if not self._ended(self.runs_folder / key)]
+
+    def runs(self, experiments: Sequence[Experiment]) -> list[RunFolder]:
+        """The runs of these experiments, in their order; all must have ended."""
+        lacking = self.missing(experiments)
+        if lacking:
+            raise InputError(
+                f"{len(lacking)} of {len(experiments)} runs are missing in {self.runs_folder} (such as "
+                f"{lacking[0].label}); make them first with: regionscope study run."
+            )
+        return [RunFolder.open(self.runs_folder / experiment.key) for experiment in experiments]
+
+    def compute(self, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
+        """``function(**setting)`` for every setting, in order; each answer is stored as soon as it is there.
+
+        ``function`` is at the top of its module (worker processes import it) and returns plain values.
+        """
+        paths = [self._path(function, setting) for setting in settings]
+        lacking = {path: dict(setting) for path, setting in zip(paths, settings, strict=True) if _load(path) is None}
+        if self.workers > 1 and len(lacking) > 1:
+            self._in_processes(function, lacking)
+        else:
+            for path, setting in lacking.items():
+                _store(path, setting, function(**setting))
+        found = [_load(path) for path in paths]
+        if any(answer is None for answer in found):
+            raise RegionscopeError(f"An answer of {function.__name__} cannot be read back from {self.folder}.")
+        return [answer for answer in found if answer is not None]
+
+    def _in_processes(self, function: Computation, lacking: Mapping[Path, dict[str, Any]]) -> None:
+        context = get_context("spawn")
+        failure: BaseException | None = None
+        with ProcessPoolExecutor(self.workers, mp_context=context, initializer=_one_thread) as pool:
+            jobs = {pool.submit(function, **setting): (path, setting) for path, setting in lacking.items()}
+            for job in as_completed(jobs):
+                if (error := job.exception()) is None:
+                    _store(*jobs[job], job.result())
+                failure = failure or error
+        if failure is not None:  # raised last, so that what the others found is kept
+            raise failure
+
+    def _path(self, function: Computation, setting: Settings) -> Path:
+        name = f"{function.__module__.removeprefix('regionscope.studies.')}.{function.__name__}"
+        text = json.dumps([name, __version__, dict(setting)], sort_keys=True)
+        return self.folder / "computed" / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+
+    @staticmethod
+    def _ended(path: Path) -> bool:
+        try:
+            return (path / "config.json").exists() and RunFolder.open(path).status in ENDED
+        except Damaged:  # the next start of the run mends it
+            return False
+
+
+def _store(path: Path, setting: dict[str, Any], answer: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_document(path, {"settings": setting, "answer": answer})
+
+
+def _load(path: Path) -> dict[str, Any] | None:
+    try:
+        document = read_document(path)
+    except Damaged:
+        set_aside(path)
+        return None
+    if document is None:
+        return None
+    answer: dict[str, Any] = document["answer"]
+    return answer
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)

@@ -1,0 +1,102 @@
+"""``regionscope study``: list, run and report, and what it says to mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from regionscope.cli.study import study
+from regionscope.errors import RegionscopeError
+from regionscope.studies.catalogue import studies
+
+STUDY = "qi2023-figure2"
+
+
+def run(*words: str) -> Result:
+    app = typer.Typer()
+    app.add_typer(study, name="study")
+    return CliRunner().invoke(app, ["study", *words])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which one study was run at smoke size."""
+    place = tmp_path_factory.mktemp("studies")
+    done = run("run", STUDY, "--size", "smoke", "--folder", str(place), "--no-progress")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(f"{STUDY}: ")
+    return place
+
+
+def test_list_names_every_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    done = run("list")
+    assert done.exit_code == 0, done.output
+    for one in studies():
+        assert one.name in done.stdout
+
+
+def test_names_are_unique_and_start_with_their_paper() -> None:
+    names = [one.name for one in studies()]
+    assert len(set(names)) == len(names)
+    assert all(one.name.startswith(f"{one.paper}-") for one in studies())
+
+
+def test_run_writes_the_page_the_figures_and_the_numbers(folder: Path) -> None:
+    home = folder / "reports" / STUDY
+    document = json.loads((home / "data.json").read_text())
+    figures = sorted(path.name for path in home.glob("*.png"))
+    assert document["study"] == STUDY
+    assert document["size"] == "smoke"
+    assert figures == ["figure1.png", "figure2.png"]
+    assert all((home / name).read_bytes().startswith(b"\x89PNG") for name in figures)
+    text = (home / "report.md").read_text()
+    assert all(f"]({name})" in text for name in figures)
+    assert (home / "report.html").read_text().count("data:image/png;base64,") == 2
+
+
+def test_running_again_trains_nothing(folder: Path) -> None:
+    results = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")}
+    assert results
+    done = run("run", STUDY, "--size", "smoke", "--folder", str(folder))
+    assert done.exit_code == 0, done.output
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")} == results
+
+
+def test_report_writes_pages_and_an_index_elsewhere(folder: Path, tmp_path: Path) -> None:
+    done = run("report", STUDY, "--size", "smoke", "--folder", str(folder), "--out", str(tmp_path / "pages"))
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "pages" / STUDY / "report.md").exists()
+    assert f"[{STUDY}]({STUDY}/report.md)" in (tmp_path / "pages" / "index.md").read_text()
+    assert "(1 studies)" in done.stdout
+
+
+def test_a_time_limit_stops_with_a_sentence_and_a_status(tmp_path: Path) -> None:
+    done = run(
+        "run", STUDY, "--size", "smoke", "--folder", str(tmp_path), "--limit-seconds", "0.001", "--no-progress"
+    )  # fmt: skip
+    assert done.exit_code == 3
+    assert "Give the same command again to continue." in done.stderr
+    assert not (tmp_path / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "qi2023-figure77"), "There is no study 'qi2023-figure77'; list them with: regionscope study list."),
+        (("run", "figure2"), "There is no study 'figure2'; perhaps "),
+        (("run", STUDY, "--size", "huge"), "--size came as 'huge'; it must be one of smoke, desk, full."),
+        (("report", STUDY, "--size", "smoke", "--folder", "nowhere"), "2 of 2 runs are missing in nowhere/runs"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    words: tuple[str, ...], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*words)
+    assert isinstance(done.exception, RegionscopeError)  # the program prints it; see cli/commands.py
+    assert sentence in str(done.exception)

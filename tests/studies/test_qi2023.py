@@ -1,0 +1,228 @@
+"""The studies of Qi & Wei 2023: their runs, what they read from them, and verdicts that can come out each way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regionscope.errors import InputError
+from regionscope.lab import zoo
+from regionscope.lab.experiment import check
+from regionscope.lab.load import box
+from regionscope.lab.monitor import parse
+from regionscope.lab.sweep import run_sweep
+from regionscope.plot.charts import chart_figure
+from regionscope.regions import linear_regions
+from regionscope.studies.charts import Lines, Pictures
+from regionscope.studies.qi2023 import STUDIES, epochs, layers, lines, paper, random_labels, settings
+from regionscope.studies.qi2023.pictures import model_at_epoch
+from regionscope.studies.qi2023.read import Course, course, course_of
+from regionscope.studies.study import SIZES, Claim, Outcome, Study
+from regionscope.studies.verdict import Grade
+from regionscope.studies.workspace import Workspace
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """All runs of all studies at smoke size."""
+    folder = Workspace(tmp_path_factory.mktemp("qi2023"))
+    wanted = {one.key: one for study in STUDIES for one in study.experiments("smoke")}
+    done = run_sweep(list(wanted.values()), folder.runs_folder)
+    assert done.count("finished") == len(wanted)
+    return folder
+
+
+def some_course(values: Sequence[Sequence[float]], at: Sequence[int] | None = None) -> Course:
+    return Course(tuple(at or range(len(values[0]))), np.array(values, dtype=float))
+
+
+def grades(claims: Sequence[Claim]) -> dict[str, Grade]:
+    return {claim.what: claim.verdict.grade for claim in claims}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("study", STUDIES, ids=lambda one: one.name)
+def test_every_size_can_be_made(study: Study, size: str) -> None:
+    (scale,) = (one for one in SIZES if one == size)
+    for experiment in study.experiments(scale):
+        check(experiment)
+        n = experiment.data.n_train
+        assert n is not None
+        per_epoch = -(-n // experiment.training.batch_size)
+        steps = parse(experiment.measures[0].when).steps(experiment.training.epochs * per_epoch, per_epoch=per_epoch)
+        wanted = settings.random_grid(scale) if experiment.data.name == "random_labels" else settings.toy_grid(scale)
+        assert tuple(step // per_epoch for step in steps) == wanted.epochs
+
+
+def test_full_size_is_the_papers() -> None:
+    assert settings.toy_grid("full").epochs == paper.EPOCHS
+    assert settings.toy_grid("full").widths == paper.WIDTHS
+    assert len(settings.toy_grid("full").seeds) == 10
+    assert settings.random_grid("full").epochs == paper.RANDOM_EPOCHS
+    assert settings.random_grid("full").sizes == paper.RANDOM_SIZES
+    assert {len(row) for row in (*paper.MOONS.values(), *paper.QUANTILES.values())} == {len(paper.EPOCHS)}
+    assert {len(row) for row in paper.RANDOM.values()} == {len(paper.RANDOM_EPOCHS)}
+
+
+@pytest.mark.parametrize(("width", "count"), [(16, 206), (32, 1151), (64, 4113)])
+def test_the_initial_weights_are_the_papers(width: int, count: int) -> None:
+    """Default weights after torch.manual_seed(5), which the networks of the studies have too."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        plain = nn.Sequential(
+            nn.Linear(2, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
+            nn.Linear(width, 2),
+        )  # fmt: skip
+    ours = zoo.build("mlp", classes=2, input_shape=(2,), seed=settings.SEED, depth=settings.DEPTH, width=width)
+    for theirs, mine in zip(plain.parameters(), ours.parameters(), strict=True):
+        assert torch.equal(theirs, mine)
+    assert linear_regions(ours, box(-1.0, 1.0, (2,))).n_linear_regions == count
+    assert abs(count - paper.MOONS[width][0]) <= 1
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda one: one.name)
+def test_every_study_runs_at_smoke_size(study: Study, place: Workspace) -> None:
+    outcome = study.analyse(place, "smoke")
+    assert isinstance(outcome, Outcome)
+    assert outcome.claims
+    assert outcome.charts
+    assert study.scaled["smoke"]
+    for chart in outcome.charts:
+        figure = chart_figure(chart)
+        shown = [ax for ax in figure.axes if ax.axison]
+        assert len(shown) == (len(chart.pictures) if isinstance(chart, Pictures) else 1)
+    for table in outcome.tables:
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_counts_before_training_come_through_the_runs(place: Workspace) -> None:
+    for study in STUDIES[3:]:
+        claims = [claim for claim in study.analyse(place, "smoke").claims if "epoch 0, seed 5" in claim.what]
+        assert claims
+        assert {claim.verdict.grade for claim in claims} == {Grade.REPRODUCED}
+    runs = place.runs(settings.quantiles("smoke"))
+    assert course(runs[:2], "linear_regions").first_seed[0] == 206
+    assert course(runs[2:], "linear_regions").first_seed[0] == 1151
+
+
+def test_rows_and_checkpoints_agree(place: Workspace) -> None:
+    run = place.runs(settings.moons("smoke"))[0]
+    counts = course([run], "linear_regions")
+    assert counts.epochs == settings.toy_grid("smoke").epochs
+    for i, epoch in enumerate(counts.epochs):
+        found = linear_regions(model_at_epoch(run, epoch), box(-1.0, 1.0, (2,)))
+        assert found.n_linear_regions == counts.values[0, i]
+    with pytest.raises(InputError, match="no checkpoint of epoch 3"):
+        model_at_epoch(run, 3)
+    with pytest.raises(InputError, match=r"no row 'linear_regions' at epoch 4"):
+        course([run], "linear_regions", (0, 4))
+
+
+def test_a_course_is_over_seeds() -> None:
+    found = course_of([{0: 1.0, 2: 4.0, 3: 9.0}, {0: 3.0, 2: 8.0}], "a")
+    assert found.epochs == (0, 2)
+    assert found.first_seed == (1.0, 4.0)
+    assert found.means == (2.0, 6.0)
+    assert found.deviations == pytest.approx((2**0.5, 8**0.5))
+    assert found.errors == pytest.approx((1.0, 2.0))
+    assert found.growth_error == pytest.approx(1.0)  # changes of 3 and 5
+    assert found.range(1) == (4.0, 8.0)
+    assert found.series("b").x == (0.0, 2.0)
+    with pytest.raises(InputError, match="no row 'a' at epoch 3"):
+        course_of([{0: 1.0, 3: 1.0}, {0: 1.0}], "a", (0, 3))
+
+
+def test_tables_2_and_3_can_be_reproduced_or_not() -> None:
+    printed = {16: paper.MOONS[16], 32: paper.MOONS[32]}
+
+    def found(scale: dict[int, Sequence[float]]) -> dict[str, Grade]:
+        noise = np.array([[1.0], [0.98], [1.02]])
+        counts = {width: Course(paper.EPOCHS, noise * np.array(row, dtype=float)) for width, row in scale.items()}
+        return grades(epochs.judge(printed, counts))
+
+    same = found({16: paper.MOONS[16], 32: paper.MOONS[32]})
+    assert Grade.NOT_REPRODUCED not in same.values()
+    assert same["[16, 16, 16], epoch 0, seed 5"] is Grade.REPRODUCED
+    assert same["wider networks have more regions, last epoch"] is Grade.REPRODUCED
+    turned = found({16: paper.MOONS[32][::-1], 32: paper.MOONS[16][::-1]})
+    assert set(turned.values()) == {Grade.NOT_REPRODUCED, Grade.SHOWN}
+
+
+def test_cells_within_the_range_of_the_seeds_are_counted() -> None:
+    counts = {16: some_course([(206, 150, 319), (200, 250, 300)], (0, 2, 5))}
+    last = epochs.judge(paper.MOONS, counts | {32: some_course([(1151, 1, 1), (1, 1, 1)], (0, 2, 5))})[-1]
+    assert "in 2 of 4 cells" in last.ours  # 198 and 319 of Table 2, at epochs 2 and 5
+    assert "100% at most" in last.ours
+
+
+def test_figure_2_needs_more_regions_after_every_layer() -> None:
+    rising = [some_course([(5, values), (5, values)]) for values in (10, 20, 30)]
+    assert set(grades(layers.judge(rising)).values()) == {Grade.REPRODUCED}
+    stuck = [some_course([(5, values), (5, other)]) for values, other in ((10, 10), (20, 20), (30, 20))]
+    claims = layers.judge(stuck)
+    assert [claim.verdict.grade for claim in claims] == [Grade.NOT_REPRODUCED, Grade.REPRODUCED]
+    assert "in 3 of 4 cases" in claims[0].ours
+    crowded = [some_course([(38, values)]) for values in (10, 20, 30)]
+    assert layers.judge(crowded)[1].verdict.grade is Grade.NOT_REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ((0.9, 1.2, 1.4), (Grade.REPRODUCED, Grade.REPRODUCED)),
+        ((0.2, 0.3, 0.4), (Grade.REPRODUCED, Grade.SAME_TREND)),
+        ((0.1, 0.2, 0.3), (Grade.SAME_TREND, Grade.NOT_REPRODUCED)),
+        ((0.1, 2.0, 5.0), (Grade.NOT_REPRODUCED, Grade.SAME_TREND)),
+        ((0.0, 0.1, 0.2), (Grade.NOT_REPRODUCED, Grade.NOT_REPRODUCED)),
+    ],
+)
+def test_figure_3_asks_for_a_constant_ratio_near_1(values: tuple[float, ...], wanted: tuple[Grade, Grade]) -> None:
+    claims = lines.judge({16: some_course([values, values])})
+    assert tuple(claim.verdict.grade for claim in claims) == wanted
+
+
+def test_table_1_can_be_reproduced_or_not() -> None:
+    at = paper.RANDOM_EPOCHS
+    noise = np.array([[1.0], [0.99], [1.01]])
+
+    def found(counts: Mapping[int, Any], wrong: Sequence[float]) -> dict[str, Grade]:
+        courses = {n: Course(at, noise * np.array(row, dtype=float)) for n, row in counts.items()}
+        errors = {n: Course(at, noise * np.full(len(at), share)) for n, share in zip(counts, wrong, strict=True)}
+        return grades(random_labels.judge(courses, errors))
+
+    same = found(paper.RANDOM, (0.05, 0.1, 0.15, 0.3, 0.4, 0.45))
+    assert Grade.NOT_REPRODUCED not in same.values()
+    turned = dict(zip(paper.RANDOM_SIZES, reversed(paper.RANDOM.values()), strict=True))
+    other = found(turned, (0.45, 0.4, 0.3, 0.15, 0.1, 0.05))
+    assert other["epoch 0, seed 5"] is Grade.REPRODUCED
+    assert other["200 points, epochs " + ", ".join(map(str, at))] is Grade.NOT_REPRODUCED
+    assert other["10,000 points, epochs " + ", ".join(map(str, at))] is Grade.NOT_REPRODUCED
+    assert other["epoch 50000, by points 200, 500, 1000, 2000, 5000, 10000"] is Grade.NOT_REPRODUCED
+    accuracy = "epoch 50000: the training accuracy is lower with 10,000 points than with 200"
+    assert (same[accuracy], other[accuracy]) == (Grade.REPRODUCED, Grade.NOT_REPRODUCED)
+    rising = {n: np.linspace(1000 + n, 2000 + n, len(at)) for n in paper.RANDOM_SIZES}
+    most = "epoch 50000: 10,000 points have fewer regions than the number with most"
+    assert (same[most], found(rising, (0.1,) * 6)[most]) == (Grade.REPRODUCED, Grade.NOT_REPRODUCED)
+
+
+def test_the_papers_curves_are_dashed_in_the_colour_of_ours(place: Workspace) -> None:
+    chart = STUDIES[4].analyse(place, "smoke").charts[0]
+    assert isinstance(chart, Lines)
+    drawn = {line.get_label(): line for line in chart_figure(chart).axes[0].get_lines()}
+    for width in (16, 32):
+        ours, theirs = drawn[str([width] * 3)], drawn[f"{[width] * 3}, paper"]
+        assert ours.get_color() == theirs.get_color()
+        assert (ours.get_linestyle(), theirs.get_linestyle()) == ("-", "--")
+
+
+def test_studies_write_nothing_beside_the_workspace(place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip  # noqa: E501
+    monkeypatch.chdir(tmp_path)
+    for study in STUDIES[:3]:
+        study.analyse(place, "smoke")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,168 @@
+"""The page of a study: what stands on it, and that text stays text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
+from regionscope.studies import verdict
+from regionscope.studies.charts import Lines, Picture, Pictures, Series
+from regionscope.studies.report import Page, as_data, as_html, as_markdown, index_markdown
+from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.workspace import Workspace
+
+NASTY = "<b>a</b> | & \"quoted\" 'text' [x](y)"
+
+
+def _experiments(size: Size) -> tuple[Experiment, ...]:
+    return (Experiment(data=DataSpec(name="digits"), network=NetworkSpec(name="mlp")),)
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    raise AssertionError("a page is written from its outcome")
+
+
+STUDY = Study(
+    name="qi2023-figure99",
+    paper="qi2023",
+    source="Figure 99",
+    claim=f"Claims {NASTY}.",
+    analyse=_analyse,
+    experiments=_experiments,
+    scaled={"smoke": "Everything is small.", "desk": "Half of it."},
+)
+OUTCOME = Outcome(
+    claims=(
+        Claim("counts", "7,082", "7,100", verdict.agrees(7082, 7100, within=0.01), "12"),
+        Claim(NASTY, "rises", "falls\nfar", verdict.holds(1, 2)),
+        Claim("a picture", "", "drawn", verdict.shown()),
+    ),
+    tables=(
+        Table(
+            "Counts",
+            ("epoch", "mean|std", "n"),
+            ((0, 206.123456, 12345), (100, float("nan"), "two")),
+        ),
+    ),
+    charts=(
+        Lines(title="One [line]", x_label="x", y_label="y", series=(Series(label="a", x=(0.0,), y=(float("inf"),)),)),
+        Pictures(title="Two", columns=1, pictures=(Picture("p", None),)),
+    ),
+    notes=(f"Note {NASTY}",),
+)
+PAGE = Page(
+    study=STUDY, size="desk", outcome=OUTCOME, figures=("figure1.png", "figure2.png"), seconds=1234.4, runs=3,
+    provenance={"regionscope": "1.2.3", "cores": 2, "earlier": []},
+)  # fmt: skip
+PICTURES = {"figure1.png": "data:image/png;base64,AAAA", "figure2.png": "data:image/png;base64,BBBB"}
+
+
+class Elements(HTMLParser):
+    """What a browser makes of a page: tags with their attributes, the text of cells, and all text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.cells: list[str] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._open.append(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._open and self._open[-1] in ("td", "th"):
+            self.cells[-1] += data
+
+
+def markdown_rows(text: str) -> list[list[str]]:
+    """The cells of all table lines; an escaped bar belongs to its cell."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip().replace("\0", "|") for cell in line.replace("\\|", "\0").split("|")[1:-1]] for line in lines]
+
+
+def test_markdown_has_claims_tables_figures_notes_rules_and_the_command() -> None:
+    text = as_markdown(PAGE)
+    rows = markdown_rows(text)
+    assert rows[0] == ["", "Paper", "Ours", "Spread", "Verdict"]
+    assert rows[2] == ["counts", "7,082", "7,100", "12", "reproduced"]
+    assert rows[3] == [NASTY, "rises", "falls far", "", "not reproduced"]
+    assert rows[4][-1] == "shown"
+    assert rows[5:] == [["epoch", "mean|std", "n"], ["---"] * 3, ["0", "206.1", "12,345"], ["100", "nan", "two"]]
+    assert "**Verdict at size desk: not reproduced.** Half of it." in text
+    assert "![One (line)](figure1.png)" in text
+    assert "![Two](figure2.png)" in text
+    assert "- counts: reproduced: within 1% of the paper's value" in text
+    assert "regionscope study run qi2023-figure99 --size desk" in text
+    assert "3 training runs, 1,234 s; regionscope 1.2.3, cores 2" in text
+
+
+def test_html_shows_the_same_and_text_stays_text() -> None:
+    page = Elements(as_html(PAGE, PICTURES))
+    assert page.cells[:5] == ["", "Paper", "Ours", "Spread", "Verdict"]
+    assert page.cells[5:10] == ["counts", "7,082", "7,100", "12", "reproduced"]
+    assert page.cells[10] == NASTY
+    assert page.cells[-6:] == ["0", "206.1", "12,345", "100", "nan", "two"]
+    assert f"Claims {NASTY}." in page.text
+    assert f"Note {NASTY}" in page.text
+    images = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert [image["src"] for image in images] == list(PICTURES.values())
+    assert [image["alt"] for image in images] == ["One [line]", "Two"]
+    bold = [tag for tag, _ in page.tags if tag == "b"]
+    assert len(bold) == 2  # "Claim." and the verdict, and nothing from the texts
+    assert ("span", {"class": "not"}) in page.tags
+
+
+def test_the_grade_and_the_scale_are_those_of_the_size() -> None:
+    good = replace(OUTCOME, claims=OUTCOME.claims[:1])
+    page = replace(PAGE, outcome=good, size="smoke", runs=0)
+    assert "**Verdict at size smoke: reproduced.** Everything is small." in as_markdown(page)
+    assert "training runs" not in as_markdown(page)
+    assert ("span", {"class": "reproduced"}) in Elements(as_html(page, PICTURES)).tags
+    assert "**Verdict at size full: reproduced.** \n" in as_markdown(replace(page, size="full"))
+
+
+def test_a_figure_without_a_file_is_noticed() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        as_markdown(replace(PAGE, figures=("figure1.png",)))
+
+
+def test_the_data_are_strict_json_with_everything_but_partitions() -> None:
+    document: dict[str, Any] = json.loads(json.dumps(as_data(PAGE), allow_nan=False))
+    assert document["verdict"] == "not reproduced"
+    assert document["claims"][0]["verdict"]["grade"] == "reproduced"
+    assert document["tables"][0]["rows"] == [[0, 206.123456, 12345], [100, None, "two"]]
+    assert [chart["kind"] for chart in document["charts"]] == ["Lines"]
+    assert document["charts"][0]["series"][0]["y"] == [None]
+    assert document["experiments"][0]["data"]["name"] == "digits"
+    assert document["provenance"]["cores"] == 2
+    assert document["seconds"] == 1234.4
+
+
+def test_the_index_lists_papers_in_order_and_only_those_there(tmp_path: Path) -> None:
+    def entry(study: str, paper: str, verdict_: str) -> dict[str, Any]:
+        return {"study": study, "paper": paper, "source": "Table 1 | 2", "verdict": verdict_, "size": "desk"}
+
+    text = index_markdown([entry("qi2023-a", "qi2023", "shown"), entry("li2025-b", "li2025", "same trend")], tmp_path)
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert [heading.split()[1] for heading in headings] == ["Li", "Qi"]
+    cells = markdown_rows(text)
+    assert cells[2] == ["[li2025-b](li2025-b/report.md)", "Table 1 | 2", "same trend", "desk"]
+    assert cells[5] == ["[qi2023-a](qi2023-a/report.md)", "Table 1 | 2", "shown", "desk"]
+    assert "Humayun" not in text
+    assert "\nqi2023-a/report\n" in text

@@ -1,0 +1,129 @@
+"""Where studies work: nothing is computed twice, and nothing that was computed is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regionscope.errors import InputError
+from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
+from regionscope.lab.experiment import run
+from regionscope.studies.workspace import Workspace
+
+EXPERIMENT = Experiment(
+    data=DataSpec(name="random_labels", n_train=8, n_test=8),
+    network=NetworkSpec(name="mlp", options={"width": 4}),
+    training=Training(epochs=1),
+)
+
+calls: list[int] = []
+
+
+def square(*, n: int, limit: int = 100) -> dict[str, Any]:
+    calls.append(n)
+    if n > limit:
+        raise ArithmeticError(f"{n} is too large")
+    return {"n": n, "square": n * n}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    calls.clear()
+    return Workspace(tmp_path)
+
+
+def stored(place: Workspace) -> list[Path]:
+    return sorted((place.folder / "computed").glob("*.json"))
+
+
+def test_answers_come_in_order_and_are_computed_once(place: Workspace) -> None:
+    wanted = [{"n": 3}, {"n": 1}, {"n": 3}]
+    assert [one["square"] for one in place.compute(square, wanted)] == [9, 1, 9]
+    assert sorted(calls) == [1, 3]
+    assert [one["square"] for one in Workspace(place.folder).compute(square, wanted)] == [9, 1, 9]
+    assert sorted(calls) == [1, 3]
+
+
+def test_the_settings_and_the_function_are_the_key(place: Workspace) -> None:
+    place.compute(square, [{"n": 3}])
+    place.compute(square, [{"n": 3, "limit": 4}])
+    assert calls == [3, 3]
+    assert place.compute(dict, [{"n": 3}]) == [{"n": 3}]
+    assert len(stored(place)) == 3
+
+
+def test_what_was_there_before_an_error_is_kept(place: Workspace) -> None:
+    wanted = [{"n": n, "limit": 2} for n in (1, 2, 3)]
+    with pytest.raises(ArithmeticError, match="3 is too large"):
+        place.compute(square, wanted)
+    assert len(stored(place)) == 2
+    calls.clear()
+    with pytest.raises(ArithmeticError):
+        place.compute(square, wanted)
+    assert calls == [3]
+
+
+def test_what_was_there_before_a_kill_is_kept(place: Workspace) -> None:
+    program = (
+        "import json, os, sys\n"
+        "from regionscope.studies.workspace import Workspace\n"
+        "def loads(*, s):\n"
+        "    return json.loads(s) if s != 'die' else os._exit(9)\n"
+        "loads.__module__ = 'json'\n"
+        "Workspace(sys.argv[1]).compute(loads, [{'s': '{\"a\": 1}'}, {'s': 'die'}])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(place.folder)], capture_output=True, text=True)
+    assert done.returncode == 9, done.stderr
+    (before,) = stored(place)
+    written = before.stat().st_mtime_ns
+    assert place.compute(json.loads, [{"s": '{"a": 1}'}, {"s": "{}"}]) == [{"a": 1}, {}]
+    assert before.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"answer": {"n": 3, "squ', b'{"answer": {"n": 3, "square": 10}}'])
+def test_a_damaged_answer_is_set_aside_and_computed_again(place: Workspace, damage: bytes) -> None:
+    place.compute(square, [{"n": 3}])
+    (path,) = stored(place)
+    path.write_bytes(damage)
+    assert place.compute(square, [{"n": 3}]) == [{"n": 3, "square": 9}]
+    assert calls == [3, 3]
+    kept = [other for other in path.parent.iterdir() if other != path]
+    assert [other.read_bytes() for other in kept] == [damage]
+
+
+def test_processes_give_the_same_answers_and_keep_what_others_found(tmp_path: Path) -> None:
+    wanted = [{"s": '{"a": 1}'}, {"s": "no JSON"}, {"s": '{"a": 2}'}]
+    two = Workspace(tmp_path, workers=2)
+    with pytest.raises(json.JSONDecodeError):
+        two.compute(json.loads, wanted)
+    assert len(stored(two)) == 2
+    assert two.compute(json.loads, [wanted[0], wanted[2]]) == [{"a": 1}, {"a": 2}]
+
+
+def test_missing_runs_are_named(place: Workspace) -> None:
+    other = replace(EXPERIMENT, seed=7)
+    assert place.missing([EXPERIMENT, other, EXPERIMENT]) == [EXPERIMENT, other]
+    run(EXPERIMENT, place.runs_folder)
+    assert place.missing([EXPERIMENT, other]) == [other]
+    with pytest.raises(InputError, match=r"1 of 2 runs are missing in .*seed 7.*regionscope study run"):
+        place.runs([EXPERIMENT, other])
+    (found,) = place.runs([EXPERIMENT])
+    assert found.experiment == EXPERIMENT
+    assert found.status == "finished"
+
+
+def test_a_failed_run_and_one_with_a_damaged_config_are_missing(place: Workspace) -> None:
+    wrong = replace(EXPERIMENT, network=NetworkSpec(name="mlp", options={"width": -1}))
+    run(wrong, place.runs_folder)
+    assert place.missing([wrong]) == [wrong]
+    folder = run(EXPERIMENT, place.runs_folder)
+    (folder.path / "config.json").write_text("{")
+    assert place.missing([EXPERIMENT]) == [EXPERIMENT]
+    run(EXPERIMENT, place.runs_folder)
+    assert place.missing([EXPERIMENT]) == []
