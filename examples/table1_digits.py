@@ -1,6 +1,6 @@
 """Table 1's 27 settings on digits: region count against generalisation gap, with the interval of the correlation.
 
-python examples/table1_digits.py --workers 2      # about three minutes on two cores; runs in runs/table1_digits
+python examples/table1_digits.py --workers 2      # under four minutes on two cores; runs in runs/table1_digits
 
 Runs that are there already are loaded, so a second call only prints and draws. Writes table1_digits.png and
 table1_digits.csv.

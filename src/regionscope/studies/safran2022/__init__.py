@@ -1,7 +1,10 @@
 """Safran, Vardi & Lee 2022, On the Effective Number of Linear Regions in Shallow Univariate ReLU Networks."""
 
 from regionscope.studies.safran2022.example1 import EXAMPLE1
+from regionscope.studies.safran2022.generalisation import COROLLARY51
+from regionscope.studies.safran2022.regions import THEOREM42
+from regionscope.studies.safran2022.width import THEOREM32
 
 __all__ = ["STUDIES"]
 
-STUDIES = (EXAMPLE1,)
+STUDIES = (THEOREM32, EXAMPLE1, THEOREM42, COROLLARY51)

@@ -1,0 +1,138 @@
+"""Corollary 5.1: the exact test error of late gradient flows, against the number of points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import mean, stdev
+
+from scipy.optimize import brentq
+
+from regionscope.measures.fit import linear_fit
+from regionscope.studies import verdict
+from regionscope.studies.charts import Lines, Series
+from regionscope.studies.safran2022.flows import DELTA, ERROR_GRID, Ends, late_flows
+from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["COROLLARY51", "error_bound", "of_corollary51"]
+
+
+def error_bound(r: int, n: int, *, delta: float = DELTA) -> float:
+    """The epsilon with n = (r log(1 / epsilon) + log(1 / delta)) / epsilon: Corollary 5.1 with C0 = 1; at most 1.
+
+    >>> round(error_bound(2, 100), 3)
+    0.075
+    """
+    if n <= math.log(1 / delta):
+        return 1.0
+
+    def excess(epsilon: float) -> float:
+        return n * epsilon - r * math.log(1 / epsilon) - math.log(1 / delta)
+
+    return float(brentq(excess, 1e-300, 1.0))
+
+
+def of_corollary51(found: Mapping[int, Sequence[Ends]]) -> Outcome:
+    """For each teacher: the error against n, its order, its slope, and the bound with C0 = 1."""
+    known = {r: [one for one in ends if len(one)] for r, ends in found.items()}
+    known = {r: ends for r, ends in known.items() if len(ends) > 1}
+    return Outcome(
+        claims=tuple(claim for r, ends in known.items() for claim in _claims(r, ends)),
+        tables=tuple(_table(r, ends) for r, ends in known.items()),
+        charts=(_chart(known),) if known else (),
+        notes=(
+            f"The paper does not name its constant C0; the bound here has C0 = 1, with confidence 1 - {DELTA:g}.",
+            "The error is exact, from the zeros of both networks. Only flows that classify their sample count, as "
+            "the corollary asks.",
+        ),
+    )
+
+
+def _claims(r: int, ends: Sequence[Ends]) -> tuple[Claim, ...]:
+    means = [mean(one.error) for one in ends]
+    errors = [_standard_error(one.error) for one in ends]
+    above = [sum(error > error_bound(r, one.n) for error in one.error) / len(one) for one in ends]
+    slope = _slope(ends)
+    return (
+        Claim(
+            f"r = {r}: test error as n grows",
+            "falls (n of order log(1/error) / error)",
+            ", ".join(f"{one.n}: {value:.3g}" for one, value in zip(ends, means, strict=True)),
+            verdict.ordering([1 / one.n for one in ends], means, errors),
+            "standard errors " + ", ".join(f"{value:.1g}" for value in errors),
+        ),
+        Claim(
+            f"r = {r}: slope of log error over log n",
+            "-1, up to a logarithm",
+            "cannot be said" if slope is None else f"{slope:+.2f}",
+            verdict.shown() if slope is None else verdict.near(1.0, -slope, factor=1.5),
+        ),
+        Claim(
+            f"r = {r}: share of flows above the error of the corollary, for each n",
+            f"at most {DELTA:g} (C0 = 1)",
+            f"{max(above):.2f} at most",
+            verdict.holds(sum(share > DELTA for share in above), len(above)),
+            f"{min(map(len, ends))} flows or more for each n",
+        ),
+    )
+
+
+def _slope(ends: Sequence[Ends]) -> float | None:
+    """Of the line through log n and log mean error, without the n whose error is zero."""
+    points = [(math.log(one.n), math.log(value)) for one in ends if (value := mean(one.error)) > 0]
+    return linear_fit(*zip(*points, strict=True)).slope if len(points) > 1 else None
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+def _table(r: int, ends: Sequence[Ends]) -> Table:
+    columns = ("n", "width", "classified", "mean error", "standard error", "largest", "bound, C0 = 1", "regions")
+    rows = tuple(
+        (one.n, one.width, f"{len(one)}/{one.seeds}", mean(one.error), _standard_error(one.error), max(one.error),
+         error_bound(r, one.n), mean(one.line))
+        for one in ends
+    )  # fmt: skip
+    return Table(f"Teacher of width {r}", columns, rows)
+
+
+def _chart(known: Mapping[int, Sequence[Ends]]) -> Lines:
+    series = []
+    for r, ends in known.items():
+        x = tuple(float(one.n) for one in ends)
+        label = f"r = {r}, mean ± standard error"
+        error = tuple(_standard_error(one.error) for one in ends)
+        series += [
+            Series(label=label, x=x, y=tuple(mean(one.error) for one in ends), spread=error),
+            Series(
+                label=f"r = {r}, bound with C0 = 1", x=x, y=tuple(error_bound(r, one.n) for one in ends), beside=label
+            ),
+        ]
+    return Lines(
+        title="Corollary 5.1: test error of late flows", x_label="training points n", y_label="P[wrong sign]",
+        x_scale="log", y_scale="log", series=tuple(series),
+    )  # fmt: skip
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    asked = ERROR_GRID[size].settings()
+    found: dict[int, list[Ends]] = {}
+    for setting, answer in zip(asked, workspace.compute(late_flows, asked), strict=True):
+        found.setdefault(setting["r"], []).append(Ends.of(setting, answer))
+    return of_corollary51(found)
+
+
+COROLLARY51 = Study(
+    name="safran2022-corollary51",
+    paper="safran2022",
+    source="Corollary 5.1",
+    claim="The limit of gradient flow errs with probability epsilon when n is of order r log(1/epsilon) / epsilon.",
+    analyse=_analyse,
+    scaled={
+        "smoke": "A teacher of width 2, 4 to 32 points, 2 seeds, 27 units.",
+        "desk": "Teachers of width 2 and 4, 12 to 200 points, 4 (32r + 67) units, 5 seeds.",
+        "full": "",
+    },
+)

@@ -1,0 +1,131 @@
+"""Theorem 4.2: the effective number of linear regions of late gradient flows, against the width of the teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import mean, stdev
+
+from regionscope.shallow import region_bound
+from regionscope.studies import verdict
+from regionscope.studies.charts import Lines, Series
+from regionscope.studies.safran2022.flows import REGION_GRID, Ends, late_flows
+from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["THEOREM42", "of_theorem42"]
+
+
+def of_theorem42(found: Sequence[Ends]) -> Outcome:
+    """The largest effective number for each teacher beside the bound; flows that missed a point do not count."""
+    known = [one for one in found if len(one)]
+    claims = tuple(_bounded(one) for one in known)
+    rows = tuple(_row(one) for one in found)
+    columns = (
+        "r", "width", "classified", "converged", "bound", "least possible", "effective, line", "deviation", "largest",
+        "effective, inside", "exact", "tolerance", "KKT",
+    )  # fmt: skip
+    return Outcome(
+        claims=(*claims, *_all(found, known)),
+        tables=(Table("Late flows by the width r of the teacher (means over seeds)", columns, rows),),
+        charts=(_chart(known),) if known else (),
+        notes=(
+            "The theorem is about the limit of the direction. At any finite time the network still has about as many "
+            "exact regions as units (column exact); the effective number leaves out units below a tenth of the mean "
+            "share and joins units within an angle of 0.1. Column tolerance: from this tolerance on, the count is "
+            "within the bound for every seed.",
+            "The teacher of width r changes sign r - 1 times, evenly; every seed has its own sample and initial "
+            "weights. The paper prints no experiment: the bound is its number.",
+        ),
+    )
+
+
+def _bounded(one: Ends) -> Claim:
+    bound = region_bound(one.r)
+    return Claim(
+        f"r = {one.r}, width {one.width}: effective linear regions",
+        f"at most 32r + 67 = {bound}",
+        f"{max(one.line)} at most; the fewest possible: {_range(one.minimum)}",
+        verdict.holds(sum(count > bound for count in one.line), len(one)),
+        f"{mean(one.line):.1f} ± {_deviation(one.line):.1f} over {len(one)} flows",
+    )
+
+
+def _all(found: Sequence[Ends], known: Sequence[Ends]) -> tuple[Claim, ...]:
+    runs, won = sum(one.seeds for one in found), sum(map(len, found))
+    ended = sum(sum(one.converged) for one in found)
+    shares = [count / least for one in known for count, least in zip(one.line, one.minimum, strict=True)]
+    kkt = [value for one in known for value in one.kkt]
+    return (
+        Claim("flows that classify every point (the premise)", "assumed", f"{won} of {runs}", verdict.shown()),
+        Claim(
+            "flows whose direction converged, and their KKT residual",
+            "all converge in direction to a KKT point",
+            f"{ended} of {won}" + (f"; residual {max(kkt):.3f} at most" if kkt else ""),
+            verdict.holds(won - ended, won),
+        ),
+        Claim(
+            "effective regions / fewest possible",
+            "at most a constant",
+            f"{max(shares):.2f} at most" if shares else "no flow",
+            verdict.shown(),
+            f"mean {mean(shares):.2f}" if shares else "",
+        ),
+    )
+
+
+def _row(one: Ends) -> tuple[str | float | int, ...]:
+    head = (one.r, one.width, f"{len(one)}/{one.seeds}", f"{sum(one.converged)}/{one.seeds}", region_bound(one.r))
+    if not len(one):
+        return (*head, *("",) * 8)
+    return (
+        *head, _range(one.minimum), mean(one.line), _deviation(one.line), max(one.line), mean(one.inside),
+        mean(one.exact), max(one.within), max(one.kkt),
+    )  # fmt: skip
+
+
+def _chart(known: Sequence[Ends]) -> Lines:
+    r = tuple(float(one.r) for one in known)
+    return Lines(
+        title="Theorem 4.2: effective linear regions of late flows",
+        x_label="width r of the teacher",
+        y_label="linear regions",
+        y_scale="log",
+        series=(
+            Series(
+                label="found, mean ± deviation", x=r, y=tuple(mean(one.line) for one in known),
+                spread=tuple(_deviation(one.line) for one in known),
+            ),
+            Series(label="bound 32r + 67", x=r, y=tuple(float(region_bound(one.r)) for one in known)),
+            Series(label="fewest possible", x=r, y=tuple(mean(one.minimum) for one in known)),
+            Series(label="units", x=r, y=tuple(float(one.width) for one in known)),
+        ),
+    )  # fmt: skip
+
+
+def _deviation(values: Sequence[float]) -> float:
+    return stdev(values) if len(values) > 1 else 0.0
+
+
+def _range(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    asked = REGION_GRID[size].settings()
+    answers = workspace.compute(late_flows, asked)
+    return of_theorem42([Ends.of(setting, answer) for setting, answer in zip(asked, answers, strict=True)])
+
+
+THEOREM42 = Study(
+    name="safran2022-theorem42",
+    paper="safran2022",
+    source="Theorem 4.2",
+    claim="Gradient flow converges in direction to a network of at most 32r + 67 linear regions, however wide it is.",
+    analyse=_analyse,
+    scaled={
+        "smoke": "Teachers of width 1 and 2, 8 points, 2 seeds, a fifth of 32r + 67 units: the bound cannot fail.",
+        "desk": "All r at 4 (32r + 67) units, 100 points, 5 seeds.",
+        "full": "",
+    },
+)

@@ -1,0 +1,171 @@
+"""Theorem 3.2: how often gradient flow succeeds, against the width of the network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from regionscope import shallow
+from regionscope.studies import verdict
+from regionscope.studies.charts import Lines, Series
+from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["PROBABILITY", "THEOREM32", "Pooled", "flows_of_width", "of_theorem32"]
+
+PROBABILITY = 0.25  # of a loss above the bound, at least
+
+_Z = 1.96
+_SIZES: dict[Size, dict[str, Any]] = {
+    "smoke": {"r": 3, "alphas": (1.0, 8.0), "n": 12, "runs": 3, "samples": 2, "steps": 300},
+    "desk": {"r": 6, "alphas": (1.0, 1.3, 1.5, 2.0, 4.0, 8.0, 16.0), "n": 60, "runs": 12, "samples": 2, "steps": 4000},
+    "full": {
+        "r": 6, "alphas": (1.0, 1.2, 1.3, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 64.0), "n": 200, "runs": 64, "samples": 16,
+        "steps": 20_000,
+    },
+}  # fmt: skip
+
+
+def flows_of_width(*, r: int, alpha: float, n: int, runs: int, steps: int, seed: int) -> dict[str, Any]:
+    """``runs`` flows of width floor(alpha r) on one sample of an evenly alternating teacher with r switches."""
+    options = shallow.FlowOptions(max_steps=steps, stall=1e-5, rest=1e-4)
+    (row,) = shallow.success_against_width(r, [alpha], n=n, runs=runs, seed=seed, options=options)
+    return asdict(row)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The runs of one width over all samples; ``each`` is the share of successes on every sample."""
+
+    alpha: float
+    width: int
+    runs: int
+    successes: int
+    unfinished: int
+    loss: float
+    bound: float | None
+    above: float
+    each: tuple[float, ...]
+
+    @staticmethod
+    def of(rows: Sequence[Mapping[str, Any]]) -> Pooled:
+        """From the stored rows of one alpha, each of one sample."""
+        first, runs = rows[0], sum(row["runs"] for row in rows)
+        return Pooled(
+            alpha=first["alpha"],
+            width=first["width"],
+            runs=runs,
+            successes=sum(round(row["success"] * row["runs"]) for row in rows),
+            unfinished=sum(row["unfinished"] for row in rows),
+            loss=median(math.inf if row["loss"] is None else row["loss"] for row in rows),
+            bound=first["bound"],
+            above=math.nan if first["bound"] is None else sum(row["above_bound"] * row["runs"] for row in rows) / runs,
+            each=tuple(row["success"] for row in rows),
+        )
+
+    @property
+    def share(self) -> float:
+        return self.successes / self.runs
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95% (Wilson); a run that used up its steps counts as a failure below and as a success above."""
+        low, _ = shallow.wilson(self.successes, self.runs)
+        return low, shallow.wilson(self.successes + self.unfinished, self.runs)[1]
+
+    @property
+    def error(self) -> float:
+        low, high = self.interval
+        return (high - low) / (2 * _Z)
+
+
+def of_theorem32(found: Sequence[Pooled]) -> Outcome:
+    """The bound where it applies, and whether wide networks succeed more often."""
+    claims = [_bounded(one) for one in found if one.bound is not None]
+    narrow, wide = found[0], found[-1]
+    claims.append(
+        Claim(
+            f"success at width {wide.width} ({wide.alpha:g}r) and {narrow.width} ({narrow.alpha:g}r)",
+            "over-parameterisation is needed",
+            f"{wide.share:.2f} and {narrow.share:.2f}",
+            verdict.differs(wide.share, narrow.share, math.hypot(wide.error, narrow.error)),
+            f"95% {_interval(wide)} and {_interval(narrow)}",
+        )
+    )
+    rows = tuple(
+        (one.alpha, one.width, one.runs, one.share, _interval(one), ", ".join(f"{share:.2f}" for share in one.each),
+         one.loss, "" if one.bound is None else one.bound, "" if one.bound is None else one.above, one.unfinished)
+        for one in found
+    )  # fmt: skip
+    columns = ("alpha", "width", "runs", "success", "95%", "by sample", "median loss", "bound", "above it", "cut off")
+    return Outcome(
+        claims=tuple(claims),
+        tables=(Table("Flows by width floor(alpha r)", columns, rows),),
+        charts=(_chart(found),),
+        notes=(
+            "The theorem is about a teacher and a distribution of an appendix that is not at hand. Here the "
+            "teacher changes sign r times, evenly, on uniform points: agreement shows the message, not the theorem.",
+            "The theorem speaks of every time; the population loss is taken at the end of each flow, which is where "
+            "every training point is classified or where the flow rests.",
+        ),
+    )
+
+
+def _bounded(one: Pooled) -> Claim:
+    failed = one.above < PROBABILITY
+    return Claim(
+        f"width {one.width} ({one.alpha:g}r): share of flows with population loss of at least {one.bound:.4f}",
+        f"at least {PROBABILITY:g}",
+        f"{one.above:.2f}",
+        verdict.holds(int(failed), 1),
+        f"median loss {one.loss:.2g}, {one.runs} flows",
+    )
+
+
+def _interval(one: Pooled) -> str:
+    return "{:.2f} to {:.2f}".format(*one.interval)
+
+
+def _chart(found: Sequence[Pooled]) -> Lines:
+    return Lines(
+        title="Theorem 3.2: success of gradient flow against the width",
+        x_label="alpha = width / r",
+        y_label="share of flows",
+        x_scale="log",
+        series=(
+            Series(
+                label="classify every point, ± half the 95% interval", x=tuple(one.alpha for one in found),
+                y=tuple(one.share for one in found), spread=tuple(_Z * one.error for one in found),
+            ),
+            Series(
+                label="loss above the bound of the theorem", x=tuple(one.alpha for one in found if one.bound),
+                y=tuple(one.above for one in found if one.bound),
+            ),
+        ),
+        levels=(("the theorem: at least 0.25 above its bound", PROBABILITY),),
+    )  # fmt: skip
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    chosen = dict(_SIZES[size])
+    alphas, samples, steps = chosen.pop("alphas"), chosen.pop("samples"), chosen.pop("steps")
+    asked = [{**chosen, "alpha": alpha, "steps": steps, "seed": seed} for alpha in alphas for seed in range(samples)]
+    rows = workspace.compute(flows_of_width, asked)
+    return of_theorem32([Pooled.of(rows[i : i + samples]) for i in range(0, len(rows), samples)])
+
+
+THEOREM32 = Study(
+    name="safran2022-theorem32",
+    paper="safran2022",
+    source="Theorem 3.2",
+    claim="Width at least 1.3r is needed: below it some teacher keeps the population loss above (1 - 0.75 alpha) / 4.",
+    analyse=_analyse,
+    scaled={
+        "smoke": "3 switches, 12 points, widths r and 8r, 6 flows each of at most 300 steps.",
+        "desk": "6 switches, 60 points, 24 flows for each width, each of at most 4,000 steps.",
+        "full": "",
+    },
+)
