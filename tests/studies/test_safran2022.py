@@ -149,6 +149,12 @@ def test_corollary_5_1_each_way() -> None:
     assert bound.beside == curve.label
 
 
+def test_corollary_5_1_at_its_bound() -> None:
+    for factor, grade in ((0.99, Grade.REPRODUCED), (1.01, Grade.NOT_REPRODUCED)):
+        near = [ends([3], n=n, error=[factor * generalisation.error_bound(1, n)]) for n in (10, 40)]
+        assert grade_of(generalisation.of_corollary51({1: near}).claims, "r = 1: share") is grade
+
+
 def test_corollary_5_1_with_errors_of_zero_and_without_flows() -> None:
     perfect = [ends([3, 3], n=n, error=(0.0, 0.0)) for n in (10, 40)]
     assert grade_of(generalisation.of_corollary51({1: perfect}).claims, "r = 1: slope") is Grade.SHOWN
@@ -185,7 +191,10 @@ def test_theorem_3_2_each_way(above: float, wide: float, bounded: Grade, needed:
     outcome = width.of_theorem32([Pooled.of([row(1.0, 0.1, above)]), Pooled.of([row(8.0, wide, None)])])
     assert grade_of(outcome.claims, "width 6") is bounded
     assert grade_of(outcome.claims, "success at") is needed
-    assert lines_of(outcome).series[1].x == (1.0,)
+    share, low, high, above_bound = lines_of(outcome).series
+    assert share.y == (0.1, wide)
+    assert all(a <= b <= c for a, b, c in zip(low.y, share.y, high.y, strict=True))
+    assert above_bound.x == (1.0,)
 
 
 def answer(**other: Any) -> dict[str, Any]:

@@ -165,8 +165,9 @@ def regions(
     with console.status("Integrating ..."):
         limit = theory.FlowOptions(max_log_loss=max_log_loss)
         rows = theory.regions_against_r(wanted, n=samples, runs=runs, seed=seed, options=limit)
-    table = Table(title=f"Late flows on {samples} points, {runs} runs for each teacher", box=box.SIMPLE_HEAD)
-    names = ("r", "width", "bound", "least", "classified", "converged", "on line", "inside", "mean", "KKT", "error")
+    title = f"Late flows on {samples} points, {runs} runs for each teacher"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    names = ("r", "width", "bound", "least", "right", "ended", "line", "inside", "mean", "KKT", "error")
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
@@ -176,7 +177,10 @@ def regions(
             f"{row.error:.3f}",
         )  # fmt: skip
     console.print(table)
-    console.print("on line, inside: largest effective number of linear regions on the line and on (-R, R).")
+    console.print(
+        "right: flows that classify every point; ended: whose direction converged; line, inside: largest effective "
+        "number of linear regions on the line and on (-R, R), mean: on (-R, R)."
+    )
     output.write_json(
         {"rows": [_plain(asdict(row)) for row in rows], "provenance": provenance()}, str(out / "regions.json")
     )

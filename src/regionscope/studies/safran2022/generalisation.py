@@ -79,9 +79,9 @@ def _claims(r: int, ends: Sequence[Ends]) -> tuple[Claim, ...]:
 
 
 def _slope(ends: Sequence[Ends]) -> float | None:
-    """Of the line through log n and log mean error, without the n whose error is zero."""
+    """Of the line through log n and log mean error, without the n whose error is zero; None below three points."""
     points = [(math.log(one.n), math.log(value)) for one in ends if (value := mean(one.error)) > 0]
-    return linear_fit(*zip(*points, strict=True)).slope if len(points) > 1 else None
+    return linear_fit(*zip(*points, strict=True)).slope if len(points) > 2 else None
 
 
 def _standard_error(values: Sequence[float]) -> float:

@@ -130,23 +130,25 @@ def _interval(one: Pooled) -> str:
 
 
 def _chart(found: Sequence[Pooled]) -> Lines:
+    x, share = tuple(one.alpha for one in found), "classify every point"
+    known = [one for one in found if one.bound is not None]
     return Lines(
         title="Theorem 3.2: success of gradient flow against the width",
         x_label="alpha = width / r",
         y_label="share of flows",
         x_scale="log",
         series=(
+            Series(label=share, x=x, y=tuple(one.share for one in found)),
+            Series(label="95%, low", x=x, y=tuple(one.interval[0] for one in found), beside=share),
+            Series(label="95%, high", x=x, y=tuple(one.interval[1] for one in found), beside=share),
             Series(
-                label="classify every point, ± half the 95% interval", x=tuple(one.alpha for one in found),
-                y=tuple(one.share for one in found), spread=tuple(_Z * one.error for one in found),
-            ),
-            Series(
-                label="loss above the bound of the theorem", x=tuple(one.alpha for one in found if one.bound),
-                y=tuple(one.above for one in found if one.bound),
+                label="loss above the bound of the theorem",
+                x=tuple(one.alpha for one in known),
+                y=tuple(one.above for one in known),
             ),
         ),
         levels=(("the theorem: at least 0.25 above its bound", PROBABILITY),),
-    )  # fmt: skip
+    )
 
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
