@@ -35,8 +35,8 @@ def _images(n: int) -> torch.Tensor:
 
 
 CASES = {
-    "plane": (_mlp(2, 24, 24, 24, 3), rs.Box(torch.zeros(2), torch.eye(2), 1.0)),
-    "triangle of a CNN": (_cnn(), rs.Simplex(_images(3))),
+    "plane": (_mlp(2, 24, 24, 24, 3), rs.Box(torch.zeros(2), torch.eye(2), 0.6)),
+    "triangle of a CNN": (_cnn(), rs.Simplex(0.4 * _images(3))),
     "segment of a CNN": (_cnn(), rs.Segment(*_images(2))),
     "zero bias": (nn.Sequential(nn.Linear(2, 12, bias=False), nn.ReLU(), nn.Linear(12, 12, bias=False), nn.ReLU(),
                                 nn.Linear(12, 2)), rs.Box(torch.zeros(2), torch.eye(2), 1.0)),

@@ -107,7 +107,7 @@ def test_markdown_has_claims_tables_figures_notes_rules_and_the_command() -> Non
     assert "**Verdict at size desk: not reproduced.** Half of it." in text
     assert "![One (line)](figure1.png)" in text
     assert "![Two](figure2.png)" in text
-    assert "- counts: reproduced: within 1% of the paper's value" in text
+    assert "- counts. Rule: reproduced: within 1% of the paper's value" in text
     assert "regionscope study run qi2023-figure99 --size desk" in text
     assert "3 training runs, 1,234 s; regionscope 1.2.3, cores 2" in text
 
