@@ -97,6 +97,16 @@ def test_a_damaged_answer_is_set_aside_and_computed_again(place: Workspace, dama
     assert [other.read_bytes() for other in kept] == [damage]
 
 
+def test_it_says_how_far_it_is(tmp_path: Path) -> None:
+    shares: list[float] = []
+    place = Workspace(tmp_path, on_share=shares.append)
+    wanted = [{"n": 1}, {"n": 2}, {"n": 3}]
+    place.compute(square, wanted)
+    assert shares == pytest.approx([1 / 3, 2 / 3, 1])
+    place.compute(square, wanted)
+    assert len(shares) == 3  # nothing was left to do
+
+
 def test_processes_give_the_same_answers_and_keep_what_others_found(tmp_path: Path) -> None:
     wanted = [{"s": '{"a": 1}'}, {"s": "no JSON"}, {"s": '{"a": 2}'}]
     two = Workspace(tmp_path, workers=2)

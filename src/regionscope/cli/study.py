@@ -30,6 +30,7 @@ __all__ = ["study"]
 
 study = typer.Typer(no_args_is_help=True, help="Every table and figure of the four papers, rerun by one command.")
 
+_LARGE = 200_000  # bytes of a picture
 _PROVENANCE = ("regionscope", "commit", "torch", "python", "device", "device_name", "machine", "cores")
 
 NameArgument = Annotated[
@@ -119,7 +120,8 @@ def report(
 def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
     """Analyse one study and write its page, figures and numbers."""
     start = time.perf_counter()
-    outcome = one.analyse(place, size)
+    with output.progress_bar(one.name) as place.on_share:
+        outcome = one.analyse(place, size)
     runs = place.runs(one.experiments(size))
     seconds = time.perf_counter() - start + sum(float((each.result() or {}).get("seconds", 0)) for each in runs)
     home = target / one.name
@@ -128,6 +130,7 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
     for i, chart in enumerate(outcome.charts, 1):
         figures.append(f"figure{i}.png")
         output.save_figure(chart_figure(chart), home / figures[-1])
+        _shrink(home / figures[-1])
     page = pages.Page(
         study=one, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds, runs=len(runs),
         provenance=_made_with(runs),
@@ -137,6 +140,17 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
     write_bytes(home / "report.html", pages.as_html(page, embedded).encode())
     write_document(home / "data.json", pages.as_data(page))
     typer.echo(f"{one.name}: {outcome.grade.value} ({duration(seconds)}); {home / 'report.md'}")
+
+
+def _shrink(path: Path) -> None:
+    """Store a large picture with a palette of 256 colours, about a third of the bytes."""
+    if path.stat().st_size <= _LARGE:
+        return
+    from PIL import Image  # comes with matplotlib
+
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)
 
 
 def _made_with(runs: Sequence[RunFolder]) -> dict[str, object]:

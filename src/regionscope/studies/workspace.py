@@ -27,12 +27,22 @@ Computation = Callable[..., dict[str, Any]]
 class Workspace:
     """A folder with ``runs/`` (trainings, by the key of their experiment) and ``computed/`` (results as JSON, by the
     key of the function and its settings). What is there is never done again.
+
+    on_share: told the finished share of what ``compute`` has to do.
     """
 
-    def __init__(self, folder: Path | str, *, data_root: Path | None = None, workers: int = 1) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        data_root: Path | None = None,
+        workers: int = 1,
+        on_share: Callable[[float], object] = lambda share: None,
+    ) -> None:
         self.folder = Path(folder)
         self.data_root = data_root
         self.workers = workers
+        self.on_share = on_share
 
     @property
     def runs_folder(self) -> Path:
@@ -63,8 +73,9 @@ class Workspace:
         if self.workers > 1 and len(lacking) > 1:
             self._in_processes(function, lacking)
         else:
-            for path, setting in lacking.items():
+            for done, (path, setting) in enumerate(lacking.items(), 1):
                 _store(path, setting, function(**setting))
+                self.on_share(done / len(lacking))
         found = [_load(path) for path in paths]
         if any(answer is None for answer in found):
             raise RegionscopeError(f"An answer of {function.__name__} cannot be read back from {self.folder}.")
@@ -75,7 +86,8 @@ class Workspace:
         failure: BaseException | None = None
         with ProcessPoolExecutor(self.workers, mp_context=context, initializer=_one_thread) as pool:
             jobs = {pool.submit(function, **setting): (path, setting) for path, setting in lacking.items()}
-            for job in as_completed(jobs):
+            for done, job in enumerate(as_completed(jobs), 1):
+                self.on_share(done / len(jobs))
                 if (error := job.exception()) is None:
                     _store(*jobs[job], job.result())
                 failure = failure or error
