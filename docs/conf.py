@@ -22,6 +22,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 myst_enable_extensions = ["dollarmath"]
 exclude_patterns = ["_build"]
 suppress_warnings = ["ref.python"]  # a name like Partition is in its module and in the package
+toc_object_entries = False  # names of functions in the menu of every page make building it take minutes
 html_theme = "furo"
 html_title = f"regionscope {release}"
 

@@ -53,6 +53,11 @@ def test_equal_settings_have_equal_keys_however_they_are_written() -> None:
     assert len(one.key) == 16
 
 
+def test_a_key_is_for_ever() -> None:
+    """Runs are found by it: a new setting with a default, and nothing else, may be added without changing it."""
+    assert experiment().key == "2cd786a4ca0b83a2"
+
+
 def test_a_measure_is_called_after_its_instrument() -> None:
     assert MeasureSpec(instrument="margin").name == "margin"
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Self, TypeVar, get_type_hints
 
 from regionscope.errors import InputError
@@ -155,9 +155,13 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """16 hexadecimal digits that name this experiment: equal settings have equal keys."""
-        plain = Experiment.from_dict(self.to_dict()).to_dict()  # so that lr=1 and lr=1.0 are one experiment
-        canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+        """16 hexadecimal digits that name this experiment: equal settings have equal keys.
+
+        Settings at their default do not count, so that a setting that is added later leaves the keys of old runs as
+        they are; for the same reason a default never changes.
+        """
+        plain = Experiment.from_dict(self.to_dict())  # so that lr=1 and lr=1.0 are one experiment
+        canonical = json.dumps(_chosen(plain), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     @property
@@ -171,13 +175,28 @@ class Experiment:
         )
 
 
+def _chosen(spec: Any) -> dict[str, Any]:
+    """The settings that differ from their defaults."""
+    found = {}
+    for entry in fields(spec):
+        value = getattr(spec, entry.name)
+        usual = entry.default if entry.default_factory is MISSING else entry.default_factory()
+        if value == usual:
+            continue
+        if isinstance(value, tuple):
+            value = [_chosen(one) for one in value]
+        found[entry.name] = _chosen(value) if is_dataclass(value) else value
+    return found
+
+
 Spec = TypeVar("Spec", DataSpec, NetworkSpec, Training, MeasureSpec)
+_HINTS = {kind: get_type_hints(kind) for kind in (DataSpec, NetworkSpec, Training, MeasureSpec)}
 
 
 def _read(kind: type[Spec], where: str, document: Any) -> Spec:
     if not isinstance(document, Mapping):
         raise InputError(f"{where} must be a table of settings, and came as {document!r}.")
-    hints = get_type_hints(kind)
+    hints = _HINTS[kind]
     _known(where, document, list(hints))
     lacking = {DataSpec: "name", NetworkSpec: "name", MeasureSpec: "instrument"}.get(kind)
     if lacking is not None and lacking not in document:
