@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -100,6 +101,12 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
         (("explore", "absent"), "There is nothing at"),
         (("explore", "."), "is no run"),
         (("explore", "junk.npz"), "is not a saved partition"),
+        (("explore", "cut.npz"), "is not a saved partition"),
+        (("explore", "array.npy"), "is not a saved partition"),
+        (("explore", "damaged.npz"), "is not a saved partition"),
+        (("animate", "junk.npz"), "There is no folder"),
+        (("animate", "absent"), "There is no folder"),
+        (("animate", "."), "is no run"),
         (("explore", "RUN", "--points", "a,b"), "must look like 0,5,17"),
         (("explore", "RUN", "--points", "0,1", "--box", "-1", "1"), "give one of them"),
         (("explore", "RUN", "--points", "0,1,99"), "each from 0 to 39"),
@@ -113,9 +120,31 @@ def test_mistakes_are_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "junk.npz").write_bytes(b"not a zip")
+    whole = linear_regions(mlp([2, 6, 2], seed=0), box(-1.0, 1.0, (2,))).save(tmp_path / "damaged.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[:300])
+    (tmp_path / "damaged.npz").write_bytes(whole[:500] + bytes(len(whole) // 2) + whole[500 + len(whole) // 2 :])
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    before = sorted(path.name for path in tmp_path.iterdir())
     said = call(*(str(folder) if word == "RUN" else word for word in words), code=2)
     assert sentence in said
-    assert [path.name for path in tmp_path.iterdir()] == ["junk.npz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_folder_of_a_single_run_stands_for_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("explore", folder.parent, "--frames", 1)
+    call("animate", folder.parent, "--frames", 1, "--size", 200)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{folder.name}.gif", f"{folder.name}.html"]
+
+
+@pytest.mark.parametrize("command", ["explore", "animate"])
+def test_of_several_runs_one_must_be_named(folder: Path, tmp_path: Path, command: str) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(folder, tmp_path / "runs" / name)
+    said = call(command, tmp_path / "runs", code=2)
+    assert "holds 2 runs; give the folder of one of them" in " ".join(said.split())
 
 
 def test_a_box_and_points_of_the_data(folder: Path, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ options = { slices = 2, grid = 5 }
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "grid.toml").write_text(GRID)
+    (tmp_path / "three.toml").write_text('measure = 3\n[data]\nname = "digits"\n[network]\nname = "mlp"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     return tmp_path
@@ -153,12 +154,14 @@ def test_train_reads_a_file(folder: Path) -> None:
         ("sweep run nothere.toml --runs runs", "cannot be read"),
         ("sweep run grid.toml --runs grid.toml", "cannot be made"),
         ("sweep run grid.toml --runs runs --device tpu", "--device came as 'tpu'"),
+        ("sweep run grid.toml --runs runs --device meta", "--device came as 'meta', which computes no numbers"),
         ("sweep run grid.toml --runs runs --dask somewhere", "tcp://host:8786 or local:4"),
         ("sweep status nothere", "There is no folder 'nothere'"),
         ("sweep table .", "no runs"),
         ("sweep export . out.xls", "must end in .csv or .parquet"),
         ("sweep export . no/out.csv", "does not exist"),
         ("train --data moons --network mlp", "no data set called 'moons'"),
+        ("train three.toml --measure loss", "measure must be a list of tables, and came as 3"),
         ("train --data digits", "give --data NAME and --network NAME"),
         ("train --data digits --network mlp --set lr", "must look like training.momentum=0.5"),
         ("train --data digits --network mlp --set training.rate=1", "unknown setting 'rate'"),
@@ -170,6 +173,21 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> 
     assert done.exit_code == 2, done.output
     assert words in " ".join(done.stderr.split())
     assert "Traceback" not in done.output
+
+
+def test_train_looks_for_the_folder_of_its_numbers_first(folder: Path) -> None:
+    done = run("train --data random_labels --network mlp --runs runs --json no/out.json")
+    assert done.exit_code == 2, done.output
+    assert "The folder 'no' for 'out.json' does not exist" in " ".join(done.stderr.split())
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody can make one")
+@pytest.mark.parametrize("command", ["sweep run grid.toml", "train --data random_labels --network mlp"])
+def test_runs_cannot_go_everywhere(command: str) -> None:
+    done = run(f"{command} --runs /proc/xyz")
+    assert done.exit_code == 2, done.output
+    assert "'/proc/xyz', which cannot be made" in " ".join(done.stderr.split())
 
 
 def test_progress_counts_only_what_is_to_do(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,11 +12,12 @@ import torch
 
 from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
-from regionscope.geometry import Segment
-from regionscope.lab.frames import Film, Frame, film_of_partition
+from regionscope.geometry import Box, Segment, Slice
+from regionscope.lab.frames import Film, Frame, Moment, film_of_models, film_of_partition
 from regionscope.lab.zoo import mlp
 from regionscope.regions import decision_regions, linear_regions
 from regionscope.regions.identity import locate
+from regionscope.regions.partition import Walls
 
 Open = Callable[..., Any]
 
@@ -95,6 +96,23 @@ def test_play_runs_to_the_last_frame_and_stops(page: Any, film: Film) -> None:
     assert page.locator("#play").get_attribute("aria-label") == "Play"
 
 
+def test_pause_stops_at_once_also_at_the_last_frame(page: Any, film: Film) -> None:
+    last = len(film.frames) - 1
+    frames = page.evaluate("""async () => {
+      const state = regionscope.state, wait = (ms) => new Promise((done) => setTimeout(done, ms)), seen = [];
+      regionscope.play(true); regionscope.play(false);  // before the first frame is there
+      await wait(700);
+      seen.push(state.frame);
+      regionscope.play(true);
+      while (state.frame !== 0) await wait(1);
+      regionscope.play(false);  // in the rest before the second frame
+      await wait(700);
+      seen.push(state.frame);
+      return seen;
+    }""")
+    assert frames == [last, 0]
+
+
 def test_hovering_shows_the_numbers_of_the_region(page: Any, film: Film) -> None:
     for i in (1, len(film.frames) - 1):
         show(page, i)
@@ -144,6 +162,31 @@ def test_a_click_finds_exactly_the_neighbours(page: Any, film: Film, kind: str) 
     assert page.locator("#neighbours").inner_text() == f"{len(expected)} region{'' if len(expected) == 1 else 's'}"
     page.keyboard.press("Escape")
     page.wait_for_function("regionscope.state.chosen === null")
+
+
+@pytest.mark.parametrize("kind", ["linear", "neurons"])
+def test_a_wall_that_the_boundary_cuts_is_counted_once(page: Any, film: Film, kind: str) -> None:
+    mode(page, kind)
+    frame = film.frames[-1]
+    assert frame.decision is not None
+    mesh, walls = frame.decision.partition, frame.linear.walls
+    # The largest region with a wall that is cut: the mesh has more segments than the region has walls.
+    home = locate(frame.linear, mesh.interior)
+    group = frame.ids if kind == "linear" else torch.arange(len(frame.linear))
+    cut = [g for g in group.unique().tolist() if sum(drawn(mesh.walls, group[home], g)) > sum(drawn(walls, group, g))]
+    mine = max(cut, key=lambda g: float(frame.linear.sizes[group == g].max()))
+    sizes = torch.where(group[home] == mine, mesh.sizes, 0.0)
+    shown = click(page, mesh.interior[int(sizes.argmax())])
+    expected = drawn(walls, group, mine)
+    assert shown["walls"] == [*expected, 0]
+    said = ", ".join(f"relu{i + 1} {n}" for i, n in enumerate(expected) if n)
+    assert page.locator("#card dd").last.inner_text() == said
+
+
+def drawn(walls: Walls, group: torch.Tensor, g: int) -> list[int]:
+    """How many walls of group g each of the two layers has, in a partition whose regions have these groups."""
+    a, b = group[walls.regions].T  # the border of the slice is left out by what drew it
+    return [int(((walls.born == layer) & (a != b) & ((a == g) | (b == g))).sum()) for layer in range(2)]
 
 
 def test_the_fill_has_the_colours_of_each_mode(page: Any, film: Film) -> None:
@@ -229,6 +272,29 @@ def test_nothing_overlaps_or_is_cut_off(page: Any, film: Film, tmp_path: Path, w
     )
     assert frame[0] == pytest.approx(frame[1], rel=0.02)  # equal scales on both axes
     page.screenshot(path=tmp_path / f"explorer-{width}.png")
+
+
+def test_curves_of_a_wide_slice_have_the_height_of_the_window(open_page: Open, tmp_path: Path) -> None:
+    where = Box([0.0, 0.0], [[1.0, 0.0], [0.0, 0.4]], 1.0)
+    moments = [Moment(i, mlp([2, 6, 2], seed=i)) for i in range(2)]
+    wide = film_of_models(moments, where, rows=[{"step": i, "name": n, "value": i} for n in "abcdef" for i in range(2)])
+    page = open_page(explore(wide, tmp_path / "wide.html").path)
+    aside = page.locator("aside").bounding_box()
+    assert 780 < aside["y"] + aside["height"] <= 900
+    inside = page.locator("aside").evaluate("(box) => [box.scrollHeight, box.clientHeight]")
+    assert inside[0] == inside[1]  # nothing is cut off
+    assert page.evaluate("document.documentElement.scrollHeight") <= 900
+
+
+@pytest.mark.parametrize("where", [Box([0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]], 1.0), Segment([1.0], [-1.0])])
+def test_a_mirrored_slice_is_filled_and_answers(open_page: Open, tmp_path: Path, where: Slice) -> None:
+    part = linear_regions(mlp([where.origin.numel(), 6, 2], seed=0), where)
+    page = open_page(explore(part, tmp_path / "mirrored.html").path)
+    region = int(part.sizes.argmax())
+    at = where.embed(part.interior[[region]])[0]
+    at = at if where.dim == 2 else torch.cat([at, torch.tensor([0.5], dtype=at.dtype)])
+    assert point_at(page, at)["size"] == pytest.approx(float(part.sizes[region]), rel=1e-5)
+    assert pixel(page, at) != [0, 0, 0]
 
 
 def test_too_many_frames_are_thinned_and_the_page_says_so(open_page: Open, film: Film, tmp_path: Path) -> None:

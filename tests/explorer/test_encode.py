@@ -12,10 +12,10 @@ import torch
 
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
-from regionscope.geometry import Box
-from regionscope.lab.frames import Film
+from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.lab.frames import Film, film_of_partition
 from regionscope.lab.zoo import mlp
-from regionscope.regions import linear_regions
+from regionscope.regions import DecisionRegions, decision_regions, linear_regions
 
 
 def unpacked(packed: Packed) -> dict[str, Any]:
@@ -43,6 +43,28 @@ def test_arrays_read_back(film: Film) -> None:
         "linear": frame.linear.n_linear_regions,
         "decision": frame.decision.count,
     }
+
+
+MIRRORED = [
+    Box([0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]], 1.0),
+    Simplex([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]),
+    Segment([1.0], [-1.0]),
+]
+
+
+@pytest.mark.parametrize("where", [*MIRRORED, Box([0.5, 0.5], torch.eye(2), 1.0), Segment([-1.0], [1.0])])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_outlines_run_counter_clockwise_as_the_axes_show_them(where: Slice, labelled: bool) -> None:
+    model = mlp([where.origin.numel(), 8, 8, 2], seed=0)
+    part = decision_regions(model, where) if labelled else linear_regions(model, where)
+    mesh = part.partition if isinstance(part, DecisionRegions) else part
+    arrays = unpacked(encode(film_of_partition(part).frames[0]))
+    ends = arrays["sides"].astype(int).cumsum()
+    pieces = [np.stack([arrays["x"][c], arrays["y"][c]], 1) for c in np.split(arrays["corners"], ends[:-1])]
+    area = [0.5 * (p[:, 0] @ np.roll(p[:, 1], -1) - p[:, 1] @ np.roll(p[:, 0], -1)) for p in pieces]
+    np.testing.assert_allclose(area, mesh.sizes, rtol=1e-3, atol=1e-6)
+    outlines = [set(mesh.corners[a:b].tolist()) for a, b in zip(mesh.offsets, mesh.offsets[1:], strict=False)]
+    assert [set(c % len(mesh.vertices)) for c in np.split(arrays["corners"].astype(int), ends[:-1])] == outlines
 
 
 def test_pieces_add_up_to_the_regions_they_belong_to(film: Film) -> None:

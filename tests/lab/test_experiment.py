@@ -12,6 +12,7 @@ import torch
 
 from regionscope.errors import InputError
 from regionscope.lab import experiment as lab
+from regionscope.lab import instruments
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope.lab.experiment import Stopped, run
 from regionscope.lab.store import DiskFull, RunFolder, files
@@ -173,6 +174,89 @@ def test_an_error_is_stored_and_the_next_start_tries_again(tmp_path: Path, monke
         folder = run(EXPERIMENT, tmp_path)
     assert outcome(folder) == {"status": "failed", "error": "RuntimeError: the cable is loose", "measures": {}}
     assert run(EXPERIMENT, tmp_path).status == "finished"
+
+
+SMOOTH = replace(
+    EXPERIMENT,
+    network=NetworkSpec(name="mlp", options={"width": 8, "activation": "tanh"}),
+    measures=(
+        MeasureSpec(instrument="linear_regions", when="start and end"),
+        MeasureSpec(instrument="region_count", options={"slices": 3, "grid": 10}),
+    ),
+)
+
+
+def test_a_measure_that_is_not_possible_is_noted_and_the_rest_is_there(tmp_path: Path) -> None:
+    folder = run(SMOOTH, tmp_path)
+    found = outcome(folder)
+    assert found["status"] == "finished"
+    assert 0 <= found["train_error"] <= 1
+    assert 0 <= found["test_error"] <= 1
+    assert found["measures"]["region_count"]["value"] >= 1
+    assert found["measures"]["linear_regions"] == {"value": None, "spread": None}
+    assert found["note"].startswith("linear_regions: '")
+    assert found["note"].count("is Tanh, which is not piecewise affine") == 1
+    missing = [row for row in folder.rows() if row["name"] == "linear_regions"]
+    assert [row["step"] for row in missing] == [0, 12]
+    assert all(math.isnan(row["value"]) for row in missing)
+    assert len(folder.checkpoints()) == 3
+    assert folder.verify()
+
+
+def test_the_note_outlives_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise Killed
+
+    early = replace(SMOOTH, measures=(replace(SMOOTH.measures[0], when="start"), SMOOTH.measures[1]))
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "finish", killed)
+        with pytest.raises(Killed):
+            run(early, tmp_path)
+    assert "is Tanh" in outcome(run(early, tmp_path))["note"]
+
+
+def test_another_error_of_a_measure_fails_the_run_but_the_network_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> float:
+        raise RuntimeError("a bug")
+
+    one = replace(EXPERIMENT, measures=(MeasureSpec(instrument="error_rate", when="end"),))
+    with monkeypatch.context() as patch:
+        patch.setattr(instruments, "build", lambda *_, **__: broken)
+        folder = run(one, tmp_path)
+    assert outcome(folder)["error"] == "RuntimeError: a bug"
+    assert [stored.step for stored in folder.checkpoints()] == [0, 6, 12]
+    epochs: list[Any] = []
+    found = run(one, tmp_path, on_progress=epochs.append)
+    assert epochs == [], "nothing is trained again"
+    assert outcome(found)["measures"]["error_rate"]["value"] == outcome(found)["test_error"]
+
+
+def test_the_measures_take_the_loss_that_is_trained_on(tmp_path: Path) -> None:
+    measures = (
+        MeasureSpec(instrument="loss"),
+        MeasureSpec(instrument="loss", name="squared", options={"loss": "mse"}),
+        MeasureSpec(instrument="loss", name="entropy", options={"loss": "cross_entropy"}),
+        MeasureSpec(instrument="sharpness"),
+        MeasureSpec(instrument="sharpness", name="sharp.squared", options={"loss": "mse"}),
+        MeasureSpec(instrument="sharpness", name="sharp.entropy", options={"loss": "cross_entropy"}),
+    )
+    for loss, same, other in (("mse", "squared", "entropy"), ("cross_entropy", "entropy", "squared")):
+        training = replace(EXPERIMENT.training, loss=loss)
+        found = outcome(run(replace(EXPERIMENT, training=training, measures=measures), tmp_path))["measures"]
+        assert found["loss"] == found[same] != found[other]
+        assert found["sharpness"] == found[f"sharp.{same}"] != found[f"sharp.{other}"]
+
+
+def test_weights_come_back_in_the_precision_of_the_training(tmp_path: Path, undisturbed: RunFolder) -> None:
+    exact = replace(EXPERIMENT, training=replace(EXPERIMENT.training, precision="float64"), measures=())
+    for folder, dtype in ((run(exact, tmp_path), torch.float64), (undisturbed, torch.float32)):
+        stored = folder.checkpoints()[-1]
+        held, model = files.read_tensors(stored.path)[0], folder.model_at(stored)
+        assert {value.dtype for value in model.parameters()} == {dtype}
+        assert not model.training
+        assert all(torch.equal(value, held[name]) for name, value in model.state_dict().items())
 
 
 def test_a_full_disk_is_not_the_runs_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

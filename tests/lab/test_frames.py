@@ -145,5 +145,7 @@ def test_mistakes_are_sentences() -> None:
         film_of_models([Moment(0, model)], square, class_names=("a", "b"))
     with pytest.raises(InputError, match="three training points"):
         plane_of(torch.zeros(5, 4), [0, 1, 5])
+    with pytest.raises(InputError, match="2 training points came"):
+        training_slice(torch.rand(2, 4), torch.tensor([0, 1]))
     with pytest.raises(InputError, match="dimension 1 or 2"):
         film_of_partition(linear_regions(mlp([3, 3, 2]), Box([0.0] * 3, torch.eye(3), 1.0)))

@@ -195,3 +195,22 @@ def test_the_same_points_at_every_reading(net: nn.Module) -> None:
 
     assert torch.equal(counts(first), counts(first))
     assert not torch.equal(counts(first), counts(second))
+
+
+def test_the_loss_is_the_one_that_is_trained_on(net: nn.Module) -> None:
+    data = FLAT.train
+    goals = nn.functional.one_hot(data.labels, 2).float()
+    with torch.no_grad():
+        outputs = net(data.inputs)
+    wanted = {
+        "mse": float(nn.functional.mse_loss(outputs, goals)),
+        "cross_entropy": float(nn.functional.cross_entropy(outputs, data.labels)),
+    }
+    for trained, kind in (("mse", "mse"), ("cross_entropy", "cross_entropy"), (None, "cross_entropy")):
+        read = instruments.build(MeasureSpec(instrument="loss"), FLAT, loss=trained)
+        assert read(net) == pytest.approx(wanted[kind], rel=1e-5)
+        sharp = instruments.build(MeasureSpec(instrument="sharpness"), FLAT, loss=trained)
+        chosen = instruments.build(MeasureSpec(instrument="sharpness", options={"loss": kind}), FLAT)
+        assert sharp(net) == chosen(net)
+    with pytest.raises(InputError, match="one of cross_entropy, mse"):
+        instruments.build(MeasureSpec(instrument="loss"), FLAT, loss="hinge")

@@ -364,3 +364,28 @@ def test_mistakes_have_sentences(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be made"):
         RunFolder.create(tmp_path / "file", EXPERIMENT)
+
+
+def test_a_disk_that_is_already_full_has_its_sentence(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", no_room)
+        with pytest.raises(DiskFull, match="no room on the disk"), folder.claim():
+            pass
+    with folder.claim(), monkeypatch.context() as full:  # the lock that could not be written is nobody's
+        full.setattr(Path, "mkdir", no_room)
+        with pytest.raises(DiskFull, match="no room on the disk"):
+            folder.save_checkpoint(1, 1, network())
+        with pytest.raises(DiskFull, match="no room on the disk"):
+            RunFolder.create(folder.path.parent, replace(EXPERIMENT, seed=1))
+
+
+def test_a_folder_that_cannot_be_made_has_its_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*_: object, **__: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    monkeypatch.setattr(Path, "mkdir", nowhere)
+    with pytest.raises(InputError, match="cannot be made"):
+        RunFolder.create(tmp_path, EXPERIMENT)

@@ -248,6 +248,22 @@ def test_questions_in_sql(runs: Path) -> None:
         lab.query(runs, "SELECT nothere FROM runs")
 
 
+def test_columns_of_one_name_are_kept_apart(runs: Path) -> None:
+    pytest.importorskip("duckdb")
+    found = lab.query(runs, "SELECT 1 AS seed, 2 AS seed, 3 AS seed_2, 4 AS seed")
+    assert found.columns == ("seed", "seed_3", "seed_2", "seed_4")
+    assert found.rows == ({"seed": 1, "seed_3": 2, "seed_2": 3, "seed_4": 4},)
+    assert lab.query(runs, "SELECT a.seed, b.seed FROM runs a, runs b").columns == ("seed", "seed_2")
+
+
+@pytest.mark.parametrize("sql", ["", " -- why?", "CREATE TABLE mine (n INT)", "SET threads = 1"])
+def test_a_query_that_asks_for_nothing_is_refused(sql: str, runs: Path) -> None:
+    pytest.importorskip("duckdb")
+    with pytest.raises(InputError, match="asks for nothing; write one that begins with SELECT"):
+        lab.query(runs, sql)
+    assert len(lab.query(runs, "SELECT key FROM runs WHERE false")) == 0
+
+
 def test_export_to_csv_and_parquet(runs: Path, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     table = lab.read_runs(runs)
@@ -280,6 +296,7 @@ def test_status_knows_what_is_still_to_come(tmp_path: Path) -> None:
     running = RunFolder.create(tmp_path, sweep.experiments[1])
     with running.claim():
         running.append([{"step": 2, "epoch": 1, "name": "train_loss", "value": 1.0}])
+        running.append([{"step": 2, "name": "norm", "value": 3.0}])  # a measure's row has no epoch
         status = lab.sweep_status(tmp_path)
     assert status.counts == {"finished": 1, "running": 1, "new": 1}
     assert status.running == {running.key: 0.5}

@@ -18,7 +18,9 @@ from torch import nn
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, Split
+from regionscope.lab.monitor import Monitor
 from regionscope.lab.train import TrainState, train
+from regionscope.lab.train.state import optimizer_tensors, restore_optimizer
 from regionscope.lab.zoo import mlp
 
 FULL = Training(
@@ -171,3 +173,58 @@ def test_states_that_do_not_fit(tmp_path: Path) -> None:
     for name in ("torn", "text", "nothere"):
         with pytest.raises(InputError, match="does not hold the state of a training"):
             TrainState.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_a_restored_optimizer_has_the_layout_of_its_parameters(kind: str) -> None:
+    """Fused steps go through memory in order: a momentum laid out otherwise would meet the wrong weights."""
+    x = torch.randn(4, 3, 6, 6, generator=torch.Generator().manual_seed(0)).to(memory_format=torch.channels_last)
+
+    def convolution() -> nn.Module:
+        return nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+    def optimizer(model: nn.Module) -> torch.optim.Optimizer:
+        if kind == "adam":
+            return torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
+        return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
+
+    def step(model: nn.Module, chosen: torch.optim.Optimizer) -> None:
+        chosen.zero_grad()
+        model(x).square().mean().backward()
+        chosen.step()
+
+    calm, resumed = convolution(), convolution()
+    ours, theirs = optimizer(calm), optimizer(resumed)
+    step(calm, ours)
+    resumed.load_state_dict(calm.state_dict())
+    restore_optimizer(theirs, optimizer_tensors(ours))
+    for parameter in resumed.parameters():
+        held = [value for value in theirs.state[parameter].values() if value.shape == parameter.shape]
+        assert len(held) == (2 if kind == "adam" else 1)
+        assert {value.stride() for value in held} == {parameter.stride()}
+    for _ in range(2):
+        step(calm, ours)
+        step(resumed, theirs)
+        assert_same(calm, resumed)
+
+
+def test_what_is_stored_is_stored_before_the_measures_and_they_are_made_up_for() -> None:
+    kept: list[TrainState] = []
+    times: list[str] = []
+
+    def fails(model: nn.Module) -> float:
+        if times:
+            raise Killed
+        times.append("start")
+        return 0.0
+
+    monitor = Monitor({"fails": fails}, "every 7 steps")
+    with pytest.raises(Killed):
+        train(network(), data(), FULL, monitors=[monitor], save_state=kept.append)
+    assert [state.step for state in kept] == [0, 7]
+    again = Monitor({"fails": lambda model: 1.0}, "every 7 steps")
+    calm, resumed = network(), network()
+    train(calm, data(), FULL)
+    train(resumed, data(), FULL, monitors=[again], state=kept[-1])
+    assert again.values("fails")[0] == [7, 14, 21, 27]
+    assert_same(calm, resumed)

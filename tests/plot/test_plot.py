@@ -162,3 +162,13 @@ def test_the_colour_of_an_id_never_changes() -> None:
     ids = torch.arange(50)
     assert np.array_equal(style.region_colours(ids)[7], style.region_colours(torch.tensor([7]))[0])
     assert len(np.unique(style.region_colours(ids), axis=0)) > 15
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_neighbours_rarely_share_a_colour(seed: int) -> None:
+    part = rs.linear_regions(mlp([2, 32, 32, 32, 2], seed=seed), rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 3.0))
+    pairs = part.linear_ids[part.walls.regions[part.walls.inner]]
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    assert len(pairs) > 500
+    sides = [style.region_colours(pairs[:, i]) for i in (0, 1)]
+    assert np.mean(np.all(sides[0] == sides[1], axis=1)) < 0.06  # 28 colours: 0.036 by chance

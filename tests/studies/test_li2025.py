@@ -190,7 +190,7 @@ def _renamed(point: tables.Point, network: str) -> tables.Point:
 def test_figures_2_and_8_each_way(tmp_path: Path) -> None:
     weak = tables.points(planted(tmp_path / "weak"))
     strong = tables.points(planted(tmp_path / "strong", others=5.0))
-    assert predictors.of_figure2(weak).grade is Grade.REPRODUCED
+    assert predictors.of_figure2(weak).grade is Grade.SAME_TREND  # so few runs cannot show that nothing is there
     found = grades(predictors.of_figure2(strong))
     assert found["distance from the initial weights against gap"] is Grade.NOT_REPRODUCED
     assert predictors.of_figure8(weak).grade is Grade.REPRODUCED

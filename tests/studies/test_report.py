@@ -103,7 +103,9 @@ def test_markdown_has_claims_tables_figures_notes_rules_and_the_command() -> Non
     assert rows[2] == ["counts", "7,082", "7,100", "12", "reproduced"]
     assert rows[3] == [NASTY, "rises", "falls far", "", "not reproduced"]
     assert rows[4][-1] == "shown"
-    assert rows[5:] == [["epoch", "mean|std", "n"], ["---"] * 3, ["0", "206.1", "12,345"], ["100", "nan", "two"]]
+    assert rows[5:9] == [["epoch", "mean|std", "n"], ["---"] * 3, ["0", "206.1", "12,345"], ["100", "nan", "two"]]
+    assert rows[9] == ["Setting", "Values"]
+    assert ["data.name", "digits"] in rows[10:]
     assert "**Verdict at size desk: not reproduced.** Half of it." in text
     assert "![One (line)](figure1.png)" in text
     assert "![Two](figure2.png)" in text
@@ -117,7 +119,9 @@ def test_html_shows_the_same_and_text_stays_text() -> None:
     assert page.cells[:5] == ["", "Paper", "Ours", "Spread", "Verdict"]
     assert page.cells[5:10] == ["counts", "7,082", "7,100", "12", "reproduced"]
     assert page.cells[10] == NASTY
-    assert page.cells[-6:] == ["0", "206.1", "12,345", "100", "nan", "two"]
+    last = page.cells.index("Setting")
+    assert page.cells[last - 6 : last] == ["0", "206.1", "12,345", "100", "nan", "two"]
+    assert page.cells[page.cells.index("data.name") + 1] == "digits"
     assert f"Claims {NASTY}." in page.text
     assert f"Note {NASTY}" in page.text
     images = [attributes for tag, attributes in page.tags if tag == "img"]
@@ -149,7 +153,7 @@ def test_the_data_are_strict_json_with_everything_but_partitions() -> None:
     assert document["tables"][0]["rows"] == [[0, 206.123456, 12345], [100, None, "two"]]
     assert [chart["kind"] for chart in document["charts"]] == ["Lines"]
     assert document["charts"][0]["series"][0]["y"] == [None]
-    assert document["experiments"][0]["data"]["name"] == "digits"
+    assert document["config"]["data.name"] == "digits"
     assert document["provenance"]["cores"] == 2
     assert document["seconds"] == 1234.4
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from regionscope.measures.correlate import Coefficient
@@ -13,6 +15,7 @@ from regionscope.studies.verdict import Grade, Verdict
     ("paper", "value", "interval", "grade"),
     [
         (0.98, 0.93, (0.85, 0.97), Grade.REPRODUCED),
+        (0.98, 0.35, (0.01, 0.99), Grade.SAME_TREND),
         (0.90, 0.99, (0.97, 1.0), Grade.REPRODUCED),
         (0.98, 0.6, (0.2, 0.8), Grade.SAME_TREND),
         (0.98, 0.6, (-0.1, 0.99), Grade.NOT_REPRODUCED),
@@ -30,7 +33,8 @@ def test_correlation(paper: float, value: float, interval: tuple[float, float], 
     ("value", "interval", "grade"),
     [
         (0.2, (0.1, 0.3), Grade.REPRODUCED),
-        (-0.6, (-0.9, 0.1), Grade.SAME_TREND),
+        (-0.18, (-1.0, 1.0), Grade.SAME_TREND),
+        (-0.6, (-0.9, 0.1), Grade.NOT_REPRODUCED),
         (0.7, (0.5, 0.9), Grade.NOT_REPRODUCED),
     ],
 )
@@ -46,6 +50,10 @@ def test_a_measure_that_does_not_predict(value: float, interval: tuple[float, fl
         ((2.0, 1.9, 3.0), (), Grade.SAME_TREND),
         ((3.0, 2.0, 1.0), (0.1, 0.1, 0.1), Grade.NOT_REPRODUCED),
         ((1.0, 1.0, 1.0), (0.1, 0.1, 0.1), Grade.NOT_REPRODUCED),
+        ((3.0, 2.0, 2.1), (10.0, 10.0, 10.0), Grade.NOT_REPRODUCED),
+        ((1.0, 2.0, 3.0), (10.0, 10.0, 10.0), Grade.SAME_TREND),
+        ((1.0, 2.0, 3.0), (math.nan, math.nan, math.nan), Grade.SAME_TREND),
+        ((1.0, math.nan, 3.0), (), Grade.NOT_REPRODUCED),
     ],
 )
 def test_ordering(ours: tuple[float, ...], spread: tuple[float, ...], grade: Grade) -> None:

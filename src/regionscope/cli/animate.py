@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regionscope.cli import output
-from regionscope.cli.explore import BoxOption, DataRootOption, FramesOption, PointsOption, film_of_folder
+from regionscope.cli.explore import BoxOption, DataRootOption, FramesOption, PointsOption, film_of_folder, find_run
 from regionscope.plot import animation
 
 __all__ = ["animate"]
@@ -24,7 +24,9 @@ class Kind(StrEnum):
 
 
 def animate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run with checkpoints.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run with checkpoints, or the folder that holds just one.")
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help=".gif or .mp4; by default a GIF named after the run.")
     ] = None,
@@ -41,6 +43,7 @@ def animate(
 
     Example: regionscope animate runs/0123456789abcdef --out moons.gif --kind decision
     """
+    run = find_run(run)
     target = Path(f"{run.resolve().name}.gif") if out is None else out
     output.check_folder(target)
     animation.check_movie(target, kind=kind.value, fps=fps, size=size)

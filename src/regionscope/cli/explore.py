@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +20,10 @@ from regionscope.lab.frames import Film, film_of_partition, film_of_run, plane_o
 from regionscope.lab.store import RunFolder
 from regionscope.regions import DecisionRegions, Partition
 
-__all__ = ["BoxOption", "DataRootOption", "FramesOption", "PointsOption", "explore", "film_of_folder"]
+__all__ = ["BoxOption", "DataRootOption", "FramesOption", "PointsOption", "explore", "film_of_folder", "find_run"]
 
 _SLICE = "Slice of a run"
+_CONFIG = "config.json"  # what makes a folder a run
 
 PointsOption = Annotated[
     str | None,
@@ -42,7 +45,13 @@ DataRootOption = Annotated[
 
 
 def explore(
-    what: Annotated[Path, typer.Argument(metavar="RUN_OR_PARTITION", help="Folder of a run, or a saved partition.")],
+    what: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN_OR_PARTITION",
+            help="Folder of a run (or the folder that holds just one), or a saved partition.",
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.html", help="The page; by default named after the source.")
     ] = None,
@@ -55,6 +64,7 @@ def explore(
 
     Example: regionscope explore runs/0123456789abcdef --out moons.html
     """
+    what = find_run(what) if what.is_dir() else what
     target = Path(f"{what.resolve().name.removesuffix('.npz')}.html") if out is None else out
     if target.suffix not in (".html", ".htm"):
         raise InputError(f"--out came as {str(target)!r}; the file must end in .html.")
@@ -71,6 +81,20 @@ def explore(
     typer.echo(f"wrote {written.path} ({written.size / 1e6:.1f} MB, {written.frames} of {written.of} frames)")
 
 
+def find_run(folder: Path) -> Path:
+    """The folder itself where it is a run, or the only run in it."""
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {str(folder)!r}; give the folder of a run, which holds its config.json.")
+    if (folder / _CONFIG).exists():
+        return folder
+    inside = sorted(path.parent for path in folder.glob(f"*/{_CONFIG}"))
+    if len(inside) > 1:
+        raise InputError(
+            f"{str(folder)!r} holds {len(inside)} runs; give the folder of one of them, such as {str(inside[0])!r}."
+        )
+    return inside[0] if inside else folder  # opening it says what a run is
+
+
 def film_of_folder(
     folder: Path, *, points: str | None, box: tuple[float, float] | None, frames: int | None, data_root: Path | None
 ) -> Film:
@@ -85,12 +109,18 @@ def read_partition(path: Path) -> Partition | DecisionRegions:
     """What ``save`` of a partition or of decision regions wrote."""
     if not path.is_file():
         raise InputError(f"There is nothing at {str(path)!r}; give the folder of a run or a saved partition (.npz).")
+    sentence = f"{str(path)!r} is not a saved partition, or is damaged; write one with Partition.save(path)."
     try:
-        with np.load(path, allow_pickle=False) as file:
-            labelled = "piece_labels" in getattr(file, "files", [])
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{str(path)!r} is not a saved partition; write one with Partition.save(path).") from error
-    return DecisionRegions.load(path) if labelled else Partition.load(path)
+        with path.open("rb") as raw:
+            file = np.load(raw, allow_pickle=False)
+            if isinstance(file, np.ndarray):  # a .npy file
+                raise InputError(sentence)
+            labelled = "piece_labels" in file.files
+        return DecisionRegions.load(path) if labelled else Partition.load(path)
+    except InputError:
+        raise
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(sentence) from error
 
 
 def _slice(run: RunFolder, points: str | None, box: tuple[float, float] | None, data_root: Path | None) -> Slice | None:

@@ -151,4 +151,6 @@ def read_device(name: str) -> torch.device:
         raise InputError(
             f"--device came as {name!r}, which this machine or this build of PyTorch does not have."
         ) from error
+    if device.type == "meta":
+        raise InputError(f"--device came as {name!r}, which computes no numbers; give cpu, cuda, cuda:1 or mps.")
     return device

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from regionscope.cli import output
+from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
 from regionscope.errors import InputError
 from regionscope.lab import sweep as lab
 from regionscope.lab.provenance import provenance
-from regionscope.lab.store import RunFolder
 from regionscope.lab.store.files import write_bytes, write_document
 from regionscope.plot.charts import chart_figure
 from regionscope.studies import report as pages
@@ -75,6 +73,8 @@ def run(
     Example: regionscope study run li2025-figure4 --size smoke
     """
     chosen, scale = find(name), _size(size)
+    if dask is None:
+        options.read_device(device)
     place = Workspace(folder, data_root=data, workers=workers)
     wanted = [experiment for one in chosen for experiment in one.experiments(scale)]
     missing = place.missing(wanted)
@@ -119,13 +119,16 @@ def report(
 
 def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
     """Analyse one study and write its page, figures and numbers."""
-    start = time.perf_counter()
+    place.used.clear()
     with output.progress_bar(one.name) as place.on_share:
         outcome = one.analyse(place, size)
     runs = place.runs(one.experiments(size))
-    seconds = time.perf_counter() - start + sum(float((each.result() or {}).get("seconds", 0)) for each in runs)
+    made = [*(each.result() or {} for each in runs), *place.used.values()]
+    seconds = sum(float(each.get("seconds") or 0) for each in made)
     home = target / one.name
     home.mkdir(parents=True, exist_ok=True)
+    for old in home.glob("figure*.png"):
+        old.unlink()
     figures = []
     for i, chart in enumerate(outcome.charts, 1):
         figures.append(f"figure{i}.png")
@@ -133,7 +136,7 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
         _shrink(home / figures[-1])
     page = pages.Page(
         study=one, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds, runs=len(runs),
-        provenance=_made_with(runs),
+        provenance=_made_with([*(each.provenance for each in runs), *_provenances(place)]),
     )  # fmt: skip
     embedded = {name: _data_uri(home / name) for name in figures}
     write_bytes(home / "report.md", pages.as_markdown(page).encode())
@@ -153,10 +156,15 @@ def _shrink(path: Path) -> None:
     small.save(path, optimize=True)
 
 
-def _made_with(runs: Sequence[RunFolder]) -> dict[str, object]:
-    """What the networks were trained with; this machine where nothing was trained."""
-    known = runs[0].provenance if runs else provenance()
-    return {name: known[name] for name in _PROVENANCE if known.get(name) is not None}
+def _provenances(place: Workspace) -> list[dict[str, Any]]:
+    return [each["provenance"] for each in place.used.values() if "provenance" in each]
+
+
+def _made_with(known: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the numbers were made with, where all of them agree; this machine where nothing is stored."""
+    first, *others = known or [provenance()]
+    same = [name for name in _PROVENANCE if all(each.get(name) == first.get(name) for each in others)]
+    return {name: first[name] for name in same if first.get(name) is not None}
 
 
 def _index(target: Path) -> None:

@@ -66,8 +66,10 @@ def train(
     if file is None and not (data and network):
         raise InputError("What to train is needed: give --data NAME and --network NAME, or an EXPERIMENT.toml.")
     if measure:
-        document["measure"] = [*document.get("measure", []), *({"instrument": name} for name in measure)]
+        document["measure"] = [*_measures(document), *({"instrument": name} for name in measure)]
     experiment = read_experiment(document, given)
+    if json_file is not None and json_file != "-":
+        output.check_folder(Path(json_file))
     place = options.read_device(device)
     said: list[str] = []
     with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:
@@ -87,6 +89,14 @@ def train(
             for sentence in said:
                 typer.echo(f"repaired: {sentence}", err=True)
     _report(folder, json_file)
+
+
+def _measures(document: dict[str, Any]) -> list[Any]:
+    """The measures of the file, to which those of --measure are added."""
+    found = document.get("measure", [])
+    if not isinstance(found, list):
+        raise InputError(f"measure must be a list of tables, and came as {found!r}; write [[measure]] above each.")
+    return found
 
 
 def _setting(text: str) -> tuple[str, Any]:

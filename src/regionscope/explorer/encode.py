@@ -108,7 +108,7 @@ def _homes(frame: Frame, mesh: Partition) -> tuple[Tensor, Tensor]:
 
 
 def _geometry(mesh: Partition) -> dict[str, Tensor]:
-    """Corners, outlines and walls in the plane; an interval becomes a band of height 1."""
+    """Corners, counter-clockwise outlines and walls in the plane; an interval becomes a band of height 1."""
     at, v = shown(mesh.slice, mesh.vertices), len(mesh.vertices)
     corners, ends = mesh.corners, mesh.walls.vertices.reshape(-1, mesh.dim)
     if mesh.dim == 1:
@@ -116,17 +116,31 @@ def _geometry(mesh: Partition) -> dict[str, Tensor]:
         a, b = corners.reshape(-1, 2).T
         corners = torch.stack([a, b, b + v, a + v], 1).reshape(-1)
         ends = torch.cat([ends, ends + v], 1)
+    sides = mesh.offsets.diff() * (3 - mesh.dim)
+    if _mirrored(mesh.slice):
+        corners = _reversed(corners, sides)
     return {
         "x": at[:, 0],
         "y": at[:, 1],
         "corners": corners,
-        "sides": mesh.offsets.diff() * (3 - mesh.dim),
+        "sides": sides,
         "wall_from": ends[:, 0],
         "wall_to": ends[:, 1],
         "wall_left": mesh.walls.regions[:, 0] + 1,  # 0 is outside the slice
         "wall_right": mesh.walls.regions[:, 1] + 1,
         "born": mesh.walls.born + 1,  # 0 is the border of the slice
     }
+
+
+def _mirrored(where: Slice) -> bool:
+    """Whether the axes show the slice in a mirror, so that its counter-clockwise outlines appear clockwise."""
+    return where.origin.numel() == where.dim and bool(torch.linalg.det(where.basis.flatten(1)) < 0)
+
+
+def _reversed(corners: Tensor, sides: Tensor) -> Tensor:
+    """The corners of each piece in the other direction; piece i has ``sides[i]`` of them."""
+    ends = sides.cumsum(0)
+    return corners[(2 * ends - sides - 1).repeat_interleave(sides) - torch.arange(len(corners))]
 
 
 def _active(part: Partition) -> Tensor:

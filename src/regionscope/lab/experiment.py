@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -18,7 +19,9 @@ from regionscope.errors import InputError, RegionscopeError
 from regionscope.lab import instruments, zoo
 from regionscope.lab.config import DataSpec, Experiment
 from regionscope.lab.data import Split, load
+from regionscope.lab.data import check_options as check_data_options
 from regionscope.lab.data import names as data_names
+from regionscope.lab.data.dataset import derived_seed
 from regionscope.lab.monitor import Monitor, Row, parse
 from regionscope.lab.provenance import run_provenance
 from regionscope.lab.store import Busy, DiskFull, LockLost, RunFolder
@@ -54,10 +57,11 @@ def run(
 ) -> RunFolder:
     """Train and measure one network, and store everything in the folder of this experiment below ``runs_dir``.
 
-    A run that has ended is left as it is; one that was killed or stopped continues from its last saved state, and
-    gives the same numbers as if it had not been. An error inside the run is its result: the status is "failed", with
-    the sentence; the next start tries again. Raised are only ``InputError`` for names that do not exist, before any
-    work, and ``Busy`` (another process works on it), ``DiskFull``, ``LockLost`` and ``Stopped``.
+    A run that has ended is left as it is; one that was killed or stopped continues from its last saved state, and gives
+    the same numbers as if it had not been. An error inside the run is its result: the status is "failed", with the
+    sentence; the next start tries again. A measure that is not possible (exact regions of a tanh network, too many
+    regions) has no value, and the result a note; the rest is as ever. Raised are only ``InputError`` for names that do
+    not exist, before any work, and ``Busy`` (another process works on it), ``DiskFull``, ``LockLost`` and ``Stopped``.
 
     device: "cpu" by default. data_root: where the data lies. stop: asked every few seconds; when it says yes, the state
     is saved and ``Stopped`` raised. save_every: seconds between two saved states. on_repair: told a sentence for each
@@ -99,13 +103,15 @@ def _try(
 
 
 def check(experiment: Experiment) -> None:
-    """Say before any work that a name is not known or that a measure has no such option."""
+    """Say before any work that a name is not known or that data, network or a measure have no such option."""
     for what, name, known in (
         ("data set", experiment.data.name, data_names()),
         ("network", experiment.network.name, zoo.names()),
     ):
         if name not in known:
             raise InputError(f"There is no {what} called {name!r}; known are {', '.join(known)}.")
+    check_data_options(experiment.data.name, experiment.data.options)
+    zoo.check_options(experiment.network.name, experiment.network.options)
     offered = instruments.names()
     for spec in experiment.measures:
         if spec.name in HISTORY:
@@ -131,8 +137,12 @@ def fail(experiment: Experiment, runs_dir: Path | str, sentence: str) -> None:
 def failure(error: Exception) -> dict[str, Any]:
     """A failed run's result."""
     known = isinstance(error, RegionscopeError)
-    first = (str(error).strip().splitlines() or [""])[0]
+    first = _first_line(error)
     return {"status": "failed", "error": first if known else f"{type(error).__name__}: {first}", "measures": {}}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0]
 
 
 def _work(
@@ -191,24 +201,37 @@ class _Saver:
 
 
 class _StoringMonitor(Monitor):
-    """A monitor whose rows go to the run's folder; when they cannot, training does not go on without them."""
+    """A monitor whose rows go to the run's folder; when they cannot, training does not go on without them.
+
+    Where the instrument says that it cannot measure this network, the row has no value, and a note that says why.
+    """
 
     def __init__(self, folder: RunFolder, name: str, measure: Callable[[Any], Any], when: str, done: list[Row]) -> None:
-        super().__init__({name: measure}, when, done=done)
-        self._folder = folder
+        super().__init__({name: self._or_note}, when, done=done)
+        self._folder, self._instrument, self._why = folder, measure, ""
 
     def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
+        self._why = ""
         rows = super().measure(step, model)
-        self._folder.append(rows)
+        note = {"note": self._why} if self._why else {}
+        self._folder.append([asdict(row) | note for row in rows])
         return rows
+
+    def _or_note(self, model: nn.Module) -> Any:
+        try:
+            return self._instrument(model)
+        except RegionscopeError as error:
+            self._why = _first_line(error)
+            return math.nan
 
 
 def _monitors(folder: RunFolder, split: Split, initial: Mapping[str, Tensor]) -> list[Monitor]:
     experiment = folder.experiment
     done = [Row.from_dict(row) for row in folder.rows() if row["name"] not in HISTORY]
     found: list[Monitor] = []
+    seed = derived_seed(experiment.seed, "points")  # not the numbers that made the weights
     for spec in experiment.measures:
-        measure = instruments.build(spec, split, seed=experiment.seed, initial=initial)
+        measure = instruments.build(spec, split, seed=seed, initial=initial, loss=experiment.training.loss)
         found.append(_StoringMonitor(folder, spec.name, measure, spec.when, done))
     return found
 
@@ -237,6 +260,8 @@ def _epoch_rows(row: EpochRow) -> list[dict[str, Any]]:
 
 def _result(trained: Trained, rows: list[dict[str, Any]], note: str) -> dict[str, Any]:
     last = trained.last
+    why = dict.fromkeys(f"{row['name']}: {row['note']}" for row in rows if row.get("note"))
+    note = " ".join([*([note] if note else []), *why])
     known = last.train_error is not None and last.test_error is not None
     return {
         "status": trained.status,

@@ -289,8 +289,13 @@ def _steps_per_epoch(rows: Iterable[Mapping[str, Any]]) -> float | None:
 def _three(labels: Tensor) -> list[int]:
     """The first points of three classes; of fewer classes, the first points that make up three."""
     first = [int((labels == label).nonzero()[0, 0]) for label in labels.unique()[:3]]
-    rest = (i for i in range(len(labels)) if i not in first)
-    return sorted([*first, *(next(rest) for _ in range(3 - len(first)))])
+    if len(labels) < 3:
+        raise InputError(
+            f"{len(labels)} training points came; the plane that is shown by default goes through three of them: "
+            "give more data, or a slice."
+        )
+    rest = [i for i in range(len(labels)) if i not in first]
+    return sorted([*first, *rest[: 3 - len(first)]])
 
 
 def _data_on(where: Slice, inputs: Tensor | None, labels: Tensor | None) -> tuple[Tensor, Tensor, list[str]]:

@@ -1,5 +1,6 @@
-"""Pictures of results: each function takes a result and an axes, adds artists, and computes nothing.
+"""Pictures of results: each function takes a result and an axes, and adds artists for what the result holds.
 
+Nothing is measured here; ``complexity_layers`` takes means and standard errors over the points of a result.
 Functions whose name ends in ``_figure`` make a figure of their own; none of them uses pyplot or changes its settings.
 """
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regionscope.errors import InputError
@@ -20,7 +22,10 @@ from regionscope.regions import DecisionRegions
 __all__ = ["KINDS", "animate", "check_movie", "film_frame"]
 
 KINDS = ("linear", "decision", "neurons")
-_MAP, _STRIP = (0.1, 0.19, 0.84, 0.75), (0.1, 0.065, 0.84, 0.07)  # left, bottom, width, height
+_RIGHT, _TOP, _TITLE, _STRIP, _GAP = 0.94, 0.94, 0.955, 0.07, 0.055  # shares of the figure
+_LEFT, _BELOW = (0.1, 0.5), (0.065, 0.42)  # room for numbers: a share of the figure, and at least so many inches
+_NARROW = 4.0  # inches: text shrinks with figures below this width
+_SMALL = 8.3
 _DPI = 100
 _HOLD = 1.5  # seconds that the last frame stays
 
@@ -69,24 +74,21 @@ def animate(
 def film_frame(film: Film, i: int, *, figure: Figure, kind: str = "linear", points: bool = True) -> None:
     """Draw frame i into the figure: the map with its title, and below it the number of regions over training."""
     frame = film.frames[i]
-    ax = figure.add_axes(_MAP)
+    room = _room(figure)
+    ax = figure.add_axes(room.map)
     count = _draw(frame, kind, ax)
     if points and film.slice.dim == 2 and len(film.points):
         data(film.points, film.labels, ax=ax)
     style.map_axes([ax])
     moment = f"step {frame.step:,}" if frame.epoch is None else f"epoch {frame.epoch:g}"
-    figure.text(0.1, 0.955, moment, fontsize=15, fontweight="bold", color=style.BLACK)
-    figure.text(0.94, 0.955, count, fontsize=12, ha="right", color=style.BLACK)
-    strip = figure.add_axes(_STRIP)
-    scale = film.steps_per_epoch or 1.0
-    steps = np.array([one.step / scale for one in film.frames])
-    counts = np.array([_count(one, kind) for one in film.frames])
-    strip.plot(steps, counts, color=style.GREY, linewidth=1.2)
-    strip.plot(steps[i], counts[i], "o", color=style.VERMILLION, markersize=6)
-    strip.set_ylim(0, 1.15 * max(1, counts.max()))
-    strip.set_xlabel("epoch" if film.steps_per_epoch else "step", fontsize="small", labelpad=1)
-    style.plain_axes([strip])
-    strip.locator_params(axis="y", nbins=2)
+    left, right = room.map[0], room.map[0] + room.map[2]
+    figure.text(left, _TITLE, moment, fontsize=15 * room.text, fontweight="bold", color=style.BLACK)
+    figure.text(right, _TITLE, count, fontsize=12 * room.text, ha="right", color=style.BLACK)
+    strip = figure.add_axes(room.strip)
+    _counts_so_far(film, i, kind, strip)
+    strip.set_xlabel("epoch" if film.steps_per_epoch else "step", fontsize=_SMALL * room.text, labelpad=room.text)
+    for one in (ax, strip):
+        one.tick_params(labelsize=_SMALL * room.text, length=2.5 * room.text, pad=3.5 * room.text)
 
 
 def check_movie(path: Path, *, kind: str, fps: float, size: int) -> None:
@@ -103,6 +105,37 @@ def check_movie(path: Path, *, kind: str, fps: float, size: int) -> None:
         raise InputError(f"kind came as {kind!r}; it must be one of {', '.join(KINDS)}.")
     if not (1 <= fps <= 50 and 100 <= size <= 4000):
         raise InputError(f"fps {fps:g} and size {size} came; 1 to 50 frames a second and 100 to 4000 pixels work.")
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Where things are in a figure: left, bottom, width, height of the map and of the strip; text: its scale."""
+
+    map: tuple[float, float, float, float]
+    strip: tuple[float, float, float, float]
+    text: float
+
+
+def _room(figure: Figure) -> _Room:
+    wide, high = figure.get_size_inches()
+    text = min(1.0, float(wide) / _NARROW)
+    left = max(_LEFT[0], _LEFT[1] * text / float(wide))
+    below = max(_BELOW[0], _BELOW[1] * text / float(high))
+    bottom = below + _STRIP + _GAP
+    return _Room((left, bottom, _RIGHT - left, _TOP - bottom), (left, below, _RIGHT - left, _STRIP), text)
+
+
+def _counts_so_far(film: Film, i: int, kind: str, strip: Axes) -> None:
+    """The number of regions over training, with a dot at frame i."""
+    steps = np.array([one.step / (film.steps_per_epoch or 1.0) for one in film.frames])
+    counts = np.array([_count(one, kind) for one in film.frames])
+    strip.plot(steps, counts, color=style.GREY, linewidth=1.2)
+    strip.plot(steps[i], counts[i], "o", color=style.VERMILLION, markersize=6)
+    strip.set_ylim(0, 1.15 * max(1, counts.max()))
+    if len(steps) == 1:  # one moment has no extent of its own: show the training up to it
+        strip.set_xlim(-0.05 * (steps[0] or 1.0), 1.05 * (steps[0] or 1.0))
+    style.plain_axes([strip])
+    strip.locator_params(axis="y", nbins=2)
 
 
 def _count(frame: Frame, kind: str) -> int:

@@ -13,6 +13,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
+from regionscope.plot.ticks import input_ticks
 from regionscope.regions import DecisionRegions, Partition
 
 __all__ = [
@@ -134,7 +135,7 @@ def wall_segments(part: Partition, walls: Tensor) -> NDArray[np.float64]:
 
 
 def frame_slice(part: Partition, ax: Axes) -> None:
-    """Axes limits that show the slice and nothing else; equal scales in 2-D."""
+    """Axes limits that show the slice and nothing else; equal scales in 2-D. See ``input_ticks`` for the numbers."""
     corners = part.slice.corners.cpu().numpy()
     ax.set_xlim(corners[:, 0].min(), corners[:, 0].max())
     if part.dim == 1:
@@ -143,6 +144,7 @@ def frame_slice(part: Partition, ax: Axes) -> None:
     else:
         ax.set_ylim(corners[:, 1].min(), corners[:, 1].max())
         ax.set_aspect("equal")
+    input_ticks(part.slice, (ax.xaxis, ax.yaxis)[: part.dim])
 
 
 def _fill(part: Partition, colours: NDArray[np.float64], ax: Axes, *, rasterized: bool) -> Cells:

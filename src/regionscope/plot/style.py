@@ -18,6 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from regionscope.plot.ticks import few_ticks
+
 __all__ = [
     "ACCURACY",
     "BAND_ALPHA",
@@ -135,8 +137,8 @@ def map_axes(axes: Sequence[Axes], *, ticks: bool = True) -> None:
             spine.set(linewidth=0.6, color=BLACK)
         if ticks:
             ax.tick_params(labelsize="small", width=0.6, length=2.5, color=BLACK)
-            ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-            ax.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+            few_ticks(ax.xaxis)
+            few_ticks(ax.yaxis)
         else:
             ax.set(xticks=[], yticks=[])
 
@@ -161,8 +163,16 @@ def plain_axes(axes: Sequence[Axes]) -> None:
 
 
 def _scrambled(ids: Tensor, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    scrambled = (ids.cpu().numpy().astype(np.uint64) * np.uint64(2654435761)) % np.uint64(2**32)
-    return ((scrambled >> np.uint64(16)) % np.uint64(n)).astype(np.int64)
+    """A number below n for each id, by the finaliser of splitmix64 (Steele et al. 2014).
+
+    The ids of neighbouring regions have much in common. After a single multiplication their colours still do: the two
+    sides of a wall then agree three times as often as by chance.
+    """
+    mixed = (ids.cpu().numpy().astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return ((mixed >> np.uint64(32)) % np.uint64(n)).astype(np.int64)
 
 
 def _tinted(rgb: Colours, white: Colours | np.float64) -> Colours:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regionscope.lab.store.files import plain
+from regionscope.lab.sweep import flatten
 from regionscope.studies.charts import Pictures
 from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
 
@@ -48,6 +49,8 @@ def as_markdown(page: Page) -> str:
     if outcome.notes:
         lines += ["## Notes", "", *(f"- {note}" for note in outcome.notes), ""]
     lines += ["## Rules", "", *(f"- {rule}" for rule in _rules(outcome)), ""]
+    if config := _config(page):
+        lines += ["## Config", "", *_markdown_table(("Setting", "Values"), config), ""]
     lines += [f"Made with `regionscope study run {study.name} --size {page.size}`: {_cost(page)}.", ""]
     return "\n".join(lines)
 
@@ -66,7 +69,10 @@ def as_html(page: Page, pictures: Mapping[str, str]) -> str:
     if outcome.notes:
         body += ["<h2>Notes</h2><ul>", *(f"<li>{text(note)}</li>" for note in outcome.notes), "</ul>"]
     body += ["<h2>Rules</h2><ul>", *(f"<li>{text(rule)}</li>" for rule in _rules(outcome)), "</ul>"]
-    body += [f"<p><small>{text(_cost(page))}.</small></p>"]
+    if config := _config(page):
+        body += ["<h2>Config</h2>", _html_table(("Setting", "Values"), config)]
+    body += [f"<p><small>Made with regionscope study run {text(study.name)} --size {page.size}: {text(_cost(page))}."]
+    body += ["</small></p>"]
     head = f'<meta charset="utf-8"><title>{text(study.name)}</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
 
@@ -90,7 +96,7 @@ def as_data(page: Page) -> dict[str, Any]:
         "notes": list(outcome.notes),
         "seconds": round(page.seconds, 1),
         "runs": page.runs,
-        "experiments": [experiment.to_dict() for experiment in page.study.experiments(page.size)[:1]],
+        "config": dict(_config(page)),
         "provenance": dict(page.provenance),
     }
     cleaned: dict[str, Any] = plain(document)
@@ -135,6 +141,17 @@ def _number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def _config(page: Page) -> tuple[tuple[str, str], ...]:
+    """Every setting of the trainings, with all values that it takes over them."""
+    values: dict[str, list[str]] = {}
+    for experiment in page.study.experiments(page.size):
+        for name, value in flatten(experiment.to_dict()).items():
+            text = str(value)
+            if text not in values.setdefault(name, []):
+                values[name].append(text)
+    return tuple((name, ", ".join(found)) for name, found in values.items() if found != ["None"])
+
+
 def _rules(outcome: Outcome) -> list[str]:
     judged: dict[str, list[str]] = {}
     for claim in outcome.claims:
@@ -158,7 +175,8 @@ def _flat(text: str) -> str:
 def _cost(page: Page) -> str:
     said = ", ".join(f"{name} {value}" for name, value in page.provenance.items() if isinstance(value, str | int))
     runs = f"{page.runs} training runs, " if page.runs else ""
-    return f"{runs}{page.seconds:,.0f} s; {said}"
+    took = f"{page.seconds:,.0f} s" if page.seconds else "time not recorded"
+    return f"{runs}{took}; {said}"
 
 
 def _plain(value: Any) -> Any:

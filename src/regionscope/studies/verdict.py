@@ -56,51 +56,51 @@ class Verdict:
 def correlation(paper: float, ours: Coefficient) -> Verdict:
     """A strong correlation: as strong as the paper's, or at least of its sign beyond chance."""
     rule = (
-        f"reproduced: within {_CLOSE} of the paper's {paper:+.2f}, stronger, or with an interval that holds it; "
+        f"reproduced: within {_CLOSE} of the paper's {paper:+.2f} or stronger, with an interval without 0; "
         "same trend: its sign, and an interval without 0"
     )
     low, high = ours.interval
     stronger = ours.value * math.copysign(1, paper) >= abs(paper) - _CLOSE
     if low > 0 > -paper or high < 0 < -paper:
-        return Verdict(Grade.REPRODUCED if stronger or low <= paper <= high else Grade.SAME_TREND, rule)
+        return Verdict(Grade.REPRODUCED if stronger else Grade.SAME_TREND, rule)
     return Verdict(Grade.NOT_REPRODUCED, rule)
 
 
 def uncorrelated(ours: Coefficient) -> Verdict:
     """A measure that the paper finds not to predict."""
-    rule = f"reproduced: an absolute correlation below {_WEAK}; same trend: an interval that holds 0"
-    low, high = ours.interval
-    if abs(ours.value) < _WEAK:
+    rule = f"reproduced: the whole interval between -{_WEAK} and {_WEAK}; same trend: the correlation between them"
+    if all(abs(end) < _WEAK for end in ours.interval):
         return Verdict(Grade.REPRODUCED, rule)
-    return Verdict(Grade.SAME_TREND if low <= 0 <= high else Grade.NOT_REPRODUCED, rule)
+    return Verdict(Grade.SAME_TREND if abs(ours.value) < _WEAK else Grade.NOT_REPRODUCED, rule)
 
 
 def ordering(paper: Sequence[float], ours: Sequence[float], spread: Sequence[float] = ()) -> Verdict:
     """Values along one setting: do they rise and fall in the paper's order?
 
     ``spread``: standard errors of ours; with them a step against the paper's order that is smaller than two joint
-    errors is no contradiction.
+    errors is no contradiction. Without a finite error for each value nothing is reproduced beyond its order.
     """
     rule = (
-        "reproduced: every pair stands in the paper's order, up to two standard errors; "
-        f"same trend: rank correlation with the paper's values of at least {_TREND}"
+        "reproduced: no pair stands against the paper's order by more than two standard errors, the paper's lowest and "
+        "highest differ in its direction by more than that, and the rank correlation with its values is at least "
+        f"{_TREND}; same trend: that rank correlation"
     )
     if len(paper) != len(ours) or len(paper) < 2:
         raise ValueError(f"two lists of one length are compared, and they have {len(paper)} and {len(ours)}")
+    if not all(map(math.isfinite, ours)):
+        return Verdict(Grade.NOT_REPRODUCED, rule)
     errors = tuple(spread) if spread else (0.0,) * len(ours)
-    against, along = 0, 0
+    against = 0
     for i in range(len(ours)):
         for j in range(i):
-            wanted = paper[i] - paper[j]
-            if wanted == 0:
-                continue
-            step = (ours[i] - ours[j]) * math.copysign(1, wanted)
-            along += step > 0
-            against += step < -2 * math.hypot(errors[i], errors[j])
-    if against == 0 and along:
-        return Verdict(Grade.REPRODUCED, rule)
+            step = (ours[i] - ours[j]) * math.copysign(1, paper[i] - paper[j])
+            against += paper[i] != paper[j] and step < -2 * math.hypot(errors[i], errors[j])
+    low, high = paper.index(min(paper)), paper.index(max(paper))
+    clear = ours[high] - ours[low] > 2 * math.hypot(errors[low], errors[high])  # not for errors that are NaN
     rank = float(spearmanr(paper, ours).statistic) if len(set(ours)) > 1 else 0.0
-    return Verdict(Grade.SAME_TREND if rank >= _TREND else Grade.NOT_REPRODUCED, rule)
+    if rank < _TREND:
+        return Verdict(Grade.NOT_REPRODUCED, rule)
+    return Verdict(Grade.REPRODUCED if clear and not against else Grade.SAME_TREND, rule)
 
 
 def differs(larger: float, smaller: float, error: float) -> Verdict:
@@ -113,7 +113,7 @@ def differs(larger: float, smaller: float, error: float) -> Verdict:
 
 def agrees(paper: float, ours: float, *, within: float) -> Verdict:
     """A number that does not depend on chance, up to a share of it."""
-    rule = f"reproduced: within {within:.0%} of the paper's value; same trend: within {5 * within:.0%}"
+    rule = f"reproduced: within {100 * within:g}% of the paper's value; same trend: within {500 * within:g}%"
     error = abs(ours - paper) / abs(paper)
     if error <= within:
         return Verdict(Grade.REPRODUCED, rule)
@@ -138,7 +138,8 @@ def near(paper: float, ours: float, *, factor: float = 2.0) -> Verdict:
 def steady(values: Sequence[float]) -> Verdict:
     """Positive values that stay in a constant range."""
     rule = "reproduced: the largest is at most twice the smallest; same trend: at most four times"
-    share = max(values) / min(values) if min(values) > 0 else math.inf
+    usable = all(map(math.isfinite, values)) and min(values) > 0
+    share = max(values) / min(values) if usable else math.inf
     if share <= 2:
         return Verdict(Grade.REPRODUCED, rule)
     return Verdict(Grade.SAME_TREND if share <= 4 else Grade.NOT_REPRODUCED, rule)

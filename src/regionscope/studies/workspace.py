@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -14,6 +15,7 @@ import torch
 
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.lab.config import Experiment
+from regionscope.lab.provenance import provenance
 from regionscope.lab.store import ENDED, RunFolder
 from regionscope.lab.store.files import Damaged, read_document, set_aside, write_document
 from regionscope.version import __version__
@@ -40,9 +42,12 @@ class Workspace:
         on_share: Callable[[float], object] = lambda share: None,
     ) -> None:
         self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"Studies are kept in a folder, and {str(folder)!r} is a file.")
         self.data_root = data_root
         self.workers = workers
         self.on_share = on_share
+        self.used: dict[str, dict[str, Any]] = {}  # what ``compute`` gave out: settings, answer, seconds, provenance
 
     @property
     def runs_folder(self) -> Path:
@@ -74,22 +79,23 @@ class Workspace:
             self._in_processes(function, lacking)
         else:
             for done, (path, setting) in enumerate(lacking.items(), 1):
-                _store(path, setting, function(**setting))
+                _store(path, setting, *_timed(function, setting))
                 self.on_share(done / len(lacking))
-        found = [_load(path) for path in paths]
-        if any(answer is None for answer in found):
+        found = [document for path in paths if (document := _load(path)) is not None]
+        if len(found) < len(paths):
             raise RegionscopeError(f"An answer of {function.__name__} cannot be read back from {self.folder}.")
-        return [answer for answer in found if answer is not None]
+        self.used.update(dict(zip(map(str, paths), found, strict=True)))
+        return [document["answer"] for document in found]
 
     def _in_processes(self, function: Computation, lacking: Mapping[Path, dict[str, Any]]) -> None:
         context = get_context("spawn")
         failure: BaseException | None = None
         with ProcessPoolExecutor(self.workers, mp_context=context, initializer=_one_thread) as pool:
-            jobs = {pool.submit(function, **setting): (path, setting) for path, setting in lacking.items()}
+            jobs = {pool.submit(_timed, function, setting): (path, setting) for path, setting in lacking.items()}
             for done, job in enumerate(as_completed(jobs), 1):
                 self.on_share(done / len(jobs))
                 if (error := job.exception()) is None:
-                    _store(*jobs[job], job.result())
+                    _store(*jobs[job], *job.result())
                 failure = failure or error
         if failure is not None:  # raised last, so that what the others found is kept
             raise failure
@@ -107,21 +113,23 @@ class Workspace:
             return False
 
 
-def _store(path: Path, setting: dict[str, Any], answer: dict[str, Any]) -> None:
+def _timed(function: Computation, setting: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    start = time.perf_counter()
+    return function(**setting), time.perf_counter() - start
+
+
+def _store(path: Path, setting: dict[str, Any], answer: dict[str, Any], seconds: float) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_document(path, {"settings": setting, "answer": answer})
+    made = {"seconds": round(seconds, 3), "provenance": provenance()}
+    write_document(path, {"settings": setting, "answer": answer, **made})
 
 
 def _load(path: Path) -> dict[str, Any] | None:
     try:
-        document = read_document(path)
+        return read_document(path)
     except Damaged:
         set_aside(path)
         return None
-    if document is None:
-        return None
-    answer: dict[str, Any] = document["answer"]
-    return answer
 
 
 def _one_thread() -> None:

@@ -208,6 +208,7 @@ function setMode(name) {
 }
 
 function play(on) {
+  if (state.playing && !on) wanted = state.frame; // a frame that is still being unpacked is not shown any more
   state.playing = on;
   by("play").classList.toggle("on", on);
   by("play").setAttribute("aria-label", on ? "Pause" : "Play");
@@ -219,7 +220,7 @@ function play(on) {
     await show(state.frame + 1);
     if (state.playing) timer = setTimeout(tick, 1000 / Number(by("speed").value));
   };
-  if (state.frame >= film.frames.length - 1) show(0).then(() => { timer = setTimeout(tick, 400); });
+  if (state.frame >= film.frames.length - 1) show(0).then(() => { if (state.playing) timer = setTimeout(tick, 400); });
   else tick();
 }
 

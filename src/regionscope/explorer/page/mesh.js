@@ -105,13 +105,19 @@ class Mesh {
     return [...found].sort((a, b) => a - b);
   }
 
-  /* How many walls of region g each layer has drawn; the last entry is the decision boundary. */
+  /* How many walls of region g each layer has drawn; the last entry is the decision boundary. A wall that the boundary
+     cuts into segments is one wall: two activation regions are convex and share at most one of each layer. */
   wallsByLayer(group, g) {
-    const count = new Uint32Array(this.about.layers.length + 1);
+    const count = new Uint32Array(this.about.layers.length + 1), seen = new Set();
     for (let w = 0; w < this.born.length; w++) {
       if (this.born[w] === 0 || !this.separates(w, group)) continue;
-      const left = this.wall_left[w], right = this.wall_right[w];
-      if ((left > 0 && group[left - 1] === g) || (right > 0 && group[right - 1] === g)) count[this.born[w] - 1]++;
+      const left = this.wall_left[w] - 1, right = this.wall_right[w] - 1, born = this.born[w] - 1;
+      if (group[left] !== g && group[right] !== g) continue;
+      const a = this.activation[left], b = this.activation[right];
+      const wall = `${born} ${Math.min(a, b)} ${Math.max(a, b)}`;
+      if (born < this.about.layers.length && seen.has(wall)) continue;
+      seen.add(wall);
+      count[born]++;
     }
     return count;
   }

@@ -1,7 +1,7 @@
 """Data for experiments: toy sets, embedded digits, and the image sets that users have on disk."""
 
 from regionscope.lab.data.augment import crop_flip, mixup
-from regionscope.lab.data.catalogue import load, names
+from regionscope.lab.data.catalogue import check_options, load, names
 from regionscope.lab.data.dataset import Dataset, Split, add_label_noise
 from regionscope.lab.data.digits import digits
 from regionscope.lab.data.download import get
@@ -13,6 +13,7 @@ __all__ = [
     "Dataset",
     "Split",
     "add_label_noise",
+    "check_options",
     "crop_flip",
     "data_root",
     "digits",

@@ -20,7 +20,7 @@ from regionscope.lab.data.univariate import univariate_split
 if TYPE_CHECKING:
     from regionscope.lab.config import DataSpec
 
-__all__ = ["CATALOGUE", "Entry", "entry", "load", "names"]
+__all__ = ["CATALOGUE", "Entry", "check_options", "entry", "load", "names"]
 
 Reader = Callable[["DataSpec", Path, dict[str, Any]], Split]
 
@@ -61,7 +61,7 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> Split:
     data are left in [-1, 1]^2 whatever ``normalise`` says. root: the data folder, see ``data_root``.
     """
     found = entry(spec.name)
-    options = _options(spec.name, found.options, spec.options)
+    options = check_options(spec.name, spec.options)
     folder = data_root(root)
     try:
         split = found.read(spec, folder, options)
@@ -74,7 +74,9 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> Split:
     )
 
 
-def _options(name: str, accepted: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of this data set, those not given as usual; a wrong one is refused, and nothing is read."""
+    accepted = entry(name).options
     for key, value in given.items():
         if key not in accepted:
             listed = ", ".join(f"{option} ({_plain(default)})" for option, default in accepted.items())

@@ -82,7 +82,7 @@ def random_labels(n: int = 1000, *, classes: int = 2, dim: int = 2, seed: int = 
         raise InputError(
             f"random_labels needs n >= 1, classes >= 2 and dim >= 1, and came with n={n}, classes={classes}, dim={dim}."
         )
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(derived_seed(seed, "inputs"))  # not the numbers of initial weights
     inputs = torch.rand((n, dim), generator=generator) * 2 - 1
     return Dataset("random_labels", inputs, torch.randint(classes, (n,), generator=generator), classes)
 

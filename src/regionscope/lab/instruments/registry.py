@@ -83,13 +83,13 @@ _INSTRUMENTS = {
         "largest eigenvalue of the Hessian of the loss",
         weights.sharpest,
         {
-            "points": "train", "loss": "cross_entropy", "samples": 1000, "batch_size": 256, "dtype": None,
+            "points": "train", "loss": None, "samples": 1000, "batch_size": 256, "dtype": None,
             "tolerance": 1e-3, "max_products": 1000, "seed": None,
         },
     ),
     "error_rate": _Instrument("share of wrong labels", weights.error, {"points": "test"}),
     "generalisation_gap": _Instrument("test error minus train error, and both", weights.gap),
-    "loss": _Instrument("mean cross-entropy", weights.loss, {"points": "train"}),
+    "loss": _Instrument("mean loss, of the kind that is trained on", weights.loss, {"points": "train", "loss": None}),
 }  # fmt: skip
 
 
@@ -107,13 +107,21 @@ def about(name: str) -> str:
     return _find(name).about
 
 
-def build(spec: MeasureSpec, split: Split, *, seed: int = 0, initial: Mapping[str, Tensor] | None = None) -> Measure:
+def build(
+    spec: MeasureSpec,
+    split: Split,
+    *,
+    seed: int = 0,
+    initial: Mapping[str, Tensor] | None = None,
+    loss: str | None = None,
+) -> Measure:
     """The function of a model that ``spec`` describes; what it looks at is drawn once, from ``seed``.
 
     Options are named as in the Python functions. ``points``: "train", "test" or "random" (uniform in the range of the
     training inputs, or in ``domain``), or a list of them, which gives the rows ``name.train`` and so on. initial: the
-    state dict before training, for ``distance_from``. Unknown options and impossible values are an ``InputError`` now
-    and not after hours of training.
+    state dict before training, for ``distance_from``. loss: what is trained on, "cross_entropy" (also where it is not
+    given) or "mse", for ``sharpness`` and ``loss`` where their option of that name leaves it open. Unknown options and
+    impossible values are an ``InputError`` now and not after hours of training.
     """
     instrument = _find(spec.instrument)
     for name, value in spec.options.items():
@@ -121,7 +129,8 @@ def build(spec: MeasureSpec, split: Split, *, seed: int = 0, initial: Mapping[st
             accepted = ", ".join(instrument.options) or "none"
             raise InputError(f"{spec.instrument} has the unknown option {name!r}; it accepts: {accepted}.")
         check_option(spec.instrument, name, value)
-    scene = Scene(split, seed, initial)
+    check_option("build", "loss", loss)
+    scene = Scene(split, seed, initial, loss or "cross_entropy")
     return instrument.build(scene, {**instrument.options, **spec.options})
 
 

@@ -39,7 +39,7 @@ _SWITCHES = {"by_layer", "linear_outputs", "max_pool"}
 _PAIRS = {"alpha", "domain", "box"}
 _OPTIONAL = {
     "grid", "length", "until", "domain", "box", "dims", "max_regions", "dtype", "samples", "seed", "batch_size",
-    "layers", "memory",
+    "layers", "memory", "loss",
 }  # fmt: skip
 
 
@@ -74,11 +74,12 @@ def check_option(instrument: str, name: str, value: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """The data of a training, the seed from which points are drawn, and the weights before training."""
+    """The data of a training, the seed from which points are drawn, the weights before training, and the loss."""
 
     split: Split
     seed: int
     initial: Mapping[str, Tensor] | None = None
+    loss: str = "cross_entropy"
 
     def data(self, part: str) -> Dataset:
         """The labelled points called "train" or "test"."""
@@ -129,6 +130,11 @@ class Scene:
         """The option ``seed``, or else the seed of the scene."""
         own = options.get("seed")
         return self.seed if own is None else int(own)
+
+    def loss_of(self, options: Mapping[str, Any]) -> str:
+        """The option ``loss``, or else the loss that is trained on."""
+        own = options.get("loss")
+        return self.loss if own is None else str(own)
 
 
 def for_each(points: Any, make: Callable[[str], Callable[[Any], Any]]) -> Callable[[Any], Any]:

@@ -58,7 +58,11 @@ def sharpest(scene: Scene, options: dict[str, Any]) -> Read:
     """``sharpness`` on a sample of labelled data, for the loss that is trained on."""
     dtype = None if options["dtype"] is None else getattr(torch, options["dtype"])
     own = {name: value for name, value in options.items() if name not in ("points", "loss", "dtype", "seed")}
-    own |= {"dtype": dtype, "seed": scene.seed_of(options), "loss": _squared if options["loss"] == "mse" else None}
+    own |= {
+        "dtype": dtype,
+        "seed": scene.seed_of(options),
+        "loss": _squared if scene.loss_of(options) == "mse" else None,
+    }
 
     def make(part: str) -> Read:
         data = scene.data(part)
@@ -89,11 +93,12 @@ def gap(scene: Scene, options: dict[str, Any]) -> Read:
 
 
 def loss(scene: Scene, options: dict[str, Any]) -> Read:
-    """Mean cross-entropy on labelled data."""
+    """Mean loss on labelled data, of the kind that is trained on."""
+    kind = scene.loss_of(options)
 
     def make(part: str) -> Read:
         data = scene.data(part)
-        return lambda model: evaluate(model, data.inputs, data.labels)[0]
+        return lambda model: evaluate(model, data.inputs, data.labels, loss=kind)[0]
 
     return for_each(options["points"], make)
 

@@ -22,18 +22,20 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from regionscope.errors import RegionscopeError
+from regionscope.errors import InputError, RegionscopeError
 
 __all__ = [
     "Damaged",
     "DiskFull",
     "append_bytes",
     "digest",
+    "make_folder",
     "plain",
     "read_document",
     "read_tensor_header",
     "read_tensors",
     "remove",
+    "room",
     "set_aside",
     "sweep_leftovers",
     "write_bytes",
@@ -138,7 +140,7 @@ def read_tensor_header(path: Path) -> dict[str, str]:
 
 def append_bytes(path: Path, data: bytes) -> None:
     """Add ``data`` at the end and flush it to disk. On a full disk the file is as long as before."""
-    with _room(path):
+    with room(path):
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             before = os.fstat(file).st_size
@@ -158,12 +160,22 @@ def write_bytes(path: Path, data: bytes) -> None:
     _replace(path, lambda temporary: temporary.write_bytes(data))
 
 
+def make_folder(path: Path, runs_dir: Path | str) -> None:
+    """Make a folder in (or of) ``runs_dir``, if it is not there."""
+    try:
+        with room(path):
+            path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The runs go to the folder {str(runs_dir)!r}, which cannot be made: {error}.") from error
+
+
 def set_aside(path: Path) -> Path:
     """Rename a damaged file, in its folder, to a name that nothing reads, and return that."""
     for number in range(1, 10_000):
         other = path.with_name(f"{path.name}.damaged-{number}")
         if not other.exists():
-            os.replace(path, other)
+            with room(other):
+                os.replace(path, other)
             _flush_folder(path.parent)
             return other
     raise RegionscopeError(f"{path.parent} holds 10,000 damaged copies of {path.name}; delete them.")
@@ -186,7 +198,7 @@ def sweep_leftovers(folder: Path) -> int:
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    with _room(path):
+    with room(path):
         try:
             write(temporary)
             _flush(temporary)
@@ -199,8 +211,8 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
 
 
 @contextmanager
-def _room(path: Path) -> Iterator[None]:
-    """Turn a full disk into its sentence."""
+def room(path: Path) -> Iterator[None]:
+    """Turn a full disk into its sentence; ``path`` is what is written meanwhile."""
     try:
         yield
     except OSError as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from regionscope.errors import InputError, RegionscopeError
@@ -53,10 +54,7 @@ class RunFolder:
     def create(cls, runs_dir: Path | str, experiment: Experiment) -> RunFolder:
         """The folder of this experiment, made if it is not there; a damaged config is written anew."""
         path = Path(runs_dir) / experiment.key
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError, PermissionError) as error:
-            raise InputError(f"The runs go to the folder {str(runs_dir)!r}, which cannot be made: {error}.") from error
+        files.make_folder(path, runs_dir)
         folder = cls(path, experiment)
         config = path / "config.json"
         try:
@@ -125,14 +123,14 @@ class RunFolder:
         return found
 
     def model_at(self, stored: Stored) -> nn.Module:
-        """The network with those weights, in eval mode, on the CPU."""
+        """The network with those weights, in eval mode, on the CPU; float64 where it was trained so, else float32."""
         tensors, _ = files.read_tensors(stored.path)
-        model = self._network()
+        model = self._network().to(torch.float64 if self.experiment.training.precision == "float64" else torch.float32)
         try:
             model.load_state_dict(tensors)
         except RuntimeError as error:
             raise RegionscopeError(f"{stored.path} does not fit the network of {self.path}: {error}") from error
-        return model.float().eval()
+        return model.eval()
 
     def split(self, root: Path | None = None) -> Split:
         """The data of this run, loaded again."""
@@ -178,7 +176,8 @@ class RunFolder:
         """Store the weights of this moment."""
         self._mine()
         folder = self.path / "checkpoints"
-        folder.mkdir(exist_ok=True)
+        with files.room(folder):
+            folder.mkdir(exist_ok=True)
         path = folder / f"step-{step:08d}.safetensors"
         files.write_tensors(path, model.state_dict(), {"step": str(step), "epoch": str(epoch)})
         return Stored(step, epoch, path)

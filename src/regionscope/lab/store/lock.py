@@ -22,6 +22,7 @@ if sys.platform != "win32":
     import fcntl
 
 from regionscope.errors import RegionscopeError
+from regionscope.lab.store.files import room
 
 __all__ = ["Busy", "Lock", "LockLost", "Owner", "is_held"]
 
@@ -77,7 +78,8 @@ class Lock:
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self.owner = Owner.me()
-        self._file, self.took_over = self._acquire()
+        with room(self.path):
+            self._file, self.took_over = self._acquire()
         self._stop = threading.Event()
         self._heart = threading.Thread(target=self._beat, name=f"heartbeat of {folder.name}", daemon=True)
         self._heart.start()

@@ -70,13 +70,13 @@ def fingerprint(raw: bytes) -> dict[str, Any]:
     return {"bytes": len(raw), "crc32": f"{zlib.crc32(raw):08x}"}
 
 
-def last_row(raw: bytes) -> dict[str, Any] | None:
-    """The last whole row, read from the end."""
+def last_row(raw: bytes, having: str) -> dict[str, Any] | None:
+    """The last whole row that has a value of this name, read from the end; measures, for one, have no epoch."""
     for line in reversed(raw.split(b"\n")[:-1]):
         try:
             row = json.loads(line)
         except ValueError:
             continue
-        if isinstance(row, dict):
+        if isinstance(row, dict) and row.get(having) is not None:
             return row
     return None

@@ -70,7 +70,8 @@ def _collect(
     while futures:
         if not stopping and stop():
             stopping = True
-            stop_file.touch()  # those at work save their state; those that wait end at once
+            with files.room(stop_file):
+                stop_file.touch()  # those at work save their state; those that wait end at once
         for future in [each for each in futures if each.done()]:
             job = futures.pop(future)
             report(_outcome(future, job))

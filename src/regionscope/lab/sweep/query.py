@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
     """The answer to a question in SQL about the tables ``runs`` (one row a run) and ``rows`` (the time series).
 
     A column with a dot is written in double quotes: ``SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL``.
+    Columns of one name are numbered: seed, seed_2.
     """
     duckdb = _duckdb("--sql")
     with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as connection:
@@ -27,12 +30,32 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
         if re.search(r"\brows\b", sql, re.IGNORECASE):
             _load(connection, "rows", read_series(runs_dir), Path(scratch))
         try:
-            found = connection.execute(sql)
-            columns = tuple(entry[0] for entry in found.description or ())
-            rows = found.fetchall()
+            statements = connection.extract_statements(sql)
+            found = connection.execute(sql) if statements else None
+            rows = [] if found is None else found.fetchall()
         except duckdb.Error as error:
             raise InputError(f"The query failed: {' '.join(str(error).split())}") from error
+        silent = all(duckdb.ExpectedResultType.NOTHING in each.expected_result_type for each in statements)
+        if found is None or (silent and not rows):
+            raise InputError(f"The query {sql!r} asks for nothing; write one that begins with SELECT.")
+        columns = _distinct([entry[0] for entry in found.description])
     return RunTable(columns, tuple(dict(zip(columns, row, strict=True)) for row in rows))
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, those that came before numbered.
+
+    >>> _distinct(["seed", "seed", "gap"])
+    ('seed', 'seed_2', 'gap')
+    """
+    taken, found = set(names), list[str]()
+    for name in names:
+        new = name
+        if name in found:
+            new = next(text for number in itertools.count(2) if (text := f"{name}_{number}") not in taken)
+        taken.add(new)
+        found.append(new)
+    return tuple(found)
 
 
 def write_parquet(table: RunTable, path: Path) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.experiment import check
-from regionscope.lab.store import ENDED, RunFolder, files
+from regionscope.lab.store import ENDED, RunFolder, files, is_held
 from regionscope.lab.sweep.cluster import run_on_dask
 from regionscope.lab.sweep.grid import Sweep
 from regionscope.lab.sweep.pool import run_in_pool
@@ -21,6 +21,7 @@ from regionscope.lab.sweep.work import Job, Outcome, outcome_of, work
 __all__ = ["SweepReport", "run_sweep"]
 
 _PATIENCE = 1.0  # seconds between two looks at runs that other processes work on
+_TRUST = 60.0  # seconds for which a lock is believed; then a worker tries it, for its owner may not hold it any more
 
 
 @dataclass(frozen=True)
@@ -108,27 +109,47 @@ def run_sweep(
     def over() -> bool:
         return stop() or bool(known.full) or (deadline is not None and time.time() >= deadline)
 
-    jobs = []
+    jobs, root = [], None if data_root is None else Path(data_root).absolute()
     for key, experiment in zip(sweep.keys, sweep, strict=True):
         ended = _ended(runs_dir / key, experiment, known)
         if ended is None:
-            jobs.append(Job(key, experiment, runs_dir.absolute(), device, data_root, threads, deadline))
+            jobs.append(Job(key, experiment, runs_dir.absolute(), device, root, threads, deadline))
         else:
             report(ended)
     gpus = gpu_resource if gpu_resource is not None else float(str(device).startswith("cuda"))
+    do: Callable[[Sequence[Job]], None]
+    if dask is not None:
+        do = partial(run_on_dask, address=dask, gpus=gpus, report=report, stop=over)
+    elif workers > 1:
+        do = partial(run_in_pool, workers=workers, report=report, on_share=on_share, stop=over)
+    else:
+        do = partial(_run_here, report=report, on_share=on_share, stop=over)
+    _do_all(jobs, do, known, report, over, here=dask is None and workers == 1)
+    return _report(sweep, runs_dir, known, time.time() - start, deadline)
+
+
+def _do_all(
+    jobs: Sequence[Job],
+    do: Callable[[Sequence[Job]], None],
+    known: _Progress,
+    report: Callable[[Outcome], object],
+    over: Callable[[], bool],
+    *,
+    here: bool,
+) -> None:
+    """Do the jobs, and wait for those that other processes work on; workers are started only for the free ones."""
+    tried = time.monotonic()
     while jobs:
-        if dask is not None:
-            run_on_dask(jobs, dask, gpus=gpus, report=report, stop=over)
-        elif workers > 1:
-            run_in_pool(jobs, workers, report=report, on_share=on_share, stop=over)
-        else:
-            _run_here(jobs, report=report, on_share=on_share, stop=over)
+        believed = not here and time.monotonic() - tried < _TRUST
+        free = _free(jobs, known, report) if believed else jobs
+        if free:
+            do(free)
+            tried = time.monotonic()
         jobs = [job for job in jobs if known.outcomes[job.key].status == "busy"]
         if over():
             break
         if jobs:
             time.sleep(_PATIENCE)
-    return _report(sweep, runs_dir, known, time.time() - start, deadline)
 
 
 def _report(sweep: Sweep, runs_dir: Path, known: _Progress, seconds: float, deadline: float | None) -> SweepReport:
@@ -142,6 +163,20 @@ def _report(sweep: Sweep, runs_dir: Path, known: _Progress, seconds: float, dead
         over = deadline is not None and time.time() >= deadline
         reason = "The time limit was reached." if over else "The sweep was stopped."
     return SweepReport(runs_dir, tuple(outcomes), seconds, reason)
+
+
+def _free(jobs: Sequence[Job], known: _Progress, report: Callable[[Outcome], object]) -> list[Job]:
+    """The jobs to start workers for: nobody works on them. The others are reported, as busy or with their end."""
+    free = []
+    for job in jobs:
+        path = job.runs_dir / job.key
+        if is_held(path):
+            report(Outcome(job.key, job.experiment.label, "busy", f"{path} is being worked on by another process."))
+        elif (ended := _ended(path, job.experiment, known)) is not None:
+            report(replace(ended, skipped=False))
+        else:
+            free.append(job)
+    return free
 
 
 def _run_here(
@@ -171,10 +206,7 @@ def _ended(path: Path, experiment: Experiment, known: _Progress) -> Outcome | No
 
 def _write_plan(sweep: Sweep, runs_dir: Path) -> None:
     """Leave a list of the runs beside them, so that status and table know which are missing, and their order."""
-    try:
-        runs_dir.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError, PermissionError) as error:
-        raise InputError(f"The runs go to the folder {str(runs_dir)!r}, which cannot be made: {error}.") from error
+    files.make_folder(runs_dir, runs_dir)
     mark = hashlib.sha256(" ".join([sweep.name, *sweep.keys]).encode()).hexdigest()[:12]
     path = runs_dir / f"sweep-{mark}.json"
     try:
@@ -182,4 +214,8 @@ def _write_plan(sweep: Sweep, runs_dir: Path) -> None:
             return
     except files.Damaged:
         files.set_aside(path)
-    files.write_document(path, {"name": sweep.name, "keys": list(sweep.keys), "labels": [each.label for each in sweep]})
+    plan = {"name": sweep.name, "keys": list(sweep.keys), "labels": [each.label for each in sweep]}
+    try:
+        files.write_document(path, plan)
+    except OSError as error:
+        raise InputError(f"The runs go to {str(runs_dir)!r}, and nothing can be written there: {error}.") from error

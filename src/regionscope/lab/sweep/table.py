@@ -180,7 +180,7 @@ def _unfinished(path: Path) -> str:
 
 def _share(path: Path, epochs: int | None) -> float:
     rows = path / "rows.jsonl"
-    row = last_row(rows.read_bytes()) if rows.exists() else None
+    row = last_row(rows.read_bytes(), "epoch") if rows.exists() else None
     return min(1.0, (row or {}).get("epoch", 0) / epochs) if epochs else 0.0
 
 

@@ -13,22 +13,36 @@ from regionscope.errors import InputError
 
 __all__ = ["count_wrong", "evaluate", "wrong_labels"]
 
+
+def _squares(logits: Tensor, wanted: Tensor) -> Tensor:
+    goals = functional.one_hot(wanted, logits.shape[1]).to(logits.dtype)
+    return functional.mse_loss(logits, goals, reduction="sum") / logits.shape[1]
+
+
+def _entropies(logits: Tensor, wanted: Tensor) -> Tensor:
+    return functional.cross_entropy(logits, wanted, reduction="sum")
+
+
+_SUMS = {"cross_entropy": _entropies, "mse": _squares}  # over the examples of a batch
 _NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 22}  # input entries in one batch
 
 
-def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor) -> tuple[float, float]:
-    """Mean cross-entropy and accuracy of ``model`` in eval mode; its mode is as before afterwards.
+def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "cross_entropy") -> tuple[float, float]:
+    """Mean loss and accuracy of ``model`` in eval mode; its mode is as before afterwards.
 
-    The data goes to the model's device a batch at a time. Cost: one forward pass.
+    loss: "cross_entropy", or "mse": the squared distance to the one-hot label, averaged over examples and classes. The
+    data goes to the model's device a batch at a time. Cost: one forward pass.
     """
     if len(inputs) == 0:
         raise InputError("There is no data to evaluate on: inputs is empty.")
-    loss = torch.zeros((), dtype=torch.float64)
+    if loss not in _SUMS:
+        raise InputError(f"loss came as {loss!r}; it must be one of {', '.join(_SUMS)}.")
+    total = torch.zeros((), dtype=torch.float64)
     right = torch.zeros((), dtype=torch.int64)
     for logits, wanted in _outputs(model, inputs, labels):
-        loss += functional.cross_entropy(logits, wanted, reduction="sum").double().cpu()
+        total += _SUMS[loss](logits, wanted).double().cpu()
         right += (logits.argmax(dim=1) == wanted).sum().cpu()
-    return float(loss) / len(inputs), float(right) / len(inputs)
+    return float(total) / len(inputs), float(right) / len(inputs)
 
 
 def count_wrong(

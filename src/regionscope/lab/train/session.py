@@ -103,6 +103,8 @@ class Session:
         self._started = self._saved = self._told = time.perf_counter()
         if state is not None:
             self._restore(state)
+            if state.meta.get("unmeasured", False):
+                self._measure()
         elif 0 in self._moments:
             self._moment()
 
@@ -159,16 +161,19 @@ class Session:
         return True
 
     def _moment(self) -> None:
-        """Measure and store, where this step has it."""
+        """Store and measure, where this step has it; in this order, so that a measure that fails costs no training."""
         epoch = self.step // self.batches.per_epoch
-        for monitor, steps in self._measured:
-            if self.step in steps:
-                monitor.measure(self.step, self.model)
         if self.step in self._stored:
             if self.hooks.on_checkpoint is not None:
                 with no_trace(self.model):
                     self.hooks.on_checkpoint(self.step, epoch, self.model)
-            self._save()
+            self._save(unmeasured=True)
+        self._measure()
+
+    def _measure(self) -> None:
+        for monitor, steps in self._measured:
+            if self.step in steps:
+                monitor.measure(self.step, self.model)
 
     def _end_of_epoch(self, epoch: int, *, finite: bool) -> None:
         seen = self.batches.examples(self.step - epoch * self.batches.per_epoch)
@@ -214,7 +219,8 @@ class Session:
     def _seconds(self) -> float:
         return self._spent + time.perf_counter() - self._started
 
-    def _save(self) -> None:
+    def _save(self, *, unmeasured: bool = False) -> None:
+        """Hand the state to its keeper. unmeasured: the measures of this step are still to come."""
         self._saved = time.perf_counter()
         if self.hooks.save_state is None:
             return
@@ -230,6 +236,7 @@ class Session:
             "history": [asdict(row) for row in self.history],
             "seconds": self._seconds(),
             "epoch_seconds": time.perf_counter() - self._began,
+            "unmeasured": unmeasured,
         }
         with same_randomness():
             self.hooks.save_state(TrainState(self.step, tensors, meta))

@@ -87,9 +87,16 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what ``optimizer_tensors`` took."""
+    """Put back what ``optimizer_tensors`` took, each tensor in the memory layout of its parameter.
+
+    Fused optimisers walk through parameter and state in the order of memory, so the layouts must be the same.
+    """
     entries: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         index, key = name.split(".", 1)
         entries.setdefault(int(index), {})[key] = value.clone()
     optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})
+    for parameter, entry in optimizer.state.items():
+        for key, value in entry.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                entry[key] = torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)

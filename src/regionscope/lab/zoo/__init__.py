@@ -4,6 +4,6 @@ One file for each family; what two families share stands in ``blocks``.
 """
 
 from .dense import mlp
-from .registry import build, names
+from .registry import build, check_options, names
 
-__all__ = ["build", "mlp", "names"]
+__all__ = ["build", "check_options", "mlp", "names"]

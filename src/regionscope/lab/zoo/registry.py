@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from torch import nn
@@ -21,7 +21,7 @@ from .seeding import seeded
 from .shufflenet import shufflenetv2
 from .vgg import vgg19
 
-__all__ = ["build", "names"]
+__all__ = ["build", "check_options", "names"]
 
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "resnet18": resnet18,
@@ -45,6 +45,18 @@ def names() -> tuple[str, ...]:
     return tuple(_BUILDERS)
 
 
+def check_options(name: str, options: Iterable[str]) -> None:
+    """Say that there is no such network, or that it has no such option; nothing is built."""
+    if not isinstance(name, str) or name not in _BUILDERS:
+        raise InputError(f"There is no network {name!r}; the names are {', '.join(_BUILDERS)}.")
+    parameters = inspect.signature(_BUILDERS[name]).parameters
+    accepted = [option for option in parameters if option not in ("classes", "input_shape")]
+    for option in options:
+        if option not in accepted:
+            its = f"its options are {', '.join(accepted)}" if accepted else "it has none"
+            raise InputError(f"The network {name!r} has no option {option!r}; {its}.")
+
+
 def build(
     name: str, *, classes: int = 10, input_shape: Sequence[int] = (3, 32, 32), seed: int = 0, **options: Any
 ) -> nn.Module:
@@ -63,13 +75,6 @@ def build(
       (linear2): Linear(in_features=8, out_features=2, bias=True)
     )
     """
-    if not isinstance(name, str) or name not in _BUILDERS:
-        raise InputError(f"There is no network {name!r}; the names are {', '.join(_BUILDERS)}.")
-    builder = _BUILDERS[name]
-    accepted = [option for option in inspect.signature(builder).parameters if option not in ("classes", "input_shape")]
-    for option in options:
-        if option not in accepted:
-            its = f"its options are {', '.join(accepted)}" if accepted else "it has none"
-            raise InputError(f"The network {name!r} has no option {option!r}; {its}.")
+    check_options(name, options)
     with seeded(seed):
-        return builder(classes=whole("classes", classes), input_shape=sizes_of(input_shape), **options)
+        return _BUILDERS[name](classes=whole("classes", classes), input_shape=sizes_of(input_shape), **options)

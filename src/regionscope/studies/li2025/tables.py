@@ -139,7 +139,9 @@ def effects(chosen: Sequence[Point], measure: str, factor: str) -> tuple[Effect,
     found = []
     for level in levels:
         rest = [block[level] - fmean(block.values()) for block in whole]
-        found.append(Effect(level, fmean(block[level] for block in whole), standard_error(rest), len(whole)))
+        found.append(
+            Effect(level, fmean(block[level] for block in whole), _error_beside(rest, len(levels)), len(whole))
+        )
     return tuple(found)
 
 
@@ -182,8 +184,16 @@ def evolution(runs: Sequence[RunFolder], measure: str = "regions_path") -> tuple
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Of the mean; 0 for a single value, which says nothing about its error."""
-    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    """Of the mean; NaN for a single value, which says nothing about its error."""
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+
+
+def _error_beside(rest: Sequence[float], levels: int) -> float:
+    """The standard error of a mean at one of ``levels`` from deviations from the mean over all of them.
+
+    Those are smaller than the errors by the share that the common mean takes, (levels - 1) / levels of the variance.
+    """
+    return standard_error(rest) * math.sqrt(levels / (levels - 1)) if levels > 1 else math.nan
 
 
 def _label(run: RunFolder) -> str:
@@ -247,13 +257,16 @@ def _moment(share: float, epochs: int, courses: Sequence[_Course], shared: Seque
     whole = len(gaps) == len(counts)
     usual = [fmean(course[each][0] for each in shared) for course in courses]
     usual_gaps = [fmean(gap for each in shared if (gap := course[each][1]) is not None) for course in courses if whole]
+    with_gap = sum(courses[0][each][1] is not None for each in shared)
     return Moment(
         epoch=share * epochs,
         share=share,
         regions=fmean(counts),
-        error=standard_error([count - mean for count, mean in zip(counts, usual, strict=True)]),
+        error=_error_beside([count - mean for count, mean in zip(counts, usual, strict=True)], len(shared)),
         gap=fmean(gaps) if whole else None,
-        gap_error=standard_error([gap - mean for gap, mean in zip(gaps, usual_gaps, strict=True)]) if whole else 0.0,
+        gap_error=_error_beside([gap - mean for gap, mean in zip(gaps, usual_gaps, strict=True)], with_gap)
+        if whole
+        else math.nan,
         found=_correlate(counts, gaps) if whole else None,
         n=len(counts),
     )

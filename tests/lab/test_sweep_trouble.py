@@ -1,0 +1,120 @@
+"""Sweeps among others: runs that someone else has, full disks, and options that are checked first."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regionscope.errors import InputError
+from regionscope.lab import sweep as lab
+from regionscope.lab.store import DiskFull, RunFolder
+from regionscope.lab.sweep import Sweep, cluster, run_sweep, work
+
+BASE: dict[str, Any] = {
+    "data": {"name": "random_labels", "n_train": 24, "n_test": 12},
+    "network": {"name": "mlp", "options": {"width": 6}},
+    "training": {"epochs": 2, "batch_size": 12},
+}
+
+
+def small(*seeds: int, **grid: list[Any]) -> Sweep:
+    return Sweep.from_dict({"base": BASE, "grid": {**grid, "seed": list(seeds)}})
+
+
+def test_workers_are_started_only_for_runs_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regionscope.lab.sweep.run._PATIENCE", 0.0)
+    sweep = small(0, 1, 2)
+    held = [RunFolder.create(tmp_path, experiment) for experiment in sweep.experiments[:2]]
+    started: list[list[str]] = []
+    looks = iter(range(20))
+
+    def do(jobs: list[work.Job], *, report: Any, **_: object) -> None:
+        started.append([job.key for job in jobs])
+        for job in jobs:
+            report(work.work(job))
+
+    def stop() -> bool:
+        return next(looks, None) is None
+
+    monkeypatch.setattr("regionscope.lab.sweep.run.run_in_pool", do)
+    with held[0].claim(), held[1].claim():
+        report = run_sweep(sweep, tmp_path, workers=2, stop=stop)
+        assert [outcome.status for outcome in report.outcomes] == ["busy", "busy", "finished"]
+        assert started == [[sweep.keys[2]]]
+        assert next(looks, None) is None  # it did wait
+        held[0].finish({"status": "finished", "seconds": 1.0, "measures": {}})
+    heard: list[lab.Outcome] = []
+    assert run_sweep(sweep, tmp_path, workers=2, on_outcome=heard.append).complete
+    assert started == [[sweep.keys[2]], [sweep.keys[1]]]
+
+
+def test_a_lock_is_tried_again_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner that a lock names may live on without it; only a worker that tries can tell."""
+    monkeypatch.setattr("regionscope.lab.sweep.run._PATIENCE", 0.0)
+    monkeypatch.setattr("regionscope.lab.sweep.run._TRUST", 0.01)
+    monkeypatch.setattr("regionscope.lab.sweep.run.is_held", lambda path: True)
+
+    def do(jobs: list[work.Job], *, report: Any, **_: object) -> None:
+        for job in jobs:
+            report(work.work(job))
+
+    monkeypatch.setattr("regionscope.lab.sweep.run.run_in_pool", do)
+    assert run_sweep(small(0), tmp_path, workers=2, limit_seconds=20).complete
+
+
+def test_workers_get_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen: list[work.Job] = []
+
+    def do(jobs: list[work.Job], *, report: Any, **_: object) -> None:
+        seen.extend(jobs)
+        report(lab.Outcome(jobs[0].key, "", "finished"))
+
+    monkeypatch.setattr("regionscope.lab.sweep.run.run_on_dask", do)
+    run_sweep(small(0), "runs", dask="local:1", data_root=Path("data"))
+    assert (seen[0].runs_dir, seen[0].data_root) == (tmp_path / "runs", tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    ("grid", "words"),
+    [
+        ({"network.options.widht": [4]}, "'mlp' has no option 'widht'; its options are depth, width"),
+        ({"network.options.classes": [4]}, "no option 'classes'"),
+        ({"data.options.nose": [0.1]}, r"random_labels has no option 'nose'; it accepts classes \(2\), dim"),
+        ({"data.options.dim": ["two"]}, "option dim of random_labels must be like 2"),
+    ],
+)
+def test_options_are_checked_before_anything_runs(grid: dict[str, list[Any]], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=words):
+        run_sweep(small(0, **grid), tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_full_disk_at_the_stop_of_a_cluster_has_its_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "touch", no_room)
+    experiment = small(0).experiments[0]
+    waiting = {object(): work.Job(experiment.key, experiment, tmp_path)}
+    with pytest.raises(DiskFull, match="no room on the disk"):
+        cluster._collect(None, waiting, lambda outcome: None, lambda: True, tmp_path / ".stop")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "words"),
+    [(errno.ENOSPC, DiskFull, "no room on the disk"), (errno.EROFS, InputError, "nothing can be written there")],
+)
+def test_a_plan_that_cannot_be_written_has_its_sentence(
+    number: int, kind: type[Exception], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(kind, match=words):
+        run_sweep(small(0), tmp_path)

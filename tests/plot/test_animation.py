@@ -1,0 +1,61 @@
+"""The frames of films: everything is within the picture, and axes show what they should."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+import regionscope as rs
+from regionscope.geometry import Slice
+from regionscope.lab.frames import Film, Moment, film_of_models
+from regionscope.lab.zoo import mlp
+from regionscope.plot.animation import film_frame
+
+BOX = rs.Box([1.0, 1.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+LINE = rs.Segment([-1.0, -0.5], [1.0, 0.75])
+
+
+def film(where: Slice, *, frames: int = 2) -> Film:
+    moments = [Moment(300 * (i + 1), mlp([2, 12, 2], seed=i), 30.0 * (i + 1)) for i in range(frames)]
+    rows = [{"step": 300 * (i + 1), "epoch": 30.0 * (i + 1), "name": "loss", "value": 1.0} for i in range(frames)]
+    return film_of_models(moments, where, rows=rows)
+
+
+def picture(shown: Film, *, size: int = 640) -> Figure:
+    figure = Figure(figsize=(size / 100, size * 1.12 / 100), dpi=100)
+    FigureCanvasAgg(figure).draw()
+    film_frame(shown, len(shown.frames) - 1, figure=figure)
+    return figure
+
+
+@pytest.mark.parametrize("where", [BOX, LINE])
+@pytest.mark.parametrize("size", [100, 250, 400, 640, 1000])
+def test_nothing_is_cut_at_any_size(where: Slice, size: int) -> None:
+    figure = picture(film(where), size=size)
+    box = figure.get_tightbbox()
+    wide, high = figure.get_size_inches()
+    assert box.x0 >= 0
+    assert box.y0 >= 0
+    assert box.x1 <= wide
+    assert box.y1 <= high
+    moment, count = (text.get_window_extent() for text in figure.texts)
+    assert moment.x1 < count.x0
+
+
+def test_a_film_on_a_box_shows_inputs() -> None:
+    ax = picture(film(BOX)).axes[0]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["0.0", "0.5", "1.0", "1.5", "2.0"]
+    assert ax.get_xlim() == (-1.0, 1.0)
+
+
+def test_a_film_on_a_line_has_no_heights() -> None:
+    assert len(picture(film(LINE)).axes[0].get_yticks()) == 0
+
+
+def test_a_single_frame_stands_at_the_end_of_its_training() -> None:
+    shown = film(BOX, frames=1)
+    assert shown.steps_per_epoch == 10
+    low, high = picture(shown).axes[1].get_xlim()
+    assert -5 < low <= 0
+    assert 30 < high < 35
