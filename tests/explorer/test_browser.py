@@ -46,7 +46,13 @@ def point_at(page: Any, at: torch.Tensor) -> dict[str, Any]:
 
 
 def click(page: Any, at: torch.Tensor) -> dict[str, Any]:
-    page.mouse.click(*page.evaluate(TO_SCREEN, at.tolist()))
+    """What a click chooses. Two quick clicks are a double click, and a click on what is chosen lets it go."""
+    for _ in range(3):
+        page.wait_for_timeout(400)
+        page.mouse.click(*page.evaluate(TO_SCREEN, at.tolist()))
+        page.wait_for_timeout(400)
+        if page.evaluate("regionscope.state.chosen !== null"):
+            break
     page.wait_for_function("regionscope.state.chosen !== null")
     return dict(page.evaluate("regionscope.state.chosen"))
 
