@@ -85,7 +85,11 @@ def surface(
     elif heights.shape != (len(part.vertices),):
         raise InputError(f"heights has shape {tuple(heights.shape)}; one for each of {len(part.vertices):,} vertices.")
     points = np.column_stack([part.vertices.cpu().numpy(), heights.detach().cpu().numpy()])
-    faces = np.split(points[part.corners.cpu().numpy()], part.offsets[1:-1].cpu().numpy())
+    offsets = part.offsets.cpu().numpy()
+    sizes = np.diff(offsets)[:, None]
+    # The last corner is repeated up to the longest: matplotlib fills shorter polygons with whatever memory holds.
+    place = offsets[:-1, None] + np.minimum(np.arange(sizes.max()), sizes - 1)
+    faces = points[part.corners.cpu().numpy()[place]]
     colours = style.region_colours(part.linear_ids if ids is None else ids)
     drawn = Poly3DCollection(
         faces,
