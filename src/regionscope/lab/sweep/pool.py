@@ -75,7 +75,12 @@ class _Pool:
     def _start(self) -> None:
         mine, theirs = self.context.Pipe()
         process = self.context.Process(target=_serve, args=(theirs, self.halt, os.getpid()), daemon=True)
-        process.start()
+        # Ctrl-C reaches every process of a terminal; a worker that is still importing would answer with a traceback.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()  # inherits the mask
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         worker = _Worker(process, mine)
         self.workers.append(worker)
