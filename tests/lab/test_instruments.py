@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,15 +14,6 @@ from regionscope.lab.data import Dataset, Split, two_moons
 from regionscope.lab.monitor import Monitor, every
 from regionscope.lab.train import train
 from regionscope.lab.zoo import mlp
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
 
 FLAT = Split(two_moons(100, noise=0.2, seed=0), two_moons(60, noise=0.2, seed=1))
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,14 +20,6 @@ from regionscope.lab.train import TrainState, train
 from regionscope.lab.zoo import mlp
 
 TRAINING = Training(epochs=4, lr=0.05, batch_size=16)  # 5 steps an epoch
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def halves(n: int = 80) -> Dataset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,14 +17,6 @@ from regionscope.lab.train import Progress, train, train_together
 from regionscope.lab.zoo import mlp
 
 TRAINING = Training(epochs=20, lr=0.05, batch_size=16, precision="float64")  # 5 steps an epoch: 100 steps
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def halves(n: int = 70, seed: int = 0) -> Dataset:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,14 +18,6 @@ from regionscope.lab.train.evaluation import count_wrong
 from regionscope.lab.zoo import mlp
 
 PLAIN = Training(epochs=3, optimizer="adam", lr=1e-2, batch_size=32, schedule="constant")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def halves(n: int = 200, seed: int = 0) -> Dataset:

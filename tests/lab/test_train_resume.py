@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -27,14 +26,6 @@ FULL = Training(
     epochs=3, optimizer="adam", lr=1e-2, weight_decay=1e-3, batch_size=8, schedule="cosine", augment="crop_flip",
     mixup=0.3, checkpoints="every 7 steps",
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def data() -> Split:
