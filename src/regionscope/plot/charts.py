@@ -18,6 +18,7 @@ __all__ = ["chart_figure"]
 
 _INCHES = (6.0, 4.0)
 _INSIDE = 4  # curves whose legend finds a place among them
+_TICKS = 9  # values on a logarithmic axis that are named one by one
 
 
 def chart_figure(chart: Chart) -> Figure:
@@ -62,6 +63,10 @@ def _lines(chart: Lines, ax: Axes) -> None:
         ax.axhline(level, color=style.GREY, linewidth=1, linestyle="--")
         ax.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=style.GREY)
     ax.set(xlabel=chart.x_label, ylabel=chart.y_label)
+    places = sorted({x for one in chart.series for x in one.x})
+    if chart.x_scale == "log" and len(places) <= _TICKS:  # a few settings: their own values, not powers of ten
+        ax.set_xticks(places, [f"{place:g}" for place in places])
+        ax.minorticks_off()
     if len(chart.series) > _INSIDE:
         ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     elif any(one.label for one in chart.series):
