@@ -1,6 +1,8 @@
 """Region counts: what they cost beside the model's own forward pass, and what a grid of 200 points misses.
 
-python benchmarks/bench_counts.py               # table on screen, JSON in benchmarks/results/
+python benchmarks/bench_counts.py               # tables on screen, JSON in benchmarks/results/
+python benchmarks/bench_counts.py resnet18      # those whose title holds the word
+python benchmarks/bench_counts.py --device cuda
 Ratios come from one run of one process; seconds depend on the machine, ratios hardly do.
 """
 
@@ -19,14 +21,18 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from regionscope.lab import zoo
 from regionscope.lab.data import Dataset
 from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
+from regionscope.measures.region_count import slice_sampler
+from regionscope.network import full_precision
 from regionscope.regions.components import count_components
+from regionscope.regions.lattice import frames
 from regionscope.regions.reference_components import count_components_bfs
 
 RESULTS = Path(__file__).parent / "results"
 LIMITS = {"speedup over breadth-first search": 10.0, "counting / forward": 0.02, "forward share": 0.95}
+GRID = 200
 
 
 def cnn() -> nn.Module:
@@ -94,7 +100,7 @@ def grid_against_exact(slices: int) -> dict[str, float]:
 
     digits = load_digits()
     inputs, labels = torch.from_numpy(digits.data).float() / 16, torch.from_numpy(digits.target).long()
-    net = mlp([64, 128, 128, 10])
+    net = zoo.mlp([64, 128, 128, 10])
     adam = Training(epochs=30, optimizer="adam", lr=1e-3, batch_size=32, schedule="constant")
     train(net, Dataset("digits", inputs, labels, 10), adam)
     exact = rs.region_count(net, inputs, slices=slices, method="exact")
@@ -117,8 +123,64 @@ def grid_against_exact(slices: int) -> dict[str, float]:
     }
 
 
+def lattice_points(inputs: Tensor, slices: int, device: torch.device) -> Tensor:
+    """The inputs (slices * GRID, *shape) that ``region_count`` puts into the model, on the device."""
+    sampler = slice_sampler(inputs, 1, slices)
+    ends = frames([sampler.draw(i) for i in range(slices)]).to(device, torch.float32)
+    along = torch.linspace(0, 1, GRID, device=device)[:, None]
+    return torch.cat([corner + along * step for corner, step in ends]).reshape(-1, *inputs.shape[1:])
+
+
+def floor(model: nn.Module, points: Tensor) -> tuple[float, int]:
+    """Seconds of one plain forward pass over the points in the best batch size, which is found on some of them."""
+
+    def forward(some: Tensor, batch: int) -> None:
+        with torch.no_grad(), full_precision():
+            for part in some.split(batch):
+                model(part)
+
+    sizes = (256, 1024, 4096) if points.is_cuda else (16, 64, 256)
+    batch = min(sizes, key=lambda size: seconds(lambda: forward(points[: sizes[-1]], size), 3))
+    return seconds(lambda: forward(points, batch), 3), batch
+
+
+def against_floor(device: torch.device, slices: int) -> dict[str, float]:
+    """ResNet18 on 3 x 32 x 32: the whole count against a forward pass over the very same points.
+
+    "refined" chooses its points as it goes, so its floor is the speed of that pass for as many points as the model saw.
+    """
+    model = zoo.build("resnet18", width=64 if device.type == "cuda" else 8).eval().to(device)
+    inputs = torch.rand(200, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    points = lattice_points(inputs, slices, device)
+    bottom, batch = floor(model, points)
+    row: dict[str, float] = {
+        "segments": slices,
+        "points": len(points),
+        "floor (s)": bottom,
+        "batch of the floor": batch,
+    }
+    for method in ("grid", "refined"):
+        seen: list[int] = []
+        hook = model.register_forward_pre_hook(lambda _, args, seen=seen: seen.append(len(args[0])))
+        found = rs.region_count(model, inputs, slices=slices, grid=GRID, method=method)
+        hook.remove()
+        rows = len(points) if method == "grid" else sum(seen)
+        taken = seconds(lambda method=method: rs.region_count(model, inputs, 1, slices, GRID, method), 3)
+        row |= {
+            f"{method} (s)": taken,
+            f"{method}: points in the model": sum(seen),
+            f"{method}: points a second": rows / taken,
+            f"{method}: mean count": found.value,
+            f"{method}: share of the model": found.model_seconds / found.seconds,
+            f"{method} / floor": taken / (bottom * rows / len(points)),
+        }
+    return row
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", help="words of the titles of the wanted tables; all by default")
+    parser.add_argument("--segments", type=int, help="of the table of ResNet18: 300 on a GPU, else 4")
     parser.add_argument("--slices", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu")
@@ -127,20 +189,29 @@ def main() -> None:
     torch.manual_seed(0)
     device = torch.device(options.device)
     model, inputs = cnn().to(device), torch.rand(200, 3, 32, 32)
-    tables = {
-        "a hundred 30 x 30 maps": components(model, device),
-        "share of the model in 1-D": share(model, inputs, 1),
-        "share of the model in 2-D": share(model, inputs, 2),
-        "grid against exact": grid_against_exact(options.slices),
+    segments = options.segments or (300 if device.type == "cuda" else 4)
+    work: dict[str, Callable[[], dict[str, float]]] = {
+        "a hundred 30 x 30 maps": lambda: components(model, device),
+        "share of the model in 1-D": lambda: share(model, inputs, 1),
+        "share of the model in 2-D": lambda: share(model, inputs, 2),
+        "resnet18 against its floor": lambda: against_floor(device, segments),
     }
-    for title, rows in tables.items():
+    if device.type == "cpu":  # of a network that no GPU would be faster for
+        work["grid against exact"] = lambda: grid_against_exact(options.slices)
+    tables: dict[str, dict[str, float]] = {}
+    for title, measure in work.items():
+        if options.tables and not any(word in title for word in options.tables):
+            continue
+        tables[title] = rows = measure()
         print(title)
         for name, value in rows.items():
             low = name in LIMITS and (value > LIMITS[name]) == (name == "counting / forward")
             print(f"  {name:36s} {value:10.4g}{'   MISSES ITS LIMIT' if low else ''}")
     RESULTS.mkdir(exist_ok=True)
-    target = RESULTS / "counts.json"
-    target.write_text(json.dumps({"threads": options.threads, "device": options.device, **tables}, indent=2) + "\n")
+    target = RESULTS / ("counts.json" if device.type == "cpu" else f"counts_{device.type}.json")
+    where = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    about = {"threads": options.threads, "device": where, "torch": torch.__version__}
+    target.write_text(json.dumps({**about, **tables}, indent=2) + "\n")
     print(f"wrote {target}")
 
 

@@ -1,31 +1,40 @@
 """Exact regions against their floor: one forward pass over the final vertices, same dtype, same threads, inputs
 embedded.
 
-Every case runs in a process of its own, so that its peak memory is its own. Prints a table and writes
-``benchmarks/results/exact.json``. ``python benchmarks/bench_exact.py [--quick] [--device cuda] [CASE ...]``
+On a CPU every case runs in a process of its own, so that its peak memory is its own. Prints a table and writes
+``benchmarks/results/exact-DEVICE.json``.
+
+python benchmarks/bench_exact.py [--quick] [--device cuda] [--dtype float32] [WORD ...]    # cases whose name holds it
+python benchmarks/bench_exact.py --profile CASE [--device cuda]                            # where its time goes
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import torch
 from torch import nn
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 
 import regionscope as rs
+from regionscope.network import full_precision
 
-THREADS = 2
 RESULTS = Path(__file__).parent / "results"
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx")
+WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 
 def mlp(*sizes: int, seed: int = 0) -> nn.Sequential:
@@ -55,14 +64,26 @@ def images(n: int, *shape: int) -> torch.Tensor:
     return torch.rand((n, *shape), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
+def triangles(n: int, side: float) -> list[rs.Simplex]:
+    """Small triangles in all directions around n images, given together."""
+    ends = torch.randn((n, 3, 784), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    return [
+        rs.Simplex(centre + side / math.sqrt(2 * 784) * each) for centre, each in zip(images(n, 784), ends, strict=True)
+    ]
+
+
 @dataclass(frozen=True)
 class Case:
-    """A network, a slice, and the promise: at most ``ratio`` times the floor, at most ``gib`` of memory."""
+    """A network, a slice (or a list of them), and the promise: at most ``ratio`` times the floor, ``gib`` of memory.
+
+    long: one run is timed.
+    """
 
     name: str
-    build: Callable[[], tuple[nn.Module, rs.Slice]]
+    build: Callable[[], tuple[nn.Module, rs.Slice | Sequence[rs.Slice]]]
     ratio: float | None = None
     gib: float | None = None
+    long: bool = False
 
 
 CASES = [
@@ -70,12 +91,14 @@ CASES = [
     Case("plane 2-[64]*3-2", lambda: (mlp(2, 64, 64, 64, 2), box())),
     Case("plane 2-[256]*4-2", lambda: (mlp(2, 256, 256, 256, 256, 2), box()), ratio=2, gib=1.5),
     Case("triangle 784-[200]*3-10", lambda: (mlp(784, 200, 200, 200, 10), rs.Simplex(images(3, 784))), ratio=3),
+    Case("100 triangles together", lambda: (mlp(784, 200, 200, 200, 10), triangles(100, 3.0))),
     Case("segment 784-[200]*3-10", lambda: (mlp(784, 200, 200, 200, 10), rs.Segment(*images(2, 784)))),
     Case("segment CNN, average pool", lambda: (cnn(), rs.Segment(*images(2, 3, 32, 32))), ratio=2, gib=1),
     Case("segment CNN, max pool", lambda: (cnn(max_pool=True), rs.Segment(*images(2, 3, 32, 32))), gib=1),
 ]
-SCALING = [0.2, 0.4, 0.8, 1.5]  # radius of the box of a 2-[512]*4-2 network: 30,000 to 1,000,000 regions
-CASES += [Case(f"scaling r={r}", lambda r=r: (mlp(2, 512, 512, 512, 512, 2), box(r))) for r in SCALING]
+SCALING = {"scaling r=0.2": 0.2, "scaling r=0.4": 0.4, "scaling r=0.8": 0.8, "scaling r=1.5": 1.5}  # 880,000 regions
+SCALING["plane of a million regions"] = 1.8  # radius of the box
+CASES += [Case(k, lambda r=r: (mlp(2, 512, 512, 512, 512, 2), box(r)), long=True) for k, r in SCALING.items()]
 
 
 def best_time(run: Callable[[], object], device: str, least: int = 3, seconds: float = 6.0) -> float:
@@ -96,40 +119,47 @@ def floor_seconds(model: nn.Module, inputs: torch.Tensor, device: str) -> tuple[
     """One forward pass over the inputs, in the batch size that suits the machine best (found on a sample)."""
 
     def forward(rows: torch.Tensor, batch: int) -> None:
-        with torch.no_grad():
+        with torch.no_grad(), full_precision():
             for part in rows.split(batch):
                 model(part)
 
-    sample = inputs[:2048]
-    batches = [batch for batch in (16, 64, 256, 1024, 2048) if batch == 16 or batch <= len(inputs)]
+    tried = (256, 2048, 16384, 131072) if device == "cuda" else (16, 64, 256, 1024, 2048)
+    sample = inputs[: tried[-1]]
+    batches = [batch for batch in tried if batch == tried[0] or batch <= len(inputs)]
+    if device == "cuda" and len(inputs) < tried[-1]:
+        batches.append(len(inputs))  # all at once
     batch = min(batches, key=lambda batch: best_time(lambda: forward(sample, batch), device, least=2, seconds=0.5))
     return best_time(lambda: forward(inputs, batch), device, least=1, seconds=2.0), batch
 
 
-def measure(case: Case, device: str) -> dict[str, object]:
+def measure(case: Case, device: str, dtype: torch.dtype) -> dict[str, object]:
     """Run one case in this process."""
-    torch.set_num_threads(THREADS)
     model, piece = case.build()
     model.to(device)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    part = rs.linear_regions(model, piece)
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    found = rs.linear_regions(model, piece, dtype=dtype)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     gpu_peak = torch.cuda.max_memory_allocated() if device == "cuda" else 0
-    long = case.name.startswith("scaling")
     seconds = best_time(
-        lambda: rs.linear_regions(model, piece), device, least=1 if long else 3, seconds=0 if long else 6
+        lambda: rs.linear_regions(model, piece, dtype=dtype),
+        device,
+        least=1 if case.long else 3,
+        seconds=0 if case.long else 6,
     )
+    parts = found if isinstance(found, list) else [found]
     start = time.perf_counter()
-    n_linear = part.n_linear_regions
+    n_linear = sum(part.n_linear_regions for part in parts)
     merging = time.perf_counter() - start
-    model.double().eval()
-    inputs = piece.embed(part.vertices)
+    model.to(dtype).eval()
+    inputs = torch.cat([part.slice.embed(part.vertices, dtype=dtype) for part in parts]).to(device)
     floor, batch = floor_seconds(model, inputs, device)
     return {
         "case": case.name,
-        "regions": part.n_activation_regions,
+        "regions": sum(part.n_activation_regions for part in parts),
         "linear": n_linear,
-        "vertices": len(part.vertices),
+        "vertices": len(inputs),
         "seconds": seconds,
         "merging": merging,
         "floor": floor,
@@ -139,10 +169,35 @@ def measure(case: Case, device: str) -> dict[str, object]:
         "import_gib": before / 2**20,
         "promised_ratio": case.ratio,
         "promised_gib": case.gib,
-        "device": device,
+        "device": torch.cuda.get_device_name() if device == "cuda" else device,
+        "dtype": str(dtype).removeprefix("torch."),
         "torch": torch.__version__,
-        "threads": THREADS,
+        "threads": torch.get_num_threads(),
     }
+
+
+def print_profile(case: Case, device: str, dtype: torch.dtype) -> None:
+    """Where the time of one run goes: kernels, how often they are launched and waited for, operations on the CPU."""
+    model, piece = case.build()
+    model.to(device)
+    rs.linear_regions(model, piece, dtype=dtype)
+    plain = best_time(lambda: rs.linear_regions(model, piece, dtype=dtype), device, least=2, seconds=0)
+    kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device == "cuda")
+    with profile(activities=kinds) as seen:
+        watched = best_time(lambda: rs.linear_regions(model, piece, dtype=dtype), device, least=1, seconds=0)
+    found = seen.key_averages()
+    print(f"{case.name}: {plain:.4f} s, {watched:.4f} s under the profiler")
+    if device == "cuda":
+        busy = sum(each.self_device_time_total for each in found if each.device_type == DeviceType.CUDA) / 1e6
+        count = {name: sum(each.count for each in found if each.key == name) for name in LAUNCHES + WAITS}
+        copies = sum(each.count for each in found if each.key.startswith("cudaMemcpy"))
+        print(f"kernels run for {busy:.4f} s, which is {busy / plain:.0%} of the time without the profiler")
+        print(
+            f"{sum(count[name] for name in LAUNCHES):,} kernel launches, {copies:,} copies, "
+            f"{sum(count[name] for name in WAITS):,} waits for the device"
+        )
+        print(found.table(sort_by="self_device_time_total", row_limit=25, max_name_column_width=60))
+    print(found.table(sort_by="self_cpu_time_total", row_limit=15, max_name_column_width=60))
 
 
 def print_row(row: dict[str, object]) -> None:
@@ -156,7 +211,7 @@ def print_row(row: dict[str, object]) -> None:
 
 
 def print_slope(rows: list[dict[str, object]]) -> None:
-    scaling = [(float(r["regions"]), float(r["seconds"])) for r in rows if str(r["case"]).startswith("scaling")]  # type: ignore[arg-type]
+    scaling = [(float(r["regions"]), float(r["seconds"])) for r in rows if r["case"] in SCALING]  # type: ignore[arg-type]
     if len(scaling) > 1:
         x, y = ([math.log(pair[i]) for pair in scaling] for i in range(2))
         mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
@@ -164,31 +219,59 @@ def print_slope(rows: list[dict[str, object]]) -> None:
         print(f"time grows as regions ** {slope:.3f} (promise: at most 1.1)")
 
 
+def run_case(case: Case, device: str, dtype: str) -> dict[str, object]:
+    """The numbers of one case; on a CPU from a process of its own."""
+    if device != "cpu":
+        row = measure(case, device, DTYPES[dtype])
+        gc.collect()
+        torch.cuda.empty_cache()
+        return row
+    command = [sys.executable, __file__, "--one", case.name, "--device", device, "--dtype", dtype]
+    command += ["--threads", str(torch.get_num_threads())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{case.name} failed:\n{done.stderr}")
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def case_of(name: str) -> Case:
+    """The case of this name, or the first whose name holds it."""
+    for case in sorted(CASES, key=lambda case: case.name != name):
+        if name in case.name:
+            return case
+    raise SystemExit(f"There is no case {name!r}; the cases are {', '.join(case.name for case in CASES)}.")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="WORD")
     parser.add_argument("--quick", action="store_true", help="leave out the scaling series")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--dtype", default="float64", choices=list(DTYPES))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--profile", metavar="CASE", help="only profile one case")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if args.profile is not None:
+        print_profile(case_of(args.profile), args.device, DTYPES[args.dtype])
+        return
     if args.one is not None:
-        print(json.dumps(measure(next(case for case in CASES if case.name == args.one), args.device)))
+        print(json.dumps(measure(case_of(args.one), args.device, DTYPES[args.dtype])))
         return
     wanted = [case for case in CASES if not args.cases or any(word in case.name for word in args.cases)]
     if args.quick:
-        wanted = [case for case in wanted if not case.name.startswith("scaling")]
-    rows = []
+        wanted = [case for case in wanted if not case.long]
+    rows: list[dict[str, object]] = []
+    name = f"exact-{args.device}.json" if args.dtype == "float64" else f"exact-{args.device}-{args.dtype}.json"
+    RESULTS.mkdir(exist_ok=True)
     print(f"{'case':28} {'regions':>9} {'vertices':>9} {'seconds':>9} {'floor':>8} {'ratio':>6} {'GiB':>6}  promise")
     for case in wanted:
-        command = [sys.executable, __file__, "--one", case.name, "--device", args.device]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{case.name} failed:\n{done.stderr}")
-        rows.append(json.loads(done.stdout.splitlines()[-1]))
+        rows.append(run_case(case, args.device, args.dtype))
         print_row(rows[-1])
+        (RESULTS / name).write_text(json.dumps(rows, indent=1))
     print_slope(rows)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"exact-{args.device}.json").write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

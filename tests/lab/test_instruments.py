@@ -142,6 +142,9 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
     found = rows(net, "generalisation_gap")
     assert found["it"] == (gap.value, gap.stderr)
     assert found["it.test_error"][0] == gap.test_error.value == rows(net, "error_rate")["it"][0]
+    few = torch.randperm(len(x), generator=torch.Generator().manual_seed(7))[:5]
+    assert rows(net, "error_rate", points="train", n=5)["it"][0] == rs.error_rate(net, x[few], y[few]).value
+    assert rows(net, "error_rate", n=10**6) == rows(net, "error_rate")
     wanted = float(nn.functional.cross_entropy(net(x), y).detach())
     assert rows(net, "loss")["it"][0] == pytest.approx(wanted, rel=1e-5)
 

@@ -219,3 +219,36 @@ def test_what_is_stored_is_stored_before_the_measures_and_they_are_made_up_for()
     train(resumed, data(), FULL, monitors=[again], state=kept[-1])
     assert again.values("fails")[0] == [7, 14, 21, 27]
     assert_same(calm, resumed)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("training", [VARIANTS[i] for i in (0, 1, 5)], ids=["adam", "sgd", "adam in bf16"])
+def test_interrupted_on_cuda(training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fused optimisers, weights and images channels-last, dropout and augmentation drawn on the device."""
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+
+    def deep() -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            return nn.Sequential(
+                nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 8, 3), nn.ReLU(), nn.Dropout(0.3),
+                nn.Flatten(), nn.Linear(128, 2),
+            )  # fmt: skip
+
+    calm, broken, resumed = deep(), deep(), deep()
+    undisturbed = train(calm, data(), training, seed=5, device="cuda")
+    assert calm[3].weight.is_cuda
+    assert calm[3].weight.stride()[1] == 1, "channels last"
+
+    def store(state: TrainState) -> None:
+        if state.step == 14:
+            state.save(tmp_path / "state.safetensors")
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(broken, data(), training, seed=5, device="cuda", save_state=store, state_every=-1.0)
+    found = train(
+        resumed, data(), training, seed=5, device="cuda", state=TrainState.load(tmp_path / "state.safetensors")
+    )
+    assert_same(calm, resumed)
+    assert [row.loss for row in found.history] == [row.loss for row in undisturbed.history]

@@ -33,6 +33,7 @@ PARAMETERS = {
 CONVOLUTIONAL = [name for name in PARAMETERS if name != "mlp"]
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("resnet18", {"bn": False, "width": 16}),
+    ("resnet18", {"stem": "imagenet", "width": 16}),
     ("mobilenetv2", {"activation": "relu6"}),
     ("cnn", {"bn": False, "pooling": "avg", "activation": "leaky_relu"}),
     ("cnn", {"pooling": "stride"}),
@@ -58,6 +59,19 @@ def test_all_names_are_listed() -> None:
 def test_the_number_of_parameters(name: str) -> None:
     model = zoo.build(name)
     assert sum(p.numel() for p in model.parameters()) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("resnet18", 11_689_512), ("resnet34", 21_797_672)])
+def test_the_stem_for_imagenet(name: str, parameters: int) -> None:
+    """The numbers of He et al. 2015; stem and first stage turn 224 pixels into 56."""
+    with torch.device("meta"):
+        model = zoo.build(name, classes=1000, input_shape=(3, 224, 224), stem="imagenet")
+        assert sum(p.numel() for p in model.parameters()) == parameters
+        assert model.stage1(model.stem(torch.empty(1, 3, 224, 224))).shape == (1, 64, 56, 56)
+        assert model.eval()(torch.empty(2, 3, 224, 224)).shape == (2, 1000)
+        for shape in ((1, 28, 28), (3, 17, 40), (2, 1, 1)):
+            assert zoo.build(name, input_shape=shape, stem="imagenet").eval()(torch.empty(2, *shape)).shape == (2, 10)
+    assert [layer for layer, _ in model.stem.named_children()] == ["conv1", "bn1", "relu1", "pool1"]
 
 
 @pytest.mark.parametrize(("name", "options"), EVERY)
@@ -237,11 +251,12 @@ def test_efficientnet_drops_more_and_more_and_nothing_if_asked() -> None:
     [
         ({"name": "resnet19"}, "no network 'resnet19'; the names are resnet18, resnet34, .* cnn"),
         ({"name": ["mlp"]}, "the names are resnet18"),
-        ({"name": "resnet18", "depth": 3}, "'resnet18' has no option 'depth'; its options are width, bn"),
+        ({"name": "resnet18", "depth": 3}, "'resnet18' has no option 'depth'; its options are width, bn, stem"),
         ({"name": "vgg19", "width": 3}, "'vgg19' has no option 'width'; it has none"),
         ({"name": "resnet18", "width": 0}, "width is 0; a whole number of at least 1"),
         ({"name": "senet18", "width": 8}, "width is 8; a whole number of at least 16"),
         ({"name": "resnet18", "width": 8.0}, "width is 8.0; a whole number"),
+        ({"name": "resnet18", "stem": "small"}, "stem is 'small'; it must be one of cifar, imagenet"),
         ({"name": "resnet18", "bn": 0}, "bn is 0; it must be True or False"),
         ({"name": "mlp", "depth": -1}, "depth is -1"),
         ({"name": "mlp", "activation": "swish"}, "activation is 'swish'; it must be one of relu, leaky_relu"),

@@ -16,6 +16,7 @@ EXACT: list[tuple[str, dict[str, Any], float]] = [  # name, options, length of t
     ("resnet18", {}, 0.02),
     ("resnet18", {"bn": False}, 0.05),
     ("resnet34", {"width": 16}, 0.05),
+    ("resnet18", {"stem": "imagenet", "width": 16}, 0.2),
     ("preactresnet18", {}, 0.02),
     ("vgg19", {}, 0.02),
     ("mobilenetv2", {}, 0.005),
@@ -86,3 +87,35 @@ def test_every_network_can_be_counted_and_watched(name: str) -> None:
     kinds = nn.ReLU | nn.SiLU | nn.Sigmoid
     assert set(found.by_layer) == {n for n, m in model.named_modules() if isinstance(m, kinds)}
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_local_complexity_with_the_stem_for_imagenet() -> None:
+    """The stem's ReLU and the windows of its pooling, recounted from one pass over all vertices."""
+    model = zoo.build("resnet18", classes=4, input_shape=(3, 20, 20), width=4, stem="imagenet").double().eval()
+    x = torch.randn(3, 3, 20, 20, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    frame = rs.orthonormal_frames((3, 20, 20), 4, dtype=torch.float64)
+    found = rs.local_complexity(model, x, frames=frame, radius=2.0, max_pool=True)
+    assert found.units["stem.relu1"] == 4 * 10 * 10
+    assert found.units["stem.pool1"] == 4 * 5 * 5
+    for i, point in enumerate(x):
+        with torch.no_grad():
+            before = model.stem.bn1(model.stem.conv1(torch.cat([point + 2.0 * frame, point - 2.0 * frame])))
+        _, largest = nn.functional.max_pool2d(before.relu(), 3, 2, 1, return_indices=True)
+        folded = (before.amin(0) < 0) & (before.amax(0) > 0)
+        assert int(found.by_layer["stem.relu1"][i]) == int(folded.sum()) > 0
+        assert int(found.by_layer["stem.pool1"][i]) == int((largest != largest[0]).any(0).sum()) > 0
+    assert len(found.by_layer) == 18
+    plain = rs.local_complexity(model, x, frames=frame, radius=2.0)
+    assert torch.equal(plain.total, found.total - found.by_layer["stem.pool1"])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_local_complexity_of_a_residual_network_on_cuda() -> None:
+    model = zoo.build("resnet18", classes=4, input_shape=(3, 20, 20), width=4, stem="imagenet").double().eval()
+    x = torch.randn(3, 3, 20, 20, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    here = rs.local_complexity(model, x, dims=4, radius=2.0, max_pool=True)
+    there = rs.local_complexity(model.cuda(), x, dims=4, radius=2.0, max_pool=True)
+    assert there.total.is_cuda
+    assert {name: counts.tolist() for name, counts in there.by_layer.items()} == {
+        name: counts.tolist() for name, counts in here.by_layer.items()
+    }

@@ -118,3 +118,25 @@ def test_progress_runs_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
         rs.linear_regions(_mlp(2, 16, 16, 2), piece, progress=seen.append)
         assert seen == sorted(seen)
         assert seen[-1] == pytest.approx(1.0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ["triangle of a CNN", "segment of a CNN"])
+def test_slices_together_on_cuda_are_the_slices_alone_on_the_cpu(name: str) -> None:
+    model, piece = CASES[name]
+    slices = [piece, *(type(piece)(*_corners(name, i)) for i in range(4))]
+    alone = [rs.linear_regions(model, each) for each in slices]
+    together = rs.linear_regions(model.to("cuda"), slices)
+    model.to("cpu")
+    for one, other in zip(alone, together, strict=True):
+        other.check()
+        assert other.vertices.is_cuda
+        assert one.by_layer == other.by_layer
+        assert one.n_linear_regions == other.n_linear_regions
+        assert torch.allclose(one.sizes.sort().values, other.sizes.cpu().sort().values, rtol=1e-6, atol=1e-12)
+
+
+def _corners(name: str, i: int) -> tuple[torch.Tensor, ...]:
+    """The arguments of another slice of the same kind."""
+    shifted = _images(3) + 0.1 * (i + 1)
+    return (0.4 * shifted,) if name.startswith("triangle") else (shifted[0], shifted[1])

@@ -202,6 +202,19 @@ def test_cuda_gives_the_same_partition(name: str) -> None:
     assert torch.allclose(here.sizes.sort().values, there.sizes.cpu().sort().values)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ["segment", "square"])
+def test_cuda_gives_the_same_decision_regions_in_single_precision(name: str) -> None:
+    model, piece = SLICES[name]
+    here = rs.decision_regions(model, piece, dtype=torch.float32)
+    there = rs.decision_regions(model.to("cuda"), piece, dtype=torch.float32)
+    model.to("cpu")
+    assert there.labels.is_cuda
+    assert here.labels.sort().values.tolist() == there.labels.cpu().sort().values.tolist()
+    assert torch.allclose(here.sizes.sort().values, there.sizes.cpu().sort().values, rtol=1e-4, atol=1e-5)
+    assert here.boundary.shape == there.boundary.shape
+
+
 def test_single_precision_agrees_on_a_small_network() -> None:
     model, piece = SLICES["square"]
     whole, single = rs.linear_regions(model, piece), rs.linear_regions(model, piece, dtype=torch.float32)

@@ -262,3 +262,13 @@ def test_bad_input_is_named() -> None:
         gradient_flows(theta[0], x, y)
     with pytest.raises(InputError, match="-1 or 1"):
         gradient_flows(theta, x, y * 2)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_flows_on_cuda_are_those_of_the_cpu() -> None:
+    theta, x, y = flow_start(5, 6, 8, seed=7)
+    options = at(1.0, rtol=1e-8, max_steps=400)
+    here, there = gradient_flows(theta, x, y, options), gradient_flows(theta.cuda(), x.cuda(), y.cuda(), options)
+    assert there.theta.is_cuda
+    torch.testing.assert_close(there.theta.cpu(), here.theta, rtol=1e-6, atol=1e-7)
+    assert there.end.tolist() == here.end.tolist()

@@ -28,7 +28,7 @@ from regionscope.studies.humayun2023 import (
 )
 from regionscope.studies.humayun2023.curves import Curve
 from regionscope.studies.humayun2023.regularisation import normalisation_claims
-from regionscope.studies.humayun2023.settings import FINE, mlp, mlp_grid
+from regionscope.studies.humayun2023.settings import FINE, imagenet, mlp, mlp_grid
 from regionscope.studies.humayun2023.shape import double_descent, turning_points
 from regionscope.studies.study import SIZES, Claim, Study
 from regionscope.studies.verdict import Grade
@@ -221,6 +221,7 @@ def test_the_full_size_is_the_papers() -> None:
     assert training.epochs * 5 == 100_000
     assert {measure.options.get("radius") for measure in one.measures} >= {FINE, 0.5}
     assert mlp_grid("full").widths == (20, 100, 500, 1000, 2000)
+    assert imagenet("full")[0].network.options == {"stem": "imagenet"}
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

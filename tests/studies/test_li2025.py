@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
 from regionscope.lab.experiment import check
@@ -23,6 +24,7 @@ from regionscope.studies.li2025 import (
     consistency,
     counting,
     evolution,
+    exact,
     hyperparameters,
     paper,
     predictors,
@@ -79,9 +81,13 @@ def test_studies_share_their_runs() -> None:
         assert tuple(own) == runs["figure2"]
 
 
-def test_the_sweep_file_is_the_study() -> None:
-    sweep = Sweep.from_toml(ROOT / "examples" / "table1_cifar10.toml")
-    assert sweep.experiments == settings.cifar10_sweep()
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [("table1_cifar10", settings.cifar10_sweep), ("table1_cifar10_networks", settings.cifar10_networks)],
+)
+def test_the_sweep_file_is_the_study(name: str, made: Callable[[], tuple[Experiment, ...]]) -> None:
+    sweep = Sweep.from_toml(ROOT / "examples" / f"{name}.toml")
+    assert {one.key for one in sweep.experiments} == {one.key for one in made()}
     assert len(sweep) == 27
 
 
@@ -343,3 +349,46 @@ def test_section_6_each_way() -> None:
         row["values"] = (count, count + 0.1)
     trend = "alternating points on a line, all rates: change of the mean region count for each doubling of the rate"
     assert grades(theory.of_section6(found))[trend] is Grade.REPRODUCED
+
+
+# --- Exact counts -----------------------------------------------------------------------------------------------------
+
+
+def segment(regions: int, grid: int, pieces: int, boundary: list[float], seconds: float = 3.0) -> dict[str, Any]:
+    return {
+        "ends": [1, 2], "pieces": [pieces // 2, pieces], "regions": regions, "boundary": boundary, "grid": grid,
+        "shortest": 1e-9, "median": 1e-6, "seconds": seconds, "floor": 2.0, "gib": None,
+    }  # fmt: skip
+
+
+def claims_of(outcome: Outcome) -> dict[str, tuple[str, Grade]]:
+    return {claim.what: (claim.ours, claim.verdict.grade) for claim in outcome.claims}
+
+
+def test_what_the_grid_misses_and_where_float32_differs() -> None:
+    many = [segment(3, 3, 1000, [0.25, 0.5]), segment(5, 4, 2000, [0.1, 0.2, 0.3, 0.4]), segment(2, 2, 500, [0.7])]
+    few = [segment(3, 3, 1010, [0.25, 0.5625], 4.0), segment(6, 4, 2000, [0.1, 0.2, 0.3, 0.4, 0.5], 6.0)]
+    found = claims_of(exact.of_segments({"float32": many, "float64": few}, "a network"))
+    assert found["regions on a line: grid of 200 points / exact"] == ("3.00 / 3.33 = 0.900", Grade.NOT_REPRODUCED)
+    assert found["lines with another number of decision regions in float32 than in float64"][0] == "1 of 2"
+    assert found["largest shift of a decision boundary from float64 to float32, share of the line"][0] == "6.2e-02"
+    assert found["linear pieces, float32 / float64"][0] == "0.99010, 1.00000"
+    assert found["seconds over those of a forward pass over the final vertices, float64"][0] == "2.50"
+
+
+def test_a_grid_that_sees_every_region_is_fine_enough() -> None:
+    same = [segment(3, 3, 1000, [0.25, 0.5])]
+    found = claims_of(exact.of_segments({"float32": same, "float64": same}, "a network"))
+    assert found["regions on a line: grid of 200 points / exact"][1] is Grade.REPRODUCED
+
+
+def test_a_line_is_counted_as_the_engine_counts_it(workspace: Workspace) -> None:
+    run = workspace.runs(exact.runs_of_exact("smoke"))[0]
+    answer = exact.on_segment(workspace.place, run.path.name, 0, "float64")
+    inputs = run.split().train.inputs
+    line = rs.Segment(*inputs[answer["ends"]])
+    model = run.model_at(run.checkpoints()[-1])
+    assert answer["regions"] == rs.decision_regions(model, line).count == len(answer["boundary"]) + 1
+    assert answer["pieces"] == list(rs.linear_regions(model, line).by_layer.values())
+    assert 1 <= answer["grid"] <= answer["regions"]
+    assert answer["floor"] > 0

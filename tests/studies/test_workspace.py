@@ -14,7 +14,7 @@ import pytest
 from regionscope.errors import InputError
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
 from regionscope.lab.experiment import run
-from regionscope.studies.workspace import Workspace
+from regionscope.studies.workspace import Place, Workspace
 
 EXPERIMENT = Experiment(
     data=DataSpec(name="random_labels", n_train=8, n_test=8),
@@ -137,3 +137,22 @@ def test_a_failed_run_and_one_with_a_damaged_config_are_missing(place: Workspace
     assert place.missing([EXPERIMENT]) == [EXPERIMENT]
     run(EXPERIMENT, place.runs_folder)
     assert place.missing([EXPERIMENT]) == []
+
+
+def twice(place: Place, run: str, times: int) -> dict[str, Any]:
+    calls.append(times)
+    return {"label": place.run(run).experiment.label, "device": place.device, "times": times}
+
+
+def test_answers_on_runs_stay_true_where_the_folder_is_moved(tmp_path: Path) -> None:
+    calls.clear()
+    here = Workspace(tmp_path / "here")
+    run(EXPERIMENT, here.runs_folder)
+    asked = [{"run": EXPERIMENT.key, "times": times} for times in (1, 2)]
+    first = here.compute_on_runs(twice, asked)
+    assert [one["times"] for one in first] == [1, 2]
+    assert first[0]["label"] == EXPERIMENT.label
+    (tmp_path / "here").rename(tmp_path / "there")
+    there = Workspace(tmp_path / "there", data_root=tmp_path, device="cuda")
+    assert there.compute_on_runs(twice, asked) == first
+    assert calls == [1, 2]

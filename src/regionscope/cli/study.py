@@ -59,7 +59,7 @@ def run(
     folder: FolderOption = Path("studies"),
     data: DataOption = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes of this machine.")] = 1,
-    device: Annotated[str, typer.Option("--device", help="Where networks are trained: cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option("--device", help="Where networks are trained and read: cpu or cuda.")] = "cpu",
     dask: Annotated[
         str | None, typer.Option("--dask", metavar="WHERE", help="A Dask cluster: tcp://host:8786 or local:4.")
     ] = None,
@@ -75,7 +75,7 @@ def run(
     chosen, scale = find(name), _size(size)
     if dask is None:
         options.read_device(device)
-    place = Workspace(folder, data_root=data, workers=workers)
+    place = Workspace(folder, data_root=data, workers=workers, device=device)
     wanted = [experiment for one in chosen for experiment in one.experiments(scale)]
     missing = place.missing(wanted)
     if missing:

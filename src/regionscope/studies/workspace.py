@@ -7,6 +7,8 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -20,17 +22,29 @@ from regionscope.lab.store import ENDED, RunFolder
 from regionscope.lab.store.files import Damaged, read_document, set_aside, write_document
 from regionscope.version import __version__
 
-__all__ = ["Workspace"]
+__all__ = ["Place", "Workspace"]
 
 Settings = Mapping[str, Any]
 Computation = Callable[..., dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a computation finds stored runs and their data, and the device that it may use; no part of its answer."""
+
+    runs: Path
+    data_root: Path | None = None
+    device: str = "cpu"
+
+    def run(self, key: str) -> RunFolder:
+        return RunFolder.open(self.runs / key)
 
 
 class Workspace:
     """A folder with ``runs/`` (trainings, by the key of their experiment) and ``computed/`` (results as JSON, by the
     key of the function and its settings). What is there is never done again.
 
-    on_share: told the finished share of what ``compute`` has to do.
+    device: what computations on stored runs use. on_share: told the finished share of what ``compute`` has to do.
     """
 
     def __init__(
@@ -39,12 +53,14 @@ class Workspace:
         *,
         data_root: Path | None = None,
         workers: int = 1,
+        device: str = "cpu",
         on_share: Callable[[float], object] = lambda share: None,
     ) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"Studies are kept in a folder, and {str(folder)!r} is a file.")
         self.data_root = data_root
+        self.device = device
         self.workers = workers
         self.on_share = on_share
         self.used: dict[str, dict[str, Any]] = {}  # what ``compute`` gave out: settings, answer, seconds, provenance
@@ -52,6 +68,10 @@ class Workspace:
     @property
     def runs_folder(self) -> Path:
         return self.folder / "runs"
+
+    @property
+    def place(self) -> Place:
+        return Place(self.runs_folder, self.data_root, self.device)
 
     def missing(self, experiments: Iterable[Experiment]) -> list[Experiment]:
         """Those that have not ended yet, each once."""
@@ -73,7 +93,10 @@ class Workspace:
 
         ``function`` is at the top of its module (worker processes import it) and returns plain values.
         """
-        paths = [self._path(function, setting) for setting in settings]
+        return self._compute(function, function, settings)
+
+    def _compute(self, named: Computation, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
+        paths = [self._path(named, setting) for setting in settings]
         lacking = {path: dict(setting) for path, setting in zip(paths, settings, strict=True) if _load(path) is None}
         if self.workers > 1 and len(lacking) > 1:
             self._in_processes(function, lacking)
@@ -83,9 +106,14 @@ class Workspace:
                 self.on_share(done / len(lacking))
         found = [document for path in paths if (document := _load(path)) is not None]
         if len(found) < len(paths):
-            raise RegionscopeError(f"An answer of {function.__name__} cannot be read back from {self.folder}.")
+            raise RegionscopeError(f"An answer of {named.__name__} cannot be read back from {self.folder}.")
         self.used.update(dict(zip(map(str, paths), found, strict=True)))
         return [document["answer"] for document in found]
+
+    def compute_on_runs(self, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
+        """``function(place, **setting)``, else as ``compute``; settings name runs by their keys, so that answers stay
+        true where the folder is moved or the device is another."""
+        return self._compute(function, partial(function, self.place), settings)
 
     def _in_processes(self, function: Computation, lacking: Mapping[Path, dict[str, Any]]) -> None:
         context = get_context("spawn")

@@ -87,7 +87,7 @@ _INSTRUMENTS = {
             "tolerance": 1e-3, "max_products": 1000, "seed": None,
         },
     ),
-    "error_rate": _Instrument("share of wrong labels", weights.error, {"points": "test"}),
+    "error_rate": _Instrument("share of wrong labels", weights.error, {"points": "test", "n": None, "seed": None}),
     "generalisation_gap": _Instrument("test error minus train error, and both", weights.gap),
     "loss": _Instrument("mean loss, of the kind that is trained on", weights.loss, {"points": "train", "loss": None}),
 }  # fmt: skip
@@ -97,7 +97,7 @@ def names() -> dict[str, dict[str, Any]]:
     """All instruments, each with its options and their defaults; None leaves the choice to the instrument.
 
     >>> names()["error_rate"]
-    {'points': 'test'}
+    {'points': 'test', 'n': None, 'seed': None}
     """
     return {name: dict(instrument.options) for name, instrument in _INSTRUMENTS.items()}
 

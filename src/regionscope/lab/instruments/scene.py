@@ -39,7 +39,7 @@ _SWITCHES = {"by_layer", "linear_outputs", "max_pool"}
 _PAIRS = {"alpha", "domain", "box"}
 _OPTIONAL = {
     "grid", "length", "until", "domain", "box", "dims", "max_regions", "dtype", "samples", "seed", "batch_size",
-    "layers", "memory", "loss",
+    "layers", "memory", "loss", "n",
 }  # fmt: skip
 
 
@@ -93,10 +93,15 @@ class Scene:
         if part == "random":
             low, high = options.get("domain") or self.range()
             return uniform_points(n or 1000, self.split.input_shape, domain=(low, high), seed=seed)
-        inputs = self.data(part).inputs
-        if n is None or n >= len(inputs):
-            return inputs
-        return inputs[torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed))[:n]]
+        return self.labelled(part, n, seed)[0]
+
+    def labelled(self, part: str, n: int | None, seed: int) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of "train" or "test": all, or a seeded choice of n."""
+        data = self.data(part)
+        if n is None or n >= len(data):
+            return data.inputs, data.labels
+        chosen = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))[:n]
+        return data.inputs[chosen], data.labels[chosen]
 
     def range(self) -> tuple[float, float]:
         """Smallest and largest entry of the training inputs."""

@@ -75,8 +75,8 @@ def error(scene: Scene, options: dict[str, Any]) -> Read:
     """``error_rate`` on labelled data."""
 
     def make(part: str) -> Read:
-        data = scene.data(part)
-        return lambda model: error_rate(model, data.inputs, data.labels)
+        inputs, labels = scene.labelled(part, options["n"], scene.seed_of(options))
+        return lambda model: error_rate(model, inputs, labels)
 
     return for_each(options["points"], make)
 

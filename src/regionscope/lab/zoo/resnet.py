@@ -8,32 +8,47 @@ from functools import partial
 from torch import Tensor, nn
 
 from .blocks import SqueezeExcite, basic_block, widening
-from .checks import channels_of, flag, whole
+from .checks import channels_of, choice, flag, whole
 from .layers import chain, convolution, head, network
 
 __all__ = ["preactresnet18", "resnet18", "resnet34", "senet18"]
 
 WIDTH = 64
 REDUCTION = 16
+STEMS = ("cifar", "imagenet")
 
 
-def resnet18(*, classes: int, input_shape: Sequence[int], width: int = WIDTH, bn: bool = True) -> nn.Module:
-    """He et al. 2015, "Deep Residual Learning", with the 3x3 stem of stride 1 that is usual for CIFAR.
+def resnet18(
+    *, classes: int, input_shape: Sequence[int], width: int = WIDTH, bn: bool = True, stem: str = "cifar"
+) -> nn.Module:
+    """He et al. 2015, "Deep Residual Learning".
 
     width: channels of the first stage. bn: BatchNorm; without it, convolutions have a bias.
+    stem: "cifar" is one 3x3 convolution of stride 1, as is usual for small images; "imagenet" is the paper's own, a 7x7
+        convolution and a 3x3 max-pooling, both of stride 2.
     """
-    return _resnet((2, 2, 2, 2), classes, input_shape, width, bn)
+    return _resnet((2, 2, 2, 2), classes, input_shape, width, bn, stem)
 
 
-def resnet34(*, classes: int, input_shape: Sequence[int], width: int = WIDTH, bn: bool = True) -> nn.Module:
+def resnet34(
+    *, classes: int, input_shape: Sequence[int], width: int = WIDTH, bn: bool = True, stem: str = "cifar"
+) -> nn.Module:
     """``resnet18`` with 3, 4, 6 and 3 blocks in its stages."""
-    return _resnet((3, 4, 6, 3), classes, input_shape, width, bn)
+    return _resnet((3, 4, 6, 3), classes, input_shape, width, bn, stem)
 
 
-def _resnet(depths: Sequence[int], classes: int, input_shape: Sequence[int], width: int, bn: bool) -> nn.Module:
+def _resnet(
+    depths: Sequence[int], classes: int, input_shape: Sequence[int], width: int, bn: bool, stem: str
+) -> nn.Module:
     width, bn = whole("width", width), flag("bn", bn)
-    stem = chain(*convolution(channels_of(input_shape), width, bn=bn), nn.ReLU())
-    return network(stem, widening(partial(basic_block, bn=bn), width, depths), head(width * 8, classes))
+    start = _stem(channels_of(input_shape), width, bn, choice("stem", stem, STEMS))
+    return network(start, widening(partial(basic_block, bn=bn), width, depths), head(width * 8, classes))
+
+
+def _stem(channels: int, width: int, bn: bool, kind: str) -> nn.Sequential:
+    if kind == "cifar":
+        return chain(*convolution(channels, width, bn=bn), nn.ReLU())
+    return chain(*convolution(channels, width, 7, stride=2, bn=bn), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
 
 
 class PreActivation(nn.Module):

@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
 from regionscope.measures import deformation
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.claims import larger, ordered
 from regionscope.studies.humayun2023.scaled import RESIDUAL, SMALL_IMAGES
 from regionscope.studies.humayun2023.settings import cnn, cnn_grid, resnet
-from regionscope.studies.humayun2023.stored import last_model, place, training_points
+from regionscope.studies.stored import last_model, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study
-from regionscope.studies.workspace import Workspace
+from regionscope.studies.workspace import Place, Workspace
 
 __all__ = ["FIGURE18", "FIGURE19", "cnn_claims", "resnet_claims", "sizes_at"]
 
@@ -29,10 +28,10 @@ Value = tuple[float, float]
 Course = Sequence[Value]
 
 
-def sizes_at(run: str, data_root: str | None, radius: float, points: int, dims: int) -> dict[str, Any]:
+def sizes_at(place: Place, run: str, radius: float, points: int, dims: int) -> dict[str, Any]:
     """Mean eccentricity and diameter of the neighbourhood as each convolution receives it, with standard errors."""
-    folder = RunFolder.open(run)
-    inputs, _ = training_points(folder, data_root)
+    folder = place.run(run)
+    inputs, _ = training_points(folder, place.data_root)
     found = deformation(last_model(folder), inputs[:points], dims=dims, radius=radius)
     return {
         name: [
@@ -83,8 +82,8 @@ def _analysis(
     def analyse(workspace: Workspace, size: Size) -> Outcome:
         runs = workspace.runs(experiments(size))
         own = {"points": _POINTS[size], "dims": _DIMS[size]}
-        settings = [{**place(workspace, run), "radius": r, **own} for r in _RADII for run in runs]
-        answers = workspace.compute(sizes_at, settings)
+        settings = [{"run": run.path.name, "radius": r, **own} for r in _RADII for run in runs]
+        answers = workspace.compute_on_runs(sizes_at, settings)
         n = len(runs)
         found = {
             kind: {r: _joined([one[kind] for one in answers[i * n : (i + 1) * n]]) for i, r in enumerate(_RADII)}

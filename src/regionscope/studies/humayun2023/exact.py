@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from regionscope.geometry import Box
-from regionscope.lab.store import RunFolder
 from regionscope.measures import local_complexity, orthonormal_frames
 from regionscope.measures.correlate import correlate
 from regionscope.regions import linear_regions
@@ -17,9 +16,9 @@ from regionscope.studies.charts import Lines, Scatter, Series
 from regionscope.studies.humayun2023.claims import three_phases
 from regionscope.studies.humayun2023.curves import Curve
 from regionscope.studies.humayun2023.settings import mlp
-from regionscope.studies.humayun2023.stored import model_at, place, training_points
+from regionscope.studies.stored import model_at, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study
-from regionscope.studies.workspace import Workspace
+from regionscope.studies.workspace import Place, Workspace
 
 __all__ = ["FIGURE14", "counts_at", "together"]
 
@@ -28,10 +27,10 @@ _POINTS: dict[Size, int] = {"smoke": 6, "desk": 60, "full": 500}
 _RADII: dict[Size, float] = {"smoke": 0.5, "desk": 0.05, "full": 0.001}
 
 
-def counts_at(run: str, data_root: str | None, step: int, points: int, radius: float) -> dict[str, Any]:
+def counts_at(place: Place, run: str, step: int, points: int, radius: float) -> dict[str, Any]:
     """Exact linear regions on a small square around training points, and LC around the same points."""
-    folder = RunFolder.open(run)
-    inputs, _ = training_points(folder, data_root)
+    folder = place.run(run)
+    inputs, _ = training_points(folder, place.data_root)
     chosen = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))[:points]
     around = inputs[chosen]
     plane = orthonormal_frames(tuple(around.shape[1:]), 2, seed=0)
@@ -64,11 +63,11 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=3))
     steps = tuple(stored.step for stored in runs[0].checkpoints())
     settings = [
-        {**place(workspace, run), "step": step, "points": _POINTS[size], "radius": _RADII[size]}
+        {"run": run.path.name, "step": step, "points": _POINTS[size], "radius": _RADII[size]}
         for run in runs
         for step in steps
     ]
-    answers = workspace.compute(counts_at, settings)
+    answers = workspace.compute_on_runs(counts_at, settings)
     rows = [answers[i : i + len(steps)] for i in range(0, len(answers), len(steps))]
     lc, exact = (_curve(steps, rows, name) for name in ("lc", "exact"))
     pairs = Series(label="steps", x=lc.means, y=exact.means)

@@ -18,9 +18,9 @@ from regionscope.studies.humayun2023.claims import larger, three_phases
 from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, curve, phases_table
 from regionscope.studies.humayun2023.scaled import DENSE
 from regionscope.studies.humayun2023.settings import mlp
-from regionscope.studies.humayun2023.stored import model_at, nearest, number, place, read_number, training_points
+from regionscope.studies.stored import model_at, nearest, number, read_number, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
-from regionscope.studies.workspace import Workspace
+from regionscope.studies.workspace import Place, Workspace
 
 __all__ = ["FIGURE1", "MIGRATION", "folds", "migration_claims"]
 
@@ -54,8 +54,7 @@ def _figure1(workspace: Workspace, size: Size) -> Outcome:
 def _pictures(run: RunFolder, train: Curve, workspace: Workspace) -> Pictures:
     shape = train.shape
     steps = [train.steps[i] for i in (0, shape.valley, shape.peak, len(train.steps) - 1)]
-    root = None if workspace.data_root is None else str(workspace.data_root)
-    inputs, labels = training_points(run, root)
+    inputs, labels = training_points(run, workspace.data_root)
     where = training_slice(inputs, labels)
     coordinates, lies = on_slice(where, inputs)
     pictures = []
@@ -69,10 +68,10 @@ def _pictures(run: RunFolder, train: Curve, workspace: Workspace) -> Pictures:
     )
 
 
-def folds(run: str, data_root: str | None, step: int, slices: int, resolution: int) -> dict[str, Any]:
+def folds(place: Place, run: str, step: int, slices: int, resolution: int) -> dict[str, Any]:
     """Where the folds are at a stored step, on triangles between training points."""
-    folder = RunFolder.open(run)
-    inputs, _ = training_points(folder, data_root)
+    folder = place.run(run)
+    inputs, _ = training_points(folder, place.data_root)
     order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))
     triangles = [Simplex(inputs[order[3 * i : 3 * i + 3]]) for i in range(slices)]
     found = fold_migration(model_at(folder, step), triangles, inputs, resolution=resolution, max_regions=_MOST_REGIONS)
@@ -98,8 +97,8 @@ def _migration(workspace: Workspace, size: Size) -> Outcome:
     turns = (0, train.steps[train.shape.valley], train.peak_step, train.steps[-1])
     steps = sorted({*stored[::every], *(nearest(runs[0], step) for step in turns)})
     own = {"slices": _SLICES[size], "resolution": _RESOLUTION[size]}
-    settings = [{**place(workspace, run), "step": step, **own} for run in runs for step in steps]
-    answers = workspace.compute(folds, settings)
+    settings = [{"run": run.path.name, "step": step, **own} for run in runs for step in steps]
+    answers = workspace.compute_on_runs(folds, settings)
     n = len(steps)
     by_step = {step: answers[i::n] for i, step in enumerate(steps)}
     near, ratio = (

@@ -11,12 +11,12 @@ from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
 from regionscope.studies.humayun2023.claims import difference, larger, ordered, rise, second_descent, three_phases
 from regionscope.studies.humayun2023.curves import Curve, accuracy_chart, at_points, chart, charts, curve, phases_table
-from regionscope.studies.humayun2023.scaled import RESIDUAL, SMALL_IMAGES
-from regionscope.studies.humayun2023.settings import cnn, cnn_grid, resnet
+from regionscope.studies.humayun2023.scaled import RESIDUAL, RESIDUAL_GPU, SMALL_IMAGES
+from regionscope.studies.humayun2023.settings import cnn, cnn_grid, gpu_resnet, resnet
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE4", "FIGURE5", "FIGURE7", "normalisation_claims"]
+__all__ = ["CIFAR10", "FIGURE4", "FIGURE5", "FIGURE7", "normalisation_claims"]
 
 _WITH, _WITHOUT = "with BN", "without BN"
 Grid = Mapping[str, tuple[Experiment, ...]]
@@ -32,6 +32,10 @@ def _cnns(size: Size) -> Grid:
 
 def _resnets(size: Size) -> Grid:
     return {_WITH if bn else _WITHOUT: resnet(size, bn=bn) for bn in (False, True)}
+
+
+def _gpu_resnets(size: Size) -> Grid:
+    return {_WITH if bn else _WITHOUT: gpu_resnet(size, bn=bn) for bn in (False, True)}
 
 
 def _decays(size: Size) -> Grid:
@@ -98,11 +102,14 @@ def _alike(label: str, found: Mapping[str, Curve]) -> Claim:
     )
 
 
-def _figure5(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _resnets(size).items()}
-    found = {label: _parts(mine) for label, mine in runs.items()}
-    claims = normalisation_claims("ResNet18", found[_WITHOUT], found[_WITH])
-    return Outcome(claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 5: ResNet18", runs))
+def _figure5(grid: Callable[[Size], Grid]) -> Callable[[Workspace, Size], Outcome]:
+    def analyse(workspace: Workspace, size: Size) -> Outcome:
+        runs = {label: workspace.runs(mine) for label, mine in grid(size).items()}
+        found = {label: _parts(mine) for label, mine in runs.items()}
+        claims = normalisation_claims("ResNet18", found[_WITHOUT], found[_WITH])
+        return Outcome(claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 5: ResNet18", runs))
+
+    return analyse
 
 
 def _figure7(workspace: Workspace, size: Size) -> Outcome:
@@ -162,8 +169,17 @@ FIGURE5 = Study(
     source="Figure 5, section 4.3",
     claim="In ResNet18 batch normalisation reduces the second descent and increases local complexity.",
     experiments=_all(_resnets),
-    analyse=_figure5,
+    analyse=_figure5(_resnets),
     scaled=RESIDUAL,
+)
+CIFAR10 = Study(
+    name="humayun2023-cifar10",
+    paper="humayun2023",
+    source="Figure 5, section 4.3, on all of CIFAR-10",
+    claim="In ResNet18 batch normalisation reduces the second descent and increases local complexity.",
+    experiments=_all(_gpu_resnets),
+    analyse=_figure5(_gpu_resnets),
+    scaled=RESIDUAL_GPU,
 )
 FIGURE7 = Study(
     name="humayun2023-figure7",

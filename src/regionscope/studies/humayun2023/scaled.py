@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from regionscope.studies.study import Size
 
-__all__ = ["DENSE", "GROKKING", "RESIDUAL", "SMALL_IMAGES"]
+__all__ = ["DENSE", "GROKKING", "RESIDUAL", "RESIDUAL_GPU", "SMALL_IMAGES"]
 
+_LOOKED = "Images and steps were chosen after a first look, so that the networks fit their data in this time."
 _OPEN = "The batch size (200) is that of Liu et al. 2022, whose setting the paper follows."
 
 DENSE: dict[Size, str] = {
@@ -23,12 +24,16 @@ GROKKING: dict[Size, str] = {
 SMALL_IMAGES: dict[Size, str] = {
     "smoke": "100 digits of 8 x 8 pixels, width 3, 20 steps: too short for any phase.",
     "desk": "500 images of CIFAR-10 in place of 50,000, width 8 in place of 32, 1,000 steps, LC at 48 points of each "
-    "kind in place of 2,000; two seeds.",
+    f"kind in place of 2,000; two seeds. {_LOOKED}",
     "full": "The paper gives neither the number of steps nor the batch size: 100,000 steps of 128 images.",
 }
 RESIDUAL: dict[Size, str] = {
     "smoke": "64 digits of 8 x 8 pixels, width 1, 6 steps: too short for any phase.",
     "desk": "500 images of CIFAR-10 in place of 50,000, width 8 in place of 64, 600 steps, LC at 24 points of each "
-    "kind in place of 1,000; two seeds.",
+    f"kind in place of 1,000; two seeds. {_LOOKED}",
     "full": "The paper gives neither the number of steps nor the batch size: 100,000 steps of 128 images.",
+}
+RESIDUAL_GPU: dict[Size, str] = {
+    **RESIDUAL,
+    "full": "8,000 steps of 256 images (the paper gives neither number), one seed, accuracy from 2,000 images.",
 }

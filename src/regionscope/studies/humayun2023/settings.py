@@ -8,12 +8,13 @@ setting the paper follows). "Depth" counts linear layers, so that depth 4 has th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope.studies.study import Size
 
-__all__ = ["COARSE", "FINE", "Dense", "Images", "cnn", "cnn_grid", "imagenet", "mlp", "mlp_grid", "resnet",
-           "resnet_grid"]  # fmt: skip
+__all__ = ["COARSE", "FINE", "Dense", "Images", "cnn", "cnn_grid", "gpu_resnet", "imagenet", "mlp", "mlp_grid",
+           "resnet", "resnet_grid"]  # fmt: skip
 
 FINE, COARSE = 0.005, 0.5  # radii of Figure 3
 _CHECKPOINTS = 20
@@ -57,6 +58,8 @@ class Images:
     points: int
     dims: int
     seeds: tuple[int, ...]
+    judged: int | None = None  # images on which accuracy is read while training; None: all
+    precision: str = "float32"
     depths: tuple[int, ...] = ()
     decays: tuple[float, ...] = ()
     decayed_depth: int = 5
@@ -106,6 +109,10 @@ _RESNET: dict[Size, Images] = {
         seeds=(0, 1, 2),
     ),
 }  # fmt: skip
+_GPU = Images(
+    data="cifar10", n_train=None, n_test=None, width=64, steps=8000, batch=256, looks=14, points=1000, dims=20,
+    seeds=(0,), judged=2000, precision="bf16",
+)  # fmt: skip
 
 
 def mlp_grid(size: Size) -> Dense:
@@ -174,6 +181,14 @@ def resnet(size: Size, *, bn: bool) -> tuple[Experiment, ...]:
     return _on_images(_RESNET[size], network, by_layer=True)
 
 
+def gpu_resnet(size: Size, *, bn: bool) -> tuple[Experiment, ...]:
+    """The same on all of CIFAR-10, as far as a GPU comes in minutes; at smaller sizes, ``resnet``."""
+    if size != "full":
+        return resnet(size, bn=bn)
+    network = NetworkSpec(name="preactresnet18", options={"width": _GPU.width, "bn": bn})
+    return _on_images(_GPU, network, by_layer=True)
+
+
 def imagenet(size: Size) -> tuple[Experiment, ...]:
     """Figure 12: ResNet18 on ImageNet at full size; else the ResNet18 with batch normalisation stands in for it."""
     if size != "full":
@@ -182,7 +197,8 @@ def imagenet(size: Size) -> tuple[Experiment, ...]:
     training = Training(epochs=90, batch_size=256, lr=0.1, weight_decay=1e-4, augment="crop_flip", precision="bf16")
     when = "start and log 1 35000 40"
     measures = [*_complexity(when, 1000, [-1.0, 1.0], dims=20, parts=["test"]), _errors(when)]
-    return _by_seed((0,), data, NetworkSpec(name="resnet18"), training, measures)
+    network = NetworkSpec(name="resnet18", options={"stem": "imagenet"})
+    return _by_seed((0,), data, network, training, measures)
 
 
 def _on_images(
@@ -192,9 +208,9 @@ def _on_images(
     data = DataSpec(name=grid.data, n_train=grid.n_train, n_test=grid.n_test)
     measures = [
         *_complexity(when, grid.points, [-1.0, 1.0], dims=grid.dims, by_layer=by_layer),
-        _errors(when),
+        _errors(when, grid.judged),
     ]
-    training = _training(grid.steps, grid.n_train or 50_000, grid.batch, decay=decay)
+    training = _training(grid.steps, grid.n_train or 50_000, grid.batch, decay=decay, precision=grid.precision)
     return _by_seed(grid.seeds, data, network, training, measures)
 
 
@@ -207,12 +223,19 @@ def _by_seed(
 
 
 def _training(
-    steps: int, n: int, batch: int, *, loss: str = "cross_entropy", decay: float = 0.01, checkpoints: str = "end"
+    steps: int,
+    n: int,
+    batch: int,
+    *,
+    loss: str = "cross_entropy",
+    decay: float = 0.01,
+    checkpoints: str = "end",
+    precision: str = "float32",
 ) -> Training:
     epochs = -(-steps // -(-n // batch))
     return Training(
         epochs=epochs, optimizer="adamw", lr=1e-3, weight_decay=decay, batch_size=batch, schedule="constant", loss=loss,
-        checkpoints=checkpoints, evaluate_every=epochs,
+        checkpoints=checkpoints, precision=precision, evaluate_every=epochs,
     )  # fmt: skip
 
 
@@ -234,8 +257,9 @@ def _complexity(
     return [MeasureSpec(instrument="local_complexity", name=name, when=when, options=options)]
 
 
-def _errors(when: str) -> MeasureSpec:
-    return MeasureSpec(instrument="error_rate", name="error", when=when, options={"points": ["train", "test"]})
+def _errors(when: str, n: int | None = None) -> MeasureSpec:
+    options: dict[str, Any] = {"points": ["train", "test"], **({} if n is None else {"n": n})}
+    return MeasureSpec(instrument="error_rate", name="error", when=when, options=options)
 
 
 def _stored(steps: int) -> str:

@@ -1,4 +1,4 @@
-"""ResNet18 on CIFAR-10 with all of Table 1, from one sweep: Figures 2, 4, 5 and 8, Tables 2 (dimensions), 3 and 8."""
+"""CIFAR-10 as far as a GPU comes in minutes: ResNet18 with all of Table 1, three more networks with a part of it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from regionscope.studies.li2025.consistency import of_dimensions, of_table8
 from regionscope.studies.li2025.counting import of_refined
 from regionscope.studies.li2025.evolution import of_table3
 from regionscope.studies.li2025.hyperparameters import of_figure5
-from regionscope.studies.li2025.predictors import of_figure2, of_figure4
+from regionscope.studies.li2025.predictors import of_figure2, of_figure4, of_figure8, runs_of_networks
 from regionscope.studies.li2025.tables import left_out, points
 from regionscope.studies.study import Outcome, Size
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["cifar10", "of_sweep", "runs_of_cifar10"]
+__all__ = ["cifar10", "of_sweep", "other_networks", "runs_of_cifar10", "runs_of_other_networks"]
 
 
 def runs_of_cifar10(size: Size) -> tuple[Experiment, ...]:
@@ -46,3 +46,15 @@ def of_sweep(runs: Sequence[RunFolder]) -> Outcome:
     if all("regions_refined" in (run.result() or {}).get("measures", {}) for run in runs):
         parts.append(of_refined(chosen))
     return joined(tuple(parts))
+
+
+def runs_of_other_networks(size: Size) -> tuple[Experiment, ...]:
+    """The sweep of ``examples/table1_cifar10_networks.toml``; at smaller sizes, runs that other studies make."""
+    return settings.cifar10_networks() if size == "full" else runs_of_networks(size)
+
+
+def other_networks(workspace: Workspace, size: Size) -> Outcome:
+    runs = workspace.runs(runs_of_other_networks(size))
+    chosen = points(runs)
+    parts = [of_figure4(chosen, left_out(runs)), of_figure5(chosen), of_figure8(chosen), of_table8(chosen)]
+    return joined((*parts, of_refined(chosen)))

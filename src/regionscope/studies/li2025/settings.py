@@ -1,7 +1,7 @@
 """The runs of all studies of this paper: one grid, Table 1, for each network and data set, with one list of measures.
 
 Studies name the same experiments, so one training serves many of them. ``examples/table1_cifar10.toml`` is
-``cifar10_sweep()`` as a file.
+``cifar10_sweep()`` as a file, ``examples/table1_cifar10_networks.toml`` is ``cifar10_networks()``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from regionscope.studies.study import Size
 
 __all__ = [
     "OPTIMISER_RATES",
+    "OTHER_NETWORKS",
     "PRIMARY",
     "Counting",
     "Grid",
+    "cifar10_networks",
     "cifar10_sweep",
     "counting_runs",
     "data_sets",
@@ -38,7 +40,10 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True)
 class Counting:
-    """How many slices: on lines (counted on a grid and refined), on other lines, on hulls, along the training."""
+    """How many slices: on lines (counted on a grid and refined), on other lines, on hulls, along the training.
+
+    With 0 that measure is left out.
+    """
 
     lines: int
     others: int
@@ -70,6 +75,9 @@ PRIMARY: dict[Size, tuple[str, str]] = {
     "full": ("resnet18", "cifar10"),
 }
 """The network and data set that stand where the paper has ResNet18 on CIFAR-10."""
+
+OTHER_NETWORKS = ("vgg19", "mobilenetv2", "senet18")
+"""Beside ResNet18 on CIFAR-10: plain, of depthwise convolutions, and one with sigmoid gates (not piecewise affine)."""
 
 _DESK_BATCHES = (16, 32, 64)
 _PAPER = Counting(lines=100, others=100, hulls=100, path=100, path_every=10)
@@ -182,6 +190,19 @@ def cifar10_sweep() -> tuple[Experiment, ...]:
     return _product(chosen, chosen.lr, chosen.seeds, measures(chosen), {})
 
 
+def cifar10_networks() -> tuple[Experiment, ...]:
+    """Three more networks on CIFAR-10 over learning rate and batch size, one seed, 15 epochs."""
+    chosen = [
+        Grid(
+            data=DataSpec(name="cifar10"), network=NetworkSpec(name=name), epochs=15, seeds=(0,), precision="bf16",
+            weight_decay=(_middle(paper.WEIGHT_DECAYS),),
+            counting=Counting(lines=500, others=250, hulls=0, path=0, path_every=15),
+        )
+        for name in OTHER_NETWORKS
+    ]  # fmt: skip
+    return tuple(one for grid in chosen for one in _product(grid, grid.lr, grid.seeds, measures(grid), {}))
+
+
 def counting_runs(size: Size) -> tuple[Experiment, ...]:
     """Tables 4 and 5: one setting of ``PRIMARY`` (the middle of Table 1), counted with many grids and samples."""
     chosen = of(size, *PRIMARY[size])
@@ -203,14 +224,15 @@ def measures(chosen: Grid) -> tuple[MeasureSpec, ...]:
     """The one list of measures; studies read what they need."""
     n = chosen.counting
     lines: dict[str, Any] = {"dim": 1, "points": "train", "slices": n.lines, "grid": 200}
+    path: dict[str, Any] = {"dim": 1, "points": "train", "slices": n.path, "grid": 200}
     ranges = {f"regions_from_{low}_to_{high}": [float(low), float(high)] for low, high in paper.RANGES if low < 0}
     return (
         _count("regions", **lines),
         _count("regions_refined", **lines, method="refined"),
         _count("regions_test", dim=1, points="test", slices=n.others, grid=200),
         _count("regions_random", dim=1, points="train", slices=n.others, grid=200, through="direction"),
-        *(_count(f"regions_{k}d", dim=k, points="train", slices=n.hulls) for k in (2, 3, 4, 5)),
-        _count("regions_path", when=f"every {n.path_every} epochs", dim=1, points="train", slices=n.path, grid=200),
+        *(_count(f"regions_{k}d", dim=k, points="train", slices=n.hulls) for k in (2, 3, 4, 5) if n.hulls),
+        *([_count("regions_path", when=f"every {n.path_every} epochs", **path)] if n.path else []),
         *(_count(name, dim=1, slices=n.others, alpha=alpha) for name, alpha in ranges.items() if chosen.ranges),
         MeasureSpec(instrument="parameter_norms", name="norm"),
         MeasureSpec(instrument="distance_from", name="distance"),

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.lab.data import Split
 from regionscope.lab.store import RunFolder, Stored
-from regionscope.studies.workspace import Workspace
 
-__all__ = ["last_model", "model_at", "nearest", "number", "place", "read_number", "training_points"]
-
-
-def place(workspace: Workspace, run: RunFolder) -> dict[str, Any]:
-    """The settings from which a computation finds a run and its data again."""
-    return {"run": str(run.path), "data_root": None if workspace.data_root is None else str(workspace.data_root)}
+__all__ = ["last_model", "model_at", "nearest", "number", "read_number", "training_points"]
 
 
 def nearest(run: RunFolder, step: int) -> int:
@@ -44,10 +39,15 @@ def last_model(run: RunFolder) -> nn.Module:
     return run.model_at(stored[-1])
 
 
-def training_points(run: RunFolder, data_root: str | None) -> tuple[Tensor, Tensor]:
-    """Inputs and labels that the run was trained on."""
-    data = run.split(None if data_root is None else Path(data_root)).train
+def training_points(run: RunFolder, root: Path | None) -> tuple[Tensor, Tensor]:
+    """Inputs and labels that the run was trained on; not to be written to, since the next call gives the same ones."""
+    data = _split(run.path, root).train
     return data.inputs, data.labels
+
+
+@lru_cache(maxsize=1)  # many computations in a row look at one run
+def _split(run: Path, root: Path | None) -> Split:
+    return RunFolder.open(run).split(root)
 
 
 def number(value: float) -> float | None:

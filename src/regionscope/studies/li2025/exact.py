@@ -1,0 +1,211 @@
+"""How far the grid of 200 points is from the exact number of regions on a line, and what those regions are made of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.geometry import Segment
+from regionscope.lab.config import Experiment
+from regionscope.network.precision import full_precision
+from regionscope.regions import decision_regions
+from regionscope.regions.components import count_components
+from regionscope.studies import verdict
+from regionscope.studies.charts import Bars, Lines, Series
+from regionscope.studies.li2025.cifar10 import runs_of_cifar10
+from regionscope.studies.stored import last_model, training_points
+from regionscope.studies.study import Claim, Outcome, Size, Table
+from regionscope.studies.workspace import Place, Workspace
+
+__all__ = ["exact", "of_segments", "on_segment", "runs_of_exact"]
+
+_GRID = 200
+_ENOUGH = 0.01  # the paper's counts with 200 and with 500 points on a line agree to the third digit
+_SEGMENTS: dict[Size, dict[str, int]] = {  # how many in which precision; the first ones are the same
+    "smoke": {"float32": 4, "float64": 2},
+    "desk": {"float32": 20, "float64": 20},
+    "full": {"float32": 20, "float64": 4},
+}
+_SAMPLE, _BATCH = 1 << 14, 2048  # vertices on which the floor is timed, and how many at a time
+
+Answer = Mapping[str, Any]
+Value = TypeVar("Value")
+
+
+def runs_of_exact(size: Size) -> tuple[Experiment, ...]:
+    """One run of the sweep of ``li2025-cifar10``: the middle setting of Table 1."""
+    every = runs_of_cifar10(size)
+    return (every[len(every) // 2],)
+
+
+def on_segment(place: Place, run: str, line: int, dtype: str) -> dict[str, Any]:
+    """Exact pieces and decision regions between two random training points, and what a grid sees.
+
+    floor: seconds of one forward pass over the final vertices, from a sample of them.
+    """
+    folder = place.run(run)
+    inputs, _ = training_points(folder, place.data_root)
+    ends = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(line))[:2].tolist()
+    segment = Segment(inputs[ends[0]], inputs[ends[1]])
+    device, kind = torch.device(place.device), getattr(torch, dtype)
+    model = last_model(folder).to(device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    seconds, found = _timed(lambda: decision_regions(model, segment, dtype=kind), device)
+    gib = torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else None
+    part = found.partition
+    lengths = part.vertices[:, 0].sort().values.diff()
+    return {
+        "ends": ends,
+        "pieces": list(part.by_layer.values()),
+        "regions": found.count,
+        "boundary": sorted(found.boundary.flatten().tolist()),
+        "grid": _on_grid(model, segment, device),
+        "shortest": float(lengths.min()),
+        "median": float(lengths.median()),
+        "seconds": seconds,
+        "floor": _floor(model.to(kind), segment, part.vertices, device),
+        "gib": gib,
+    }
+
+
+def _on_grid(model: nn.Module, segment: Segment, device: torch.device) -> int:
+    """Regions that the grid sees, in float64, so that only its spacing is at fault."""
+    low, high = segment.corners[:, 0].tolist()
+    points = segment.embed(torch.linspace(low, high, _GRID, dtype=torch.float64)[:, None]).to(device)
+    with torch.no_grad():
+        labels = torch.cat([model.double()(some).argmax(1) for some in points.split(100)])
+    return int(count_components(labels.cpu().numpy(), dim=1))
+
+
+def _floor(model: nn.Module, segment: Segment, vertices: Tensor, device: torch.device) -> float:
+    dtype = next(model.parameters()).dtype
+    picked = torch.linspace(0, len(vertices) - 1, min(_SAMPLE, len(vertices)), device=vertices.device).long()
+    inputs = segment.embed(vertices[picked].cpu(), dtype=dtype).to(device)
+
+    def forward() -> None:
+        with torch.no_grad(), full_precision():
+            for some in inputs.split(_BATCH):
+                model(some)
+
+    forward()  # the first call prepares
+    return _timed(forward, device)[0] * len(vertices) / len(picked)
+
+
+def _timed(work: Callable[[], Value], device: torch.device) -> tuple[float, Value]:
+    _wait(device)
+    start = time.perf_counter()
+    result = work()
+    _wait(device)
+    return time.perf_counter() - start, result
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def exact(workspace: Workspace, size: Size) -> Outcome:
+    run = workspace.runs(runs_of_exact(size))[0]
+    wanted = {dtype: range(n) for dtype, n in _SEGMENTS[size].items()}
+    asked = [{"run": run.path.name, "line": i, "dtype": dtype} for dtype, lines in wanted.items() for i in lines]
+    answers = iter(workspace.compute_on_runs(on_segment, asked))
+    found = {dtype: [next(answers) for _ in lines] for dtype, lines in wanted.items()}
+    return of_segments(found, run.experiment.label)
+
+
+def of_segments(found: Mapping[str, Sequence[Answer]], label: str) -> Outcome:
+    """``found``: for each precision the answers for the first lines; float32 has the most."""
+    many, few = found["float32"], found["float64"]
+    regions, grid = fmean(one["regions"] for one in many), fmean(one["grid"] for one in many)
+    missed = [one["regions"] - one["grid"] for one in many]
+    pairs = list(zip(many, few, strict=False))
+    unlike = sum(a["regions"] != b["regions"] for a, b in pairs)
+    claims = (
+        Claim(
+            f"regions on a line: grid of {_GRID} points / exact", "1 (Table 4: 2.78 with 200 and with 500 points)",
+            f"{grid:.2f} / {regions:.2f} = {grid / regions:.3f}", verdict.agrees(1.0, grid / regions, within=_ENOUGH),
+            f"{len(many)} lines, {sum(missed)} of {sum(one['regions'] for one in many)} regions missed",
+        ),
+        _shown("linear pieces on a line", [one["pieces"][-1] for one in many], "{:,.0f}"),
+        _shown("linear pieces for each decision region",
+               [one["pieces"][-1] / one["regions"] for one in many], "{:,.0f}"),
+        Claim("lines with another number of decision regions in float32 than in float64", "",
+              f"{unlike} of {len(pairs)}", verdict.shown()),
+        Claim("linear pieces, float32 / float64", "",
+              ", ".join(f"{a['pieces'][-1] / b['pieces'][-1]:.5f}" for a, b in pairs[:4]), verdict.shown()),
+        Claim("largest shift of a decision boundary from float64 to float32, share of the line", "",
+              f"{_shift(pairs):.1e}", verdict.shown()),
+        *(_shown(f"seconds over those of a forward pass over the final vertices, {dtype}",
+                 [one["seconds"] / one["floor"] for one in answers], "{:.2f}") for dtype, answers in found.items()),
+    )  # fmt: skip
+    return Outcome(
+        claims=claims,
+        tables=tuple(_table(dtype, answers) for dtype, answers in found.items()),
+        charts=(_by_layer(found), _side_by_side(many)),
+        notes=(
+            f"The network: {label}. Lines join two random training points. In float32 the values of units are float32 "
+            "and positions on the line stay float64; pieces shorter than those values resolve are lost or made up, so "
+            "the numbers of pieces are approximate there.",
+        ),
+    )
+
+
+def _shown(what: str, values: Sequence[float], form: str) -> Claim:
+    spread = f"from {form.format(min(values))} to {form.format(max(values))}"
+    return Claim(what, "", form.format(fmean(values)), verdict.shown(), spread)
+
+
+def _shift(pairs: Sequence[tuple[Answer, Answer]]) -> float:
+    """Over the lines with the same number of boundary points."""
+    moves = [
+        abs(x - y)
+        for a, b in pairs
+        if len(a["boundary"]) == len(b["boundary"])
+        for x, y in zip(a["boundary"], b["boundary"], strict=True)
+    ]
+    return max(moves, default=0.0)
+
+
+def _table(dtype: str, answers: Sequence[Answer]) -> Table:
+    columns = (
+        "line", "pieces", "regions", f"grid of {_GRID}", "missed", "median piece", "shortest piece", "seconds", "floor",
+        "ratio", "GiB",
+    )  # fmt: skip
+    rows: tuple[tuple[str | float | int, ...], ...] = tuple(
+        (
+            " - ".join(map(str, one["ends"])), one["pieces"][-1], one["regions"], one["grid"],
+            one["regions"] - one["grid"], one["median"], one["shortest"], one["seconds"], one["floor"],
+            one["seconds"] / one["floor"], "" if one["gib"] is None else one["gib"],
+        )
+        for one in answers
+    )  # fmt: skip
+    return Table(f"Lines in {dtype}", columns, rows)
+
+
+def _by_layer(found: Mapping[str, Sequence[Answer]]) -> Lines:
+    series = []
+    for dtype, answers in found.items():
+        layers = list(zip(*(one["pieces"] for one in answers), strict=True))
+        x = tuple(float(i) for i in range(1, len(layers) + 1))
+        series.append(Series(label=dtype, x=x, y=tuple(fmean(layer) for layer in layers)))
+    return Lines(
+        title="Linear pieces on a line after each nonlinearity", x_label="nonlinearity", y_label="pieces, mean",
+        series=tuple(series),
+    )  # fmt: skip
+
+
+def _side_by_side(answers: Sequence[Answer]) -> Bars:
+    series = tuple(
+        Series(label=label, x=(), y=tuple(float(one[name]) for one in answers))
+        for label, name in (("exact", "regions"), (f"grid of {_GRID}", "grid"))
+    )
+    return Bars(
+        title="Decision regions on every line", y_label="regions", names=tuple(str(i) for i in range(len(answers))),
+        series=series,
+    )  # fmt: skip
