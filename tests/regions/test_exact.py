@@ -63,6 +63,15 @@ def test_nasty_cases(case: Case) -> None:
     assert found == tuple(f if k is None else k for f, k in zip(found, known, strict=True))
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.piece.dim == 1], ids=str)
+def test_nasty_lines_in_single_precision(case: Case) -> None:
+    model = case.build()
+    single = linear_regions(model, case.piece, dtype=torch.float32)
+    assert dict(single.by_layer) == dict(linear_regions(model, case.piece).by_layer)
+    found = (single.n_activation_regions, single.n_linear_regions)
+    assert found == tuple(f if k is None else k for f, k in zip(found, (case.activation, case.linear), strict=True))
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(problems())
 def test_random_networks(problem: Problem) -> None:

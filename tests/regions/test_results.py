@@ -11,6 +11,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.network import patterns
+from regionscope.tolerance import Tolerance
 
 SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
 CUBE = rs.Box(torch.zeros(3), torch.eye(3), 1.0)
@@ -222,3 +223,16 @@ def test_single_precision_agrees_on_a_small_network() -> None:
     assert single.values.dtype == torch.float32
     assert single.by_layer == whole.by_layer
     single.check()
+
+
+def test_single_precision_loses_no_breakpoint_of_a_line() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.Flatten(),
+        nn.Linear(32 * 144, 10),
+    )  # fmt: skip
+    line = rs.Segment(*torch.rand(2, 3, 12, 12))
+    whole = rs.linear_regions(model, line)
+    assert rs.linear_regions(model, line, dtype=torch.float32).by_layer == whole.by_layer
+    wide = Tolerance(zero=1e-6, slope=1e-4, rank=1e-5)
+    assert len(rs.linear_regions(model, line, dtype=torch.float32, tolerance=wide)) < len(whole)

@@ -99,7 +99,7 @@ def lowest(bits: Tensor) -> Tensor:
     for word in range(bits.shape[1] - 1, -1, -1):
         low = bits[:, word] & -bits[:, word]
         here = low != 0
-        result[here] = word * _BITS + low[here].double().log2().long()
+        result[here] = word * _BITS + low[here].double().frexp().exponent.long() - 1  # log2 is not exact on a GPU
     return result
 
 

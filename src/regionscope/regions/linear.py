@@ -136,17 +136,23 @@ def exact_regions(
                 f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
                 f"{program.input_shape}; build the slice from inputs of that shape."
             )
-    tolerance = tolerance or Tolerance.of(program.dtype)
+    tolerance = tolerance or Tolerance.of(program.dtype, slices[0].dim)
     with torch.no_grad(), full_precision():
-        scales = zero_scales(program, slices, tolerance)
-        raw = _walk(program, slices, scales, Budget.of(program.device, memory, max_regions), on_limit, progress)
-    return replace(raw, tolerance=tolerance, seconds=time.perf_counter() - start)
+        budget = Budget.of(program.device, memory, max_regions)
+        raw = _walk(program, slices, tolerance, budget, on_limit, progress)
+    return replace(raw, seconds=time.perf_counter() - start)
 
 
 def _walk(
-    program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, on_limit: str, progress: Progress | None
+    program: Program,
+    slices: Sequence[Slice],
+    tolerance: Tolerance,
+    budget: Budget,
+    on_limit: str,
+    progress: Progress | None,
 ) -> Raw:
     """Walk through all nonlinearities; at a limit either raise, or walk again through those that fit."""
+    scales = zero_scales(program, slices, tolerance)
     n_kinks, status = len(program.kinks), Status()
     while True:
         shortened = program.shortened(n_kinks)
@@ -166,17 +172,7 @@ def _walk(
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
     return Raw(
-        program,
-        slices,
-        found,
-        coords,
-        outputs,
-        scales,
-        by_layer,
-        record.snapped,
-        Tolerance.of(program.dtype),
-        status,
-        0.0,
+        program, slices, found, coords, outputs, scales, by_layer, record.snapped, tolerance, status, seconds=0.0
     )
 
 
