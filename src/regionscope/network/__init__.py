@@ -3,7 +3,7 @@
 from .cuts import Cuts, Maxima, Thresholds
 from .decision import with_decision
 from .pattern import patterns
-from .precision import full_precision
+from .precision import full_precision, tensor_float
 from .program import Kink, Program, Values
 from .trace import trace
 
@@ -16,6 +16,7 @@ __all__ = [
     "Values",
     "full_precision",
     "patterns",
+    "tensor_float",
     "trace",
     "with_decision",
 ]

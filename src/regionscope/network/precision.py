@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["full_precision"]
+__all__ = ["full_precision", "tensor_float"]
 
 
 @contextmanager
@@ -17,9 +17,22 @@ def full_precision() -> Iterator[None]:
     Which side of a boundary a nearby point lies on is noise then: refined counts find regions that are not there, and
     exact breakpoints move. The user's own setting is back afterwards.
     """
+    with _with(allowed=False):
+        yield
+
+
+@contextmanager
+def tensor_float() -> Iterator[None]:
+    """With TensorFloat-32 for a while: several times as fast, to three digits."""
+    with _with(allowed=True):
+        yield
+
+
+@contextmanager
+def _with(*, allowed: bool) -> Iterator[None]:
     matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, convolution.allow_tf32
-    matmul.allow_tf32 = convolution.allow_tf32 = False
+    matmul.allow_tf32 = convolution.allow_tf32 = allowed
     try:
         yield
     finally:

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from regionscope.errors import InputError
-from regionscope.network import full_precision
+from regionscope.network import full_precision, tensor_float
 from regionscope.regions.footprint import call_model, row_bytes
 from regionscope.regions.sampler import Inputs
+from regionscope.regions.screen import Screen
 
 __all__ = ["INVALID", "Labeller", "labels_from", "left_alone", "open_labeller", "place_of"]
 
@@ -89,7 +90,7 @@ def open_labeller(
     _check_options(batch_size, memory)
     if isinstance(model, nn.Module):
         dtype, device = place_of(model)
-        classify = _module(model, device, autocast)
+        classify = _module(model, dtype, device, autocast)
     elif autocast is not None:
         raise InputError(f"autocast works for torch modules; the model came as {type(model).__name__}.")
     else:
@@ -172,14 +173,25 @@ def _as_tensor(outputs: Any, who: str) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array.astype(np.int64) if array.dtype.kind in "ub" else array))
 
 
-def _module(model: nn.Module, device: torch.device, autocast: torch.dtype | None) -> Callable[[Tensor], Tensor]:
-    def classify(inputs: Tensor) -> Tensor:
+def _module(
+    model: nn.Module, dtype: torch.dtype, device: torch.device, autocast: torch.dtype | None
+) -> Callable[[Tensor], Tensor]:
+    def outputs(inputs: Tensor) -> Any:
         how: AbstractContextManager[Any] = (
             nullcontext() if autocast is None else torch.autocast(device.type, dtype=autocast)
         )
         with how:
-            outputs = call_model(model, inputs)
-        return labels_from(outputs, len(inputs), who="The model", single_logit_flat=True)
+            return call_model(model, inputs)
+
+    def quick_outputs(inputs: Tensor) -> Any:
+        with tensor_float():
+            return outputs(inputs)
+
+    screened = device.type == "cuda" and dtype == torch.float32 and autocast is None
+    called = Screen(quick_outputs, outputs) if screened else outputs
+
+    def classify(inputs: Tensor) -> Tensor:
+        return labels_from(called(inputs), len(inputs), who="The model", single_logit_flat=True)
 
     return classify
 
