@@ -1,10 +1,11 @@
-"""Pages that are made while the documentation is built: the gallery, and the modules of each folder in the API."""
+"""Pages that are made while the documentation is built: the gallery, modules in the API, benchmarks as a table."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
 import io
+import json
 import os
 import re
 import runpy
@@ -12,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Script", "list_modules", "read_script", "run_script", "write_gallery"]
+__all__ = ["Script", "list_benchmarks", "list_modules", "read_script", "run_script", "write_gallery"]
 
+BENCHMARKS = "<!-- benchmarks on a GPU -->"
 MODULES = re.compile(r"^<!-- modules of (\w+) -->$", re.MULTILINE)
 
 
@@ -78,6 +80,27 @@ def list_modules(text: str, package: Path) -> str:
         return "\n\n".join(_section(name) for name in names if not name.endswith(("__init__", "__main__")))
 
     return MODULES.sub(expand, text)
+
+
+def list_benchmarks(text: str, results: Path) -> str:
+    """Replace the line ``BENCHMARKS`` by a table of what ``make bench`` stored for a CUDA device."""
+    counts = json.loads((results / "counts_cuda.json").read_text())
+    measured = counts["resnet18 against its floor"]
+    lines = measured["segments"]
+    rows = [
+        (f"`region_count`, {method}, ResNet18, {lines} lines", measured[f"{method} (s)"], measured[f"{method} / floor"])
+        for method in ("grid", "refined")
+    ]
+    for one in json.loads((results / "complexity_cuda.json").read_text())["rows"]:
+        name = (
+            f"`local_complexity`, {one['network']}, {one['points']:,} points, P = {one['dims']}, {one['frames']} frame"
+        )
+        rows.append((name, one["seconds"], one["ratio"]))
+    for one in json.loads((results / "exact-cuda.json").read_text()):
+        rows.append((f"`linear_regions`, {one['case']}, {one['regions']:,} regions", one["seconds"], one["ratio"]))
+    table = [f"| {counts['device']}, torch {counts['torch']} | seconds | times the floor |", "| --- | --- | --- |"]
+    table += [f"| {name} | {seconds:.3g} | {ratio:.3g} |" for name, seconds, ratio in rows]
+    return text.replace(BENCHMARKS, "\n".join(table))
 
 
 def _section(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -67,3 +68,14 @@ def test_every_folder_of_the_package_has_a_chapter(pages: ModuleType) -> None:
         for module in (package / folder).rglob("*.py"):
             name = ".".join(module.relative_to(package.parent).with_suffix("").parts)
             assert (f":: {name}\n" in text) == (module.stem != "__init__"), name
+
+
+def test_the_benchmarks_of_a_gpu_are_a_table(pages: ModuleType) -> None:
+    results = ROOT / "benchmarks" / "results"
+    text = pages.list_benchmarks((ROOT / "docs" / "gpu.md").read_text(encoding="utf-8"), results)
+    stored = json.loads((results / "exact-cuda.json").read_text())
+    assert pages.BENCHMARKS not in text
+    for one in stored:
+        assert f"| `linear_regions`, {one['case']}, {one['regions']:,} regions | {one['seconds']:.3g} |" in text
+    assert text.count("| `region_count`") == 2
+    assert text.count("| `local_complexity`") >= 2

@@ -101,7 +101,10 @@ def test_four_candidates_that_tie_in_one_point_share_it() -> None:
 
 @pytest.mark.parametrize(
     "device",
-    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"))],
+    [
+        "cpu",
+        pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")),
+    ],
 )
 def test_the_lowest_candidate_is_read_from_every_bit(device: str) -> None:
     single = torch.ones(62, dtype=torch.int64, device=device) << torch.arange(62, device=device)
