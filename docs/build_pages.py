@@ -92,12 +92,12 @@ def list_benchmarks(text: str, results: Path) -> str:
         for method in ("grid", "refined")
     ]
     for one in json.loads((results / "complexity_cuda.json").read_text())["rows"]:
-        name = (
-            f"`local_complexity`, {one['network']}, {one['points']:,} points, P = {one['dims']}, {one['frames']} frame"
-        )
-        rows.append((name, one["seconds"], one["ratio"]))
-    for one in json.loads((results / "exact-cuda.json").read_text()):
-        rows.append((f"`linear_regions`, {one['case']}, {one['regions']:,} regions", one["seconds"], one["ratio"]))
+        how = f"{one['points']:,} points, P = {one['dims']}, {one['frames']} frame"
+        rows.append((f"`local_complexity`, {one['network']}, {how}", one["seconds"], one["ratio"]))
+    rows += [
+        (f"`linear_regions`, {one['case']}, {one['regions']:,} regions", one["seconds"], one["ratio"])
+        for one in json.loads((results / "exact-cuda.json").read_text())
+    ]
     table = [f"| {counts['device']}, torch {counts['torch']} | seconds | times the floor |", "| --- | --- | --- |"]
     table += [f"| {name} | {seconds:.3g} | {ratio:.3g} |" for name, seconds, ratio in rows]
     return text.replace(BENCHMARKS, "\n".join(table))

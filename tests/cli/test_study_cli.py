@@ -72,7 +72,7 @@ def test_report_writes_pages_and_an_index_elsewhere(folder: Path, tmp_path: Path
     assert done.exit_code == 0, done.output
     assert (tmp_path / "pages" / STUDY / "report.md").exists()
     assert f"[{STUDY}]({STUDY}/report.md)" in (tmp_path / "pages" / "index.md").read_text()
-    assert "(1 studies)" in done.stdout
+    assert f"(1 of {len(studies())} studies)" in done.stdout
 
 
 def test_a_time_limit_stops_with_a_sentence_and_a_status(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -158,15 +157,26 @@ def test_the_data_are_strict_json_with_everything_but_partitions() -> None:
     assert document["seconds"] == 1234.4
 
 
-def test_the_index_lists_papers_in_order_and_only_those_there(tmp_path: Path) -> None:
-    def entry(study: str, paper: str, verdict_: str) -> dict[str, Any]:
-        return {"study": study, "paper": paper, "source": "Table 1 | 2", "verdict": verdict_, "size": "desk"}
+def test_the_index_lists_all_studies_with_the_verdicts_that_are_there() -> None:
+    def study(name: str, paper: str) -> Study:
+        return replace(STUDY, name=name, paper=paper, source="Table 1 | 2")
 
-    text = index_markdown([entry("qi2023-a", "qi2023", "shown"), entry("li2025-b", "li2025", "same trend")], tmp_path)
+    def page(*grades: str) -> dict[str, Any]:
+        return {"verdict": grades[-1], "size": "desk", "claims": [{"verdict": {"grade": grade}} for grade in grades]}
+
+    every = [study("qi2023-a", "qi2023"), study("li2025-b", "li2025"), study("li2025-c", "li2025")]
+    text = index_markdown(
+        every, {"qi2023-a": page("shown"), "li2025-b": page("reproduced", "same trend", "same trend")}
+    )
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert [heading.split()[1] for heading in headings] == ["Li", "Qi"]
     cells = markdown_rows(text)
-    assert cells[2] == ["[li2025-b](li2025-b/report.md)", "Table 1 | 2", "same trend", "desk"]
-    assert cells[5] == ["[qi2023-a](qi2023-a/report.md)", "Table 1 | 2", "shown", "desk"]
+    claims = "1 reproduced, 2 same trend"
+    assert cells[2] == ["[li2025-b](li2025-b/report.md)", "Table 1 | 2", "same trend", claims, "desk"]
+    assert cells[3] == ["li2025-c", "Table 1 | 2", "not run", "", ""]
+    assert cells[6] == ["[qi2023-a](qi2023-a/report.md)", "Table 1 | 2", "shown", "1 shown", "desk"]
+    assert "2 of 3 were rerun" in text
+    assert "1 same trend, 1 shown" in text
     assert "Humayun" not in text
     assert "\nqi2023-a/report\n" in text
+    assert "li2025-c/report" not in text

@@ -168,15 +168,12 @@ def _made_with(known: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _index(target: Path) -> None:
-    """The table of all studies that have a page in ``target``."""
-    order = [one.name for one in studies()]
-    found = [json.loads((target / name / "data.json").read_text()) for name in order if _has_page(target, name)]
-    write_bytes(target / "index.md", pages.index_markdown(found, target).encode())
-    typer.echo(f"index: {target / 'index.md'} ({len(found)} studies)")
-
-
-def _has_page(target: Path, name: str) -> bool:
-    return (target / name / "data.json").exists()
+    """The table of all studies, with the verdicts of those that have a page in ``target``."""
+    every = studies()
+    files = {study.name: target / study.name / "data.json" for study in every}
+    found = {name: json.loads(path.read_text()) for name, path in files.items() if path.exists()}
+    write_bytes(target / "index.md", pages.index_markdown(every, found).encode())
+    typer.echo(f"index: {target / 'index.md'} ({len(found)} of {len(every)} studies)")
 
 
 def _data_uri(path: Path) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 from regionscope.lab.store.files import plain
 from regionscope.lab.sweep import flatten
 from regionscope.studies.charts import Pictures
 from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
+from regionscope.studies.verdict import Grade
 
 __all__ = ["Page", "as_data", "as_html", "as_markdown", "index_markdown"]
 
@@ -103,18 +104,27 @@ def as_data(page: Page) -> dict[str, Any]:
     return cleaned
 
 
-def index_markdown(entries: Sequence[Mapping[str, Any]], folder: Path) -> str:
-    """The table of all studies whose data files were read; links are relative to ``folder``."""
-    lines = ["# Results", "", "Every table and figure of the four papers that was rerun, with its verdict.", ""]
+def index_markdown(studies: Sequence[Study], pages: Mapping[str, Mapping[str, Any]]) -> str:
+    """The table of all studies; ``pages`` holds what ``as_data`` gave of those that have a page beside the index."""
+    grades = Counter(page["verdict"] for page in pages.values())
+    said = ", ".join(f"{grades[grade.value]} {grade.value}" for grade in Grade if grades[grade.value])
+    lines = ["# Results", "", f"Every table and figure of the four papers; {len(pages)} of {len(studies)} were rerun."]
+    lines += [f"The verdict of a study is that of its weakest claim: {said}." if said else "", ""]
     for paper, title in PAPERS.items():
-        mine = [entry for entry in entries if entry["paper"] == paper]
-        if not mine:
-            continue
-        lines += [f"## {title}", ""]
-        rows = tuple((f"[{e['study']}]({e['study']}/report.md)", e["source"], e["verdict"], e["size"]) for e in mine)
-        lines += [*_markdown_table(("Study", "Where", "Verdict", "Size"), rows), ""]
-    links = "\n".join(f"{entry['study']}/report" for entry in entries)
+        mine = [study for study in studies if study.paper == paper]
+        if mine:
+            rows = [_index_row(study, pages.get(study.name)) for study in mine]
+            lines += [f"## {title}", "", *_markdown_table(("Study", "Where", "Verdict", "Claims", "Size"), rows), ""]
+    links = "\n".join(f"{study.name}/report" for study in studies if study.name in pages)
     return "\n".join([*lines, "```{toctree}", ":hidden:", "", links, "```", ""])
+
+
+def _index_row(study: Study, page: Mapping[str, Any] | None) -> tuple[str, ...]:
+    if page is None:
+        return study.name, study.source, "not run", "", ""
+    grades = Counter(claim["verdict"]["grade"] for claim in page["claims"])
+    claims = ", ".join(f"{grades[grade.value]} {grade.value}" for grade in Grade if grades[grade.value])
+    return f"[{study.name}]({study.name}/report.md)", study.source, page["verdict"], claims, page["size"]
 
 
 def _claim_table(claims: Sequence[Claim]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
