@@ -17,8 +17,8 @@ DENSE: dict[Size, str] = {
 }
 GROKKING: dict[Size, str] = {
     "smoke": "100 digits of 8 x 8 pixels, width 16, 80 steps: too short for any phase.",
-    "desk": "12,000 steps in place of 100,000, batches of 100 in place of 200, depth 3 and 4, LC at 300 points of each "
-    "kind. Test accuracy starts to rise after some 20,000 steps, so generalisation and the second peak lie outside.",
+    "desk": "60,000 steps in place of 100,000, batches of 100 in place of 200, depth 3 and 4, LC at 300 points of each "
+    "kind; two seeds. A first look at 12,000 steps ended before test accuracy rose.",
     "full": _OPEN,
 }
 SMALL_IMAGES: dict[Size, str] = {

@@ -74,7 +74,7 @@ _DENSE: dict[Size, Dense] = {
     "desk": Dense(
         data="mnist", n_train=1000, n_test=1000, width=200, steps=5000, batch=100, looks=40, points=300, seeds=(0, 1),
         depths=(2, 3, 4, 5), widths=(20, 100, 500, 1000), gelu_depths=(3, 4, 5), layered_depth=6,
-        samples=(1000, 3000, 10_000), grokking_depths=(3, 4), grokking_steps=12_000,
+        samples=(1000, 3000, 10_000), grokking_depths=(3, 4), grokking_steps=60_000,
     ),
     "full": Dense(
         data="mnist", n_train=1000, n_test=None, width=200, steps=100_000, batch=200, looks=60, points=10_000,
