@@ -18,7 +18,7 @@ from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import chart, curve, phases_table
 from regionscope.studies.humayun2023.settings import imagenet
 from regionscope.studies.study import Claim, Outcome, Size, Study
-from regionscope.studies.workspace import Workspace
+from regionscope.studies.workspace import Place, Workspace
 
 __all__ = ["FIGURE12", "cost"]
 
@@ -32,17 +32,19 @@ _COST: dict[Size, dict[str, Any]] = {
 }
 
 
-def cost(size: int, width: int, points: int, images: int, stem: str = "cifar") -> dict[str, Any]:
+def cost(place: Place, size: int, width: int, points: int, images: int, stem: str = "cifar") -> dict[str, Any]:
     """Read a folder laid out as ImageNet is, and measure LC of ResNet18 at some of its images."""
     with tempfile.TemporaryDirectory() as folder:
         _write_folder(Path(folder), images)
         spec = DataSpec(name="imagenet", options={"size": size})
         split = load(spec, root=Path(folder))
     model = zoo.build("resnet18", classes=_CLASSES, input_shape=split.input_shape, width=width, stem=stem)
+    model.to(place.device)
     chosen = split.test.inputs[:points]
     local_complexity(model, chosen[:1], dims=2)  # the first call prepares
     start = time.perf_counter()
     found = local_complexity(model, chosen, dims=_DIMS)
+    found.total.cpu()  # a GPU is done when its numbers are here
     seconds = time.perf_counter() - start
     return {
         "right": _right(split, size, images),
@@ -77,7 +79,7 @@ def _write_folder(root: Path, images: int) -> None:
 
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
-    found = workspace.compute(cost, [_COST[size]])[0]
+    found = workspace.compute_on_runs(cost, [_COST[size]])[0]
     runs = workspace.runs(imagenet(size))
     test = curve(runs, "lc.test")
     per_thousand = found["seconds"] / found["points"] * _SAMPLES
