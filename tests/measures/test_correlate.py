@@ -88,6 +88,7 @@ def test_a_table_over_runs() -> None:
         (lambda: rs.correlate([[1, 2, 3]], [1, 2, 3]), "flat list"),
         (lambda: rs.correlate(["a", "b", "c"], [1, 2, 3]), "list of numbers"),
         (lambda: rs.correlate([1, 2, 3], [1, 2, 4], level=1.5), "level"),
+        (lambda: rs.correlate([1, 2, 3], [1, 2, 4], clusters=["a", "b"]), "2 groups for 3 pairs"),
         (lambda: rs.correlation_table({"a": [1, 2, 3]}, "gap"), "not among"),
         (lambda: rs.correlation_table({"a": [1, 2], "gap": [1, 2, 3]}, "gap"), "'a' has 2"),
         (lambda: rs.correlation_table({"gap": [1, 2, 3]}, "gap", by=["x"]), "groups"),
@@ -96,3 +97,12 @@ def test_a_table_over_runs() -> None:
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         call()  # type: ignore[operator]
+
+
+def test_copies_in_clusters_do_not_narrow_the_interval() -> None:
+    x, y = [1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 3.0, 2.0, 5.0, 4.0]
+    alone = rs.correlate(x, y)
+    copies = rs.correlate(x * 4, y * 4, clusters=list("abcde") * 4)
+    assert copies.pearson.interval == pytest.approx(alone.pearson.interval)
+    assert copies.spearman.interval == pytest.approx(alone.spearman.interval)
+    assert rs.correlate(x * 4, y * 4).pearson.interval[0] > alone.pearson.interval[0] + 0.1

@@ -16,6 +16,7 @@ from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
 from regionscope.lab.experiment import check
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import Sweep, run_sweep
+from regionscope.measures.correlate import correlate
 from regionscope.plot.charts import chart_figure
 from regionscope.studies.charts import Scatter
 from regionscope.studies.li2025 import (
@@ -164,6 +165,31 @@ def test_a_point_is_the_mean_over_seeds(tmp_path: Path) -> None:
     assert tables.left_out(runs[:2]) == ()
     (sentence,) = tables.left_out([made(tmp_path, {}, train=0.8, test=0.9, lr=5.0)])
     assert "above 50%" in sentence
+
+
+def test_settings_that_did_not_train_are_left_out(tmp_path: Path) -> None:
+    fine = [made(tmp_path, {"regions": 2.0 + i}, test=0.5 - 0.1 * i, lr=0.01 * (i + 1)) for i in range(3)]
+    dull = [made(tmp_path, {"regions": 1.0}, train=0.9, test=0.9, lr=1.0)]
+    assert [point.values["regions"] for point in tables.points(fine + dull)] == [2.0, 3.0, 4.0]
+    assert len(tables.points(fine[:2] + dull)) == 3  # too few did train
+    assert len(tables.points([*fine, made(tmp_path, {}, train=0.9, test=0.9, lr=1.0, optimizer="adam")])) == 4
+
+
+def test_weight_decays_are_copies_and_not_evidence(tmp_path: Path) -> None:
+    runs = [
+        made(
+            tmp_path, {"regions": 2.0 + 0.1 * i + 1e-4 * j}, test=gap + 1e-4 * j, lr=0.01 * (i + 1), weight_decay=decay
+        )
+        for i, gap in enumerate((0.1, 0.3, 0.2, 0.4))
+        for j, decay in enumerate((1e-5, 1e-6, 1e-7))
+    ]
+    chosen = tables.points(runs)
+    found = tables.correlation(chosen, "regions")
+    assert found is not None
+    single = correlate([one.values["regions"] for one in chosen], [one.values["gap"] for one in chosen])
+    assert found.pearson.value == single.pearson.value
+    assert found.pearson.interval[0] < single.pearson.interval[0] - 0.1
+    assert {effect.n for effect in tables.effects(chosen, "regions", "lr")} == {1}
 
 
 def test_no_correlation_where_none_is_defined(tmp_path: Path) -> None:
@@ -339,16 +365,18 @@ def test_augmentation_each_way(tmp_path: Path) -> None:
 def test_section_6_each_way() -> None:
     found = {
         "line": [theory.descend_with(data="line", n=5, dim=2, width=12, share=share, runs=2, steps=20, record=3)
-                 for share in (0.3, 0.9)]
+                 for share in (0.3, 0.6, 0.9)]
     }  # fmt: skip
     outcome = grades(theory.of_section6(found))
     assert all(grade is Grade.REPRODUCED for what, grade in outcome.items() if what.startswith(("Lemma", "Theorem")))
     found["line"][0]["failures"] = 1
     assert grades(theory.of_section6(found))["Lemma 6.4: R(a, b) <= N(a) + N(b) + 2"] is Grade.NOT_REPRODUCED
-    for row, count in zip(found["line"], (5.0, 2.0), strict=True):
-        row["values"] = (count, count + 0.1)
     trend = "alternating points on a line, all rates: change of the mean region count for each doubling of the rate"
-    assert grades(theory.of_section6(found))[trend] is Grade.REPRODUCED
+    for counts, grade in (((5.0, 3.0, 2.0), Grade.REPRODUCED), ((2.0, 3.0, 5.0), Grade.NOT_REPRODUCED)):
+        for row, count in zip(found["line"], counts, strict=True):
+            row["values"] = (count, count + 0.1)
+        assert grades(theory.of_section6(found))[trend] is grade
+    assert grades(theory.of_section6({"line": found["line"][1:]}))[trend] is Grade.SHOWN  # two rates tell nothing
 
 
 # --- Exact counts -----------------------------------------------------------------------------------------------------

@@ -60,6 +60,16 @@ def test_ordering(ours: tuple[float, ...], spread: tuple[float, ...], grade: Gra
     assert verdict.ordering((10, 20, 30), ours, spread).grade is grade
 
 
+def test_a_step_back_is_noise_below_one_error_only() -> None:
+    assert verdict.ordering((3, 2, 1), (3.58, 2.61, 2.64), (0.04,) * 3).grade is Grade.REPRODUCED
+    assert verdict.ordering((3, 2, 1), (3.58, 2.61, 2.71), (0.04,) * 3).grade is Grade.SAME_TREND
+
+
+def test_wiggles_of_the_paper_need_not_be_repeated() -> None:
+    assert verdict.ordering((10, 60, 55, 90), (10, 50, 60, 90)).grade is Grade.SAME_TREND
+    assert verdict.ordering((10, 60, 55, 90), (10, 50, 60, 90), noise=6).grade is Grade.REPRODUCED
+
+
 def test_an_ordering_compares_as_many_values_as_the_paper_has() -> None:
     with pytest.raises(ValueError, match="3 and 2"):
         verdict.ordering((1, 2, 3), (1, 2))

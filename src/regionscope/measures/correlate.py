@@ -53,8 +53,19 @@ class CorrelationRow:
     reason: str = ""
 
 
-def correlate(x: Numbers, y: Numbers, *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> Correlation:
+def correlate(
+    x: Numbers,
+    y: Numbers,
+    *,
+    clusters: Sequence[Any] | None = None,
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Correlation:
     """Pearson, Spearman and Kendall correlation of two lists of numbers, with percentile bootstrap intervals.
+
+    clusters: the group of each pair, where pairs of one group are near-copies (runs that differ in a setting that
+    hardly matters, say); whole groups are drawn then, else single pairs.
 
     A resample is a vector of multiplicities, from which all three follow by matrix products; resamples in which x or y
     is constant are left out. At least 3 pairs. Cost: resamples * n^2 operations.
@@ -73,8 +84,10 @@ def correlate(x: Numbers, y: Numbers, *, resamples: int = 2000, level: float = 0
     if resamples < 1 or not 0 < level < 1:
         raise InputError(f"resamples={resamples} and level={level} came; at least 1, and a share between 0 and 1.")
     n = len(a)
+    group = _groups(clusters, n)
     once = np.ones((1, n))
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float64)
+    g = int(group.max()) + 1
+    drawn = np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples).astype(np.float64)[:, group]
     found = []
     for measure in (_pearson, _spearman, _kendall):
         low, high = _quantiles(measure(a, b, drawn), level)
@@ -154,6 +167,16 @@ def _quantiles(values: Array, level: float) -> tuple[float, float]:
         return float("nan"), float("nan")
     low, high = np.quantile(kept, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def _groups(clusters: Sequence[Any] | None, n: int) -> NDArray[np.int64]:
+    """The number of each pair's group, from 0."""
+    if clusters is None:
+        return np.arange(n)
+    if len(clusters) != n:
+        raise InputError(f"clusters names {len(clusters)} groups for {n} pairs; one for each pair is needed.")
+    number = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
+    return np.array([number[name] for name in clusters], dtype=np.int64)
 
 
 def _numbers(values: Numbers, name: str) -> Array:

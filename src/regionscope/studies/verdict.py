@@ -74,16 +74,20 @@ def uncorrelated(ours: Coefficient) -> Verdict:
     return Verdict(Grade.SAME_TREND if abs(ours.value) < _WEAK else Grade.NOT_REPRODUCED, rule)
 
 
-def ordering(paper: Sequence[float], ours: Sequence[float], spread: Sequence[float] = ()) -> Verdict:
+def ordering(
+    paper: Sequence[float], ours: Sequence[float], spread: Sequence[float] = (), *, noise: float = 0.0
+) -> Verdict:
     """Values along one setting: do they rise and fall in the paper's order?
 
-    ``spread``: standard errors of ours; with them a step against the paper's order that is smaller than two joint
-    errors is no contradiction. Without a finite error for each value nothing is reproduced beyond its order.
+    spread: standard errors of ours; with them a step against the paper's order that is smaller than one joint error is
+    no contradiction. Without a finite error for each value nothing is reproduced beyond its order. noise: values of the
+    paper that differ by no more than this are not compared, such as those of a single run.
     """
+    beyond = f" (pairs that differ by more than {noise:.3g} there)" if noise else ""
     rule = (
-        "reproduced: no pair stands against the paper's order by more than two standard errors, the paper's lowest and "
-        "highest differ in its direction by more than that, and the rank correlation with its values is at least "
-        f"{_TREND}; same trend: that rank correlation"
+        f"reproduced: no pair stands against the paper's order{beyond} by more than one standard error, the paper's "
+        "lowest and highest differ in its direction by more than two, and the rank correlation with its values is at "
+        f"least {_TREND}; same trend: that rank correlation"
     )
     if len(paper) != len(ours) or len(paper) < 2:
         raise ValueError(f"two lists of one length are compared, and they have {len(paper)} and {len(ours)}")
@@ -94,7 +98,8 @@ def ordering(paper: Sequence[float], ours: Sequence[float], spread: Sequence[flo
     for i in range(len(ours)):
         for j in range(i):
             step = (ours[i] - ours[j]) * math.copysign(1, paper[i] - paper[j])
-            against += paper[i] != paper[j] and step < -2 * math.hypot(errors[i], errors[j])
+            compared = abs(paper[i] - paper[j]) > noise
+            against += compared and step < -math.hypot(errors[i], errors[j])
     low, high = paper.index(min(paper)), paper.index(max(paper))
     clear = ours[high] - ours[low] > 2 * math.hypot(errors[low], errors[high])  # not for errors that are NaN
     rank = float(spearmanr(paper, ours).statistic) if len(set(ours)) > 1 else 0.0

@@ -65,7 +65,7 @@ def of_augmentation(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Out
         )
     )
     expected = paper.expected(paper.TABLE2, chosen[0].network, "cifar10")
-    high = (expected[0], f"remains high ({expected[1]} without)")
+    high = (expected[0], f"remains high; without: {expected[1]}")
     for kind, words in _WORDS.items():
         claims.append(correlation_claim(f"{words}: regions against gap", high, groups[kind], "regions"))
         charts += scatter(f"Figure 9: {words}", groups[kind], "regions", "regions on a line")

@@ -92,10 +92,13 @@ def points_table(title: str, chosen: Sequence[Point], names: Sequence[str]) -> T
 
 
 def joined(outcomes: Iterable[Outcome]) -> Outcome:
-    """Several outcomes on one page; a note that comes twice is kept once."""
+    """Several outcomes on one page; what comes twice (a note, or the same numbers in other words) is kept once."""
     every = list(outcomes)
+    claims: dict[tuple[object, ...], Claim] = {}
+    for one in chain.from_iterable(part.claims for part in every):
+        claims.setdefault((one.paper, one.ours, one.spread, one.verdict), one)
     return Outcome(
-        claims=tuple(chain.from_iterable(one.claims for one in every)),
+        claims=tuple(claims.values()),
         tables=tuple(chain.from_iterable(one.tables for one in every)),
         charts=tuple(chain.from_iterable(one.charts for one in every)),
         notes=tuple(dict.fromkeys(chain.from_iterable(one.notes for one in every))),

@@ -44,11 +44,14 @@ def of_table3(runs: Sequence[RunFolder]) -> Outcome:
         ),
         tables=(_table(moments),),
         charts=(
-            _lines("Region count while training", "regions on a line", [(m, m.regions) for m in moments]),
-            _lines("Gap while training", "generalisation gap, %", [(m, m.gap) for m in moments if m.gap is not None]),
+            _lines("Region count while training", "regions on a line", [(m, m.regions, m.error) for m in moments]),
+            _lines(
+                "Gap while training", "generalisation gap, %",
+                [(m, m.gap, m.gap_error) for m in moments if m.gap is not None],
+            ),
             _lines(
                 "Correlation of region count and gap while training", "correlation",
-                [(m, m.found.pearson.value) for m in moments if m.found is not None],
+                [(m, m.found.pearson.value, half_width(m.found.pearson)) for m in moments if m.found is not None],
             ),
         ),
         notes=(
@@ -114,7 +117,10 @@ def _table(moments: Sequence[Moment]) -> Table:
     return Table("Evolution (Table 3)", ("epoch", "share", "regions", "gap, %", "correlation [95%]", "settings"), rows)
 
 
-def _lines(title: str, label: str, values: Sequence[tuple[Moment, float | None]]) -> Lines:
-    known = [(m.epoch, value) for m, value in values if value is not None]
-    series = Series(label="", x=tuple(x for x, _ in known), y=tuple(y for _, y in known))
+def _lines(title: str, label: str, values: Sequence[tuple[Moment, float, float]]) -> Lines:
+    """Values with their standard errors."""
+    series = Series(
+        label="", x=tuple(m.epoch for m, _, _ in values), y=tuple(y for _, y, _ in values),
+        spread=tuple(error for _, _, error in values),
+    )  # fmt: skip
     return Lines(title=title, x_label="epoch", y_label=label, series=(series,))

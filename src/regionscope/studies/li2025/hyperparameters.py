@@ -41,8 +41,8 @@ def of_figure5(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
         tables=(Table("Mean region count by learning rate and batch size", columns, tuple(rows)),),
         charts=tuple(charts),
         notes=(
-            "A mean runs over all other settings of Table 1; its standard error is that of the deviations from the "
-            "mean of the runs with the same other settings.",
+            "A mean runs over all other settings of Table 1, weight decays averaged first, since they hardly matter; "
+            "its standard error is that of the deviations from the mean of the runs with the same other settings.",
             *notes,
         ),
     )
@@ -51,8 +51,8 @@ def of_figure5(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
 def _claim(what: str, course: str, sign: int, found: tuple[Effect, ...]) -> Claim:
     order = [sign * i for i in range(len(found))]
     means, errors = [e.mean for e in found], [e.error for e in found]
-    ours = ", ".join(f"{e.mean:.2f} ({e.level:g})" for e in found)
-    spread = "± " + ", ".join(f"{error:.2f}" for error in errors)
+    ours = ", ".join(f"{e.mean:.3f} ({e.level:g})" for e in found)
+    spread = "± " + ", ".join(f"{error:.3f}" for error in errors)
     return Claim(what, course, ours, verdict.ordering(order, means, errors), spread)
 
 

@@ -24,6 +24,7 @@ _OTHERS = {
     "norm.l2": "norm of the weights",
     "margin": "mean output margin",
 }
+_PRINTED = ("distance", "margin")  # those that Figure 2 has
 
 
 def runs_of_primary(size: Size) -> tuple[Experiment, ...]:
@@ -48,7 +49,8 @@ def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     for name, words in _OTHERS.items():
         found = correlation(chosen, name)
         value = undefined() if found is None else found.pearson
-        claims.append(Claim(f"{words} against gap", "low", signed(found), verdict.uncorrelated(value), interval(found)))
+        said = ("low", verdict.uncorrelated(value)) if name in _PRINTED else ("", verdict.shown())
+        claims.append(Claim(f"{words} against gap", said[0], signed(found), said[1], interval(found)))
         charts += scatter(f"{words.capitalize()} and gap", chosen, name, words)
     network = chosen[0].network
     claims.append(

@@ -27,11 +27,12 @@ __all__ = [
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
 
 _UNLEARNT = 50.0  # training error in percent
+_FEWEST = 3  # settings of a sweep
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting: the mean of every number over its seeds, and the standard deviation (0 for a single seed)."""
+    """One setting: the mean of every number over its seeds, and the standard deviation (NaN for a single seed)."""
 
     experiment: Experiment
     seeds: int
@@ -83,16 +84,15 @@ class Moment:
 
 
 def points(runs: Iterable[RunFolder]) -> tuple[Point, ...]:
-    """One point for each setting, in the order of the runs; runs that diverged are left out (see ``left_out``)."""
-    settings: dict[str, list[RunFolder]] = defaultdict(list)
-    for run in runs:
-        if run.status == "finished":
-            settings[replace(run.experiment, seed=0).key].append(run)
-    return tuple(_point(same) for same in settings.values())
+    """One point for each setting, in the order of the runs.
+
+    Left out (see ``left_out``): runs that diverged, and settings that did not train, which have no gap to speak of.
+    """
+    return tuple(_point(same) for same in _settings(runs))
 
 
 def left_out(runs: Iterable[RunFolder]) -> tuple[str, ...]:
-    """A sentence for the runs that are not in the points, and one for those that are and did not learn; or nothing."""
+    """A sentence for the runs that diverged, and one for those that did not train; or nothing."""
     every = list(runs)
     gone = [run for run in every if run.status != "finished"]
     dull = [run for run in every if run.status == "finished" and _numbers(run).get("train_error", 0.0) > _UNLEARNT]
@@ -101,16 +101,23 @@ def left_out(runs: Iterable[RunFolder]) -> tuple[str, ...]:
         said.append(f"{len(gone)} runs did not end in finite weights and are left out, such as {_label(gone[0])}.")
     if dull:
         said.append(
-            f"{len(dull)} runs ended with a training error above {_UNLEARNT:g}% and are kept, such as "
-            f"{_label(dull[0])}."
+            f"{len(dull)} runs ended with a training error above {_UNLEARNT:g}%, such as {_label(dull[0])}: settings "
+            "whose mean over seeds is above it did not train and are left out."
         )
     return tuple(said)
 
 
 def correlation(chosen: Sequence[Point], measure: str, target: str = "gap") -> Correlation | None:
-    """Of a measure with the gap over the settings; None where fewer than 3 have it or one of them is constant."""
-    pairs = [(one.values[measure], one.values[target]) for one in chosen if {measure, target} <= one.values.keys()]
-    return _correlate([x for x, _ in pairs], [y for _, y in pairs])
+    """Of a measure with the gap over the settings; None where fewer than 3 have it or one of them is constant.
+
+    Intervals come from drawing (learning rate, batch size) cells, since settings of one cell are near-copies.
+    """
+    have = [one for one in chosen if {measure, target} <= one.values.keys()]
+    return _correlate(
+        [one.values[measure] for one in have],
+        [one.values[target] for one in have],
+        [_cell(one.experiment) for one in have],
+    )
 
 
 def group_by(chosen: Iterable[Point], key: Callable[[Point], str]) -> dict[str, tuple[Point, ...]]:
@@ -125,13 +132,15 @@ def effects(chosen: Sequence[Point], measure: str, factor: str) -> tuple[Effect,
     """The measure at every level of ``factor`` ("lr", "batch_size", "weight_decay"), levels rising.
 
     Only blocks (equal other factors) in which every level is there count, so that levels are compared like with like.
+    Weight decays are averaged first where they are not the factor: they are near-copies, not blocks of their own.
     """
-    blocks: dict[str, dict[float, float]] = defaultdict(dict)
+    gathered: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in chosen:
-        if measure not in one.values:
-            continue
-        others = {name: value for name, value in one.factors.items() if name != factor}
-        blocks[f"{one.network} {one.data} {sorted(others.items())}"][float(one.factors[factor])] = one.values[measure]
+        if measure in one.values:
+            others = {name: value for name, value in one.factors.items() if name not in (factor, "weight_decay")}
+            block = gathered[f"{one.network} {one.data} {sorted(others.items())}"]
+            block[float(one.factors[factor])].append(one.values[measure])
+    blocks = {name: {level: fmean(values) for level, values in block.items()} for name, block in gathered.items()}
     levels = sorted({level for block in blocks.values() for level in block})
     whole = [block for block in blocks.values() if len(block) == len(levels)]
     if not whole:
@@ -171,16 +180,14 @@ def evolution(runs: Sequence[RunFolder], measure: str = "regions_path") -> tuple
 
     Runs of different batch sizes have different steps, so moments are shares of the whole training.
     """
-    settings: dict[str, list[RunFolder]] = defaultdict(list)
-    for run in runs:
-        if run.status == "finished":
-            settings[replace(run.experiment, seed=0).key].append(run)
-    courses = [_course([_moments(run, measure) for run in same]) for same in settings.values()]
+    chosen = _settings(runs)
+    courses = [_course([_moments(run, measure) for run in same]) for same in chosen]
     if not courses:
         return ()
     shared = sorted(set.intersection(*(set(course) for course in courses)))
     epochs = runs[0].experiment.training.epochs
-    return tuple(_moment(share, epochs, courses, shared) for share in shared)
+    cells = [_cell(same[0].experiment) for same in chosen]
+    return tuple(_moment(share, epochs, courses, shared, cells) for share in shared)
 
 
 def standard_error(values: Sequence[float]) -> float:
@@ -196,6 +203,29 @@ def _error_beside(rest: Sequence[float], levels: int) -> float:
     return standard_error(rest) * math.sqrt(levels / (levels - 1)) if levels > 1 else math.nan
 
 
+def _settings(runs: Iterable[RunFolder]) -> list[list[RunFolder]]:
+    """The finished runs of each setting (its seeds), in the order of the runs, without settings that did not train.
+
+    Where fewer than three settings of a sweep (a network on data, trained one way) did train, all are kept.
+    """
+    sweeps: dict[str, dict[str, list[RunFolder]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if run.status == "finished":
+            whole = replace(run.experiment, seed=0)
+            varied = replace(whole.training, lr=1.0, batch_size=1, weight_decay=0.0)
+            sweeps[replace(whole, training=varied).key][whole.key].append(run)
+    found = []
+    for settings in sweeps.values():
+        trained = [same for same in settings.values() if _train_error(same) <= _UNLEARNT]
+        found += trained if len(trained) >= _FEWEST else list(settings.values())
+    return found
+
+
+def _train_error(runs: Sequence[RunFolder]) -> float:
+    """In percent, the mean over seeds; 0 where it is not known."""
+    return fmean(_numbers(run).get("train_error", 0.0) for run in runs)
+
+
 def _label(run: RunFolder) -> str:
     return run.experiment.label
 
@@ -207,7 +237,7 @@ def _point(runs: Sequence[RunFolder]) -> Point:
         runs[0].experiment,
         len(runs),
         {name: fmean(each[name] for each in numbers) for name in names},
-        {name: stdev([each[name] for each in numbers]) if len(numbers) > 1 else 0.0 for name in names},
+        {name: stdev([each[name] for each in numbers]) if len(numbers) > 1 else math.nan for name in names},
     )
 
 
@@ -251,7 +281,9 @@ def _course(seeds: Sequence[_Course]) -> _Course:
     return found
 
 
-def _moment(share: float, epochs: int, courses: Sequence[_Course], shared: Sequence[float]) -> Moment:
+def _moment(
+    share: float, epochs: int, courses: Sequence[_Course], shared: Sequence[float], cells: Sequence[tuple[Any, ...]]
+) -> Moment:
     counts = [course[share][0] for course in courses]
     gaps = [gap for course in courses if (gap := course[share][1]) is not None]
     whole = len(gaps) == len(counts)
@@ -267,16 +299,22 @@ def _moment(share: float, epochs: int, courses: Sequence[_Course], shared: Seque
         gap_error=_error_beside([gap - mean for gap, mean in zip(gaps, usual_gaps, strict=True)], with_gap)
         if whole
         else math.nan,
-        found=_correlate(counts, gaps) if whole else None,
+        found=_correlate(counts, gaps, cells) if whole else None,
         n=len(counts),
     )
 
 
-def _correlate(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
+def _correlate(x: Sequence[float], y: Sequence[float], cells: Sequence[tuple[Any, ...]]) -> Correlation | None:
     """None where no correlation is defined."""
     if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
         return None
-    return correlate(x, y)
+    return correlate(x, y, clusters=cells)
+
+
+def _cell(experiment: Experiment) -> tuple[Any, ...]:
+    """Settings that differ in nothing but the weight decay, which in Table 1 hardly matters, are near-copies."""
+    training = experiment.training
+    return experiment.network.name, experiment.data.name, training.lr, training.batch_size
 
 
 def half_width(found: Coefficient) -> float:
