@@ -20,9 +20,9 @@ from regionscope.lab.sweep import run_sweep
 from regionscope.plot.charts import chart_figure
 from regionscope.regions import linear_regions
 from regionscope.studies.charts import Lines, Pictures
-from regionscope.studies.qi2023 import STUDIES, epochs, layers, lines, paper, random_labels, settings
+from regionscope.studies.qi2023 import STUDIES, compare, data, epochs, layers, lines, paper, random_labels, settings
 from regionscope.studies.qi2023.pictures import model_at_epoch
-from regionscope.studies.qi2023.read import Course, course, course_of
+from regionscope.studies.qi2023.read import Course, course, course_of, curves
 from regionscope.studies.study import SIZES, Claim, Outcome, Study
 from regionscope.studies.verdict import Grade
 from regionscope.studies.workspace import Workspace
@@ -131,11 +131,129 @@ def test_a_course_is_over_seeds() -> None:
     assert found.means == (2.0, 6.0)
     assert found.deviations == pytest.approx((2**0.5, 8**0.5))
     assert found.errors == pytest.approx((1.0, 2.0))
-    assert found.growth_error == pytest.approx(1.0)  # changes of 3 and 5
+    assert found.at(2).tolist() == [4.0, 8.0]
     assert found.range(1) == (4.0, 8.0)
     assert found.series("b").x == (0.0, 2.0)
     with pytest.raises(InputError, match="no row 'a' at epoch 3"):
         course_of([{0: 1.0, 3: 1.0}, {0: 1.0}], "a", (0, 3))
+
+
+def test_errors_over_epochs_are_paired() -> None:
+    two = some_course([(1, 4), (3, 8)])  # changes of 3 and 5: standard deviation 2**0.5, standard error 1
+    assert np.hypot(*two.paired_deviations) == pytest.approx(2**0.5)
+    assert np.hypot(*two.paired_errors) == pytest.approx(1.0)
+    assert two.noise == pytest.approx(2.0)
+    apart = some_course([(1, 2, 3), (101, 102, 103)])  # seeds far apart, with one and the same course
+    assert apart.paired_errors == pytest.approx((0.0, 0.0, 0.0))
+    assert min(apart.errors) == pytest.approx(50.0)
+    assert some_course([(1, 2)]).noise == 0.0
+
+
+def test_more_than_three_curves_have_no_bands() -> None:
+    one = some_course([(1, 2), (2, 3)])
+    assert all(series.spread for series in curves({str(i): one for i in range(3)}))
+    assert not any(series.spread for series in curves({str(i): one for i in range(4)}))
+
+
+def test_a_ratio_has_students_interval() -> None:
+    found = compare.ratio_of(np.array([2.0, 4.0, 8.0]), np.array([1.0, 1.0, 1.0]))
+    assert (found.value, found.first_seed) == (pytest.approx(4.0), 2.0)
+    half = 4.3027 * np.log(2) / 3**0.5  # Student's quantile for 3 seeds, and not 2
+    assert np.log([found.low, found.high]) == pytest.approx(np.log(4) + half * np.array([-1, 1]), rel=1e-3)
+    alone = compare.ratio_of(np.array([2.0]), np.array([1.0]))
+    assert (alone.low, alone.high) == (0.0, np.inf)
+
+
+@pytest.mark.parametrize(
+    ("paper_ratio", "seeds", "wanted"),
+    [
+        (2.0, (1.9, 2.0, 2.1), Grade.REPRODUCED),
+        (2.0, (1.04, 1.05, 1.06), Grade.SAME_TREND),  # grows beyond doubt, and not as much
+        (1.5, (1.95, 2.0, 2.05), Grade.SAME_TREND),
+        (1.1, (1.0, 1.1, 1.2), Grade.NOT_REPRODUCED),  # as much, and within chance
+        (2.0, (0.9, 0.91, 0.92), Grade.NOT_REPRODUCED),
+    ],
+)
+def test_growth_is_judged_against_the_papers(paper_ratio: float, seeds: Sequence[float], wanted: Grade) -> None:
+    assert compare.grows(paper_ratio, compare.ratio_of(np.array(seeds), np.ones(3))).grade is wanted
+
+
+@pytest.mark.parametrize(
+    ("seeds", "wanted"),
+    [
+        ((1.0, 1.05, 1.1), Grade.REPRODUCED),
+        ((0.7, 1.05, 1.5), Grade.SAME_TREND),
+        ((1.4, 1.41, 1.42), Grade.NOT_REPRODUCED),
+        ((0.6, 0.61, 0.62), Grade.NOT_REPRODUCED),
+    ],
+)
+def test_what_stays_is_near_1(seeds: Sequence[float], wanted: Grade) -> None:
+    assert compare.stays(compare.ratio_of(np.array(seeds), np.ones(3))).grade is wanted
+
+
+def test_wiggles_of_the_papers_one_run_are_not_compared() -> None:
+    ours = some_course([(90, 200, 150, 300), (100, 190, 160, 310), (110, 210, 140, 290)])
+    wiggle = compare.course_claim("a", (100, 190, 200, 310), ours)  # ours falls from 200 to 150
+    assert wiggle.verdict.grade is Grade.REPRODUCED
+    assert "5 of 6 pairs compared" in wiggle.ours
+    assert wiggle.spread == "sd 10, 10, 10, 10"
+    step = compare.course_claim("a", (100, 150, 200, 310), ours)
+    assert step.verdict.grade is Grade.SAME_TREND
+    few = compare.course_claim("a", (100, 101, 102, 150), ours)
+    assert "3 of 6 pairs" in few.ours
+    assert few.verdict.grade is Grade.REPRODUCED
+    fewer = compare.course_claim("a", (100, 110, 115, 130), ours)
+    assert "1 of 6 pairs" in fewer.ours
+    assert fewer.verdict.grade is Grade.SAME_TREND
+    none = compare.course_claim("a", (100, 101, 102, 103), ours)
+    assert none.verdict.grade is Grade.SHOWN
+    assert "no pair compared" in none.ours
+
+
+def test_table_3_doubles_and_then_stays() -> None:
+    noise = np.array([[1.0, 1.0, 1.0], [0.98, 1.0, 1.02], [1.02, 1.0, 0.98]])
+
+    def found(*row: float) -> dict[str, Grade]:
+        course = Course((0, 10, 100), noise * np.array(row))
+        claims = epochs.judge(paper.QUANTILES, {16: course, 32: Course((0, 10, 100), 5 * course.values)}, settles=True)
+        return {what.removeprefix("[16, 16, 16], "): grade for what, grade in grades(claims).items()}
+
+    doubles, stays = "epoch 10 / epoch 0", "epoch 100 / epoch 10: stays"
+    same = found(207, 415, 436)
+    assert (same[doubles], same[stays]) == (Grade.REPRODUCED, Grade.REPRODUCED)
+    late = found(207, 235, 436)  # the same last count, reached late
+    assert (late[doubles], late[stays]) == (Grade.SAME_TREND, Grade.NOT_REPRODUCED)
+    assert late["epoch 100 / epoch 0"] is Grade.REPRODUCED
+    assert found(207, 200, 210)[doubles] is Grade.NOT_REPRODUCED
+    plain = epochs.judge(paper.MOONS, {w: some_course([(1, 2, 3), (1, 2, 3)], (0, 10, 100)) for w in (16, 32)})
+    assert not any("stays" in claim.what for claim in plain)
+
+
+def test_figure_1_is_judged_over_all_seeds() -> None:
+    def found(linear: Sequence[float], decision: Sequence[float]) -> list[Grade]:
+        columns = [some_course([(1, value) for value in values]) for values in (linear, decision)]
+        return [claim.verdict.grade for claim in data.judge("a", 7082, *columns)]
+
+    assert found((7000, 9000), (2, 2)) == [Grade.REPRODUCED, Grade.REPRODUCED]
+    assert found((20_000, 22_000), (2, 3)) == [Grade.SAME_TREND, Grade.NOT_REPRODUCED]
+    assert found((500, 700), (1, 2))[0] is Grade.NOT_REPRODUCED
+
+
+def test_facts_of_the_data_judge_nothing(place: Workspace) -> None:
+    claims = STUDIES[0].analyse(place, "smoke").claims
+    described = [claim.verdict.grade for claim in claims if "points, classes, range" in claim.what]
+    assert described == [Grade.SHOWN, Grade.SHOWN]
+
+
+def test_pages_say_what_the_paper_leaves_open(place: Workspace) -> None:
+    for study in STUDIES:
+        notes = " ".join(study.analyse(place, "smoke").notes)
+        assert "neither the noise" in notes or "not known" in notes
+    early = {10_000: some_course([(1151, 1000, 900), (1151, 1100, 700)], (0, 30, 100))}
+    said = " ".join(random_labels._notes(early))
+    assert "353 regions at epoch 30, 79 regions at epoch 100" in said
+    assert "1050 at epoch 30, 800 at epoch 100" in said
+    assert "collapse" not in " ".join(STUDIES[3].analyse(place, "smoke").notes)
 
 
 def test_tables_2_and_3_can_be_reproduced_or_not() -> None:
@@ -163,28 +281,33 @@ def test_cells_within_the_range_of_the_seeds_are_counted() -> None:
 
 def test_figure_2_needs_more_regions_after_every_layer() -> None:
     rising = [some_course([(5, values), (5, values)]) for values in (10, 20, 30)]
-    assert set(grades(layers.judge(rising)).values()) == {Grade.REPRODUCED}
+    assert [claim.verdict.grade for claim in layers.judge(rising)] == [Grade.REPRODUCED, Grade.SHOWN]
     stuck = [some_course([(5, values), (5, other)]) for values, other in ((10, 10), (20, 20), (30, 20))]
     claims = layers.judge(stuck)
-    assert [claim.verdict.grade for claim in claims] == [Grade.NOT_REPRODUCED, Grade.REPRODUCED]
+    assert [claim.verdict.grade for claim in claims] == [Grade.NOT_REPRODUCED, Grade.SHOWN]
+    assert "within the bound" in claims[1].ours
+    assert claims[1].paper == ""
     assert "in 3 of 4 cases" in claims[0].ours
     crowded = [some_course([(38, values)]) for values in (10, 20, 30)]
-    assert layers.judge(crowded)[1].verdict.grade is Grade.NOT_REPRODUCED
+    assert "38 at most" in layers.judge(crowded)[1].ours
+    assert "ABOVE THE BOUND" in layers.judge(crowded)[1].ours
 
 
 @pytest.mark.parametrize(
     ("values", "wanted"),
     [
-        ((0.9, 1.2, 1.4), (Grade.REPRODUCED, Grade.REPRODUCED)),
-        ((0.2, 0.3, 0.4), (Grade.REPRODUCED, Grade.SAME_TREND)),
-        ((0.1, 0.2, 0.3), (Grade.SAME_TREND, Grade.NOT_REPRODUCED)),
+        ((1.0, 1.2, 1.4), (Grade.REPRODUCED, Grade.REPRODUCED)),
+        ((0.2, 0.3, 0.4), (Grade.SAME_TREND, Grade.SAME_TREND)),
+        ((0.1, 0.2, 0.3), (Grade.NOT_REPRODUCED, Grade.NOT_REPRODUCED)),
         ((0.1, 2.0, 5.0), (Grade.NOT_REPRODUCED, Grade.SAME_TREND)),
         ((0.0, 0.1, 0.2), (Grade.NOT_REPRODUCED, Grade.NOT_REPRODUCED)),
     ],
 )
 def test_figure_3_asks_for_a_constant_ratio_near_1(values: tuple[float, ...], wanted: tuple[Grade, Grade]) -> None:
-    claims = lines.judge({16: some_course([values, values])})
-    assert tuple(claim.verdict.grade for claim in claims) == wanted
+    claims = lines.judge({16: some_course([values, values], (0, 50, 100))}, 0.5)
+    assert tuple(claim.verdict.grade for claim in claims) == (*wanted, Grade.SHOWN)
+    assert f"{values[0]:.3f} at epoch 0, {values[-1]:.3f} at epoch 100" in claims[0].ours
+    assert claims[2].ours == f"{2 * sum(values) / 3:.3f}"  # by a length of 0.5
 
 
 def test_table_1_can_be_reproduced_or_not() -> None:

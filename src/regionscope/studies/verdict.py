@@ -1,7 +1,7 @@
 """Whether a result agrees with the paper, by a rule that is stated next to it.
 
 Absolute counts depend on seeds, data order and the grid, so correlations, orderings and trends are compared. Every rule
-returns its own sentence; the thresholds stand here and nowhere else.
+returns its own sentence. Rules that only one paper needs stand beside its studies.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def ordering(
     no contradiction. Without a finite error for each value nothing is reproduced beyond its order. noise: values of the
     paper that differ by no more than this are not compared, such as those of a single run.
     """
-    beyond = f" (pairs that differ by more than {noise:.3g} there)" if noise else ""
+    least = f"{noise:,.0f}" if noise >= 100 else f"{noise:.3g}"
+    beyond = f" (pairs that differ by more than {least} there)" if noise else ""
     rule = (
         f"reproduced: no pair stands against the paper's order{beyond} by more than one standard error, the paper's "
         "lowest and highest differ in its direction by more than two, and the rank correlation with its values is at "

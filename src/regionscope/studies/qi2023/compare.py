@@ -1,15 +1,107 @@
-"""The paper's counts beside ours: tables, and how often they are within what seeds do."""
+"""The paper's counts beside ours: tables, ratios with their intervals, and how often they are within what seeds do."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from regionscope.studies import verdict
 from regionscope.studies.qi2023.read import Course
 from regionscope.studies.qi2023.settings import SEED
 from regionscope.studies.study import Claim, Table
+from regionscope.studies.verdict import Grade, Verdict
 
-__all__ = ["beside", "listed", "within_seeds"]
+__all__ = ["Ratio", "beside", "course_claim", "grows", "larger", "listed", "ratio_claim", "ratio_of", "stays", "within_seeds"]  # fmt: skip  # noqa: E501
+
+_FACTOR = 1.25  # two ratios this near count as equal; the paper's own counts after epoch 10 move by up to 1.22
+_LEVEL = 0.95  # of intervals
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Geometric mean over seeds of one number by another of the same seed, its 95% interval, and the first seed's."""
+
+    value: float
+    low: float
+    high: float
+    first_seed: float
+
+    @property
+    def interval(self) -> str:
+        return f"95% [{self.low:.2f}, {self.high:.2f}]"
+
+
+def ratio_of(above: NDArray[np.float64], below: NDArray[np.float64]) -> Ratio:
+    """Of values by seed, in the same order; the interval is Student's, on the logarithms."""
+    logs = np.log(above / below)
+    centre, half = float(logs.mean()), _half(logs)
+    return Ratio(math.exp(centre), math.exp(centre - half), math.exp(centre + half), float(above[0] / below[0]))
+
+
+def grows(paper: float, ours: Ratio) -> Verdict:
+    """A growth by a factor that the paper gives."""
+    rule = (
+        f"reproduced: the ratio is within a factor of {_FACTOR:g} of the paper's, and its 95% interval over seeds lies "
+        "above 1; same trend: the interval lies above 1"
+    )
+    if not ours.low > 1:
+        return Verdict(Grade.NOT_REPRODUCED, rule)
+    close = max(ours.value / paper, paper / ours.value) <= _FACTOR
+    return Verdict(Grade.REPRODUCED if close else Grade.SAME_TREND, rule)
+
+
+def stays(ours: Ratio) -> Verdict:
+    """A number that does not change any more."""
+    rule = (
+        f"reproduced: the whole 95% interval of the ratio over seeds is within a factor of {_FACTOR:g} of 1; "
+        "same trend: the ratio is"
+    )
+
+    def inside(value: float) -> bool:
+        return 1 / _FACTOR <= value <= _FACTOR
+
+    if inside(ours.low) and inside(ours.high):
+        return Verdict(Grade.REPRODUCED, rule)
+    return Verdict(Grade.SAME_TREND if inside(ours.value) else Grade.NOT_REPRODUCED, rule)
+
+
+def larger(above: NDArray[np.float64], below: NDArray[np.float64]) -> tuple[Verdict, str]:
+    """Whether values by seed are larger than others of the same seeds, and the 95% interval of the mean difference."""
+    rule = "reproduced: the 95% interval of the mean difference over seeds lies above 0; same trend: the mean does"
+    change = above - below
+    centre, half = float(change.mean()), _half(change)
+    grade = Grade.REPRODUCED if centre > half else Grade.SAME_TREND if centre > 0 else Grade.NOT_REPRODUCED
+    return Verdict(grade, rule), f"difference 95% [{centre - half:.2f}, {centre + half:.2f}]"
+
+
+def ratio_claim(what: str, paper: float, ours: Ratio, judged: Verdict) -> Claim:
+    """A row of a ratio, the paper's beside ours."""
+    return Claim(what, f"{paper:.2f}", f"{ours.value:.2f} (seed {SEED}: {ours.first_seed:.2f})", judged, ours.interval)
+
+
+def course_claim(what: str, printed: Sequence[int], ours: Course) -> Claim:
+    """Counts over epochs, in the paper's order; what one run does by chance is not compared."""
+    pairs = list(combinations(printed, 2))
+    compared = sum(abs(a - b) > ours.noise for a, b in pairs)
+    if compared:
+        judged = _enough(verdict.ordering(printed, ours.means, ours.paired_errors, noise=ours.noise), compared, printed)
+        said = f"{compared} of {len(pairs)} pairs compared"
+    else:
+        judged = verdict.shown()
+        said = f"no pair compared, as the paper's differ by no more than one run does by chance ({ours.noise:,.0f})"
+    return Claim(what, listed(printed), f"{listed(ours.means)}; {said}", judged, f"sd {listed(ours.deviations)}")
+
+
+def _enough(judged: Verdict, compared: int, printed: Sequence[int]) -> Verdict:
+    rule = f"{judged.rule}; no more than same trend where fewer pairs are compared than there are steps between epochs"
+    few = judged.grade is Grade.REPRODUCED and compared < len(printed) - 1
+    return Verdict(Grade.SAME_TREND if few else judged.grade, rule)
 
 
 def beside(title: str, what: str, printed: Sequence[int], ours: Course) -> Table:
@@ -19,13 +111,14 @@ def beside(title: str, what: str, printed: Sequence[int], ours: Course) -> Table
             epoch,
             printed[i],
             int(ours.first_seed[i]),
-            round(ours.means[i], 1),
-            round(ours.deviations[i], 1),
+            f"{ours.means[i]:,.0f}",
+            f"{ours.deviations[i]:,.0f}",
             f"{ours.first_seed[i] / printed[i]:.2f}",
         )
         for i, epoch in enumerate(ours.epochs)
     )
-    return Table(title, (what, "paper", f"seed {SEED}", "mean", "deviation", f"seed {SEED} / paper"), rows)
+    seeds = f"mean of {len(ours.values)} seeds"
+    return Table(title, (what, "paper", f"seed {SEED}", seeds, "sd over seeds", f"seed {SEED} / paper"), rows)
 
 
 def within_seeds(cells: Mapping[str, tuple[Sequence[int], Course]]) -> Claim:
@@ -57,3 +150,9 @@ def listed(values: Sequence[float]) -> str:
     '206, 1151'
     """
     return ", ".join(f"{value:.0f}" for value in values)
+
+
+def _half(values: NDArray[np.float64]) -> float:
+    """Half of the 95% interval of a mean; without end for a single value."""
+    n = len(values)
+    return float(student.ppf((1 + _LEVEL) / 2, n - 1) * values.std(ddof=1) / n**0.5) if n > 1 else math.inf

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from regionscope.lab.config import Experiment
 from regionscope.lab.data import Dataset
 from regionscope.studies import verdict
 from regionscope.studies.charts import Picture, Pictures
 from regionscope.studies.qi2023 import paper
 from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
-from regionscope.studies.qi2023.read import course
-from regionscope.studies.qi2023.settings import SEED, moons, quantiles, toy_grid
+from regionscope.studies.qi2023.read import Course, course
+from regionscope.studies.qi2023.settings import DISCLOSED, SEED, moons, quantiles, toy_grid
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE1"]
+__all__ = ["FIGURE1", "judge"]
 
 _CLASSES = {"two_moons": 2, "gaussian_quantiles": 5}  # Figure 6, 1000 points each
 _POINTS = 1000
@@ -25,6 +27,28 @@ def _experiments(size: Size) -> tuple[Experiment, ...]:
     return (*moons(size)[-n:], quantiles(size)[-n])
 
 
+def judge(network: str, printed: int, linear: Course, decision: Course) -> tuple[Claim, ...]:
+    """Linear and decision regions at the last epoch, over all seeds."""
+    counts, cells = linear.values[:, -1], decision.values[:, -1]
+    other = int((cells != _CLASSES["two_moons"]).sum())
+    return (
+        Claim(
+            f"linear regions of {network}",
+            f"{printed:,} (Table 2)",
+            f"{counts.mean():,.0f} on average, {counts.min():,.0f} to {counts.max():,.0f}, {counts[0]:,.0f} with seed "
+            f"{SEED}",
+            verdict.near(printed, float(counts.mean()), factor=1.25),
+            f"sd {linear.deviations[-1]:,.0f}",
+        ),
+        Claim(
+            f"decision regions of {network}",
+            "one for each moon (Figure 1c)",
+            f"2 with {len(cells) - other} of {len(cells)} seeds; {cells.min():.0f} to {cells.max():.0f}",
+            verdict.holds(other, len(cells)),
+        ),
+    )
+
+
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
     grid = toy_grid(size)
     *seeds, other = workspace.runs(_experiments(size))
@@ -32,54 +56,45 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     data, rings = run.split(workspace.data_root).train, other.split(workspace.data_root).train
     linear, decision = regions_of(model_at_epoch(run, last))
     network = f"{[width] * 3}, epoch {last}"
-    counts = course(seeds, "linear_regions")
-    claims = (
-        *(_as_described(one, size) for one in (data, rings)),
-        Claim(
-            f"linear regions of {network}",
-            f"{dict(zip(paper.EPOCHS, paper.MOONS[width], strict=True))[last]:,} (Table 2)",
-            f"{linear.n_linear_regions:,} (seed {SEED}); {counts.means[-1]:,.0f} on average",
-            verdict.shown(),
-            f"{counts.deviations[-1]:,.0f}",
-        ),
-        Claim(
-            f"decision regions of {network}",
-            "one for each moon (Figure 1c)",
-            f"{decision.count} (seed {SEED})",
-            verdict.agrees(2, decision.count, within=0.01),
-        ),
-    )
+    printed = dict(zip(paper.EPOCHS, paper.MOONS[width], strict=True))[last]
     pictures = (
         Picture("(a) two moons", None, points=data.inputs, labels=data.labels),
         Picture(f"(b) {counted(linear.n_linear_regions, 'linear region')}", linear),
         Picture(f"(c) {counted(decision.count, 'decision region')}", decision, "decision"),
         Picture("both at once", decision, "linear"),
     )
-    sets = (pictures[0], Picture("Gaussian quantiles", None, points=rings.inputs, labels=rings.labels))
+    sets = (
+        replace(pictures[0], title="two moons"),
+        Picture("Gaussian quantiles", None, points=rings.inputs, labels=rings.labels),
+    )
     return Outcome(
-        claims=claims,
+        claims=(
+            *judge(network, printed, course(seeds, "linear_regions"), course(seeds, "decision_regions")),
+            *(_as_described(one) for one in (data, rings)),
+        ),
         charts=(
-            Pictures(title=f"Figure 1: {network}", columns=4, pictures=pictures),
+            Pictures(title=f"Figure 1: {network}, seed {SEED}", columns=4, pictures=pictures),
             Pictures(title="Figure 6: the data", columns=2, pictures=sets),
         ),
         notes=(
             "In Figure 1c the paper's white area is near the decision boundary; here the boundary itself is drawn, "
             "exactly, as a black line.",
+            "Figure 1 has no count in the text; that of Table 2 is of the same network on the same data, one run. "
+            "Points, classes and range are how the data here are made: they are shown and judge nothing.",
+            DISCLOSED,
+            "sd: standard deviation over seeds.",
         ),
     )
 
 
-def _as_described(data: Dataset, size: Size) -> Claim:
-    """Number of points, classes and range of a data set, against Figure 6."""
+def _as_described(data: Dataset) -> Claim:
+    """Number of points, classes and range of a data set, beside Figure 6."""
     n, low, high = len(data.inputs), float(data.inputs.min()), float(data.inputs.max())
-    points = toy_grid(size).points
-    wanted = (points, _CLASSES[data.name], -1.0, 1.0)
-    failures = sum(a != b for a, b in zip((n, len(data.labels.unique()), low, high), wanted, strict=True))
     return Claim(
         f"{data.name}: points, classes, range",
         f"{_POINTS:,}, {_CLASSES[data.name]}, -1 to 1",
         f"{n:,}, {len(data.labels.unique())}, {low:g} to {high:g}",
-        verdict.holds(failures, len(wanted)),
+        verdict.shown(),
     )
 
 

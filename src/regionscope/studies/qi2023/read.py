@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,9 @@ from regionscope.errors import InputError
 from regionscope.lab.store import RunFolder
 from regionscope.studies.charts import Series
 
-__all__ = ["Course", "course", "course_of"]
+__all__ = ["Course", "course", "course_of", "curves"]
+
+_BANDS = 3  # curves that can be drawn with their spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +50,30 @@ class Course:
         return tuple(deviation / len(self.values) ** 0.5 for deviation in self.deviations)
 
     @property
-    def growth_error(self) -> float:
-        """Standard error of the mean change from the first epoch to the last, seed by seed."""
-        change = self.values[:, -1] - self.values[:, 0]
-        return float(change.std(ddof=1) / len(change) ** 0.5) if len(change) > 1 else 0.0
+    def paired_deviations(self) -> tuple[float, ...]:
+        """How far one run strays from the mean course, seed by seed: what a seed adds at all epochs is taken out.
+
+        Two of them together make the standard deviation of the change between two epochs (Morey 2008).
+        """
+        seeds, places = self.values.shape
+        if seeds < 2 or places < 2:
+            return (0.0,) * len(self.epochs)
+        own = self.values - self.values.mean(1, keepdims=True)
+        return tuple(map(float, own.std(0, ddof=1) * math.sqrt(places / (places - 1))))
+
+    @property
+    def paired_errors(self) -> tuple[float, ...]:
+        """Standard errors of the means, for a comparison of epochs."""
+        return tuple(deviation / len(self.values) ** 0.5 for deviation in self.paired_deviations)
+
+    @property
+    def noise(self) -> float:
+        """Twice what one run strays, on average over the epochs: changes of one run up to this are no course."""
+        return 2 * float(np.sqrt(np.mean(np.square(self.paired_deviations))))
+
+    def at(self, epoch: int) -> NDArray[np.float64]:
+        """The values at one epoch, by seed."""
+        return self.values[:, self.epochs.index(epoch)]
 
     def range(self, i: int) -> tuple[float, float]:
         """Smallest and largest value over the seeds, at epoch number i."""
@@ -59,6 +82,12 @@ class Course:
     def series(self, label: str) -> Series:
         """Mean and standard deviation, as a curve."""
         return Series(label=label, x=self.places, y=self.means, spread=self.deviations)
+
+
+def curves(courses: Mapping[str, Course]) -> tuple[Series, ...]:
+    """The courses by label; more than three come without bands, which would hide each other."""
+    drawn = [one.series(label) for label, one in courses.items()]
+    return tuple(one if len(drawn) <= _BANDS else replace(one, spread=()) for one in drawn)
 
 
 def course(runs: Sequence[RunFolder], name: str, epochs: Sequence[int] | None = None) -> Course:
