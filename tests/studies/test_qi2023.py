@@ -235,7 +235,7 @@ def test_figure_1_is_judged_over_all_seeds() -> None:
         return [claim.verdict.grade for claim in data.judge("a", 7082, *columns)]
 
     assert found((7000, 9000), (2, 2)) == [Grade.REPRODUCED, Grade.REPRODUCED]
-    assert found((20_000, 22_000), (2, 3)) == [Grade.SAME_TREND, Grade.NOT_REPRODUCED]
+    assert found((9_500, 10_500), (2, 3)) == [Grade.SAME_TREND, Grade.NOT_REPRODUCED]
     assert found((500, 700), (1, 2))[0] is Grade.NOT_REPRODUCED
 
 
