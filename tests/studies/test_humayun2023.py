@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from regionscope.errors import InputError
 from regionscope.lab import sweep
@@ -25,9 +26,10 @@ from regionscope.studies.humayun2023 import (
     layers,
     partition,
     shift,
+    width,
 )
 from regionscope.studies.humayun2023.curves import Curve
-from regionscope.studies.humayun2023.regularisation import normalisation_claims
+from regionscope.studies.humayun2023.regularisation import _alike, normalisation_claims
 from regionscope.studies.humayun2023.settings import FINE, imagenet, mlp, mlp_grid
 from regionscope.studies.humayun2023.shape import double_descent, turning_points
 from regionscope.studies.study import SIZES, Claim, Study
@@ -52,8 +54,10 @@ def grades(found: Sequence[Claim]) -> list[Grade]:
 
 def test_a_double_descent_has_its_three_phases_and_their_places() -> None:
     shape = double_descent([0, 1, 10, 100, 1000], DOUBLE, [0.1] * 5)
-    assert [change.amount for change in shape.phases] == [4.0, 3.0, 3.5]
-    assert [change.clear for change in shape.phases] == [True] * 3
+    assert shape.ascent is not None
+    assert shape.second_descent is not None
+    assert [change.amount for change in (shape.first_descent, shape.ascent, shape.second_descent)] == [4.0, 3.0, 3.5]
+    assert shape.clear == (True, True, True)
     assert (shape.valley, shape.peak) == (1, 3)
     assert shape.turns == (1, 3)
     assert shape.peaks == 1
@@ -73,14 +77,48 @@ def test_a_double_descent_has_its_three_phases_and_their_places() -> None:
 )
 def test_phases_that_are_missing_are_not_clear(values: tuple[float, ...], clear: tuple[bool, ...]) -> None:
     shape = double_descent(range(5), values, [0.1] * 5)
-    assert tuple(change.clear for change in shape.phases) == clear
+    assert shape.clear == clear
+    assert (shape.ascent is None) == (not clear[1])
 
 
-def test_a_rise_within_the_noise_is_no_ascent_and_the_descent_is_one() -> None:
-    shape = double_descent(range(5), DOUBLE, [1.5] * 5)
-    assert [change.clear for change in shape.phases] == [True, False, False]
+def test_a_rise_within_the_noise_is_no_ascent_and_has_no_valley_or_peak() -> None:
+    shape = double_descent(range(5), DOUBLE, [0.7] * 5)
+    assert shape.clear == (True, False, False)
+    assert (shape.valley, shape.peak, shape.second_descent) == (None, None, None)
     assert shape.first_descent.amount == 4.5
+    assert shape.rise.amount == 3.0
     assert shape.turns == ()
+
+
+def test_the_ascent_is_the_largest_rise_that_is_clear() -> None:
+    """The very highest look is unsure; the one before it is not."""
+    shape = double_descent(range(5), (5.0, 1.0, 3.0, 3.1, 0.5), (0.1, 0.1, 0.1, 2.0, 0.1))
+    assert (shape.valley, shape.peak) == (1, 2)
+    assert double_descent(range(5), (5.0, 1.0, 3.0, 3.1, 0.5), [0.1] * 5).peak == 3
+
+
+def test_a_second_descent_ends_in_the_mean_of_the_last_three_looks() -> None:
+    shape = double_descent(range(7), (5, 1, 4, 1, 3, 4, 2), [0.1] * 7)
+    assert shape.second_descent is not None
+    assert shape.second_descent.amount == pytest.approx(1.0)  # and not 3, to the lowest look
+    assert double_descent(range(3), (5, 1, 4), [0.1] * 3).second_descent is None
+
+
+def noisy(course: NDArray[np.float64], draws: np.random.Generator, *, seeds: int = 2, noise: float = 0.1) -> Curve:
+    """Seeds with the independent noise of their points, whose mean has this standard error."""
+    each = noise * math.sqrt(seeds)
+    values = course + draws.normal(0, each, (seeds, len(course)))
+    return Curve(tuple(range(len(course))), values, np.full_like(values, each))
+
+
+def test_noise_after_a_descent_is_seldom_an_ascent_and_a_double_descent_is_found() -> None:
+    draws, looks = np.random.default_rng(0), np.arange(40)
+    fall = np.where(looks < 13, 5 - 4 * looks / 13, 1.0)
+    double = fall + np.exp(-(((looks - 26) / 4) ** 2))
+    called = sum(noisy(fall, draws).shape.ascent is not None for _ in range(200))
+    found = sum(all(noisy(double, draws).shape.clear) for _ in range(200))
+    assert called < 20
+    assert found > 190
 
 
 def test_two_peaks_are_counted_and_small_ones_are_not() -> None:
@@ -108,6 +146,53 @@ def test_the_error_of_a_mean_curve_is_the_larger_of_points_and_seeds() -> None:
     assert one.means == (2.0, 2.0)
     assert one.errors[0] == pytest.approx(1.0)  # sqrt(2) / sqrt(2)
     assert one.errors[1] == pytest.approx(math.sqrt(0.08) / 2)
+    assert one.pooled == pytest.approx([math.sqrt(0.5)] * 2)
+    assert Curve((0, 1), values, np.array([[0.2, 3.0], [0.2, 3.0]])).pooled[1] == pytest.approx(math.sqrt(18) / 2)
+
+
+def test_changes_along_a_curve_leave_out_the_steady_distance_of_the_seeds() -> None:
+    table = np.array([DOUBLE, DOUBLE]) + np.array([[2.0], [-2.0]])
+    one = Curve((0, 1, 10, 100, 1000), table, np.full_like(table, 0.01))
+    assert one.pooled[0] == pytest.approx(2.0)
+    assert one.wobble[0] == pytest.approx(math.sqrt(2e-4) / 2)
+    assert one.shape.clear == (True, True, True)
+    shaken = Curve(one.steps, table + np.array([[2.0], [-2.0]]) * [1, -1, 1, -1, 1], one.spreads)
+    assert one.wobble[0] < 0.1 < 1.5 < shaken.wobble[0]
+    assert shaken.shape.ascent is None
+
+
+def test_one_large_seed_error_does_not_hide_an_ascent() -> None:
+    course = np.array([5.0, 3.0, 1.0, 1.0, 1.6, 1.9, 2.0, 1.0, 0.6, 0.4])
+    apart = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 5.0, 1.0, -1.0, 1.0]) * 0.06  # the top is the least sure look
+    table = np.stack([course + apart, course - apart])
+    one = Curve(tuple(range(10)), table, np.full_like(table, 0.01))
+    assert (2.0 - 1.0) / math.hypot(one.errors[2], one.errors[6]) < 3.5
+    assert one.shape.clear == (True, True, True)
+    assert one.shape.peak == 6
+
+
+def test_the_last_two_looks_count_once_where_they_are_one() -> None:
+    assert curves._apart([0, 1, 4000, 8000, 8036]) == (0, 1, 4000, 8036)
+    assert curves._apart([0, 1, 4000, 8000]) == (0, 1, 4000, 8000)
+    assert curves._apart([999, 1000]) == (999, 1000)
+
+
+def test_claims_about_an_ascent_say_where_there_is_none() -> None:
+    up, down = a_curve(DOUBLE), a_curve((5, 4, 3, 2, 1))
+    for value in (claims.peak, claims.start_of_ascent, claims.end_of_ascent, claims.duration, claims.second_descent):
+        assert value(up) is not None
+        assert value(down) is None
+        judged = claims.ordered("", "", [1, 2], {"a": value(up), "b": value(down)})
+        assert judged.verdict.grade is NO
+        assert "b: no ascent" in judged.ours
+        both = claims.larger("", "", ("a", value(up)), ("b", value(down)))
+        assert (both.verdict.grade, "no ascent" in both.ours) == (NO, True)
+    assert claims.rise(down) == pytest.approx((0.0, 0.01 * math.sqrt(2)))
+    assert claims.difference(up, down, down.shape.peak) is None
+    assert claims.duration(up) == pytest.approx((2.0, math.hypot(0.25, 0.5)))
+    assert "no ascent" in claims.three_phases("", down).ours
+    assert "3.5 joint standard errors" in claims.three_phases("", down).verdict.rule
+    assert curves.phases_table("", {"": down}).rows[0][2:4] == ("none", "none")
 
 
 def test_three_phases_can_come_out_each_way() -> None:
@@ -122,14 +207,49 @@ def test_batch_normalisation_is_judged_by_level_and_second_descent() -> None:
     high = [value + 3 for value in (5, 1, 2, 4, 4)]
     assert grades(normalisation_claims("", parts(DOUBLE), parts(high))) == [YES] * 5
     assert grades(normalisation_claims("", parts(high), parts(DOUBLE))) == [HALF, NO, NO, NO, NO]
+    assert normalisation_claims("", parts((5, 4, 3, 2, 1)), parts(high))[-1].verdict.grade is NO
 
 
-def test_the_gap_is_judged_at_the_peak_and_at_the_end() -> None:
+def test_train_and_test_are_alike_or_not() -> None:
+    near, far = a_curve((5, 1, 2, 4, 0.6)), a_curve((9, 9, 9, 9, 9))
+    assert _alike("", {"train": a_curve(DOUBLE), "test": near, "random": far}).verdict.grade is YES
+    assert _alike("", {"train": a_curve(DOUBLE), "test": far, "random": near}).verdict.grade is NO
+
+
+def test_the_gap_is_judged_at_the_peak_and_at_the_end_whatever_its_sign() -> None:
     train = a_curve(DOUBLE)
-    there, gone = a_curve((0, 0, 0.5, 1, 1)), a_curve((0, 0, 0, 0, 0))
-    auc, chance = a_curve((0.5, 0.5, 0.6, 0.7, 0.7)), a_curve((0.5,) * 5)
-    assert grades(depth.gap_claims(there, auc, train)) == [YES] * 3
-    assert grades(depth.gap_claims(gone, chance, train)) == [NO] * 3
+    there, below, gone = a_curve((0, 0, 0.5, 1, 1)), a_curve((0, 0, -0.5, -1, -1)), a_curve((0, 0, 0, 0, 0))
+    auc, under, chance = a_curve((0.5, 0.5, 0.6, 0.7, 0.7)), a_curve((0.5, 0.5, 0.4, 0.3, 0.3)), a_curve((0.5,) * 5)
+    assert grades(depth.gap_claims(there, auc, train)) == [YES] * 4
+    assert grades(depth.gap_claims(below, under, train)) == [YES] * 4
+    assert "train below test" in depth.gap_claims(below, under, train)[0].ours
+    assert grades(depth.gap_claims(gone, chance, train)) == [NO] * 4
+    assert grades(depth.gap_claims(there, auc, a_curve((5, 4, 3, 2, 1)))) == [NO, YES, NO, YES]
+    assert depth.use_note(auc, train) == ()
+    assert "0.500 and 0.500" in depth.use_note(chance, train)[0]
+
+
+def test_depth_is_judged_by_rises_gaps_and_accuracy() -> None:
+    def tower(*peaks: float) -> dict[str, Curve]:
+        return {f"depth {i}": a_curve((5, 1, 2, top, 0.5)) for i, top in enumerate(peaks, 2)}
+
+    flat = {f"depth {i}": a_curve((5, 1, 1, 1, 0.5)) for i in (2, 3)}
+    fine, coarse = ({"train": tower(4, 3), "test": flat, "random": flat} for _ in range(2))
+    found = {claim.what: claim.verdict.grade for claim in depth.depth_claims(fine, coarse)}
+    assert "train LC, r = 0.005, depth 2" not in found  # where the paper has no second descent
+    assert found["train LC, r = 0.005, depth 3"] is found["train LC, r = 0.5, depth 2"] is YES
+    assert found["largest rise of train LC, r = 0.005"] is found["|train - test| LC at the peak, r = 0.5"] is YES
+    assert found["second descent as a share of the peak, depth 2"] is NO
+    other = depth.depth_claims({**fine, "train": tower(3, 4), "random": tower(3, 4)}, coarse)
+    assert [claim.verdict.grade for claim in other if claim.what == "largest rise of train LC, r = 0.005"] == [NO]
+    assert [claim.verdict.grade for claim in other if claim.what == "largest rise, depth 2"] == [YES, NO]
+
+
+def test_accuracy_at_the_valley_comes_out_each_way() -> None:
+    train = a_curve(DOUBLE)
+    known = {str(v): a_curve((0.1, v, 1.0, 1.0, 1.0)) for v in (0.99, 0.95, 0.8)}
+    assert grades(depth.early("", known, train)) == [YES, HALF, NO]
+    assert grades(depth.early("", known, a_curve((5, 4, 3, 2, 1)))) == [NO] * 3
 
 
 def test_grokking_needs_a_late_test_accuracy_that_comes() -> None:
@@ -144,14 +264,23 @@ def test_grokking_needs_a_late_test_accuracy_that_comes() -> None:
     assert grades(found) == [YES, NO, NO]
 
 
-def test_migration_is_a_fall_of_both_numbers() -> None:
-    near, ratio = {0: (1.0, 0.05), 100: (0.7, 0.05), 1000: (0.2, 0.05)}, {0: (1.0, 0.02), 100: (0.9, 0.02)}
+def test_grokking_without_an_ascent_says_so() -> None:
+    known, new = a_curve((0.1, 0.5, 1, 1, 1)), a_curve((0.1, 0.1, 0.1, 0.2, 0.9))
+    assert grades(grokking.of_depth("", a_curve(DOUBLE), known, new)) == [YES] * 5 + [HALF]  # one peak of two
+    none = grokking.of_depth("", a_curve((5, 4, 3, 2, 1)), known, new)
+    assert grades(none)[1:] == [NO] * 5
+    assert ["no ascent" in claim.ours for claim in none[1:5]] == [True] * 4
+
+
+def test_migration_is_a_rise_and_a_fall_next_to_the_data_and_a_fall_to_the_boundary() -> None:
+    near, ratio = {10: (0.5, 0.05), 100: (0.7, 0.05), 1000: (0.2, 0.05)}, {10: (1.0, 0.02), 100: (0.9, 0.02)}
     away = {**ratio, 1000: (0.7, 0.02)}
     back = {**ratio, 1000: (1.1, 0.02)}
-    assert grades(partition.migration_claims(near, away, 100)) == [YES, YES, YES]
-    assert grades(partition.migration_claims(near, back, 100)) == [YES, NO, NO]
+    assert grades(partition.migration_claims(near, away, 10, 100)) == [YES] * 4
+    assert grades(partition.migration_claims({**near, 10: (0.9, 0.05)}, back, 10, 100)) == [NO, YES, NO, NO]
     lost = {**ratio, 1000: (math.nan, math.nan)}
-    assert grades(partition.migration_claims(near, lost, 100))[1:] == [NO, NO]
+    assert grades(partition.migration_claims(near, lost, 10, 100))[2:] == [NO, NO]
+    assert grades(partition.migration_claims(near, away, None, None)) == [NO, NO, NO, YES]
 
 
 def test_exact_counts_move_with_local_complexity_or_not() -> None:
@@ -175,17 +304,31 @@ def test_the_second_descent_alternates_in_the_first_stage_or_not() -> None:
     one = {"stage1.block1.before.relu1": stays, "stage1.block1.branch.relu1": falls, "stage2.x": stays}
     assert layers.alternation(one).verdict.grade is YES
     assert layers.alternation({**one, "stage1.block2.before.relu1": falls}).verdict.grade is NO
-    deep = {"stage4": a_curve((3, 1, 2, 4, 0.5))}
-    assert layers.meeting(deep, {"stage4": a_curve((9, 1, 9, 9, 9))}).verdict.grade is YES
-    assert layers.meeting(deep, {"stage4": a_curve((9, 9, 9, 9, 0.5))}).verdict.grade is NO  # only after the peak
+
+
+def test_a_meeting_with_random_points_takes_an_ascent_and_two_looks() -> None:
+    course = (3, 1, 1.1, 4, 0.5)
+    deep, far = {"stage4": a_curve(course)}, {"stage4": a_curve((9, 9, 9, 9, 9))}
+    random = {"stage4": a_curve((9, 1, 1.1, 9, 9))}
+    assert layers.meeting(deep, deep, random).verdict.grade is YES
+    assert layers.meeting(deep, far, random).verdict.grade is NO  # test points do not meet
+    assert layers.meeting(deep, deep, {"stage4": a_curve((9, 1, 9, 9, 9))}).verdict.grade is HALF
+    assert layers.meeting(deep, deep, {"stage4": a_curve((3, 9, 9, 4, 0.5))}).verdict.grade is NO  # only outside
+    for other in ((3, 1, 4, 4, 0.5), (5, 4, 3, 2, 1)):
+        one = {"stage4": a_curve(other)}
+        assert layers.meeting(one, one, one).verdict.grade is Grade.SHOWN
 
 
 def test_a_shift_is_judged_in_all_settings() -> None:
-    dims = {2.0: [4.0, 2.0], 10.0: [9.0, 7.0], 25.0: [10.0, 8.0]}
-    radii = {1.0: [4.0, 1.0], 5.0: [9.0, 6.0]}
+    dims = {2.0: [[4.0, 2.0]], 10.0: [[9.0, 7.0]], 25.0: [[10.0, 8.0]]}
+    radii = {1.0: [[4.0, 1.0]], 5.0: [[9.0, 6.0]]}
     assert grades(shift.shift_claims(dims, radii)) == [YES] * 4
-    worse = {**dims, 25.0: [10.0, 40.0]}
-    assert grades(shift.shift_claims(worse, {1.0: [9.0, 6.0], 5.0: [4.0, 1.0]})) == [NO] * 4
+    worse = {**dims, 25.0: [[10.0, 40.0]]}
+    assert grades(shift.shift_claims(worse, {1.0: [[9.0, 6.0]], 5.0: [[4.0, 1.0]]})) == [NO] * 4
+    unsure = {2.0: [[4.0, 2.0], [2.0, 4.0]], **{p: [one[0]] * 2 for p, one in dims.items() if p > 2}}
+    found = shift.shift_claims(unsure, {r: one * 2 for r, one in radii.items()})
+    assert found[0].verdict.grade is NO  # two seeds against each other
+    assert found[2].spread == "± 0, ± 0"
 
 
 def test_deformation_grows_in_a_cnn_and_shrinks_in_a_resnet() -> None:
@@ -193,11 +336,30 @@ def test_deformation_grows_in_a_cnn_and_shrinks_in_a_resnet() -> None:
         return [(first, 0.001), ((first + last) / 2, 0.001), (last, 0.001)]
 
     growing = {0.014: course(0.1, 0.2), 1.4: course(1.0, 5.0)}
-    shrinking = {0.014: course(0.1, 0.05), 1.4: course(1.0, 0.2)}
-    assert grades(deform.cnn_claims(growing)) == [YES, YES]
-    assert grades(deform.cnn_claims(shrinking)) == [NO, YES]
-    assert grades(deform.resnet_claims(shrinking)) == [YES] * 3
-    assert grades(deform.resnet_claims(growing)) == [NO, NO, YES]
+    shrinking = {0.014: course(0.1, 0.09), 1.4: course(1.0, 0.2)}
+    affine = {0.014: course(0.1, 0.5), 1.4: course(1.0, 5.0)}
+
+    def both(one: Mapping[float, list[tuple[float, float]]]) -> deform.Sizes:
+        return {"eccentricity": one, "diameter": one}
+
+    assert grades(deform.cnn_claims(both(growing))) == [YES] * 4
+    assert grades(deform.cnn_claims(both(shrinking))) == [NO, NO, YES, YES]
+    assert grades(deform.resnet_claims(both(shrinking))) == [YES] * 6
+    assert grades(deform.resnet_claims(both(growing))) == [NO] * 4 + [YES] * 2
+    assert YES not in grades(deform.cnn_claims(both(affine)))[2:]  # the same share at every radius
+
+
+def test_sizes_of_seeds_are_joined_with_the_larger_error_and_without_the_input_twice() -> None:
+    one, other = [[1.0, 0.1], [1.0, 0.1], [2.0, 0.1]], [[1.0, 0.1], [1.0, 0.1], [4.0, 0.1]]
+    found = deform.joined([one, other])
+    assert len(found) == 2
+    assert found[0] == pytest.approx((1.0, math.sqrt(0.02) / 2))
+    assert found[1] == pytest.approx((3.0, 1.0))
+
+
+def test_the_papers_widths_are_those_that_are_there() -> None:
+    assert width._paper_peak((20, 1000)) == "more with width up to 1,000"
+    assert width._paper_peak((20, 1000, 2000)) == "more with width up to 1,000, less at 2,000"
 
 
 # Runs

@@ -7,6 +7,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
+import numpy as np
 import pytest
 
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
@@ -102,7 +103,7 @@ def test_markdown_has_claims_tables_figures_notes_rules_and_the_command() -> Non
     assert rows[2] == ["counts", "7,082", "7,100", "12", "reproduced"]
     assert rows[3] == [NASTY, "rises", "falls far", "", "not reproduced"]
     assert rows[4][-1] == "shown"
-    assert rows[5:9] == [["epoch", "mean|std", "n"], ["---"] * 3, ["0", "206.1", "12,345"], ["100", "nan", "two"]]
+    assert rows[5:9] == [["epoch", "mean|std", "n"], ["---"] * 3, ["0", "206.1", "12,345"], ["100", "n/a", "two"]]
     assert rows[9] == ["Setting", "Values"]
     assert ["data.name", "digits"] in rows[10:]
     assert "**Verdict at size desk: not reproduced.** Half of it." in text
@@ -113,13 +114,45 @@ def test_markdown_has_claims_tables_figures_notes_rules_and_the_command() -> Non
     assert "3 training runs, 1,234 s; regionscope 1.2.3, cores 2" in text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (10772.4, "10,772"),
+        (1079.3, "1,079"),
+        (-1079.3, "-1,079"),
+        (999.96, "1,000"),
+        (999.94, "999.9"),
+        (1.058e6, "1,058,000"),
+        (2e300, "2e+300"),
+        (0.000123456, "0.0001235"),
+        (2.483e-16, "2.483e-16"),
+        (0.0, "0"),
+        (np.float32(0.25), "0.25"),
+        (1151, "1,151"),
+        (np.int64(1151), "1,151"),
+        (float("nan"), "n/a"),
+        (np.float32("nan"), "n/a"),
+        (None, "n/a"),
+        (float("-inf"), "-inf"),
+        (True, "True"),
+        ("1079.3", "1079.3"),
+    ],
+)
+def test_numbers_of_all_sizes_are_written_alike(value: Any, text: str) -> None:
+    outcome = replace(OUTCOME, tables=(Table("One", ("only",), ((value,),)),))
+    page = replace(PAGE, outcome=outcome)
+    assert [text] in markdown_rows(as_markdown(page))
+    cells = Elements(as_html(page, PICTURES)).cells
+    assert cells[cells.index("only") + 1] == text
+
+
 def test_html_shows_the_same_and_text_stays_text() -> None:
     page = Elements(as_html(PAGE, PICTURES))
     assert page.cells[:5] == ["", "Paper", "Ours", "Spread", "Verdict"]
     assert page.cells[5:10] == ["counts", "7,082", "7,100", "12", "reproduced"]
     assert page.cells[10] == NASTY
     last = page.cells.index("Setting")
-    assert page.cells[last - 6 : last] == ["0", "206.1", "12,345", "100", "nan", "two"]
+    assert page.cells[last - 6 : last] == ["0", "206.1", "12,345", "100", "n/a", "two"]
     assert page.cells[page.cells.index("data.name") + 1] == "digits"
     assert f"Claims {NASTY}." in page.text
     assert f"Note {NASTY}" in page.text

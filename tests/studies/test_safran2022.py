@@ -142,17 +142,27 @@ def test_corollary_5_1_each_way() -> None:
     good = generalisation.of_corollary51({1: falls})
     assert good.grade is Grade.REPRODUCED
     assert "-1.00" in good.claims[1].ours
+    assert good.claims[1].spread.startswith("± ")
+    assert grade_of(good.claims, "r = 1: share") is Grade.SHOWN
     level = generalisation.of_corollary51({1: [replace(one, error=(0.5, 0.5)) for one in falls]})
-    assert {claim.verdict.grade for claim in level.claims} == {Grade.NOT_REPRODUCED}
+    assert [claim.verdict.grade for claim in level.claims] == [Grade.NOT_REPRODUCED] * 2 + [Grade.SHOWN]
     curve, bound = lines_of(good).series
     assert curve.x == (10, 40, 160)
     assert bound.beside == curve.label
 
 
-def test_corollary_5_1_at_its_bound() -> None:
-    for factor, grade in ((0.99, Grade.REPRODUCED), (1.01, Grade.NOT_REPRODUCED)):
+def test_corollary_5_1_at_its_bound_is_shown() -> None:
+    for factor, said in ((0.99, "0.00"), (1.01, "1.00")):
         near = [ends([3], n=n, error=[factor * generalisation.error_bound(1, n)]) for n in (10, 40)]
-        assert grade_of(generalisation.of_corollary51({1: near}).claims, "r = 1: share") is grade
+        (share,) = (one for one in generalisation.of_corollary51({1: near}).claims if "share" in one.what)
+        assert (share.ours, share.verdict.grade) == (f"{said} at most", Grade.SHOWN)
+
+
+def test_the_standard_error_of_a_slope() -> None:
+    """Errors 1, 1/4 and 1/4 over n = 1, 2 and 4: in powers of two a slope of -1 and residuals -1/3, 2/3, -1/3."""
+    found = generalisation._slope([ends([3], n=n, error=[v]) for n, v in ((1, 1.0), (2, 0.25), (4, 0.25))])
+    assert found is not None
+    assert found == pytest.approx((-1.0, math.sqrt((1 + 4 + 1) / 9 / 2)))
 
 
 def test_corollary_5_1_with_errors_of_zero_and_without_flows() -> None:
@@ -179,18 +189,15 @@ def test_pooled_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("above", "wide", "bounded", "needed"),
-    [
-        (0.5, 1.0, Grade.REPRODUCED, Grade.REPRODUCED),
-        (0.2, 1.0, Grade.NOT_REPRODUCED, Grade.REPRODUCED),
-        (0.5, 0.2, Grade.REPRODUCED, Grade.SAME_TREND),
-        (0.5, 0.1, Grade.REPRODUCED, Grade.NOT_REPRODUCED),
-    ],
-)
-def test_theorem_3_2_each_way(above: float, wide: float, bounded: Grade, needed: Grade) -> None:
+    ("above", "wide", "needed"),
+    [(0.5, 1.0, Grade.REPRODUCED), (0.2, 1.0, Grade.REPRODUCED), (0.5, 0.2, Grade.SAME_TREND),
+     (0.5, 0.1, Grade.NOT_REPRODUCED)],
+)  # fmt: skip
+def test_theorem_3_2_each_way(above: float, wide: float, needed: Grade) -> None:
     outcome = width.of_theorem32([Pooled.of([row(1.0, 0.1, above)]), Pooled.of([row(8.0, wide, None)])])
-    assert grade_of(outcome.claims, "width 6") is bounded
+    assert grade_of(outcome.claims, "width 6") is Grade.SHOWN  # the bound cannot be missed where the loss is read
     assert grade_of(outcome.claims, "success at") is needed
+    assert outcome.grade is needed
     share, low, high, above_bound = lines_of(outcome).series
     assert share.y == (0.1, wide)
     assert all(a <= b <= c for a, b, c in zip(low.y, share.y, high.y, strict=True))

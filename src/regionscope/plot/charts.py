@@ -2,30 +2,65 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.transforms import Bbox
+from numpy.typing import NDArray
 
 from regionscope.plot import style
 from regionscope.plot.correlation import correlation_scatter
 from regionscope.plot.points import data
 from regionscope.plot.regions import decision_mosaic, decision_regions, linear_regions
+from regionscope.plot.ticks import log_ticks, place_ticks, whole_ticks
 from regionscope.plot.walls import zero_lines
 from regionscope.regions import DecisionRegions
-from regionscope.studies.charts import Bars, Chart, Lines, Picture, Pictures, Scatter
+from regionscope.studies.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
 
 __all__ = ["chart_figure"]
 
 _INCHES = (6.0, 4.0)
-_INSIDE = 4  # curves whose legend finds a place among them
-_TICKS = 9  # values on a logarithmic axis that are named one by one
+_MARGIN = 0.05  # around the points of a scatter plot, of their range
+_NARROW = 0.3  # of the width of a figure: a legend up to this goes beside the axes, a wider one below them
+_Spot = Literal[
+    "upper right",
+    "upper left",
+    "lower right",
+    "lower left",
+    "upper center",
+    "lower center",
+    "center right",
+    "center left",
+]
+_CORNERS: dict[_Spot, tuple[float, float]] = {
+    "upper right": (1.0, 1.0),
+    "upper left": (0.0, 1.0),
+    "lower right": (1.0, 0.0),
+    "lower left": (0.0, 0.0),
+    "upper center": (0.5, 1.0),
+    "lower center": (0.5, 0.0),
+    "center right": (1.0, 0.5),
+    "center left": (0.0, 0.5),
+}  # places of a legend, in the order of preference, as shares of the room in the axes
+_TITLE, _LABEL, _SMALL = 10, 12, 14  # letters to an inch: of a title, of the label of an axis, over a panel
+_TITLE_INCHES, _SMALL_INCHES = 0.22, 0.15  # height of a line of text
+_BESIDE = 16  # letters on a line beside the axes
+_PADS = 0.09  # inches between two panels
 
 
 def chart_figure(chart: Chart) -> Figure:
-    """The figure of any chart."""
+    """The figure of any chart: legends and names cover nothing that is drawn."""
     if isinstance(chart, Pictures):
         return _pictures(chart)
     figure = Figure(figsize=_INCHES, dpi=style.DPI, layout="constrained")
+    figure.suptitle(textwrap.fill(chart.title, int(_TITLE * _INCHES[0])))
     ax = figure.add_subplot()
     if isinstance(chart, Scatter):
         _scatter(chart, ax)
@@ -33,19 +68,32 @@ def chart_figure(chart: Chart) -> Figure:
         _lines(chart, ax)
     else:
         _bars(chart, ax)
-    ax.set_title(chart.title)
+    ax.set_xlabel(textwrap.fill(chart.x_label, int(_LABEL * _INCHES[0] * 0.8)))
+    ax.set_ylabel(textwrap.fill(chart.y_label, int(_LABEL * _INCHES[1] * 0.8)))
     style.plain_axes([ax])
+    figure.draw_without_rendering()  # from here on it is known where everything is
+    if isinstance(chart, Bars):
+        _slant_names(ax)
+    if not isinstance(chart, Bars) or len(chart.series) > 1:
+        _legend(ax, figure)
+    if isinstance(chart, Lines):
+        _name_levels(chart, ax)
     return figure
 
 
 def _scatter(chart: Scatter, ax: Axes) -> None:
     x = [value for one in chart.series for value in one.x]
-    y = [value for one in chart.series for value in one.y]
+    y = np.array([value for one in chart.series for value in one.y], dtype=float)
     names = [one.label for one in chart.series for _ in one.x]
-    correlation_scatter(x, y, ax=ax, groups=names, fit=chart.fit, found=chart.found)
-    ax.set(xlabel=chart.x_label, ylabel=chart.y_label)
-    if len(chart.series) > 1:
-        ax.legend(frameon=False)
+    drawn = correlation_scatter(x, y, ax=ax, groups=names, fit=chart.fit, found=chart.found)
+    if (named := ax.get_legend()) is not None:
+        named.remove()
+    low, high = (float(y.min()), float(y.max())) if len(y) else (0.0, 0.0)
+    if drawn.line is not None and low < high:  # a line says nothing where there are no points
+        at, line = np.asarray(drawn.line.get_xdata()), np.asarray(drawn.line.get_ydata())
+        seen = (low <= line) & (line <= high)
+        drawn.line.set_data(at[seen], line[seen])
+        ax.set_ylim(low - _MARGIN * (high - low), high + _MARGIN * (high - low))
 
 
 def _lines(chart: Lines, ax: Axes) -> None:
@@ -56,50 +104,173 @@ def _lines(chart: Lines, ax: Axes) -> None:
         marker = style.MARKERS[i % len(style.MARKERS)] if len(one.x) <= 30 else ""
         dashes = "--" if one.beside else "-"
         ax.plot(one.x, one.y, dashes, marker=marker, markersize=4, color=style.hue(i), label=one.label or None)
-        if one.spread:
-            y, half = np.asarray(one.y, dtype=float), np.asarray(one.spread, dtype=float)
-            ax.fill_between(one.x, y - half, y + half, color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
-    for name, level in chart.levels:
+        if (ends := _ends(one)) is not None:
+            ax.fill_between(one.x, ends[0], ends[1], color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
+    for _, level in chart.levels:
         ax.axhline(level, color=style.GREY, linewidth=1, linestyle="--")
-        ax.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=style.GREY)
-    ax.set(xlabel=chart.x_label, ylabel=chart.y_label)
-    places = sorted({x for one in chart.series for x in one.x})
-    if chart.x_scale == "log" and len(places) <= _TICKS:  # a few settings: their own values, not powers of ten
-        ax.set_xticks(places, [f"{place:g}" for place in places])
-        ax.minorticks_off()
-    if len(chart.series) > _INSIDE:
-        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
-    elif any(one.label for one in chart.series):
-        ax.legend(frameon=False)
+    places = [x for one in chart.series for x in one.x]
+    whole_ticks(ax.xaxis, places)
+    if not place_ticks(ax.xaxis, places):
+        log_ticks(ax.xaxis)
+    log_ticks(ax.yaxis)
 
 
 def _bars(chart: Bars, ax: Axes) -> None:
     width = 0.8 / max(1, len(chart.series))
     place = np.arange(len(chart.names))
     for i, one in enumerate(chart.series):
-        shift = (i - (len(chart.series) - 1) / 2) * width
-        errors = one.spread or None
-        ax.bar(place + shift, one.y, width, yerr=errors, color=style.hue(i), label=one.label or None, capsize=2)
+        at = place + (i - (len(chart.series) - 1) / 2) * width
+        y = np.asarray(one.y, dtype=float)
+        known = np.isfinite(y)
+        ax.bar(at[known], y[known], width, color=style.hue(i), label=one.label or None)
+        if (ends := _ends(one)) is not None:
+            middle, half = ends.mean(0)[known], np.ptp(ends, 0)[known] / 2
+            ax.errorbar(at[known], middle, half, fmt="none", ecolor=style.BLACK, elinewidth=1, capsize=2)
+        for x in at[~known]:
+            ax.annotate("n/a", (x, 0), (0, 2), textcoords="offset points", ha="center", fontsize="small")
+    ax.set_xlim(-0.6, len(chart.names) - 0.4)
     ax.set_xticks(place, chart.names)
-    ax.set_ylabel(chart.y_label)
-    if len(chart.series) > 1:
-        ax.legend(frameon=False)
+    if ax.get_ylim()[0] < 0:
+        ax.axhline(0, color=style.BLACK, linewidth=0.6)
+
+
+def _ends(series: Series) -> NDArray[np.float64] | None:
+    """Lower and upper ends (2, n) of what surrounds the values of a series, if anything."""
+    if series.interval:
+        return np.asarray(series.interval, dtype=float).T
+    if not series.spread:
+        return None
+    y, half = np.asarray(series.y, dtype=float), np.asarray(series.spread, dtype=float)
+    return np.stack([y - half, y + half])
+
+
+def _slant_names(ax: Axes) -> None:
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    if any(right.x0 < left.x1 for left, right in pairwise(boxes)):
+        for label in ax.get_xticklabels():
+            label.set(rotation=30, ha="right", rotation_mode="anchor")
+
+
+def _legend(ax: Axes, figure: Figure) -> None:
+    """In the first place of the axes that is free, else outside: on the right, or below where it is wide."""
+    handles, labels = ax.get_legend_handles_labels()
+    if not handles:
+        return
+    legend = ax.legend(frameon=False, fontsize="small")
+    figure.draw_without_rendering()
+    box, area, pad = legend.get_window_extent(), ax.get_window_extent(), _pad(legend, figure)
+    for name, where in _CORNERS.items():
+        if _free(_inside(area, box.width, box.height, where, pad).padded(pad), ax):
+            legend.set_loc(name)
+            return
+    legend.remove()
+    wide = figure.bbox.width
+    if box.width <= _NARROW * wide:
+        figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside right center")
+    else:
+        columns = min(len(labels), max(1, int(wide // (box.width + 4 * pad))))  # 4: the space between two columns
+        figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=columns)
+    figure.draw_without_rendering()
+
+
+def _name_levels(chart: Lines, ax: Axes) -> None:
+    """The name of each level on its line or under it where it covers nothing, else beside the axes."""
+    area = ax.get_window_extent()
+    for name, level in chart.levels:
+        text = ax.annotate(
+            name, (1, level), (0, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+            color=style.GREY, fontsize="small",
+        )  # fmt: skip
+        spots = [(x, ha, va) for va in ("bottom", "top") for x, ha in ((1, "right"), (0, "left"), (0.5, "center"))]
+        for x, ha, va in spots:
+            text.xy = (x, level)
+            text.set(ha=ha, va=va, position=({"right": -2, "left": 4}.get(ha, 0), 2 if va == "bottom" else -2))
+            box = text.get_window_extent()
+            if area.y0 <= box.y0 and box.y1 <= area.y1 and _free(box, ax, but=text):
+                break
+        else:
+            text.xy = (1, level)
+            text.set(ha="left", va="center", position=(4, 0), text=textwrap.fill(name, _BESIDE))
+
+
+def _inside(area: Bbox, width: float, height: float, where: tuple[float, float], pad: float) -> Bbox:
+    x = area.x0 + pad + where[0] * (area.width - 2 * pad - width)
+    y = area.y0 + pad + where[1] * (area.height - 2 * pad - height)
+    return Bbox.from_bounds(x, y, width, height)
+
+
+def _pad(legend: Legend, figure: Figure) -> float:
+    return float(legend.borderaxespad * legend.prop.get_size_in_points() * figure.dpi / 72)
+
+
+def _free(box: Bbox, ax: Axes, *, but: object = None) -> bool:
+    """Whether nothing of the data, no other text and no legend is in a box of the figure, in pixels."""
+    for line in ax.lines:
+        if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False):
+            return False
+    for patch in ax.patches:
+        if patch.get_transform().transform_path(patch.get_path()).intersects_bbox(box, filled=True):
+            return False
+    for drawn in ax.collections:
+        if isinstance(drawn, PathCollection):
+            points = np.asarray(drawn.get_offset_transform().transform(drawn.get_offsets()))
+            if bool(np.any(np.all((box.min < points) & (points < box.max), axis=1))):
+                return False
+        elif any(
+            drawn.get_transform().transform_path(path).intersects_bbox(box, filled=True) for path in drawn.get_paths()
+        ):
+            return False
+    return not any(box.overlaps(other) for other in _words(ax, but))
+
+
+def _words(ax: Axes, but: object) -> Iterator[Bbox]:
+    yield from (text.get_window_extent() for text in ax.texts if text is not but)
+    if (legend := ax.get_legend()) is not None and but is not None:
+        yield legend.get_window_extent()
 
 
 def _pictures(chart: Pictures) -> Figure:
     rows = -(-len(chart.pictures) // chart.columns)
-    size = (chart.inches * chart.columns, (chart.inches + 0.2) * rows + 0.4)
-    figure = Figure(figsize=size, dpi=style.DPI, layout="constrained")
-    figure.suptitle(chart.title)
+    figure = Figure(dpi=style.DPI, layout="constrained")
     grid = figure.subplots(rows, chart.columns, squeeze=False)
     for ax in grid.flat[len(chart.pictures) :]:
         ax.set_axis_off()
-    for picture, ax in zip(chart.pictures, grid.flat, strict=False):
+    axes = list(grid.flat[: len(chart.pictures)])
+    for picture, ax in zip(chart.pictures, axes, strict=True):
         _picture(picture, ax)
-        ax.set_title(picture.title, fontsize="small")
+        lines = [textwrap.fill(line, int(_SMALL * chart.inches)) for line in picture.title.split("\n")]
+        ax.set_title("\n".join(lines), fontsize="small")
         ax.set_xticks([])
         ax.set_yticks([])
+    _same_limits(chart.pictures, axes)
+    width = chart.inches * chart.columns
+    title = textwrap.fill(chart.title, int(_TITLE * width))
+    figure.suptitle(title)
+    heights = [_height(axes[i : i + chart.columns], chart.inches) for i in range(0, len(axes), chart.columns)]
+    figure.set_size_inches(width, sum(heights) + _TITLE_INCHES * (title.count("\n") + 1) + _PADS / 2)
     return figure
+
+
+def _same_limits(pictures: Sequence[Picture], axes: Sequence[Axes]) -> None:
+    """Points alone are shown within the limits of the slices beside them, or, without such, within common limits."""
+    alone = [ax for picture, ax in zip(pictures, axes, strict=True) if picture.result is None]
+    flat = [ax for ax in axes if ax not in alone and ax.get_aspect() != "auto"]
+    if not alone or (not flat and len(alone) < len(axes)):
+        return
+    ends = np.array([(*ax.get_xlim(), *ax.get_ylim()) for ax in flat or alone])
+    for ax in alone:
+        ax.set_xlim(ends[:, 0].min(), ends[:, 1].max())
+        ax.set_ylim(ends[:, 2].min(), ends[:, 3].max())
+
+
+def _height(axes: Sequence[Axes], inches: float) -> float:
+    """Of a row of panels, titles included, so that panels of equal scales fill their width."""
+    ratios = [
+        abs(float(np.diff(ax.get_ylim())[0] / np.diff(ax.get_xlim())[0])) if ax.get_aspect() != "auto" else 1.0
+        for ax in axes
+    ]
+    lines = max(ax.get_title().count("\n") + 1 for ax in axes)
+    return (inches - _PADS) * max(ratios) + _SMALL_INCHES * lines + 1.2 * _PADS
 
 
 def _picture(picture: Picture, ax: Axes) -> None:

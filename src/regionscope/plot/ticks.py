@@ -1,4 +1,4 @@
-"""Ticks of maps: few of them, and numbers of the input space where the axes of a slice run along its axes."""
+"""Ticks of maps, with numbers of the input space where the axes of a slice run along its axes; ticks of charts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, Formatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, Formatter, FuncFormatter, MaxNLocator, NullFormatter
 
 from regionscope.geometry import Slice
 
-__all__ = ["InputLabels", "InputTicks", "few_ticks", "input_ticks"]
+__all__ = ["InputLabels", "InputTicks", "few_ticks", "input_ticks", "log_ticks", "place_ticks", "whole_ticks"]
 
 _MOST, _STEPS = 4, (1, 2, 5, 10)
+_MARKS = 6
+_DECADES = 2  # a logarithmic axis over fewer has ticks between the powers of ten
+_PLACES, _LETTERS = 9, 5  # settings that are named one by one: so many at most, none of them longer than this
+_LETTER = 0.02  # of the length of an axis, what one letter of a label takes at most
 _LONG, _FINE = 1e6, 1e-4  # numbers as large, or steps as small as these are written with exponents
 
 
@@ -77,3 +81,52 @@ def few_ticks(axis: Axis) -> None:
     hidden = isinstance(now, FixedLocator) and not len(now())
     if not hidden and not isinstance(now, InputTicks):
         axis.set_major_locator(MaxNLocator(_MOST, steps=_STEPS))
+
+
+def log_ticks(axis: Axis) -> None:
+    """Plain numbers (1, 2 and 5 times powers of ten) on a logarithmic axis over less than two decades.
+
+    Where fewer than three of them are on the axis, round numbers. Ticks between those with a number have none. To be
+    called when the limits are final; axes of other scales stay as they are.
+    """
+    low, high = sorted(axis.get_view_interval())
+    if axis.get_scale() != "log" or not 0 < low < high:
+        return
+    axis.set_minor_formatter(NullFormatter())
+    if math.log10(high / low) >= _DECADES:
+        return
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    marks = [digit * 10.0**power for power in powers for digit in (1, 2, 5) if low <= digit * 10.0**power <= high]
+    if len(marks) < 3:
+        marks = [
+            float(mark) for mark in MaxNLocator(_MARKS, steps=_STEPS).tick_values(low, high) if low <= mark <= high
+        ]
+    axis.set_major_locator(FixedLocator(marks))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+
+
+def place_ticks(axis: Axis, places: Sequence[float]) -> bool:
+    """A tick at each of a few settings on a logarithmic axis, and its value where the one before leaves room for it.
+
+    False, and the axis stays as it is, where there are many settings or their values are long.
+    """
+    marks = sorted({float(place) for place in places if place > 0})
+    labels = [f"{mark:g}" for mark in marks]
+    if axis.get_scale() != "log" or not 1 < len(marks) <= _PLACES or max(map(len, labels)) > _LETTERS:
+        return False
+    at = [math.log(mark / marks[0]) / math.log(marks[-1] / marks[0]) for mark in marks]
+    last = 0
+    for i in range(1, len(marks)):
+        if at[i] - at[last] < _LETTER * (1 + (len(labels[i]) + len(labels[last])) / 2):
+            labels[i] = ""
+        else:
+            last = i
+    axis.set_ticks(marks, labels=labels)
+    axis.set_minor_locator(FixedLocator([]))
+    return True
+
+
+def whole_ticks(axis: Axis, places: Sequence[float]) -> None:
+    """Ticks at whole numbers only, on a linear axis of things that are counted."""
+    if axis.get_scale() == "linear" and places and all(float(place).is_integer() for place in places):
+        axis.set_major_locator(MaxNLocator("auto", steps=_STEPS, integer=True))

@@ -17,6 +17,8 @@ Scale = Literal["linear", "log", "symlog"]
 class Series:
     """Points of one colour: ``spread`` is a standard error or deviation for each y, or empty.
 
+    interval: in place of ``spread``, the lower and the upper end for each y, such as those of a confidence interval.
+    Both are drawn around curves and bars.
     beside: as a curve, the label of the series that this one is compared with: dashed, in its colour.
     """
 
@@ -25,6 +27,7 @@ class Series:
     y: tuple[float, ...]
     spread: tuple[float, ...] = ()
     beside: str = ""
+    interval: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +66,13 @@ class Lines:
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """Bars in groups: one series each, its x ignored, one bar for each of ``names``."""
+    """Bars in groups: one series each, its x ignored, one bar for each of ``names``; NaN stands for no value."""
 
     title: str
     y_label: str
     names: tuple[str, ...]
     series: tuple[Series, ...]
+    x_label: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,10 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Pictures:
-    """A grid of pictures, row by row; ``inches`` is the width of one."""
+    """A grid of pictures, row by row; ``inches`` is the width of one.
+
+    Pictures of points alone show the same part of the plane as those of two-dimensional slices beside them.
+    """
 
     title: str
     columns: int

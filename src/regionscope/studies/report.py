@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from regionscope.lab.store.files import plain
@@ -22,6 +24,7 @@ table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .3rem .7re
 th { text-align: left } td:not(:first-child) { font-variant-numeric: tabular-nums } img { max-width: 100% }
 .reproduced { color: #00664b } .same { color: #8a5a00 } .not { color: #a33b00 } small { color: #555 }
 """
+_LONG = 1e15  # floats from here on are written with an exponent
 _CLASSES = {"reproduced": "reproduced", "same trend": "same", "not reproduced": "not", "shown": "shown"}
 
 
@@ -148,7 +151,15 @@ def _cell(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    """Four digits and no exponent from 0.0001 on, whole numbers with commas from 1,000 on; n/a where there is none."""
+    if value is None or (isinstance(value, Real) and math.isnan(value)):
+        return "n/a"
+    if isinstance(value, bool | str) or not isinstance(value, Real):
+        return str(value)
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    short = f"{float(value):.4g}"
+    return f"{float(value):,.0f}" if 1000 <= abs(float(short)) < _LONG else short
 
 
 def _config(page: Page) -> tuple[tuple[str, str], ...]:

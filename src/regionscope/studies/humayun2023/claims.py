@@ -7,51 +7,159 @@ from collections.abc import Mapping, Sequence
 
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import Curve
+from regionscope.studies.humayun2023.shape import BEYOND, Change, Shape
 from regionscope.studies.study import Claim
+from regionscope.studies.verdict import Grade, Verdict
 
-__all__ = ["difference", "larger", "ordered", "rise", "second_descent", "three_phases"]
+__all__ = [
+    "NO_ASCENT",
+    "Value",
+    "difference",
+    "duration",
+    "end_of_ascent",
+    "larger",
+    "ordered",
+    "peak",
+    "phases",
+    "rise",
+    "second_descent",
+    "size",
+    "start_of_ascent",
+    "three_phases",
+]
+
+NO_ASCENT = "no ascent"
+Value = tuple[float, float]  # with its standard error
+
+_PHASES = (
+    f"reproduced: descent, ascent and second descent are each larger than {BEYOND:g} joint standard errors, since "
+    "valley and peak are extremes chosen among all looks; errors are pooled along the curve (the root mean square over "
+    "all steps of the spread between seeds, without their steady distance, and at each step at least the error over "
+    "its points); the ascent is the largest rise that is so clear, and the "
+    "second descent goes from its peak to the mean of the last three looks; same trend: two of the three"
+)
+_ABSENT = f"; where a curve has no rise of more than {BEYOND:g} joint standard errors there is no ascent to compare"
+
+
+def phases(shape: Shape) -> Verdict:
+    """Whether a curve falls, rises and falls again."""
+    grade = {3: Grade.REPRODUCED, 2: Grade.SAME_TREND}.get(sum(shape.clear), Grade.NOT_REPRODUCED)
+    return Verdict(grade, _PHASES)
 
 
 def three_phases(what: str, one: Curve) -> Claim:
     """Double descent: first descent, ascent, second descent."""
     shape = one.shape
-    places = (shape.first_descent.first, shape.valley, shape.peak, shape.second_descent.last)
-    said = " → ".join(f"{one.means[i]:.3g} (step {one.steps[i]:,})" for i in places)
+    changes = [shape.first_descent, shape.ascent, shape.second_descent]
     return Claim(
         what,
         "descent, ascent, second descent",
-        said,
-        verdict.phases([(change.amount, change.error) for change in shape.phases]),
-        ", ".join(f"{change.amount:.2g} ± {change.error:.1g}" for change in shape.phases),
+        _course(one),
+        phases(shape),
+        ", ".join("none" if change is None else _amount(change) for change in changes),
     )
 
 
-def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, tuple[float, float]]) -> Claim:
-    """Values with errors along a setting, whose order the paper says; ``ranks`` rise where the paper's values do."""
-    values, errors = [value for value, _ in found.values()], [error for _, error in found.values()]
-    said = ", ".join(f"{name}: {value:.3g}" for name, value in zip(found, values, strict=True))
-    return Claim(what, paper, said, verdict.ordering(ranks, values, errors), ", ".join(f"± {e:.1g}" for e in errors))
+def _course(one: Curve) -> str:
+    shape = one.shape
+    start = shape.first_descent.first
+    if shape.ascent is None:
+        return f"{_at(one, start)} → {_at(one, shape.first_descent.last)}, {NO_ASCENT}"
+    said = " → ".join(_at(one, i) for i in (start, shape.ascent.first, shape.ascent.last))
+    second = shape.second_descent
+    return said if second is None else f"{said} → {one.means[second.first] - second.amount:.3g} at the end"
 
 
-def larger(what: str, paper: str, big: tuple[str, float, float], small: tuple[str, float, float]) -> Claim:
-    """One number (name, value, standard error) is larger than another."""
-    error = math.hypot(big[2], small[2])
-    said = ", ".join(f"{name}: {value:.3g}" for name, value, _ in (big, small))
-    return Claim(what, paper, said, verdict.differs(big[1], small[1], error), f"difference ± {error:.1g}")
+def _at(one: Curve, place: int) -> str:
+    return f"{one.means[place]:.3g} (step {one.steps[place]:,})"
 
 
-def rise(one: Curve) -> tuple[float, float]:
-    """How far the curve ascends, with its standard error."""
-    return one.shape.ascent.amount, one.shape.ascent.error
+def _amount(change: Change) -> str:
+    return f"{change.amount:.2g} ± {change.error:.1g}"
 
 
-def second_descent(one: Curve) -> tuple[float, float]:
-    """What share of its peak the curve loses after it, with its standard error."""
-    top = one.means[one.shape.peak]
+def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, Value | None]) -> Claim:
+    """Values with errors along a setting, whose order the paper says; ``ranks`` rise where the paper's values do.
+
+    None stands for what needs an ascent where there is none: with it nothing is reproduced.
+    """
+    known = [value for value in found.values() if value is not None]
+    said = ", ".join(f"{name}: {NO_ASCENT if value is None else f'{value[0]:.3g}'}" for name, value in found.items())
+    if len(known) < len(found):
+        flat = [0.0] * len(ranks)
+        judged = _without_ascent(verdict.ordering(ranks, flat, flat))
+    else:
+        judged = verdict.ordering(ranks, [value for value, _ in known], [error for _, error in known])
+    spread = ", ".join("" if value is None else f"± {value[1]:.1g}" for value in found.values())
+    return Claim(what, paper, said, judged, spread.strip(", "))
+
+
+def larger(what: str, paper: str, big: tuple[str, Value | None], small: tuple[str, Value | None]) -> Claim:
+    """One number is larger than another; None as in ``ordered``."""
+    said = ", ".join(f"{name}: {NO_ASCENT if value is None else f'{value[0]:.3g}'}" for name, value in (big, small))
+    (_, one), (_, other) = big, small
+    if one is None or other is None:
+        return Claim(what, paper, said, _without_ascent(verdict.differs(0.0, 0.0, 0.0)))
+    error = math.hypot(one[1], other[1])
+    return Claim(what, paper, said, verdict.differs(one[0], other[0], error), f"difference ± {error:.1g}")
+
+
+def _without_ascent(judged: Verdict) -> Verdict:
+    return Verdict(Grade.NOT_REPRODUCED, judged.rule + _ABSENT)
+
+
+def rise(one: Curve) -> Value:
+    """The largest rise of the curve, be it beyond the noise or not."""
+    return one.shape.rise.amount, one.shape.rise.error
+
+
+def peak(one: Curve) -> Value | None:
+    """The value where the ascent ends."""
+    place = one.shape.peak
+    return None if place is None else (one.means[place], one.pooled[place])
+
+
+def second_descent(one: Curve) -> Value | None:
+    """What share of its peak the curve loses after it; 0 where the peak is the last look, None without an ascent."""
+    top = peak(one)
+    if top is None or top[0] <= 0:
+        return None
     change = one.shape.second_descent
-    return (change.amount / top, change.error / top) if top > 0 else (0.0, 0.0)
+    return (0.0, top[1] / top[0]) if change is None else (change.amount / top[0], change.error / top[0])
 
 
-def difference(one: Curve, other: Curve, place: int) -> tuple[float, float]:
-    """One curve minus another at a measurement, with its standard error."""
-    return one.means[place] - other.means[place], math.hypot(one.errors[place], other.errors[place])
+def start_of_ascent(one: Curve) -> Value | None:
+    """The power of ten of the step at which the ascent starts."""
+    place = one.shape.valley
+    return None if place is None else _power(one, place)
+
+
+def end_of_ascent(one: Curve) -> Value | None:
+    """The power of ten of the step at which the ascent ends."""
+    place = one.shape.peak
+    return None if place is None else _power(one, place)
+
+
+def duration(one: Curve) -> Value | None:
+    """The powers of ten of steps between the start and the end of the ascent."""
+    start, end = start_of_ascent(one), end_of_ascent(one)
+    return None if start is None or end is None else (end[0] - start[0], math.hypot(start[1], end[1]))
+
+
+def _power(one: Curve, i: int) -> Value:
+    """The power of ten of a step, which is known up to the distance of the measurements."""
+    around = one.steps[max(0, i - 1)], one.steps[min(len(one.steps) - 1, i + 1)]
+    low, here, high = (math.log10(max(1, step)) for step in (around[0], one.steps[i], around[1]))
+    return here, (high - low) / 4
+
+
+def difference(one: Curve, other: Curve, place: int | None) -> Value | None:
+    """One curve minus another at a measurement."""
+    if place is None:
+        return None
+    return one.means[place] - other.means[place], math.hypot(one.pooled[place], other.pooled[place])
+
+
+def size(value: Value | None) -> Value | None:
+    """Without its sign."""
+    return None if value is None else (abs(value[0]), value[1])

@@ -16,8 +16,22 @@ from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.shape import Shape, double_descent
 from regionscope.studies.study import Table
 
-__all__ = ["Curve", "accuracy", "accuracy_chart", "at_points", "chart", "charts", "curve", "layers_of", "phases_table"]
+__all__ = [
+    "Curve",
+    "accuracy",
+    "accuracy_chart",
+    "at_points",
+    "chart",
+    "charts",
+    "curve",
+    "final_accuracy",
+    "fit_note",
+    "layers_of",
+    "phases_table",
+]
 
+_SAME = 0.01  # share of the steps within which the last two looks count as one
+_FEWEST = 2  # looks that make a curve
 Runs = Mapping[str, Sequence[RunFolder]]
 
 
@@ -36,19 +50,38 @@ class Curve:
     @cached_property
     def errors(self) -> tuple[float, ...]:
         """Standard error of the means: over the points or over the seeds, whichever is larger."""
-        n = len(self.values)
-        over_points = np.sqrt(np.square(self.spreads).sum(0)) / n
-        over_seeds = self.values.std(0, ddof=1) / math.sqrt(n) if n > 1 else np.zeros_like(over_points)
-        return tuple(map(float, np.maximum(over_points, over_seeds)))
+        return tuple(map(float, np.maximum(self._over_points, self._over_seeds)))
+
+    @cached_property
+    def pooled(self) -> tuple[float, ...]:
+        """The same with one error over the seeds for all steps, since that of a few seeds at one step is a guess."""
+        return tuple(map(float, np.maximum(self._over_points, math.sqrt(np.square(self._over_seeds).mean()))))
+
+    @cached_property
+    def wobble(self) -> tuple[float, ...]:
+        """The pooled errors of changes along the curve, to which a steady distance between the seeds adds nothing."""
+        n, looks = self.values.shape
+        if n == 1:
+            return self.pooled
+        steady = self.values.mean(1, keepdims=True) + self.values.mean(0) - self.values.mean()
+        variance = np.square(self.values - steady).sum() / ((n - 1) * (looks - 1))
+        return tuple(map(float, np.maximum(self._over_points, math.sqrt(variance / n))))
 
     @cached_property
     def shape(self) -> Shape:
         """Descent, ascent and second descent of the mean."""
-        return double_descent(self.steps, self.means, self.errors)
+        return double_descent(self.steps, self.means, self.wobble)
 
     @property
-    def peak_step(self) -> int:
-        return self.steps[self.shape.peak]
+    def _over_points(self) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = np.sqrt(np.square(self.spreads).sum(0)) / len(self.values)
+        return found
+
+    @property
+    def _over_seeds(self) -> NDArray[np.float64]:
+        n = len(self.values)
+        found: NDArray[np.float64] = self.values.std(0, ddof=1) / math.sqrt(n) if n > 1 else np.zeros(len(self.steps))
+        return found
 
     def at(self, step: int) -> int:
         """The place of the measurement that is nearest to ``step``."""
@@ -61,15 +94,23 @@ class Curve:
 
 
 def curve(runs: Sequence[RunFolder], name: str) -> Curve:
-    """The rows ``name`` at the steps that all runs have."""
+    """The rows ``name`` at the steps that all runs have.
+
+    The end is always measured; a look at 1% of the steps before it or less says the same again and is left out.
+    """
     found = [{row["step"]: row for row in run.rows() if row["name"] == name} for run in runs]
-    steps = tuple(sorted(set.intersection(*map(set, found)))) if found else ()
-    if len(steps) < 2:
+    steps = _apart(sorted(set.intersection(*map(set, found)))) if found else ()
+    if len(steps) < _FEWEST:
         raise InputError(f"The runs have no curve {name!r}; remove them and train them again.")
     table = [[one[step] for step in steps] for one in found]
     values = np.array([[row["value"] for row in line] for line in table], dtype=np.float64)
     spreads = np.array([[row["spread"] or 0.0 for row in line] for line in table], dtype=np.float64)
     return Curve(steps, values, spreads)
+
+
+def _apart(steps: Sequence[int]) -> tuple[int, ...]:
+    twice = len(steps) > _FEWEST and steps[-1] - steps[-2] <= _SAME * steps[-1]
+    return (*steps[:-2], steps[-1]) if twice else tuple(steps)
 
 
 def accuracy(runs: Sequence[RunFolder], part: str) -> Curve:
@@ -114,12 +155,29 @@ def charts(title: str, runs: Runs) -> tuple[Lines, Lines, Lines]:
 
 
 def phases_table(title: str, curves: Mapping[str, Curve]) -> Table:
-    """Where each curve starts, turns and ends: values with standard errors, and steps."""
-    columns = ("", "start", "valley", "peak", "end of second descent", "last")
+    """Where each curve starts, turns and ends: values with pooled standard errors, and steps."""
+    columns = ("", "start", "valley", "peak", "mean of the last three", "last")
     return Table(title, columns, tuple((label, *_phases(one)) for label, one in curves.items()))
 
 
 def _phases(one: Curve) -> tuple[str, ...]:
     shape = one.shape
-    places = (shape.first_descent.first, shape.valley, shape.peak, shape.second_descent.last, len(one.steps) - 1)
-    return tuple(f"{one.means[i]:.3g} ± {one.errors[i]:.1g} (step {one.steps[i]:,})" for i in places)
+    start, valley, peak, last = (
+        "none" if i is None else f"{one.means[i]:.3g} ± {one.pooled[i]:.1g} (step {one.steps[i]:,})"
+        for i in (shape.first_descent.first, shape.valley, shape.peak, len(one.steps) - 1)
+    )
+    return start, valley, peak, f"{float(np.mean(one.means[-3:])):.3g}", last
+
+
+def final_accuracy(runs: Runs) -> str:
+    """How far each network fits its data."""
+    known = (f"{accuracy(mine, 'train').means[-1]:.2f} ({label})" for label, mine in runs.items())
+    return f"Train accuracy at the end: {', '.join(known)}."
+
+
+def fit_note(runs: Runs) -> str:
+    """The same, and that phases that belong to fitting cannot be expected without it."""
+    return (
+        f"{final_accuracy(runs)} A network far below 1 has not fitted its data, and the phases that "
+        "belong to fitting, ascent and second descent, cannot be expected of it."
+    )

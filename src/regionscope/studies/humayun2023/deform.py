@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from statistics import stdev
 from typing import Any
 
 from regionscope.lab.config import Experiment
 from regionscope.measures import deformation
 from regionscope.studies.charts import Lines, Series
-from regionscope.studies.humayun2023.claims import larger, ordered
-from regionscope.studies.humayun2023.scaled import RESIDUAL, SMALL_IMAGES
+from regionscope.studies.humayun2023.claims import Value, larger, ordered
+from regionscope.studies.humayun2023.curves import fit_note
+from regionscope.studies.humayun2023.scaled import DEFORMED_CNN, DEFORMED_RESNET
 from regionscope.studies.humayun2023.settings import cnn, cnn_grid, resnet
 from regionscope.studies.stored import last_model, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Place, Workspace
 
-__all__ = ["FIGURE18", "FIGURE19", "cnn_claims", "resnet_claims", "sizes_at"]
+__all__ = ["FIGURE18", "FIGURE19", "cnn_claims", "joined", "resnet_claims", "sizes_at"]
 
 _RADII = (0.0014, 0.014, 0.14, 1.4)  # the paper calls those up to 0.014 reliable
 _TRUSTED = 0.014
@@ -24,8 +27,8 @@ _DIMS: dict[Size, int] = {"smoke": 5, "desk": 20, "full": 25}
 
 _HEAD = "head."  # the last linear layer sees means over the image; as for LC, only convolutions count
 
-Value = tuple[float, float]
 Course = Sequence[Value]
+Sizes = Mapping[str, Mapping[float, Course]]  # eccentricity and diameter, by radius
 
 
 def sizes_at(place: Place, run: str, radius: float, points: int, dims: int) -> dict[str, Any]:
@@ -43,41 +46,53 @@ def sizes_at(place: Place, run: str, radius: float, points: int, dims: int) -> d
     }
 
 
-def cnn_claims(by_radius: Mapping[float, Course]) -> tuple[Claim, ...]:
+def cnn_claims(sizes: Sizes) -> tuple[Claim, ...]:
     """Figure 18: growth with depth for large radii, little change for small ones."""
-    largest = max(by_radius)
-    course = by_radius[largest]
-    return (
-        ordered(f"average eccentricity from layer to layer, r = {largest:g}", "grows with depth",
-                list(range(len(course))), {str(i): value for i, value in enumerate(course)}),
-        _calmer(by_radius),
-    )  # fmt: skip
+    growing = []
+    for kind, by_radius in sizes.items():
+        largest = max(by_radius)
+        course = by_radius[largest]
+        found = {str(i): value for i, value in enumerate(course)}
+        what = f"average {kind} from layer to layer, r = {largest:g}"
+        growing.append(ordered(what, "grows with depth", list(range(len(course))), found))
+    return (*growing, *(_calmer(kind, by_radius) for kind, by_radius in sizes.items()))
 
 
-def resnet_claims(by_radius: Mapping[float, Course]) -> tuple[Claim, ...]:
+def resnet_claims(sizes: Sizes) -> tuple[Claim, ...]:
     """Figure 19: the network shrinks the neighbourhood."""
     first_last = [
-        larger(f"average eccentricity, r = {radius:g}", "reduced by the network",
-               ("input", *course[0]), ("last layer", *course[-1]))
+        larger(f"average {kind}, r = {radius:g}", "reduced by the network",
+               ("input", course[0]), ("last layer", course[-1]))
+        for kind, by_radius in sizes.items()
         for radius, course in by_radius.items()
     ]  # fmt: skip
-    return (*first_last, _calmer(by_radius))
+    return (*first_last, *(_calmer(kind, by_radius) for kind, by_radius in sizes.items()))
 
 
-def _calmer(by_radius: Mapping[float, Course]) -> Claim:
-    """The largest change of eccentricity by any layer, at the trusted radii and above them."""
-    change = {radius: max((abs(v - course[0][0]), e) for v, e in course) for radius, course in by_radius.items()}
+def _calmer(kind: str, by_radius: Mapping[float, Course]) -> Claim:
+    """The largest change by any layer as a share of the input's size, at the trusted radii and above them.
+
+    A network that is affine on all neighbourhoods has the same share at every radius.
+    """
+    change = {r: max((abs(v - 1), e) for v, e in relative(course)) for r, course in by_radius.items()}
     below, above = (
         max(change[r] for r in by_radius if r <= _TRUSTED),
         min(change[r] for r in by_radius if r > _TRUSTED),
     )
-    return larger("largest change of average eccentricity by any layer", f"lower for r <= {_TRUSTED:g}",
-                  (f"r > {_TRUSTED:g}", *above), (f"r <= {_TRUSTED:g}", *below))  # fmt: skip
+    return larger(f"largest change of average {kind} by any layer, as a share of the input's",
+                  f"lower for r <= {_TRUSTED:g}", (f"r > {_TRUSTED:g}, least", above),
+                  (f"r <= {_TRUSTED:g}, most", below))  # fmt: skip
+
+
+def relative(course: Course) -> list[Value]:
+    """Each size over that of the input."""
+    first = course[0][0]
+    return [(v / first, e / first) for v, e in course]
 
 
 def _analysis(
     figure: int, what: str, experiments: Callable[[Size], tuple[Experiment, ...]],
-    judge: Callable[[Mapping[float, Course]], tuple[Claim, ...]],
+    judge: Callable[[Sizes], tuple[Claim, ...]], *, label: str = "",
 ) -> Callable[[Workspace, Size], Outcome]:  # fmt: skip
     def analyse(workspace: Workspace, size: Size) -> Outcome:
         runs = workspace.runs(experiments(size))
@@ -86,30 +101,36 @@ def _analysis(
         answers = workspace.compute_on_runs(sizes_at, settings)
         n = len(runs)
         found = {
-            kind: {r: _joined([one[kind] for one in answers[i * n : (i + 1) * n]]) for i, r in enumerate(_RADII)}
+            kind: {r: joined([one[kind] for one in answers[i * n : (i + 1) * n]]) for i, r in enumerate(_RADII)}
             for kind in ("eccentricity", "diameter")
         }
         charts = tuple(_chart(f"Figure {figure}: {kind} in {what}", kind, one) for kind, one in found.items())
-        stretch = {r: [(v / course[0][0], e / course[0][0]) for v, e in course]
-                   for r, course in found["eccentricity"].items()}  # fmt: skip
-        relative = _chart(f"Eccentricity relative to that of the input, {what}", "stretch", stretch)
+        stretch = {r: relative(course) for r, course in found["eccentricity"].items()}
+        stretched = _chart(f"Eccentricity relative to that of the input, {what}", "stretch", stretch)
         return Outcome(
-            claims=judge(found["eccentricity"]),
-            charts=(*charts, relative),
+            claims=judge(found),
+            charts=(*charts, stretched),
             notes=("Where the network is affine on the neighbourhood the stretch does not depend on the radius, so "
-                   "curves that part show where local complexity of deep layers stops being local.",),
+                   "curves that part show where local complexity of deep layers stops being local.",
+                   *((fit_note({label: runs}),) if label else ())),
         )  # fmt: skip
 
     return analyse
 
 
-def _joined(answers: Sequence[Sequence[Sequence[float]]]) -> Course:
-    """Mean over seeds, layer by layer."""
+def joined(answers: Sequence[Sequence[Sequence[float]]]) -> Course:
+    """Mean over seeds, layer by layer, with the larger of the errors over points and over seeds.
+
+    The first convolution receives the input itself, so that it is left out.
+    """
     n = len(answers)
-    return [
-        (sum(v for v, _ in layer) / n, sum(e**2 for _, e in layer) ** 0.5 / n)
-        for layer in zip(*answers, strict=True)
-    ]  # fmt: skip
+    course = []
+    for layer in zip(*answers, strict=True):
+        values = [value for value, _ in layer]
+        over_points = math.sqrt(sum(error**2 for _, error in layer)) / n
+        over_seeds = stdev(values) / math.sqrt(n) if n > 1 else 0.0
+        course.append((sum(values) / n, max(over_points, over_seeds)))
+    return [course[0], *course[2:]]
 
 
 def _chart(title: str, y: str, by_radius: Mapping[float, Course]) -> Lines:
@@ -118,7 +139,13 @@ def _chart(title: str, y: str, by_radius: Mapping[float, Course]) -> Lines:
                spread=tuple(e for _, e in course))
         for r, course in by_radius.items()
     )  # fmt: skip
-    return Lines(title=title, x_label="layer (0 is the input)", y_label=y, series=series, y_scale="log")
+    return Lines(
+        title=title,
+        x_label="layer (0 is the input)",
+        y_label=y,
+        series=series,
+        y_scale="log",
+    )
 
 
 def _cnn(size: Size) -> tuple[Experiment, ...]:
@@ -133,19 +160,19 @@ FIGURE18 = Study(
     name="humayun2023-figure18",
     paper="humayun2023",
     source="Figure 18, appendix C",
-    claim="In a trained CNN large neighbourhoods are deformed more and more with depth; for r <= 0.014 the "
-    "deformation is low.",
+    claim="In a trained CNN eccentricity and diameter of large neighbourhoods grow with depth; for r <= 0.014 the "
+    "deformation is lower.",
     experiments=_cnn,
-    analyse=_analysis(18, "a CNN", _cnn, cnn_claims),
-    scaled=SMALL_IMAGES,
+    analyse=_analysis(18, "a CNN", _cnn, cnn_claims, label="CNN"),
+    scaled=DEFORMED_CNN,
 )
 FIGURE19 = Study(
     name="humayun2023-figure19",
     paper="humayun2023",
     source="Figure 19, appendix C",
     claim="A trained ResNet18 reduces eccentricity and diameter of the neighbourhood; for r <= 0.014 the deformation "
-    "is low.",
+    "is lower.",
     experiments=_resnet,
     analyse=_analysis(19, "a ResNet18", _resnet, resnet_claims),
-    scaled=RESIDUAL,
+    scaled=DEFORMED_RESNET,
 )

@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
 from regionscope.studies import verdict
-from regionscope.studies.humayun2023.claims import difference, larger, ordered, rise, second_descent, three_phases
+from regionscope.studies.humayun2023.claims import (
+    NO_ASCENT,
+    Value,
+    difference,
+    larger,
+    ordered,
+    rise,
+    second_descent,
+    size,
+    three_phases,
+)
 from regionscope.studies.humayun2023.curves import (
     Curve,
     accuracy,
@@ -23,9 +33,12 @@ from regionscope.studies.humayun2023.settings import COARSE, FINE, mlp, mlp_grid
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE3", "FIGURE13", "GAP", "gap_claims"]
+__all__ = ["FIGURE3", "FIGURE13", "GAP", "depth_claims", "early", "gap_claims", "use_note"]
 
-_CLOSE = 0.05  # share of its largest value within which an accuracy counts as reached
+Curves = Mapping[str, Curve]
+
+_CLOSE = 0.02  # share of its largest value within which an accuracy counts as reached
+_USELESS = 0.1  # an area under the ROC curve this near to 0.5 tells nobody who was a member
 
 
 def _by_depth(size: Size) -> dict[str, tuple[Experiment, ...]]:
@@ -39,30 +52,15 @@ def _gelu(size: Size) -> dict[str, tuple[Experiment, ...]]:
 def _figure3(workspace: Workspace, size: Size) -> Outcome:
     runs = {label: workspace.runs(mine) for label, mine in _by_depth(size).items()}
     fine, coarse = (
-        {part: {label: curve(mine, f"{name}.{part}") for label, mine in runs.items()} for part in ("train", "test")}
+        {
+            part: {label: curve(mine, f"{name}.{part}") for label, mine in runs.items()}
+            for part in ("train", "test", "random")
+        }
         for name in ("lc", "coarse")
     )
-    train, test = fine["train"], fine["test"]
-    falling = list(range(len(runs), 0, -1))
-    claims = [three_phases(f"train LC, r = {FINE:g}, {label}", one) for label, one in train.items()]
-    claims += [three_phases(f"train LC, r = {COARSE:g}, {label}", one) for label, one in coarse["train"].items()]
-    claims += [
-        larger(f"ascent, {label}", "sharp at train points, not at test points",
-               ("train", *rise(train[label])), ("test", *rise(test[label])))
-        for label in runs
-    ]  # fmt: skip
-    claims += [
-        ordered(f"train minus test LC at the peak, r = {radius:g}", "less with depth", falling,
-                {label: difference(a, b[label], a.shape.peak) for label, a in one.items()})
-        for radius, one, b in ((FINE, train, test), (COARSE, coarse["train"], coarse["test"]))
-    ]  # fmt: skip
-    claims += [_early(label, mine, train[label]) for label, mine in runs.items()]
-    shallow = next(iter(runs))
-    claims += [
-        larger(f"second descent as a share of the peak, {shallow}", "there at the coarse radius, not at the fine one",
-               (f"r = {COARSE:g}", *second_descent(coarse["train"][shallow])),
-               (f"r = {FINE:g}", *second_descent(train[shallow])))
-    ]  # fmt: skip
+    train, test, more = fine["train"], fine["test"], {label: accuracies(mine) for label, mine in runs.items()}
+    claims = depth_claims(fine, coarse)
+    claims += [claim for label, known in more.items() for claim in early(label, known, train[label])]
     return Outcome(
         claims=tuple(claims),
         tables=(
@@ -73,22 +71,61 @@ def _figure3(workspace: Workspace, size: Size) -> Outcome:
             chart(f"Figure 3: LC at train (solid) and test points, r = {FINE:g}", train, test),
             chart(f"Figure 3: LC at train (solid) and test points, r = {COARSE:g}", coarse["train"],
                   coarse["test"]),
-            chart(f"LC at random points, r = {FINE:g}", at_points(runs, "random")),
+            chart(f"LC at random points, r = {FINE:g}", fine["random"]),
             accuracy_chart(runs),
         ),
     )  # fmt: skip
 
 
-def _early(label: str, runs: Sequence[RunFolder], train: Curve) -> Claim:
-    """Accuracy peaks during the first descent."""
-    known = accuracy(runs, "test")
-    there, best = known.means[known.at(train.steps[train.shape.valley])], max(known.means)
-    return Claim(
-        f"test accuracy where the first descent ends, {label}",
-        "at its peak",
-        f"{there:.3f} of at most {best:.3f}",
-        verdict.agrees(1.0, there / best, within=_CLOSE),
-    )
+def depth_claims(fine: Mapping[str, Curves], coarse: Mapping[str, Curves]) -> list[Claim]:
+    """Of LC at both radii, by where it is measured and by depth, the shallowest first."""
+    train, labels = fine["train"], list(fine["train"])
+    shallow, *deeper = labels
+    falling = list(range(len(labels), 0, -1))
+    both = ((FINE, fine), (COARSE, coarse))
+    claims = [three_phases(f"train LC, r = {FINE:g}, {label}", train[label]) for label in deeper]
+    claims += [three_phases(f"train LC, r = {COARSE:g}, {label}", one) for label, one in coarse["train"].items()]
+    claims += [
+        ordered(f"largest rise of train LC, r = {radius:g}", "less with depth", falling,
+                {label: rise(one) for label, one in found["train"].items()})
+        for radius, found in both
+    ]  # fmt: skip
+    claims += [
+        larger(f"largest rise, {label}", f"sharp at train points, not at {part} points",
+               ("train", rise(train[label])), (part, rise(fine[part][label])))
+        for part in ("test", "random")
+        for label in labels
+    ]  # fmt: skip
+    claims += [
+        ordered(f"|train - test| LC at the peak, r = {radius:g}", "less with depth", falling,
+                {label: size(difference(one, found["test"][label], one.shape.peak))
+                 for label, one in found["train"].items()})
+        for radius, found in both
+    ]  # fmt: skip
+    claims.append(
+        larger(f"second descent as a share of the peak, {shallow}", "there at the coarse radius, not at the fine one",
+               (f"r = {COARSE:g}", second_descent(coarse["train"][shallow])),
+               (f"r = {FINE:g}", second_descent(train[shallow])))
+    )  # fmt: skip
+    return claims
+
+
+def accuracies(runs: Sequence[RunFolder]) -> dict[str, Curve]:
+    """On the train and the test part."""
+    return {part: accuracy(runs, part) for part in ("train", "test")}
+
+
+def early(label: str, known: Curves, train: Curve) -> list[Claim]:
+    """Accuracy on both parts peaks during the first descent of train LC."""
+    valley = train.shape.valley
+    claims = []
+    for part, one in known.items():
+        best = max(one.means)
+        there = None if valley is None else one.means[one.at(train.steps[valley])]
+        judged = verdict.agrees(1.0, 0.0 if there is None else there / best, within=_CLOSE)
+        said = NO_ASCENT if there is None else f"{there:.3f} of at most {best:.3f}"
+        claims.append(Claim(f"{part} accuracy where the first descent ends, {label}", "at its peak", said, judged))
+    return claims
 
 
 def _figure13(workspace: Workspace, size: Size) -> Outcome:
@@ -103,25 +140,46 @@ def _figure13(workspace: Workspace, size: Size) -> Outcome:
 
 
 def gap_claims(gap: Curve, auc: Curve, train: Curve) -> tuple[Claim, ...]:
-    """The gap at the peak and at the end, and how well LC tells train points from test points at the peak."""
-    shape = train.shape
-    places = {"at the peak": gap.at(train.steps[shape.peak]), "at the end of training": len(gap.steps) - 1}
-    claims = [
-        larger(f"train minus test LC {when}", "clear", ("gap", gap.means[i], gap.errors[i]), ("none", 0.0, 0.0))
+    """Train minus test LC and how well LC tells them apart, at the peak and at the end, whatever the sign."""
+    peak = train.shape.peak
+    places = {
+        "at the peak": None if peak is None else gap.at(train.steps[peak]),
+        "at the end of training": len(gap.steps) - 1,
+    }
+    differing = [
+        larger(f"|train - test| LC {when}", "clear", (_side(gap, i), _from(gap, i, 0.0)), ("none", (0.0, 0.0)))
         for when, i in places.items()
-    ]
-    i = places["at the peak"]
-    return (
-        *claims,
-        larger("LC as a score of membership at the peak", "train and test points can be told apart",
-               ("AUC", auc.means[i], auc.errors[i]), ("chance", 0.5, 0.0)),
-    )  # fmt: skip
+    ]  # fmt: skip
+    telling = [
+        larger(f"LC as a score of membership {when}, |AUC - 0.5|", "train and test points can be told apart",
+               ("AUC" if i is None else f"AUC {auc.means[i]:.3f}", _from(auc, i, 0.5)), ("chance", (0.0, 0.0)))
+        for when, i in places.items()
+    ]  # fmt: skip
+    return (*differing, *telling)
+
+
+def _from(one: Curve, place: int | None, level: float) -> Value | None:
+    return None if place is None else (abs(one.means[place] - level), one.pooled[place])
+
+
+def _side(gap: Curve, place: int | None) -> str:
+    return "gap" if place is None else f"train {'above' if gap.means[place] > 0 else 'below'} test"
+
+
+def use_note(auc: Curve, train: Curve) -> tuple[str, ...]:
+    """Says so where the scores at the peak and at the end are of no practical use."""
+    places = [i for i in (train.shape.peak, len(train.steps) - 1) if i is not None]
+    known = [auc.means[auc.at(train.steps[i])] for i in places]
+    if max(abs(value - 0.5) for value in known) >= _USELESS:
+        return ()
+    said = " and ".join(f"{value:.3f}" for value in known)
+    return (f"An area under the ROC curve of {said} is of no practical use to whoever infers membership.",)
 
 
 def _gap(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=4))
     gap, auc, train = curve(runs, "gap"), curve(runs, "gap.auc"), curve(runs, "lc.train")
-    curves: Mapping[str, Curve] = {part: curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
+    curves: Curves = {part: curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
     return Outcome(
         claims=gap_claims(gap, auc, train),
         tables=(phases_table("LC by where it is measured", curves),),
@@ -130,6 +188,7 @@ def _gap(workspace: Workspace, size: Size) -> Outcome:
             chart("LC at train points minus LC at test points", {"": gap}, y="gap"),
             chart("How well LC tells train points from test points", {"": auc}, y="area under the ROC curve"),
         ),
+        notes=("The paper does not say which of train and test LC is the larger one.", *use_note(auc, train)),
     )
 
 
@@ -156,8 +215,8 @@ GAP = Study(
     name="humayun2023-gap",
     paper="humayun2023",
     source="Section 4.2, train and test points",
-    claim="During the ascent and the second descent local complexity at train points is clearly above that at test "
-    "points, which makes membership inference possible.",
+    claim="During the ascent and the second descent local complexity at train and at test points differ clearly, which "
+    "hints at fragility to membership inference, especially in the latter phases of training.",
     experiments=lambda size: mlp(size, depth=4),
     analyse=_gap,
     scaled=DENSE,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
 from regionscope.studies import verdict
-from regionscope.studies.humayun2023.claims import larger, ordered, rise
+from regionscope.studies.humayun2023.claims import NO_ASCENT, Value, larger, ordered, peak
 from regionscope.studies.humayun2023.curves import Curve, accuracy, at_points, charts, phases_table
 from regionscope.studies.humayun2023.scaled import GROKKING
 from regionscope.studies.humayun2023.settings import mlp, mlp_grid
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE8", "delay", "reached"]
+__all__ = ["FIGURE8", "delay", "of_depth", "reached"]
 
 SCALE = 8.0  # of the initial weights
 _LEARNT = 0.9  # share of its final value from which an accuracy counts as reached
@@ -45,24 +46,22 @@ def delay(label: str, train: Curve, test: Curve) -> Claim:
 
 
 def _of_depth(label: str, runs: Sequence[RunFolder], train: Curve) -> list[Claim]:
-    known, new = accuracy(runs, "train"), accuracy(runs, "test")
+    return of_depth(label, train, accuracy(runs, "train"), accuracy(runs, "test"))
+
+
+def of_depth(label: str, train: Curve, known: Curve, new: Curve) -> list[Claim]:
+    """Of one network: train LC, and accuracy on the train and the test part."""
     shape = train.shape
-    during = shape.valley <= train.at(reached(known)) <= shape.peak
-    later = new.means[-1] - new.means[new.at(train.peak_step)]
-    error = (new.errors[-1] ** 2 + new.errors[new.at(train.peak_step)] ** 2) ** 0.5
+    ascent, second = shape.ascent, shape.second_descent
+    fall = None if ascent is None else (0.0, 0.0) if second is None else (second.amount, second.error)
     return [
         delay(label, known, new),
-        larger(f"{label}: ascent of train LC", "from early training on", ("ascent", *rise(train)), ("none", 0.0, 0.0)),
-        Claim(
-            f"{label}: memorisation (step {reached(known):,})",
-            "during the ascent",
-            f"ascent from step {train.steps[shape.valley]:,} to {train.peak_step:,}",
-            verdict.holds(0 if during else 1, 1),
-        ),
-        larger(f"{label}: second descent of train LC", "there",
-               ("fall", shape.second_descent.amount, shape.second_descent.error), ("none", 0.0, 0.0)),
+        larger(f"{label}: ascent of train LC", "from early training on",
+               ("ascent", None if ascent is None else (ascent.amount, ascent.error)), ("none", (0.0, 0.0))),
+        _memorisation(label, train, known),
+        larger(f"{label}: second descent of train LC", "there", ("fall", fall), ("none", (0.0, 0.0))),
         larger(f"{label}: test accuracy gained after the peak of train LC", "generalisation in the second descent",
-               ("gain", later, error), ("none", 0.0, 0.0)),
+               ("gain", _gained(train, new)), ("none", (0.0, 0.0))),
         Claim(
             f"{label}: peaks of train LC beyond the noise",
             "2",
@@ -72,12 +71,32 @@ def _of_depth(label: str, runs: Sequence[RunFolder], train: Curve) -> list[Claim
     ]  # fmt: skip
 
 
+def _memorisation(label: str, train: Curve, known: Curve) -> Claim:
+    step, ascent = reached(known), train.shape.ascent
+    during = ascent is not None and ascent.first <= train.at(step) <= ascent.last
+    return Claim(
+        f"{label}: memorisation (step {step:,})",
+        "during the ascent",
+        NO_ASCENT
+        if ascent is None
+        else f"ascent from step {train.steps[ascent.first]:,} to {train.steps[ascent.last]:,}",
+        verdict.holds(0 if during else 1, 1),
+    )
+
+
+def _gained(train: Curve, new: Curve) -> Value | None:
+    if train.shape.peak is None:
+        return None
+    i = new.at(train.steps[train.shape.peak])
+    return new.means[-1] - new.means[i], math.hypot(new.errors[-1], new.errors[i])
+
+
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
     runs = {label: workspace.runs(mine) for label, mine in _grid(size).items()}
     train = at_points(runs, "train")
     claims = [claim for label, mine in runs.items() for claim in _of_depth(label, mine, train[label])]
     depths = list(mlp_grid(size).grokking_depths)
-    tops = {label: (one.means[one.shape.peak], one.errors[one.shape.peak]) for label, one in train.items()}
+    tops = {label: peak(one) for label, one in train.items()}
     claims.append(ordered("largest train LC of the ascent", "more with depth", depths, tops))
     return Outcome(
         claims=tuple(claims),

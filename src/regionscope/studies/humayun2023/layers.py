@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from itertools import groupby
 
 from regionscope.lab.config import Experiment
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines
-from regionscope.studies.humayun2023.claims import difference, larger, ordered, rise, three_phases
+from regionscope.studies.humayun2023.claims import NO_ASCENT, difference, larger, ordered, rise, size, three_phases
 from regionscope.studies.humayun2023.curves import Curve, chart, curve, layers_of, phases_table
 from regionscope.studies.humayun2023.scaled import DENSE, RESIDUAL
 from regionscope.studies.humayun2023.settings import mlp, mlp_grid, resnet
 from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.verdict import Grade, Verdict
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["FIGURE15", "FIGURE16", "layer_claims"]
 
 Layers = Mapping[str, Curve]
 _PARTS = ("train", "test", "random")
+_WHILE = 2  # consecutive looks that make a while
 _SHOWN = 4  # shallowest and deepest layers of a ResNet
 
 
@@ -33,13 +37,13 @@ def layer_claims(train: Layers, test: Layers) -> tuple[Claim, ...]:
     names = list(train)
     first, last = names[0], names[-1]
     falling = list(range(len(names), 0, -1))
-    gaps = {name: difference(train[name], test[name], train[first].shape.peak) for name in names}
+    gaps = {name: size(difference(train[name], test[name], train[first].shape.peak)) for name in names}
     return (
         three_phases(f"train LC, {first}", train[first]),
-        larger("ascent of train LC", "sharper in shallow layers", (first, *rise(train[first])),
-               (last, *rise(train[last]))),
-        ordered("train minus test LC at the peak", "distinct in shallow layers, negligible in deep ones", falling,
-                gaps),
+        larger("largest rise of train LC", "sharper in shallow layers", (first, rise(train[first])),
+               (last, rise(train[last]))),
+        ordered(f"|train - test| LC at the peak of {first}", "distinct in shallow layers, negligible in deep ones",
+                falling, gaps),
     )  # fmt: skip
 
 
@@ -64,7 +68,7 @@ def alternation(train: Layers) -> Claim:
     """In the shallow blocks the second descent is missing at the first ReLU and there at the second."""
     shallow = [name for name in train if name.startswith("stage1.")]
     wanted = {name: ".branch." in name for name in shallow}
-    found = {name: train[name].shape.second_descent.clear for name in shallow}
+    found = {name: train[name].shape.clear[2] for name in shallow}
     against = [name for name in shallow if found[name] != wanted[name]]
     return Claim(
         "second descent in the first stage",
@@ -74,27 +78,37 @@ def alternation(train: Layers) -> Claim:
     )
 
 
-def meeting(train: Layers, random: Layers) -> Claim:
-    """In a deep layer there is a time before the ascent at which train LC is that of random points."""
+def meeting(train: Layers, test: Layers, random: Layers) -> Claim:
+    """In a deep layer there is a time before the peak at which train and test LC are that of random points.
+
+    Without an ascent, or with fewer than two looks from the valley on and before the peak, nothing can be said.
+    """
     name = list(train)[-1]
-    one, other = train[name], random[name]
-    before = range(one.shape.peak + 1)
-    gaps = [difference(one, other, i) for i in before]
-    near = [i for i in before if abs(gaps[i][0]) <= 2 * gaps[i][1]]
-    at = ", ".join(f"{one.steps[i]:,}" for i in near[:6])
-    return Claim(
-        f"train LC equal to random LC before the peak, {name}",
-        "for a while",
-        f"at steps {at}" if near else "at no step",
-        verdict.holds(0 if near else 1, 1),
-    )
+    what, paper = f"train and test LC equal to random LC from the valley to the peak, {name}", "for a while"
+    ascent = train[name].shape.ascent
+    if ascent is None:
+        return Claim(what, paper, NO_ASCENT, verdict.shown())
+    looks = range(ascent.first, ascent.last)
+    if len(looks) < _WHILE:
+        return Claim(what, paper, f"{len(looks)} look between valley and peak", verdict.shown())
+    near = [all(_meets(one[name], random[name], i) for one in (train, test)) for i in looks]
+    longest = max(len(list(group)) if same else 0 for same, group in groupby(near))
+    said = ", ".join(f"{train[name].steps[i]:,}" for i, same in zip(looks, near, strict=True) if same)
+    rule = f"reproduced: within two standard errors at {_WHILE} consecutive looks or more; same trend: at one"
+    grade = Grade.REPRODUCED if longest >= _WHILE else Grade.SAME_TREND if longest else Grade.NOT_REPRODUCED
+    return Claim(what, paper, f"at steps {said}" if said else "at no step", Verdict(grade, rule))
+
+
+def _meets(one: Curve, other: Curve, place: int) -> bool:
+    gap, error = one.means[place] - other.means[place], math.hypot(one.pooled[place], other.pooled[place])
+    return abs(gap) <= 2 * error
 
 
 def _figure16(workspace: Workspace, size: Size) -> Outcome:
     found = _read(workspace, resnet(size, bn=False))
     train = found["train"]
     return Outcome(
-        claims=(alternation(train), meeting(train, found["random"])),
+        claims=(alternation(train), meeting(train, found["test"], found["random"])),
         tables=(phases_table("LC at train points by layer", train),),
         charts=(_some(found, "shallowest", lambda names: names[:_SHOWN]),
                 _some(found, "deepest", lambda names: names[-_SHOWN:])),

@@ -14,9 +14,9 @@ from regionscope.lab.store import RunFolder
 from regionscope.measures import FoldProfile, fold_migration
 from regionscope.regions import decision_regions
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
-from regionscope.studies.humayun2023.claims import larger, three_phases
+from regionscope.studies.humayun2023.claims import Value, larger, three_phases
 from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, curve, phases_table
-from regionscope.studies.humayun2023.scaled import DENSE
+from regionscope.studies.humayun2023.scaled import DENSE, MIGRATED
 from regionscope.studies.humayun2023.settings import mlp
 from regionscope.studies.stored import model_at, nearest, number, read_number, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
@@ -28,8 +28,6 @@ _SLICES: dict[Size, int] = {"smoke": 2, "desk": 4, "full": 20}
 _MOMENTS: dict[Size, int] = {"smoke": 2, "desk": 2, "full": 20}  # besides start, valley, peak and end
 _RESOLUTION: dict[Size, int] = {"smoke": 24, "desk": 64, "full": 128}
 _MOST_REGIONS = 500_000
-
-Value = tuple[float, float]
 
 
 def _figure1(workspace: Workspace, size: Size) -> Outcome:
@@ -53,7 +51,7 @@ def _figure1(workspace: Workspace, size: Size) -> Outcome:
 
 def _pictures(run: RunFolder, train: Curve, workspace: Workspace) -> Pictures:
     shape = train.shape
-    steps = [train.steps[i] for i in (0, shape.valley, shape.peak, len(train.steps) - 1)]
+    steps = [train.steps[i] for i in (0, shape.valley, shape.peak, len(train.steps) - 1) if i is not None]
     inputs, labels = training_points(run, workspace.data_root)
     where = training_slice(inputs, labels)
     coordinates, lies = on_slice(where, inputs)
@@ -94,8 +92,11 @@ def _migration(workspace: Workspace, size: Size) -> Outcome:
     train = curve(runs, "lc.train")
     stored = [one.step for one in runs[0].checkpoints()]
     every = max(1, len(stored) // _MOMENTS[size])
-    turns = (0, train.steps[train.shape.valley], train.peak_step, train.steps[-1])
-    steps = sorted({*stored[::every], *(nearest(runs[0], step) for step in turns)})
+    valley, peak = (
+        None if i is None else nearest(runs[0], train.steps[i]) for i in (train.shape.valley, train.shape.peak)
+    )
+    turns = [step for step in (0, valley, peak, nearest(runs[0], train.steps[-1])) if step is not None]
+    steps = sorted({*stored[::every], *turns})
     own = {"slices": _SLICES[size], "resolution": _RESOLUTION[size]}
     settings = [{"run": run.path.name, "step": step, **own} for run in runs for step in steps]
     answers = workspace.compute_on_runs(folds, settings)
@@ -105,10 +106,9 @@ def _migration(workspace: Workspace, size: Size) -> Outcome:
         {step: _joined(each, against, what) for step, each in by_step.items()}
         for against, what in (("to_data", "near"), ("to_boundary", "ratio"))
     )
-    peak = nearest(runs[0], train.peak_step)
-    shown = sorted({0, peak, steps[-1]})
+    shown = sorted({0, steps[-1], *(step for step in (valley, peak) if step is not None)})
     return Outcome(
-        claims=migration_claims(near, ratio, peak),
+        claims=migration_claims(near, ratio, valley, peak),
         tables=(_table(near, ratio),),
         charts=(
             _over_steps("Folds next to training points", "density of folds / mean density", near),
@@ -116,20 +116,30 @@ def _migration(workspace: Workspace, size: Size) -> Outcome:
             *(_density(f"Folds by their distance to {what}", against, by_step, shown)
               for against, what in (("to_data", "the nearest training point"), ("to_boundary", "the boundary"))),
         ),
+        notes=(
+            f"{_SLICES[size]} triangles between training points for each seed; the profiles by distance are those of "
+            "seed 0. Valley and peak are those of train LC, at the nearest stored steps.",
+        ),
     )  # fmt: skip
 
 
-def migration_claims(near: Mapping[int, Value], ratio: Mapping[int, Value], peak: int) -> tuple[Claim, ...]:
-    """From the peak of LC to the end: the folds leave the data, and gather at the boundary."""
+def migration_claims(
+    near: Mapping[int, Value], ratio: Mapping[int, Value], valley: int | None, peak: int | None
+) -> tuple[Claim, ...]:
+    """From valley to peak of LC the folds gather at the data; then they leave it, and gather at the boundary."""
     last = max(near)
-    top, end = f"step {peak:,}", f"step {last:,}"
+    bottom, top, end = ("peak" if step is None else f"step {step:,}" for step in (valley, peak, last))
+    at = {step: (near[step], ratio[step]) for step in (valley, peak) if step is not None}
+    low, high = (None if step is None else at[step] for step in (valley, peak))
     return (
+        larger("density of folds next to training points over the mean density, ascent",
+               "neurons gather around the training points", (top, high and high[0]), (bottom, low and low[0])),
         larger("density of folds next to training points over the mean density, second descent",
-               "regions leave the training points", (top, *near[peak]), (end, *near[last])),
+               "regions leave the training points", (top, high and high[0]), (end, near[last])),
         larger("distance of folds to the decision boundary over that of uniform points, second descent",
-               "regions move to the boundary", (top, *ratio[peak]), (end, *ratio[last])),
+               "regions move to the boundary", (top, high and high[1]), (end, ratio[last])),
         larger("the same at the end, against folds that are spread evenly", "near the boundary",
-               ("even", 1.0, 0.0), (end, *ratio[last])),
+               ("even", (1.0, 0.0)), (end, ratio[last])),
     )  # fmt: skip
 
 
@@ -183,7 +193,7 @@ FIGURE1 = Study(
     paper="humayun2023",
     source="Figure 1",
     claim="A network of 4 layers of width 200 on 1,000 samples of MNIST: local complexity at training points shows a "
-    "double descent, and neurons gather around the samples and then leave them.",
+    "double descent.",
     experiments=lambda size: mlp(size, depth=4),
     analyse=_figure1,
     scaled=DENSE,
@@ -192,9 +202,9 @@ MIGRATION = Study(
     name="humayun2023-migration",
     paper="humayun2023",
     source="Figure 1, migration of regions",
-    claim="During the second descent linear regions migrate away from the training samples towards the decision "
-    "boundary.",
+    claim="During the ascent neurons gather around the training samples; during the second descent linear regions "
+    "migrate away from them towards the decision boundary.",
     experiments=lambda size: mlp(size, depth=4),
     analyse=_migration,
-    scaled=DENSE,
+    scaled=MIGRATED,
 )

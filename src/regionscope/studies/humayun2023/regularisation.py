@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
-from regionscope.studies.humayun2023.claims import difference, larger, ordered, rise, second_descent, three_phases
-from regionscope.studies.humayun2023.curves import Curve, accuracy_chart, at_points, chart, charts, curve, phases_table
+from regionscope.studies.humayun2023.claims import (
+    Value,
+    duration,
+    larger,
+    ordered,
+    peak,
+    rise,
+    second_descent,
+    three_phases,
+)
+from regionscope.studies.humayun2023.curves import (
+    Curve,
+    accuracy_chart,
+    at_points,
+    chart,
+    charts,
+    curve,
+    fit_note,
+    phases_table,
+)
 from regionscope.studies.humayun2023.scaled import RESIDUAL, RESIDUAL_GPU, SMALL_IMAGES
 from regionscope.studies.humayun2023.settings import cnn, cnn_grid, gpu_resnet, resnet
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
@@ -49,19 +66,19 @@ def normalisation_claims(what: str, plain: Mapping[str, Curve], normed: Mapping[
     claims = [three_phases(f"{what}, {_WITHOUT}, train LC", plain["train"])]
     claims += [
         larger(f"{what}, LC at {part} points, mean over the measurements", "more with BN",
-               (_WITH, *high), (_WITHOUT, *low))
+               (_WITH, high), (_WITHOUT, low))
         for part, (high, low) in level.items()
     ]  # fmt: skip
     claims.append(
         larger(f"{what}, second descent of train LC as a share of its peak", "BN removes or reduces it",
-               (_WITHOUT, *second_descent(plain["train"])), (_WITH, *second_descent(normed["train"])))
+               (_WITHOUT, second_descent(plain["train"])), (_WITH, second_descent(normed["train"])))
     )  # fmt: skip
     return claims
 
 
 def _level(one: Curve) -> tuple[float, float]:
     """Mean over the measurements, which share their points, so that their errors do not average out."""
-    return float(np.mean(one.means)), float(np.mean(one.errors))
+    return float(np.mean(one.means)), float(np.mean(one.pooled))
 
 
 def _parts(runs: list[RunFolder]) -> dict[str, Curve]:
@@ -79,27 +96,32 @@ def _figure4(workspace: Workspace, size: Size) -> Outcome:
             f"depth {depth}", found[f"depth {depth}, {_WITHOUT}"], found[f"depth {depth}, {_WITH}"]
         )
     ]
-    tops = {}
-    for depth in depths:
-        one = found[f"depth {depth}, {_WITHOUT}"]["train"]
-        tops[f"depth {depth}"] = (one.means[one.shape.peak], one.errors[one.shape.peak])
+    tops = {f"depth {depth}": peak(found[f"depth {depth}, {_WITHOUT}"]["train"]) for depth in depths}
     claims.append(ordered(f"largest train LC of the ascent, {_WITHOUT}", "more with depth", list(depths), tops))
     claims += [_alike(label, one) for label, one in found.items()]
-    return Outcome(claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 4: CNN", runs))
+    return Outcome(
+        claims=tuple(claims),
+        tables=(_table(found),),
+        charts=charts("Figure 4: CNN", runs),
+        notes=(fit_note(runs),),
+    )
 
 
 def _alike(label: str, found: Mapping[str, Curve]) -> Claim:
     """Train and test LC can hardly be told apart: their difference is smaller than that to random points."""
-    train, test, random = found["train"], found["test"], found["random"]
-    i = train.shape.peak
-    gap, error = difference(train, test, i)
-    apart, other = difference(train, random, i)
+    gap, apart = (_distance(found["train"], found[part]) for part in ("test", "random"))
     return larger(
-        f"{label}: distance of train LC at the peak to random and to test LC",
-        "train and test are almost the same",
-        ("random", abs(apart), other),
-        ("test", abs(gap), error),
+        f"{label}: distance of train LC to random and to test LC, mean over the measurements",
+        "train and test are almost the same throughout training",
+        ("random", apart),
+        ("test", gap),
     )
+
+
+def _distance(one: Curve, other: Curve) -> Value:
+    """Mean over the measurements, whose errors do not average out."""
+    gaps = np.abs(np.subtract(one.means, other.means))
+    return float(gaps.mean()), float(np.hypot(one.pooled, other.pooled).mean())
 
 
 def _figure5(grid: Callable[[Size], Grid]) -> Callable[[Workspace, Size], Outcome]:
@@ -117,21 +139,16 @@ def _figure7(workspace: Workspace, size: Size) -> Outcome:
     train = at_points(runs, "train")
     falling = list(range(len(runs), 0, -1))
     weak, *_, strong = train
-    length = {
-        label: (math.log10(max(1, one.steps[one.shape.peak]) / max(1, one.steps[one.shape.valley])), 0.0)
-        for label, one in train.items()
-    }
-    peaks = {label: (one.means[one.shape.peak], one.errors[one.shape.peak]) for label, one in train.items()}
     claims = (
         three_phases(f"train LC, {weak}", train[weak]),
         ordered("second descent of train LC as a share of its peak", "less with weight decay", falling,
                 {label: second_descent(one) for label, one in train.items()}),
         larger("largest train LC of the ascent", "strong weight decay reduces it",
-               (weak, *peaks[weak]), (strong, *peaks[strong])),
-        larger("ascent of train LC", "strong weight decay reduces it",
-               (weak, *rise(train[weak])), (strong, *rise(train[strong]))),
+               (weak, peak(train[weak])), (strong, peak(train[strong]))),
+        larger("largest rise of train LC", "strong weight decay reduces it",
+               (weak, rise(train[weak])), (strong, rise(train[strong]))),
         larger("duration of the ascent, in powers of ten of steps", "strong weight decay shortens it",
-               (weak, *length[weak]), (strong, *length[strong])),
+               (weak, duration(train[weak])), (strong, duration(train[strong]))),
     )  # fmt: skip
     return Outcome(
         claims=claims,
@@ -141,7 +158,10 @@ def _figure7(workspace: Workspace, size: Size) -> Outcome:
             chart("Figure 7: weight decay, LC at random points", at_points(runs, "random")),
             accuracy_chart(runs),
         ),
-        notes=("The paper does not say which values of weight decay it takes; these are factors of ten of its 0.01.",),
+        notes=(
+            "The paper does not say which values of weight decay it takes; these are factors of ten of its 0.01.",
+            fit_note(runs),
+        ),
     )
 
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from regionscope.studies.study import Size
 
-__all__ = ["DENSE", "GROKKING", "RESIDUAL", "RESIDUAL_GPU", "SMALL_IMAGES"]
+__all__ = [
+    "DEFORMED_CNN",
+    "DEFORMED_RESNET",
+    "DENSE",
+    "GROKKING",
+    "MIGRATED",
+    "RANDOM_LABELS",
+    "RESIDUAL",
+    "RESIDUAL_GPU",
+    "SAMPLES",
+    "SMALL_IMAGES",
+]
 
 _LOOKED = "Images and steps were chosen after a first look, so that the networks fit their data in this time."
 _OPEN = "The batch size (200) is that of Liu et al. 2022, whose setting the paper follows."
@@ -24,7 +35,7 @@ GROKKING: dict[Size, str] = {
 SMALL_IMAGES: dict[Size, str] = {
     "smoke": "100 digits of 8 x 8 pixels, width 3, 20 steps: too short for any phase.",
     "desk": "500 images of CIFAR-10 in place of 50,000, width 8 in place of 32, 1,000 steps, LC at 48 points of each "
-    f"kind in place of 2,000; two seeds. {_LOOKED}",
+    "kind in place of 2,000; two seeds.",
     "full": "The paper gives neither the number of steps nor the batch size: 100,000 steps of 128 images.",
 }
 RESIDUAL: dict[Size, str] = {
@@ -35,5 +46,34 @@ RESIDUAL: dict[Size, str] = {
 }
 RESIDUAL_GPU: dict[Size, str] = {
     **RESIDUAL,
-    "full": "8,000 steps of 256 images (the paper gives neither number), one seed, accuracy from 2,000 images.",
+    "full": "8,000 steps of 256 images (the paper gives neither number) with products in bf16; one seed, so that ± is "
+    "over the points; 14 looks after the start; accuracy from 2,000 images.",
+}
+MIGRATED: dict[Size, str] = {
+    "smoke": "100 digits of 8 x 8 pixels, width 16, 60 steps, 2 triangles: too short for any phase.",
+    "desk": "5,000 steps in place of 100,000, batches of 100 in place of 200; folds on 4 triangles between training "
+    "points for each of two seeds, at the stored steps nearest to start, valley, peak and end.",
+    "full": _OPEN,
+}
+SAMPLES: dict[Size, str] = {
+    **DENSE,
+    "desk": f"{DENSE['desk']} 1,000, 3,000 and 10,000 samples; the full size goes up to 50,000.",
+}
+RANDOM_LABELS: dict[Size, str] = {
+    **SAMPLES,
+    "desk": f"{SAMPLES['desk']} At 10,000 samples the training ends before all labels are memorised, so that the peak "
+    "there is a lower bound.",
+}
+DEFORMED_CNN: dict[Size, str] = {
+    "smoke": "100 digits of 8 x 8 pixels, width 3, 20 steps; 4 training points, 5 directions.",
+    "desk": "24 training points in place of 1,000, and 20 directions (the paper takes 25 for LC of a CNN); the network "
+    "has width 8 in place of 32 and saw 500 images of CIFAR-10 in place of 50,000 for 1,000 steps; two seeds.",
+    "full": SMALL_IMAGES["full"],
+}
+DEFORMED_RESNET: dict[Size, str] = {
+    "smoke": "64 digits of 8 x 8 pixels, width 1, 6 steps; 4 training points, 5 directions.",
+    "desk": "24 training points in place of 1,000, 20 directions; the network has width 8 in place of 64 and saw 500 "
+    "images of CIFAR-10 in place of 50,000 for 600 steps; two seeds. It is the one with BN, which the paper leaves "
+    "open.",
+    "full": f"The network is the one with BN, which the paper leaves open. {RESIDUAL['full']}",
 }

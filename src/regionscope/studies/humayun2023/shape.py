@@ -10,7 +10,8 @@ from regionscope.errors import InputError
 
 __all__ = ["BEYOND", "Change", "Shape", "double_descent", "turning_points"]
 
-BEYOND = 2.0  # standard errors that a change must exceed
+BEYOND = 3.5  # joint standard errors that a change must exceed: its ends are extremes, chosen among some tens of looks
+_END = 3  # looks at the end, whose mean a second descent is judged by
 
 
 @dataclass(frozen=True)
@@ -24,37 +25,43 @@ class Change:
 
     @property
     def clear(self) -> bool:
-        """Whether it is larger than two standard errors."""
+        """Whether it is larger than the noise can make the extremes of a flat curve."""
         return self.amount > BEYOND * self.error
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A curve as a first descent, an ascent and a second descent; what is not there has the amount 0 or is not clear.
+    """A curve as a first descent, an ascent and a second descent.
 
-    turns: places of all turning points that stand out of the noise, the two ends not among them.
+    first_descent: may be unclear, or of the amount 0. rise: the largest rise, clear or not. ascent: the same if it is
+    clear, else None, and then there is no valley, peak or second descent either. second_descent: from the peak to the
+    mean of the last three looks (of those after the peak); None where the peak is the last look. turns: places of all
+    turning points that stand out of the noise, the two ends not among them.
     """
 
     steps: tuple[float, ...]
     values: tuple[float, ...]
     first_descent: Change
-    ascent: Change
-    second_descent: Change
+    rise: Change
+    ascent: Change | None
+    second_descent: Change | None
     turns: tuple[int, ...]
 
     @property
-    def phases(self) -> tuple[Change, Change, Change]:
-        return self.first_descent, self.ascent, self.second_descent
+    def clear(self) -> tuple[bool, bool, bool]:
+        """Which of descent, ascent and second descent are there."""
+        second = self.second_descent is not None and self.second_descent.clear
+        return self.first_descent.clear, self.ascent is not None, second
 
     @property
-    def valley(self) -> int:
+    def valley(self) -> int | None:
         """Where the first descent ends."""
-        return self.ascent.first
+        return None if self.ascent is None else self.ascent.first
 
     @property
-    def peak(self) -> int:
+    def peak(self) -> int | None:
         """Where the ascent ends."""
-        return self.ascent.last
+        return None if self.ascent is None else self.ascent.last
 
     @property
     def peaks(self) -> int:
@@ -67,14 +74,15 @@ class Shape:
 
 
 def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequence[float]) -> Shape:
-    """The largest rise of a curve, the largest fall before it and the largest fall after it.
+    """The largest clear rise of a curve, the largest fall before it, and the fall from its top to the end.
 
-    errors: standard errors of the values. A rise that is not larger than two joint standard errors is no ascent, and
-    without an ascent there is one descent only. Cost: linear.
+    errors: standard errors of the values; from few seeds, pooled along the curve, since those of one step are guesses.
+    Clear is what exceeds ``BEYOND`` joint standard errors. Without a clear rise there is one descent only, the largest
+    fall. Cost: quadratic in the number of steps.
 
     >>> shape = double_descent([0, 1, 2, 3, 4], [5, 1, 3, 4, 0], [0.1] * 5)
-    >>> [change.amount for change in shape.phases], shape.steps[shape.peak]
-    ([4, 3, 4], 3)
+    >>> shape.first_descent.amount, shape.ascent.amount, shape.second_descent.amount, shape.steps[shape.peak]
+    (4, 3, 4.0, 3)
     """
     if not len(steps) == len(values) == len(errors) or len(steps) < 2:
         raise InputError(
@@ -82,23 +90,19 @@ def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequ
         )
     if not all(map(math.isfinite, (*values, *errors))):
         raise InputError("The curve holds NaN or infinite values; its shape is defined for finite ones only.")
-    low, high = _largest_rise(values)
-    ascent = _change(low, high, values, errors)
-    if ascent.clear:
-        start = max(range(low + 1), key=lambda i: values[i])
-        end = min(range(high, len(values)), key=lambda i: values[i])
-        first, second = _change(low, start, values, errors), _change(end, high, values, errors)
-        first, second = Change(start, low, first.amount, first.error), Change(high, end, second.amount, second.error)
+    rise = _largest_rise(values, errors)
+    ascent = rise if rise.clear else None
+    if ascent is None:
+        fall = _largest_rise([-value for value in values], errors)
     else:
-        start, bottom = _largest_rise([-value for value in values])
-        first = Change(start, bottom, values[start] - values[bottom], math.hypot(errors[start], errors[bottom]))
-        ascent = Change(bottom, bottom, 0.0, math.hypot(errors[bottom], errors[bottom]))
-        second = ascent
-    return Shape(tuple(steps), tuple(values), first, ascent, second, turning_points(values, errors))
+        start = max(range(ascent.first + 1), key=lambda i: values[i])
+        fall = Change(start, ascent.first, *_difference(start, ascent.first, values, errors))
+    second = None if ascent is None else _to_the_end(ascent.last, values, errors)
+    return Shape(tuple(steps), tuple(values), fall, rise, ascent, second, turning_points(values, errors))
 
 
 def turning_points(values: Sequence[float], errors: Sequence[float]) -> tuple[int, ...]:
-    """Places of peaks and valleys from which the curve moves away by more than two joint standard errors on both sides.
+    """Places of peaks and valleys from which the curve moves away by more than the noise on both sides.
 
     >>> turning_points([0, 3, 2.9, 3.1, 0, 4], [0.1] * 6)
     (3, 4)
@@ -118,17 +122,28 @@ def turning_points(values: Sequence[float], errors: Sequence[float]) -> tuple[in
     return tuple(found)
 
 
-def _largest_rise(values: Sequence[float]) -> tuple[int, int]:
-    """Places i <= j at which values[j] - values[i] is largest."""
-    lowest, best = 0, (0, 0)
-    for i, value in enumerate(values):
-        lowest = i if value < values[lowest] else lowest
-        best = (lowest, i) if value - values[lowest] > values[best[1]] - values[best[0]] else best
+def _largest_rise(values: Sequence[float], errors: Sequence[float]) -> Change:
+    """The largest rise among the clear ones; where none is clear, the largest."""
+    best = Change(0, 0, 0.0, math.hypot(errors[0], errors[0]))
+    for j in range(len(values)):
+        for i in range(j):
+            one = Change(i, j, values[j] - values[i], math.hypot(errors[i], errors[j]))
+            if (one.clear, one.amount) > (best.clear, best.amount):
+                best = one
     return best
 
 
-def _change(low: int, high: int, values: Sequence[float], errors: Sequence[float]) -> Change:
-    return Change(low, high, values[high] - values[low], math.hypot(errors[low], errors[high]))
+def _to_the_end(peak: int, values: Sequence[float], errors: Sequence[float]) -> Change | None:
+    """From the peak to the mean of the last looks after it, which share their points: the errors do not average out."""
+    last = range(max(peak + 1, len(values) - _END), len(values))
+    if not last:
+        return None
+    level, error = (sum(these[i] for i in last) / len(last) for these in (values, errors))
+    return Change(peak, len(values) - 1, values[peak] - level, math.hypot(errors[peak], error))
+
+
+def _difference(high: int, low: int, values: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
+    return values[high] - values[low], math.hypot(errors[high], errors[low])
 
 
 def _beyond(amount: float, one: float, other: float) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from regionscope.lab.config import Experiment
-from regionscope.studies.humayun2023.claims import ordered, rise, three_phases
-from regionscope.studies.humayun2023.curves import Curve, accuracy, at_points, charts, phases_table
-from regionscope.studies.humayun2023.scaled import DENSE
+from regionscope.studies.humayun2023.claims import end_of_ascent, ordered, peak, rise, start_of_ascent, three_phases
+from regionscope.studies.humayun2023.curves import Curve, accuracy, at_points, charts, final_accuracy, phases_table
+from regionscope.studies.humayun2023.scaled import DENSE, RANDOM_LABELS, SAMPLES
 from regionscope.studies.humayun2023.settings import mlp, mlp_grid
 from regionscope.studies.study import Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
@@ -27,40 +26,33 @@ def _samples(size: Size, *, random_labels: bool) -> dict[str, tuple[Experiment, 
     return {f"{n:,} samples": mlp(size, depth=_DEPTH, n=n, random_labels=random_labels) for n in mlp_grid(size).samples}
 
 
-def peak(one: Curve) -> tuple[float, float]:
-    """The value where the ascent ends, with its standard error."""
-    return one.means[one.shape.peak], one.errors[one.shape.peak]
-
-
-def _start_of_ascent(one: Curve) -> tuple[float, float]:
-    """The power of ten of the step at which the ascent starts; known up to the distance of the measurements."""
-    i = one.shape.valley
-    around = one.steps[max(0, i - 1)], one.steps[min(len(one.steps) - 1, i + 1)]
-    low, here, high = (math.log10(max(1, step)) for step in (around[0], one.steps[i], around[1]))
-    return here, (high - low) / 4
-
-
 def _figure6(workspace: Workspace, size: Size) -> Outcome:
     runs = {label: workspace.runs(mine) for label, mine in _widths(size).items()}
     train = at_points(runs, "train")
     widths = mlp_grid(size).widths
     claims = [
         ordered("train LC before training", "more with width", widths, {k: _first(one) for k, one in train.items()}),
-        ordered("largest train LC of the ascent", "more with width up to 1,000, less at 2,000",
+        ordered("largest train LC of the ascent", _paper_peak(widths),
                 [width if width <= _MOST else _MOST / 2 for width in widths],
                 {label: peak(one) for label, one in train.items()}),
         ordered("start of the ascent, power of ten of the step", "earlier with width", [-width for width in widths],
-                {label: _start_of_ascent(one) for label, one in train.items()}),
+                {label: start_of_ascent(one) for label, one in train.items()}),
     ]  # fmt: skip
     claims += [three_phases(f"train LC, {label}", one) for label, one in list(train.items())[1:]]
     note = "At the smallest width the paper's first descent is imperceptible, so its shape is not judged."
-    more = "The turn at width 2,000 needs the full size." if max(widths) <= _MOST else ""
+    more = "The paper's turn at width 2,000 needs the full size." if max(widths) <= _MOST else ""
     return Outcome(
         claims=tuple(claims),
         tables=(phases_table("LC at train points", train),),
         charts=charts("Figure 6: width", runs),
         notes=tuple(text for text in (note, more) if text),
     )
+
+
+def _paper_peak(widths: Sequence[int]) -> str:
+    """What the paper says of the widths that are there."""
+    turn = [f"less at {width:,}" for width in widths if width > _MOST]
+    return ", ".join([f"more with width up to {min(_MOST, max(widths)):,}", *turn])
 
 
 def _figure10(workspace: Workspace, size: Size) -> Outcome:
@@ -72,7 +64,9 @@ def _figure10(workspace: Workspace, size: Size) -> Outcome:
     final = {label: (one.means[-1], one.errors[-1]) for label, one in known.items()}
     claims = (
         three_phases(f"train LC, {first}", train[first]),
-        ordered("ascent of train LC", "more samples remove it", falling, {k: rise(one) for k, one in train.items()}),
+        ordered(
+            "largest rise of train LC", "more samples remove it", falling, {k: rise(one) for k, one in train.items()}
+        ),
         ordered("test accuracy at the end", "more with samples", mlp_grid(size).samples, final),
     )
     return Outcome(
@@ -91,13 +85,17 @@ def _figure11(workspace: Workspace, size: Size) -> Outcome:
                 {label: peak(one) for label, one in found.items()})
         for part, found in (("train", train), ("test", test))
     ]  # fmt: skip
-    ends = {label: (math.log10(max(1, one.peak_step)), 0.0) for label, one in train.items()}
+    ends = {label: end_of_ascent(one) for label, one in train.items()}
     claims.append(ordered("end of the ascent of train LC, power of ten of the step", "later", samples, ends))
     return Outcome(
         claims=tuple(claims),
         tables=(phases_table("LC at train points, random labels", train),),
         charts=charts("Figure 11: random labels", runs),
-        notes=("A share of the random labels, one in ten, is right by chance.",),
+        notes=(
+            "A share of the random labels, one in ten, is right by chance.",
+            f"{final_accuracy(runs)} Where the labels are not all memorised the ascent has not ended, and its peak is "
+            "a lower bound.",
+        ),
     )
 
 
@@ -125,7 +123,7 @@ FIGURE10 = Study(
     claim="With more training samples the network generalises more, and the ascent disappears.",
     experiments=lambda size: _all(_samples(size, random_labels=False)),
     analyse=_figure10,
-    scaled=DENSE,
+    scaled=SAMPLES,
 )
 FIGURE11 = Study(
     name="humayun2023-figure11",
@@ -134,5 +132,5 @@ FIGURE11 = Study(
     claim="With random labels more samples need more memorisation: the ascent becomes longer and its peak higher.",
     experiments=lambda size: _all(_samples(size, random_labels=True)),
     analyse=_figure11,
-    scaled=DENSE,
+    scaled=RANDOM_LABELS,
 )

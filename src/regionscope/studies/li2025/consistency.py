@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from regionscope.lab.config import Experiment
+from regionscope.measures.correlate import Coefficient
 from regionscope.studies.charts import Bars, Series
 from regionscope.studies.li2025 import paper, settings
-from regionscope.studies.li2025.claims import correlation_claim, points_table
+from regionscope.studies.li2025.claims import correlation_claim, points_table, undefined
 from regionscope.studies.li2025.predictors import runs_of_figure8
 from regionscope.studies.li2025.tables import Point, correlation, group_by, left_out, points
 from regionscope.studies.study import Claim, Outcome, Size
@@ -66,7 +67,15 @@ def of_dimensions(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outco
     names = ("1", "2", "3", "4", "5")
     return Outcome(
         claims=claims,
-        charts=(_bars("Correlation by the dimension of the hull", names, groups, _DIMENSIONS),),
+        charts=(
+            _bars(
+                "Correlation by the dimension of the hull",
+                "dimension",
+                names,
+                {network: [members] * len(names) for network, members in groups.items()},
+                _DIMENSIONS,
+            ),
+        ),
         notes=(
             "The paper gives no grid for dimensions 3 to 5; here a hull has at most 1,024 points there "
             "(17, 11 and 8 along each axis), so counts of different dimensions are not comparable with each other.",
@@ -98,17 +107,15 @@ def table7(workspace: Workspace, size: Size) -> Outcome:
         )
         for members in group_by(chosen, lambda one: f"{one.network} {one.experiment.training.optimizer}").values()
     )
-    groups = group_by(chosen, lambda one: one.network)
+    names = {"SGD": "sgd", "Adam": "adam", "Adagrad": "adagrad"}
     by_optimiser = {
-        net: group_by(members, lambda one: one.experiment.training.optimizer) for net, members in groups.items()
+        net: group_by(members, lambda one: one.experiment.training.optimizer)
+        for net, members in group_by(chosen, lambda one: one.network).items()
     }
-    series = tuple(
-        Series(label=net, x=(), y=tuple(_value(own.get(name, ()), "regions") for name in ("sgd", "adam", "adagrad")))
-        for net, own in by_optimiser.items()
-    )
-    chart = Bars(
-        title="Correlation by optimiser", y_label="correlation with the gap", names=("SGD", "Adam", "Adagrad"),
-        series=series,
+    chart = _bars(
+        "Correlation by optimiser", "optimiser", tuple(names),
+        {net: [own.get(name, ()) for name in names.values()] for net, own in by_optimiser.items()},
+        ["regions"] * len(names),
     )  # fmt: skip
     return Outcome(
         claims=claims,
@@ -139,7 +146,15 @@ def of_table8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     return Outcome(
         claims=claims,
         tables=(points_table("Region counts by where the lines are", chosen, (*_METHODS, "gap")),),
-        charts=(_bars("Correlation by where the lines are", names, groups, tuple(_METHODS)),),
+        charts=(
+            _bars(
+                "Correlation by where the lines are",
+                "lines",
+                names,
+                {network: [members] * len(names) for network, members in groups.items()},
+                tuple(_METHODS),
+            ),
+        ),
         notes=(_SWAPPED, *notes),
     )
 
@@ -150,15 +165,19 @@ def _optimised(size: Size) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in settings.data_sets(size) if pair[1] == data and (size == "full" or pair[0] == "mlp"))
 
 
-def _bars(title: str, names: tuple[str, ...], groups: dict[str, tuple[Point, ...]], measures: Sequence[str]) -> Bars:
-    series = tuple(
-        Series(label=network, x=(), y=tuple(_value(members, measure) for measure in measures))
-        for network, members in groups.items()
-    )
-    return Bars(title=title, y_label="correlation with the gap", names=names, series=series)
+def _bars(
+    title: str, x_label: str, names: tuple[str, ...], groups: Mapping[str, Sequence[Sequence[Point]]],
+    measures: Sequence[str],
+) -> Bars:  # fmt: skip
+    """Correlations with their intervals: for every network, the points and the measure behind each name."""
+    series = []
+    for network, members in groups.items():
+        found = [_value(chosen, measure) for chosen, measure in zip(members, measures, strict=True)]
+        heights, intervals = tuple(one.value for one in found), tuple(one.interval for one in found)
+        series.append(Series(label=network, x=(), y=heights, interval=intervals))
+    return Bars(title=title, x_label=x_label, y_label="correlation with the gap", names=names, series=tuple(series))
 
 
-def _value(chosen: Sequence[Point], measure: str) -> float:
-    """The correlation, 0 where none is defined."""
+def _value(chosen: Sequence[Point], measure: str) -> Coefficient:
     found = correlation(chosen, measure)
-    return 0.0 if found is None else found.pearson.value
+    return undefined() if found is None else found.pearson

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
+from statistics import mean
 from typing import Any
 
 from regionscope import shallow
@@ -38,7 +38,10 @@ def flows_of_width(*, r: int, alpha: float, n: int, runs: int, steps: int, seed:
 
 @dataclass(frozen=True)
 class Pooled:
-    """The runs of one width over all samples; ``each`` is the share of successes on every sample."""
+    """The runs of one width over all samples; ``each`` is the share of successes on every sample.
+
+    loss: the mean over the samples of the median loss on each.
+    """
 
     alpha: float
     width: int
@@ -60,7 +63,7 @@ class Pooled:
             runs=runs,
             successes=sum(round(row["success"] * row["runs"]) for row in rows),
             unfinished=sum(row["unfinished"] for row in rows),
-            loss=median(math.inf if row["loss"] is None else row["loss"] for row in rows),
+            loss=mean(math.inf if row["loss"] is None else row["loss"] for row in rows),
             bound=first["bound"],
             above=math.nan if first["bound"] is None else sum(row["above_bound"] * row["runs"] for row in rows) / runs,
             each=tuple(row["success"] for row in rows),
@@ -100,7 +103,18 @@ def of_theorem32(found: Sequence[Pooled]) -> Outcome:
          one.loss, "" if one.bound is None else one.bound, "" if one.bound is None else one.above, one.unfinished)
         for one in found
     )  # fmt: skip
-    columns = ("alpha", "width", "runs", "success", "95%", "by sample", "median loss", "bound", "above it", "cut off")
+    columns = (
+        "alpha",
+        "width",
+        "runs",
+        "success",
+        "95%",
+        "by sample",
+        "loss, mean of sample medians",
+        "bound",
+        "above it",
+        "cut off",
+    )
     return Outcome(
         claims=tuple(claims),
         tables=(Table("Flows by width floor(alpha r)", columns, rows),),
@@ -109,19 +123,20 @@ def of_theorem32(found: Sequence[Pooled]) -> Outcome:
             "The theorem is about a teacher and a distribution of an appendix that is not at hand. Here the "
             "teacher changes sign r times, evenly, on uniform points: agreement shows the message, not the theorem.",
             "The theorem speaks of every time; the population loss is taken at the end of each flow, which is where "
-            "every training point is classified or where the flow rests.",
+            "every training point is classified (the loss passes 1/n) or where the flow rests. Even wide networks are "
+            "above the bound there, so that the two shares cannot come out below the paper's: they are shown and not "
+            "judged.",
         ),
     )
 
 
 def _bounded(one: Pooled) -> Claim:
-    failed = one.above < PROBABILITY
     return Claim(
         f"width {one.width} ({one.alpha:g}r): share of flows with population loss of at least {one.bound:.4f}",
         f"at least {PROBABILITY:g}",
         f"{one.above:.2f}",
-        verdict.holds(int(failed), 1),
-        f"median loss {one.loss:.2g}, {one.runs} flows",
+        verdict.shown(),
+        f"mean of the sample medians {one.loss:.2g}, {one.runs} flows",
     )
 
 
