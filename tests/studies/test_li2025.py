@@ -278,6 +278,9 @@ def test_tables_4_and_5_each_way(tmp_path: Path) -> None:
     found = grades(counting.of_table4(chosen, (50, 200, 500), (10, 30, 50)))
     assert list(found.values()) == [Grade.REPRODUCED, Grade.SAME_TREND]
     assert counting.of_table5(chosen, (10, 100, 500)).grade is Grade.REPRODUCED
+    other = tables.points([made(tmp_path / "other", fine | {"samples_100": 1.5, "grid_200": 3.0}, seed=1)])
+    both = [*chosen, *other]  # one seed is far off: it is judged where the claim is about a single network
+    assert counting.of_table5(both, (10, 100, 500)).grade is Grade.NOT_REPRODUCED
     coarse = tables.points([made(tmp_path / "coarse", fine | {"samples_100": 1.5, "grid_200": 1.5})])
     assert counting.of_table5(coarse, (10, 100, 500)).grade is Grade.NOT_REPRODUCED
     assert grades(counting.of_table4(coarse, (50, 200, 500), (10, 30, 50)))[
