@@ -22,6 +22,7 @@ from regionscope.studies.charts import Scatter
 from regionscope.studies.li2025 import (
     STUDIES,
     augmentation,
+    claims,
     consistency,
     counting,
     evolution,
@@ -423,3 +424,18 @@ def test_a_line_is_counted_as_the_engine_counts_it(workspace: Workspace) -> None
     assert answer["pieces"] == list(rs.linear_regions(model, line).by_layer.values())
     assert 1 <= answer["grid"] <= answer["regions"]
     assert answer["floor"] > 0
+
+
+# --- Pages of several parts -------------------------------------------------------------------------------------------
+
+
+def test_what_comes_twice_is_on_the_page_once(tmp_path: Path) -> None:
+    chosen = tables.points(planted(tmp_path, others=0.1))
+    figure2, figure4 = predictors.of_figure2(chosen), predictors.of_figure4(chosen)
+    page = claims.joined([figure4, figure2])
+    assert len(page.claims) == len(figure4.claims) + len(figure2.claims) - 1  # regions against gap
+    assert len(page.charts) == len(figure4.charts) + len(figure2.charts) - 1
+    assert page.charts[0] == figure4.charts[0]
+    chart = page.charts[0]
+    assert isinstance(chart, Scatter)
+    assert chart.found == tables.correlation(chosen, "regions")  # the interval beside the points is that of the claim

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
+from typing import TypeVar
 
 from regionscope.measures.correlate import Coefficient, Correlation
 from regionscope.studies import verdict
@@ -15,6 +17,8 @@ from regionscope.studies.study import Claim, Outcome, Table
 __all__ = ["GAP", "correlation_claim", "interval", "joined", "points_table", "scatter", "signed", "undefined"]
 
 GAP = "generalisation gap, %"
+
+Thing = TypeVar("Thing")
 
 
 def correlation_claim(
@@ -59,7 +63,8 @@ def scatter(
         )
         for name, members in group_by(have, lambda one: one.network).items()
     )
-    return (Scatter.fitted(title=title, x_label=x_label, y_label=y_label, series=series),)
+    fitted = Scatter.fitted(title=title, x_label=x_label, y_label=y_label, series=series)
+    return (replace(fitted, found=correlation(have, measure, target)),)  # the interval of the claims
 
 
 def points_table(title: str, chosen: Sequence[Point], names: Sequence[str]) -> Table:
@@ -92,14 +97,21 @@ def points_table(title: str, chosen: Sequence[Point], names: Sequence[str]) -> T
 
 
 def joined(outcomes: Iterable[Outcome]) -> Outcome:
-    """Several outcomes on one page; what comes twice (a note, or the same numbers in other words) is kept once."""
+    """Several outcomes on one page; what comes twice (a note, or the same numbers under another name) is kept once."""
     every = list(outcomes)
-    claims: dict[tuple[object, ...], Claim] = {}
-    for one in chain.from_iterable(part.claims for part in every):
-        claims.setdefault((one.paper, one.ours, one.spread, one.verdict), one)
+    claims = chain.from_iterable(one.claims for one in every)
+    charts = chain.from_iterable(one.charts for one in every)
     return Outcome(
-        claims=tuple(claims.values()),
+        claims=_once(claims, lambda one: (one.paper, one.ours, one.spread, one.verdict)),
         tables=tuple(chain.from_iterable(one.tables for one in every)),
-        charts=tuple(chain.from_iterable(one.charts for one in every)),
-        notes=tuple(dict.fromkeys(chain.from_iterable(one.notes for one in every))),
+        charts=_once(charts, lambda one: replace(one, title="")),
+        notes=_once(chain.from_iterable(one.notes for one in every), lambda one: one),
     )
+
+
+def _once(things: Iterable[Thing], key: Callable[[Thing], object]) -> tuple[Thing, ...]:
+    """The first of all that have the same key."""
+    found: dict[object, Thing] = {}
+    for one in things:
+        found.setdefault(key(one), one)
+    return tuple(found.values())

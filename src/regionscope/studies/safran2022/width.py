@@ -145,7 +145,6 @@ def _interval(one: Pooled) -> str:
 
 
 def _chart(found: Sequence[Pooled]) -> Lines:
-    x, share = tuple(one.alpha for one in found), "classify every point"
     known = [one for one in found if one.bound is not None]
     return Lines(
         title="Theorem 3.2: success of gradient flow against the width",
@@ -153,9 +152,12 @@ def _chart(found: Sequence[Pooled]) -> Lines:
         y_label="share of flows",
         x_scale="log",
         series=(
-            Series(label=share, x=x, y=tuple(one.share for one in found)),
-            Series(label="95%, low", x=x, y=tuple(one.interval[0] for one in found), beside=share),
-            Series(label="95%, high", x=x, y=tuple(one.interval[1] for one in found), beside=share),
+            Series(
+                label="classify every point, 95%",
+                x=tuple(one.alpha for one in found),
+                y=tuple(one.share for one in found),
+                interval=tuple(one.interval for one in found),
+            ),
             Series(
                 label="loss above the bound of the theorem",
                 x=tuple(one.alpha for one in known),
