@@ -83,7 +83,7 @@ def list_modules(text: str, package: Path) -> str:
 
 
 def list_benchmarks(text: str, results: Path) -> str:
-    """Replace the line ``BENCHMARKS`` by a table of what ``make bench`` stored for a CUDA device."""
+    """Replace the line ``BENCHMARKS`` by a table of what the benchmarks stored for a CUDA device, copied here."""
     counts = json.loads((results / "counts_cuda.json").read_text())
     measured = counts["resnet18 against its floor"]
     lines = measured["segments"]

@@ -83,7 +83,7 @@ def setup(app: Any) -> None:
 
     def expand(_app: Any, _page: str, source: list[str]) -> None:
         text = list_modules(source[0], Path(regionscope.__file__).parent)
-        source[0] = list_benchmarks(text, HERE.parent / "benchmarks" / "results")
+        source[0] = list_benchmarks(text, HERE / "benchmarks")
 
     def skip(_app: Any, _what: str, name: str, _object: object, _skip: bool, _options: object) -> bool | None:
         return True if name == "set" else None  # matplotlib writes one for each artist, in its own markup

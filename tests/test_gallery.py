@@ -71,7 +71,7 @@ def test_every_folder_of_the_package_has_a_chapter(pages: ModuleType) -> None:
 
 
 def test_the_benchmarks_of_a_gpu_are_a_table(pages: ModuleType) -> None:
-    results = ROOT / "benchmarks" / "results"
+    results = ROOT / "docs" / "benchmarks"
     text = pages.list_benchmarks((ROOT / "docs" / "gpu.md").read_text(encoding="utf-8"), results)
     stored = json.loads((results / "exact-cuda.json").read_text())
     assert pages.BENCHMARKS not in text
