@@ -179,8 +179,9 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, born: int) -> tuple[Mesh, Ten
     new_edges = torch.arange(m, device=slots.device) + len(mesh.edges)
     origin = torch.cat([mesh.corners[slots], nodes[:, 0], nodes[:, 1]])
     side = torch.cat([mesh.sides[slots], new_edges, new_edges])
-    chord_cell = torch.repeat_interleave(chords.cell, parts.diff())
-    half_cell = torch.cat([torch.repeat_interleave(touched, slot_offsets.diff()), chord_cell, chord_cell])
+    chord_cell = torch.repeat_interleave(chords.cell, parts.diff(), output_size=m)
+    slot_cell = torch.repeat_interleave(touched, slot_offsets.diff(), output_size=len(slots))
+    half_cell = torch.cat([slot_cell, chord_cell, chord_cell])
     loops, loop_offsets = _cycles(following)
 
     whole = torch.ones(mesh.n_cells, dtype=torch.bool, device=slots.device)

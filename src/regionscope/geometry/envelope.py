@@ -84,7 +84,7 @@ def _two_leaders(mesh: Mesh, leading: Tensor, cell: Tensor, group: Tensor) -> tu
     j is -1 where there are no two such.
     """
     index, offsets = gather_rows(mesh.offsets, cell)
-    of = owners(offsets)
+    of = owners(offsets, len(index))
     bits = leading[mesh.corners[index], group[of]]
     number = _popcount(bits)
     order = (of * 1024 + number.clamp(max=1023)).argsort(stable=True)
@@ -112,7 +112,7 @@ def _chords(
     """The chord between the pieces of i and of j in each cell; and where there is exactly one such chord (x,) bool."""
     mesh = divided.mesh
     index, offsets = gather_rows(divided.before.offsets, cell)
-    of = owners(offsets)
+    of = owners(offsets, len(index))
     after = next_in_row(offsets)
     before = torch.empty_like(after)
     before[after] = torch.arange(len(after), device=after.device)

@@ -62,7 +62,7 @@ class Mesh:
 
     def corner_cells(self) -> Tensor:
         """The cell of every corner (c,)."""
-        return owners(self.offsets)
+        return owners(self.offsets, len(self.corners))
 
     def edge_cells(self) -> Tensor:
         """The cells on the left and right of every edge (e, 2); -1 outside."""
@@ -163,8 +163,8 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
     divided = Mesh(
         mesh.n_vertices + p,
         edges,
-        torch.repeat_interleave(mesh.born, repeats),
-        torch.repeat_interleave(mesh.tags, repeats),
+        torch.repeat_interleave(mesh.born, repeats, output_size=len(edges)),
+        torch.repeat_interleave(mesh.tags, repeats, output_size=len(edges)),
         corners,
         sides,
         end[mesh.offsets],

@@ -77,7 +77,7 @@ class Complex:
     @property
     def cell_of_corner(self) -> Tensor:
         """(n,) the cell of each entry of ``corners``."""
-        return owners(self.offsets)
+        return owners(self.offsets, len(self.corners))
 
     @property
     def slice_of_vertex(self) -> Tensor:

@@ -19,14 +19,14 @@ def offsets_of(counts: Tensor) -> Tensor:
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
-def owners(offsets: Tensor) -> Tensor:
-    """The row of every value.
+def owners(offsets: Tensor, total: int | None = None) -> Tensor:
+    """The row of every value. total: the number of values, where it is known: a GPU need not be waited for then.
 
     >>> owners(torch.tensor([0, 2, 2, 5])).tolist()
     [0, 0, 2, 2, 2]
     """
     rows = torch.arange(len(offsets) - 1, device=offsets.device)
-    return torch.repeat_interleave(rows, offsets.diff())
+    return torch.repeat_interleave(rows, offsets.diff(), output_size=total)
 
 
 def ranges(starts: Tensor, counts: Tensor) -> Tensor:

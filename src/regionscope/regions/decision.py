@@ -157,7 +157,7 @@ def _labels(part: Partition) -> Tensor:
     near = part.tolerance.zero * float(part.values.abs().max())
     values = part.values
     if values.shape[1] == 1:
-        of = owners(part.offsets)
+        of = owners(part.offsets, len(part.corners))
         highest = values.new_full((len(part),), -torch.inf).scatter_reduce(0, of, values[part.corners, 0], "amax")
         return (highest > near).long()
     groups = torch.arange(values.shape[1], device=values.device)[None]
@@ -166,7 +166,7 @@ def _labels(part: Partition) -> Tensor:
     labels = lowest(common[:, 0])
     unclear = (labels < 0).nonzero()[:, 0]  # thinner than rounding: no candidate leads at every corner
     if len(unclear):
-        of = owners(part.offsets)
+        of = owners(part.offsets, len(part.corners))
         total = values.new_zeros((len(part), values.shape[1])).index_add_(0, of, values[part.corners])
         labels[unclear] = total[unclear].argmax(1)
     return labels

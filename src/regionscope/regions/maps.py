@@ -30,7 +30,7 @@ class AffineMaps:
 
 def widest_simplex(vertices: Tensor, corners: Tensor, offsets: Tensor) -> Tensor:
     """k + 1 corners of each region (r, k + 1) that span it well: each the farthest from the span of those before."""
-    of = owners(offsets)
+    of = owners(offsets, len(corners))
     chosen = [corners[offsets[:-1]]]
     origin = vertices[chosen[0]]
     rest = vertices[corners] - origin[of]

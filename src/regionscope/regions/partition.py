@@ -120,7 +120,7 @@ class Partition:
     def interior(self) -> Tensor:
         """A point inside each region, the mean of its corners (r, k)."""
         total = self.vertices.new_zeros((len(self), self.dim))
-        total.index_add_(0, owners(self.offsets), self.vertices[self.corners])
+        total.index_add_(0, owners(self.offsets, len(self.corners)), self.vertices[self.corners])
         return total / self.offsets.diff()[:, None]
 
     @property
