@@ -198,9 +198,9 @@ def test_theorem_3_2_each_way(above: float, wide: float, needed: Grade) -> None:
     assert grade_of(outcome.claims, "width 6") is Grade.SHOWN  # the bound cannot be missed where the loss is read
     assert grade_of(outcome.claims, "success at") is needed
     assert outcome.grade is needed
-    share, low, high, above_bound = lines_of(outcome).series
+    share, above_bound = lines_of(outcome).series
     assert share.y == (0.1, wide)
-    assert all(a <= b <= c for a, b, c in zip(low.y, share.y, high.y, strict=True))
+    assert all(low <= y <= high for y, (low, high) in zip(share.y, share.interval, strict=True))
     assert above_bound.x == (1.0,)
 
 
