@@ -47,12 +47,11 @@ def _cnns(size: Size) -> Grid:
     }
 
 
-def _resnets(size: Size) -> Grid:
-    return {_WITH if bn else _WITHOUT: resnet(size, bn=bn) for bn in (False, True)}
+def _both(make: Callable[..., tuple[Experiment, ...]]) -> Callable[[Size], Grid]:
+    return lambda size: {_WITH if bn else _WITHOUT: make(size, bn=bn) for bn in (False, True)}
 
 
-def _gpu_resnets(size: Size) -> Grid:
-    return {_WITH if bn else _WITHOUT: gpu_resnet(size, bn=bn) for bn in (False, True)}
+_resnets, _gpu_resnets = _both(resnet), _both(gpu_resnet)
 
 
 def _decays(size: Size) -> Grid:

@@ -177,16 +177,17 @@ def cnn(size: Size, *, depth: int, bn: bool, decay: float = 0.01) -> tuple[Exper
 
 def resnet(size: Size, *, bn: bool) -> tuple[Experiment, ...]:
     """The pre-activation ResNet18 of Figures 5, 16 and 19, measured layer by layer."""
-    network = NetworkSpec(name="preactresnet18", options={"width": _RESNET[size].width, "bn": bn})
-    return _on_images(_RESNET[size], network, by_layer=True)
+    return _preactresnet(_RESNET[size], bn=bn)
 
 
 def gpu_resnet(size: Size, *, bn: bool) -> tuple[Experiment, ...]:
     """The same on all of CIFAR-10, as far as a GPU comes in minutes; at smaller sizes, ``resnet``."""
-    if size != "full":
-        return resnet(size, bn=bn)
-    network = NetworkSpec(name="preactresnet18", options={"width": _GPU.width, "bn": bn})
-    return _on_images(_GPU, network, by_layer=True)
+    return _preactresnet(_GPU if size == "full" else _RESNET[size], bn=bn)
+
+
+def _preactresnet(grid: Images, *, bn: bool) -> tuple[Experiment, ...]:
+    network = NetworkSpec(name="preactresnet18", options={"width": grid.width, "bn": bn})
+    return _on_images(grid, network, by_layer=True)
 
 
 def imagenet(size: Size) -> tuple[Experiment, ...]:

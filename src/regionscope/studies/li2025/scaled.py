@@ -76,8 +76,7 @@ CIFAR10: Words = {
     f"training. {_ASSUMED}",
 }
 OTHER_NETWORKS: Words = {
-    "smoke": _SMOKE,
-    "desk": f"{_NETS} {_DIGITS} {_RATES}",
+    **NETWORKS,
     "full": "9 of the 27 settings (weight decay 1e-6), 15 epochs in place of 200, in bf16, one seed in place of three; "
     f"500 lines between training points in place of 100, 250 on other lines. {_ASSUMED}",
 }

@@ -1,0 +1,319 @@
+"""The numbers of Li et al.'s studies from hand-made runs: verdicts come out each way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regionscope.errors import InputError
+from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
+from regionscope.lab.store import RunFolder
+from regionscope.measures.correlate import correlate
+from regionscope.studies.charts import Scatter
+from regionscope.studies.li2025 import (
+    augmentation,
+    claims,
+    consistency,
+    counting,
+    evolution,
+    hyperparameters,
+    paper,
+    predictors,
+    tables,
+    theory,
+)
+from regionscope.studies.study import Outcome
+from regionscope.studies.verdict import Grade
+
+_SIX = ("regions", "regions_test", "regions_random", "regions_2d", "regions_3d", "regions_4d", "regions_5d")
+
+
+def made(
+    folder: Path,
+    numbers: dict[str, float],
+    *,
+    train: float = 0.0,
+    test: float = 0.1,
+    seed: int = 0,
+    status: str = "finished",
+    rows: Iterable[dict[str, Any]] = (),
+    **training: Any,
+) -> RunFolder:
+    """A stored run with these results."""
+    options = {"epochs": 10, **training}
+    experiment = Experiment(
+        data=DataSpec(name="digits"), network=NetworkSpec(name="mlp"), training=Training(**options), seed=seed
+    )
+    run = RunFolder.create(folder, experiment)
+    with run.claim():
+        run.append({"spread": None, "seconds": 0.0, **row} for row in rows)
+        measures = {name: {"value": value, "spread": None} for name, value in numbers.items()}
+        result = {"status": status, "train_error": train, "test_error": test, "gap": test - train, "measures": measures}
+        run.finish(result)
+    return run
+
+
+def planted(folder: Path, *, sign: float = 1.0, others: float = 0.0) -> list[RunFolder]:
+    """Nine settings whose counts fall with the rate, rise with the batch, and go with the gap by ``sign``."""
+    runs = []
+    for i, lr in enumerate((0.1, 0.01, 0.001)):
+        for j, batch in enumerate((16, 32, 64)):
+            level = 3 * i + j
+            counts = dict.fromkeys(_SIX, 2 + 0.1 * level) | {"regions_refined": 2.05 + 0.1 * level}
+            counts |= {f"regions_from_{a}_to_{b}": 3.0 - a + 0.1 * level for a, b in paper.RANGES if a < 0}
+            noise = (0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6)[level]
+            weak = {"distance": noise + others * level, "norm.l2": noise, "margin": noise}
+            test = 0.2 + sign * 0.01 * level + 0.001 * noise
+            runs.append(made(folder, counts | weak, test=test, lr=lr, batch_size=batch))
+    return runs
+
+
+def grades(outcome: Outcome) -> dict[str, Grade]:
+    return {claim.what: claim.verdict.grade for claim in outcome.claims}
+
+
+def test_a_point_is_the_mean_over_seeds(tmp_path: Path) -> None:
+    runs = [made(tmp_path, {"regions": 2.0 + seed}, test=0.1 + 0.1 * seed, seed=seed) for seed in (0, 1)]
+    runs.append(made(tmp_path, {"regions": 9.0}, seed=2, status="diverged"))
+    (point,) = tables.points(runs)
+    assert point.seeds == 2
+    assert point.values["regions"] == 2.5
+    assert point.values["gap"] == pytest.approx(15)
+    assert point.values["test_accuracy"] == pytest.approx(85)
+    assert point.deviations["regions"] == pytest.approx(math.sqrt(0.5))
+    assert "1 runs" in tables.left_out(runs)[0]
+    assert tables.left_out(runs[:2]) == ()
+    (sentence,) = tables.left_out([made(tmp_path, {}, train=0.8, test=0.9, lr=5.0)])
+    assert "above 50%" in sentence
+
+
+def test_settings_that_did_not_train_are_left_out(tmp_path: Path) -> None:
+    fine = [made(tmp_path, {"regions": 2.0 + i}, test=0.5 - 0.1 * i, lr=0.01 * (i + 1)) for i in range(3)]
+    dull = [made(tmp_path, {"regions": 1.0}, train=0.9, test=0.9, lr=1.0)]
+    assert [point.values["regions"] for point in tables.points(fine + dull)] == [2.0, 3.0, 4.0]
+    assert len(tables.points(fine[:2] + dull)) == 3  # too few did train
+    assert len(tables.points([*fine, made(tmp_path, {}, train=0.9, test=0.9, lr=1.0, optimizer="adam")])) == 4
+
+
+def test_weight_decays_are_copies_and_not_evidence(tmp_path: Path) -> None:
+    runs = [
+        made(
+            tmp_path, {"regions": 2.0 + 0.1 * i + 1e-4 * j}, test=gap + 1e-4 * j, lr=0.01 * (i + 1), weight_decay=decay
+        )
+        for i, gap in enumerate((0.1, 0.3, 0.2, 0.4))
+        for j, decay in enumerate((1e-5, 1e-6, 1e-7))
+    ]
+    chosen = tables.points(runs)
+    found = tables.correlation(chosen, "regions")
+    assert found is not None
+    single = correlate([one.values["regions"] for one in chosen], [one.values["gap"] for one in chosen])
+    assert found.pearson.value == single.pearson.value
+    assert found.pearson.interval[0] < single.pearson.interval[0] - 0.1
+    assert {effect.n for effect in tables.effects(chosen, "regions", "lr")} == {1}
+
+
+def test_no_correlation_where_none_is_defined(tmp_path: Path) -> None:
+    same = [made(tmp_path, {"regions": 2.0}, test=0.1 * i, lr=0.1 / (i + 1)) for i in range(4)]
+    assert tables.correlation(tables.points(same), "regions") is None
+    assert tables.correlation(tables.points(same), "margin") is None
+    outcome = predictors.of_figure4(tables.points(same))
+    assert outcome.claims[0].ours == "not defined"
+    assert outcome.grade is Grade.NOT_REPRODUCED
+    assert outcome.charts == ()
+
+
+def test_figure_4_each_way(tmp_path: Path) -> None:
+    good = tables.points(planted(tmp_path / "good"))
+    bad = tables.points(planted(tmp_path / "bad", sign=-1))
+    outcome = predictors.of_figure4(good)
+    assert outcome.grade is Grade.REPRODUCED
+    (chart,) = outcome.charts
+    assert isinstance(chart, Scatter)
+    assert len(chart.series[0].x) == 9
+    assert predictors.of_figure4(bad).grade is Grade.NOT_REPRODUCED
+    pooled = predictors.of_figure4([*good, *(_renamed(point, "cnn") for point in bad)])
+    assert grades(pooled)["all networks together"] is Grade.NOT_REPRODUCED
+
+
+def _renamed(point: tables.Point, network: str) -> tables.Point:
+    return replace(point, experiment=replace(point.experiment, network=NetworkSpec(name=network)))
+
+
+def test_figures_2_and_8_each_way(tmp_path: Path) -> None:
+    weak = tables.points(planted(tmp_path / "weak"))
+    strong = tables.points(planted(tmp_path / "strong", others=5.0))
+    assert predictors.of_figure2(weak).grade is Grade.SAME_TREND  # so few runs cannot show that nothing is there
+    found = grades(predictors.of_figure2(strong))
+    assert found["distance from the initial weights against gap"] is Grade.NOT_REPRODUCED
+    assert predictors.of_figure8(weak).grade is Grade.REPRODUCED
+    opposite = tables.points(planted(tmp_path / "opposite", sign=-1))
+    assert predictors.of_figure8(opposite).grade is Grade.NOT_REPRODUCED
+
+
+def test_figure_5_each_way(tmp_path: Path) -> None:
+    chosen = tables.points(planted(tmp_path))
+    found = tables.effects(chosen, "regions", "batch_size")
+    assert [effect.level for effect in found] == [16, 32, 64]
+    assert [effect.mean for effect in found] == pytest.approx([2.3, 2.4, 2.5])
+    assert all(effect.error < 1e-9 for effect in found)  # the rates' own effect is taken away
+    assert hyperparameters.of_figure5(chosen).grade is Grade.REPRODUCED
+    turned = [replace(point, values={**point.values, "regions": -point.values["regions"]}) for point in chosen]
+    assert hyperparameters.of_figure5(turned).grade is Grade.NOT_REPRODUCED
+
+
+def test_levels_are_compared_within_whole_blocks_only(tmp_path: Path) -> None:
+    chosen = tables.points(planted(tmp_path))
+    broken = [point for point in chosen if point.factors != chosen[0].factors]
+    found = tables.effects(broken, "regions", "batch_size")
+    assert [effect.n for effect in found] == [2, 2, 2]
+    with pytest.raises(InputError, match="no other setting"):
+        tables.effects([], "regions", "lr")
+
+
+def test_tables_2_6_and_8_read_their_own_measures(tmp_path: Path) -> None:
+    chosen = tables.points(planted(tmp_path))
+    assert consistency.of_dimensions(chosen).grade is Grade.REPRODUCED
+    assert consistency.of_table8(chosen).grade is Grade.REPRODUCED
+    assert counting.of_table6(chosen).grade is Grade.REPRODUCED
+    noisy = [
+        replace(point, values={**point.values, "regions_3d": (4, 1, 9, 3, 7, 2, 8, 4, 5)[i]})
+        for i, point in enumerate(chosen)
+    ]
+    found = grades(consistency.of_dimensions(noisy))
+    assert found["mlp, dimension 3"] is Grade.NOT_REPRODUCED
+    assert found["mlp, dimension 2"] is Grade.REPRODUCED
+    assert any("swapped" in note for note in consistency.of_table8(chosen).notes)
+
+
+def test_what_the_grid_misses(tmp_path: Path) -> None:
+    outcome = counting.of_refined(tables.points(planted(tmp_path)))
+    assert outcome.claims[0].ours == "+0.0500"
+    assert outcome.grade is Grade.SHOWN
+
+
+def test_tables_4_and_5_each_way(tmp_path: Path) -> None:
+    fine = {"grid_50": 2.9, "grid_200": 3.0, "grid_500": 3.0, "grid_10x10": 4.0, "grid_30x30": 4.4, "grid_50x50": 4.5}
+    fine |= {"samples_10": 2.0, "samples_100": 2.9, "samples_500": 3.0}
+    chosen = tables.points([made(tmp_path, fine)])
+    found = grades(counting.of_table4(chosen, (50, 200, 500), (10, 30, 50)))
+    assert list(found.values()) == [Grade.REPRODUCED, Grade.SAME_TREND]
+    assert counting.of_table5(chosen, (10, 100, 500)).grade is Grade.REPRODUCED
+    other = tables.points([made(tmp_path / "other", fine | {"samples_100": 1.5, "grid_200": 3.0}, seed=1)])
+    both = [*chosen, *other]  # one seed is far off: it is judged where the claim is about a single network
+    assert counting.of_table5(both, (10, 100, 500)).grade is Grade.NOT_REPRODUCED
+    coarse = tables.points([made(tmp_path / "coarse", fine | {"samples_100": 1.5, "grid_200": 1.5})])
+    assert counting.of_table5(coarse, (10, 100, 500)).grade is Grade.NOT_REPRODUCED
+    assert grades(counting.of_table4(coarse, (50, 200, 500), (10, 30, 50)))[
+        "lines: count with 200 points / with the most"
+    ] is Grade.NOT_REPRODUCED  # fmt: skip
+
+
+def trained(folder: Path, *, rising: bool) -> list[RunFolder]:
+    """Runs of two lengths with counts and gaps along the way; ``rising``: they go together at the end, not before."""
+    runs = []
+    for i in range(8):
+        length = 100 if i % 2 else 50
+        rows: list[dict[str, Any]] = [{"step": 0, "name": "regions_path", "value": 1.0 + 0.01 * i}]
+        for share in (0.1, 0.5, 1.0):
+            step = int(share * length)
+            together = i if (share == 1.0) == rising else 8 - i
+            rows += [
+                {"step": step, "name": "regions_path", "value": 2.0 + share + 0.1 * i},
+                {"step": step, "epoch": int(10 * share), "name": "train_error", "value": 0.05},
+                {
+                    "step": step,
+                    "epoch": int(10 * share),
+                    "name": "test_error",
+                    "value": 0.1 * share + 0.1 + 0.01 * together,
+                },
+            ]
+        runs.append(made(folder, {}, lr=0.1 / (i + 1), batch_size=length, rows=rows))
+    return runs
+
+
+def test_table_3_each_way(tmp_path: Path) -> None:
+    runs = trained(tmp_path / "rising", rising=True)
+    moments = tables.evolution(runs)
+    assert [moment.share for moment in moments] == [0.0, 0.1, 0.5, 1.0]
+    assert moments[0].gap is None
+    assert moments[0].found is None
+    assert moments[-1].gap == pytest.approx(100 * (0.2 + 0.035 - 0.05))
+    assert moments[1].found is not None
+    assert moments[1].found.pearson.value < -0.99
+    found = grades(evolution.of_table3(runs))
+    assert found["correlation at the end"] is Grade.REPRODUCED
+    assert found["region count, start and end"] is Grade.REPRODUCED
+    falling = grades(evolution.of_table3(trained(tmp_path / "falling", rising=False)))
+    assert falling["correlation at the end"] is Grade.NOT_REPRODUCED
+    assert falling["course of the correlation"] is Grade.NOT_REPRODUCED
+
+
+def test_moments_are_compared_within_each_setting(tmp_path: Path) -> None:
+    """Settings that differ widely but move alike leave no doubt about the move."""
+    runs = []
+    for i in range(5):
+        rows = []
+        for step in (5, 10):
+            rows.append({"step": step, "name": "regions_path", "value": 2.0 + i + step})
+            rows += [{"step": step, "name": "train_error", "value": 0.0}]
+            rows += [{"step": step, "name": "test_error", "value": 0.1 * i + 0.01 * step}]
+        runs.append(made(tmp_path, {}, lr=0.1 / (i + 1), rows=rows))
+    for moment in tables.evolution(runs):
+        assert moment.error < 1e-9
+        assert moment.gap_error < 1e-9
+
+
+def augmented(folder: Path, *, gain: float) -> list[RunFolder]:
+    runs = []
+    for kind, shift in (({}, 0.0), ({"mixup": 1.0}, 1.0), ({"augment": "crop_flip"}, 2.0)):
+        for i in range(6):
+            counts = {"regions": 3.0 + 0.1 * i - 0.5 * gain * shift}
+            runs.append(made(folder, counts, test=0.3 + 0.01 * i - 0.05 * gain * shift, lr=0.1 / (i + 1), **kind))
+    return runs
+
+
+def test_augmentation_each_way(tmp_path: Path) -> None:
+    good = tables.points(augmented(tmp_path / "good", gain=1.0))
+    difference, error, n = tables.difference(good[6:12], good[:6], "test_accuracy")
+    assert difference == pytest.approx(5.0)
+    assert error < 1e-9
+    assert n == 6
+    assert augmentation.of_augmentation(good).grade is Grade.REPRODUCED
+    bad = grades(augmentation.of_augmentation(tables.points(augmented(tmp_path / "bad", gain=-1.0))))
+    assert bad["mixup: change of the region count"] is Grade.NOT_REPRODUCED
+    assert bad["test accuracy, crop and flip minus mixup"] is Grade.NOT_REPRODUCED
+    assert bad["mixup: regions against gap"] is Grade.REPRODUCED
+
+
+def test_section_6_each_way() -> None:
+    found = {
+        "line": [theory.descend_with(data="line", n=5, dim=2, width=12, share=share, runs=2, steps=20, record=3)
+                 for share in (0.3, 0.6, 0.9)]
+    }  # fmt: skip
+    outcome = grades(theory.of_section6(found))
+    assert all(grade is Grade.REPRODUCED for what, grade in outcome.items() if what.startswith(("Lemma", "Theorem")))
+    found["line"][0]["failures"] = 1
+    assert grades(theory.of_section6(found))["Lemma 6.4: R(a, b) <= N(a) + N(b) + 2"] is Grade.NOT_REPRODUCED
+    trend = "alternating points on a line, all rates: change of the mean region count for each doubling of the rate"
+    for counts, grade in (((5.0, 3.0, 2.0), Grade.REPRODUCED), ((2.0, 3.0, 5.0), Grade.NOT_REPRODUCED)):
+        for row, count in zip(found["line"], counts, strict=True):
+            row["values"] = (count, count + 0.1)
+        assert grades(theory.of_section6(found))[trend] is grade
+    assert grades(theory.of_section6({"line": found["line"][1:]}))[trend] is Grade.SHOWN  # two rates tell nothing
+
+
+def test_what_comes_twice_is_on_the_page_once(tmp_path: Path) -> None:
+    chosen = tables.points(planted(tmp_path, others=0.1))
+    figure2, figure4 = predictors.of_figure2(chosen), predictors.of_figure4(chosen)
+    page = claims.joined([figure4, figure2])
+    assert len(page.claims) == len(figure4.claims) + len(figure2.claims) - 1  # regions against gap
+    assert len(page.charts) == len(figure4.charts) + len(figure2.charts) - 1
+    assert page.charts[0] == figure4.charts[0]
+    chart = page.charts[0]
+    assert isinstance(chart, Scatter)
+    assert chart.found == tables.correlation(chosen, "regions")  # the interval beside the points is that of the claim
