@@ -23,7 +23,7 @@ from regionscope.measures import (
     trusted_radius,
     uniform_points,
 )
-from regionscope.measures.correlate import correlate, correlation_table
+from regionscope.measures.correlate import correlate, correlation_difference, correlation_table
 from regionscope.measures.gap import error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin, slice_margin
 from regionscope.measures.norms import distance_from, parameter_norms
@@ -62,6 +62,7 @@ __all__ = [
     "__version__",
     "complexity_gap",
     "correlate",
+    "correlation_difference",
     "correlation_table",
     "count_components",
     "decision_regions",

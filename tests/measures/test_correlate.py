@@ -78,17 +78,34 @@ def test_a_table_over_runs() -> None:
     assert len(rs.correlation_table(columns, "gap")) == 3
 
 
+def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
+    """Two measures that share most of their noise: their intervals overlap, that of the difference is far from 0."""
+    rng = np.random.default_rng(0)
+    gap, shared = rng.normal(size=40), rng.normal(size=40)
+    good, worse = gap + shared, gap + shared + 0.3 * rng.normal(size=40)
+    found = rs.correlation_difference(good, worse, gap, resamples=500)
+    first, second = rs.correlate(good, gap).pearson, rs.correlate(worse, gap).pearson
+    assert found.value == pytest.approx(first.value - second.value)
+    assert found.interval[0] < found.value < found.interval[1]
+    assert first.interval[0] < second.value < first.interval[1]
+    assert found.interval[1] - found.interval[0] < 0.5 * (first.interval[1] - first.interval[0])
+    assert rs.correlation_difference(good, good, gap).interval == (0.0, 0.0)
+    swapped = rs.correlation_difference(worse, good, gap, resamples=500)
+    assert swapped.value == pytest.approx(-found.value)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: rs.correlate([1, 2], [1, 2]), "2 pairs"),
-        (lambda: rs.correlate([1, 2, 3], [1, 2]), "come in pairs"),
+        (lambda: rs.correlate([1, 2, 3], [1, 2]), "3 of x, 2 of y"),
         (lambda: rs.correlate([1, 1, 1], [1, 2, 3]), "numbers of x are the same"),
         (lambda: rs.correlate([1, 2, 3], [1, np.nan, 3]), "y holds NaN"),
         (lambda: rs.correlate([[1, 2, 3]], [1, 2, 3]), "flat list"),
         (lambda: rs.correlate(["a", "b", "c"], [1, 2, 3]), "list of numbers"),
         (lambda: rs.correlate([1, 2, 3], [1, 2, 4], level=1.5), "level"),
         (lambda: rs.correlate([1, 2, 3], [1, 2, 4], clusters=["a", "b"]), "2 groups for 3 pairs"),
+        (lambda: rs.correlation_difference([1, 2, 3], [1, 2], [1, 2, 3]), "2 of other"),
         (lambda: rs.correlation_table({"a": [1, 2, 3]}, "gap"), "not among"),
         (lambda: rs.correlation_table({"a": [1, 2], "gap": [1, 2, 3]}, "gap"), "'a' has 2"),
         (lambda: rs.correlation_table({"gap": [1, 2, 3]}, "gap", by=["x"]), "groups"),

@@ -140,3 +140,13 @@ def _corners(name: str, i: int) -> tuple[torch.Tensor, ...]:
     """The arguments of another slice of the same kind."""
     shifted = _images(3) + 0.1 * (i + 1)
     return (0.4 * shifted,) if name.startswith("triangle") else (shifted[0], shifted[1])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_memory_that_torch_keeps_for_reuse_is_free_on_cuda() -> None:
+    device = torch.device("cuda")
+    before = walk.Budget.of(device, None, None).memory
+    block = torch.empty(before // 4, dtype=torch.uint8, device=device)
+    assert walk.Budget.of(device, None, None).memory < 0.95 * before
+    del block
+    assert walk.Budget.of(device, None, None).memory > 0.99 * before

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from regionscope.errors import InputError
 from regionscope.regions.predict import open_labeller
 from regionscope.regions.screen import Screen
 
@@ -71,6 +72,29 @@ def test_nan_and_integer_labels_come_from_the_exact_pass() -> None:
     labels = Screen(lambda x: x, lambda x: x[:, 0].long())
     for inputs in batches(3, 40):
         assert torch.equal(labels(inputs), inputs[:, 0].long())
+
+
+def test_infinite_values_come_from_the_exact_pass() -> None:
+    """Half precision ends at 65,504; a logit beyond that leads by an infinite margin and is nevertheless wrong."""
+    screen = Screen(lambda x: torch.where(x.abs() > 2, x * torch.inf, x), lambda x: x)
+    for inputs in batches(3, 400):
+        inputs[:, 1] *= -2
+        assert torch.equal(screen(inputs), inputs)
+
+
+def test_a_model_that_fails_in_the_quick_pass_is_called_exactly() -> None:
+    tries = []
+
+    def quick(inputs: Tensor) -> Tensor:
+        tries.append(len(inputs))
+        raise InputError("The model failed on inputs of half precision.")
+
+    noisy = Noisy(NET, 0.0)
+    screen = Screen(quick, noisy.exact)
+    for inputs in batches(3, 40):
+        assert torch.equal(screen(inputs), NET(inputs))
+    assert tries == [40]
+    assert noisy.rows == 120
 
 
 def test_a_short_first_batch_teaches_nothing() -> None:

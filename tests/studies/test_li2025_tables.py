@@ -194,6 +194,8 @@ def test_what_the_grid_misses(tmp_path: Path) -> None:
     outcome = counting.of_refined(tables.points(planted(tmp_path)))
     assert outcome.claims[0].ours == "+0.0500"
     assert outcome.grade is Grade.SHOWN
+    assert [claim.what.split(":")[0] for claim in claims.joined([outcome]).claims[1:3]] == ["plain grid", "refined"]
+    assert outcome.claims[3].ours == "+0.000"  # the same for every setting, so nothing is gained
 
 
 def test_tables_4_and_5_each_way(tmp_path: Path) -> None:

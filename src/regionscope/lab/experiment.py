@@ -169,6 +169,7 @@ def _work(
         adjusted.training,
         seed=experiment.seed,
         device=device,
+        replay=True,  # the networks of the zoo do the same in every step
         monitors=_monitors(folder, split, initial),
         state=state,
         save_state=(saver := _Saver(folder, stop, save_every)),

@@ -37,7 +37,12 @@ class Gap:
 
 
 def error_rate(
-    model: Any, inputs: Tensor | Array, labels: Tensor | Array, *, batch_size: int | None = None, memory: int = 1 << 30
+    model: Any,
+    inputs: Tensor | Array,
+    labels: Tensor | Array,
+    *,
+    batch_size: int | None = None,
+    memory: int | None = None,
 ) -> Estimate:
     """Share of inputs (n, *shape) whose predicted label is not the given one. Cost: one forward pass.
 

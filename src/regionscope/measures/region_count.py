@@ -236,7 +236,7 @@ def _counter(
     if method not in ("grid", "refined"):
         raise InputError(f'method is {method!r}; it must be "grid", "refined" or "exact".')
     with open_labeller(
-        model, inputs, first.input_shape, batch_size=batch_size, memory=memory or 1 << 30, autocast=autocast
+        model, inputs, first.input_shape, batch_size=batch_size, memory=memory, autocast=autocast
     ) as labeller:
 
         def on_grid(block: Sequence[Slice]) -> Tensor:

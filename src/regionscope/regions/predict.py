@@ -23,7 +23,8 @@ __all__ = ["INVALID", "Labeller", "labels_from", "left_alone", "open_labeller", 
 INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
 
 _MOST_ROWS = 8192
-_CPU_BYTES = 1 << 26  # on a CPU, larger batches only fall out of its caches
+_CPU_BYTES = 1 << 26  # larger batches only fall out of its caches
+_GPU_BYTES = 1 << 32
 _BYTES_PER_NUMBER = 16  # a function whose inner workings cannot be seen: sixteen times its input in doubles
 
 
@@ -76,7 +77,7 @@ def open_labeller(
     input_shape: tuple[int, ...],
     *,
     batch_size: int | None = None,
-    memory: int = 1 << 30,
+    memory: int | None = None,
     autocast: torch.dtype | None = None,
 ) -> Iterator[Labeller]:
     """A ``Labeller`` of ``model``, which is in eval mode while the context is open and as before afterwards.
@@ -84,7 +85,8 @@ def open_labeller(
     model: an ``nn.Module`` that returns logits (n, c), a single logit (n, 1) or (n,), or labels; an object with
         ``predict`` (called with rows flattened, as NumPy); or a function, called with a tensor, or with a NumPy array
         where ``inputs`` is one, that returns integer labels (n,) or logits (n, c) or (n, 1).
-    batch_size, memory: rows at a time; by default as many as keep the activations under ``memory`` bytes.
+    batch_size, memory: rows at a time; by default as many as keep the activations under ``memory`` bytes (64 MiB on a
+        CPU, 4 GiB on a GPU, where few large batches keep it busy).
     autocast: run the module under ``torch.autocast`` with this dtype.
     """
     _check_options(batch_size, memory)
@@ -184,8 +186,9 @@ def _module(
             return call_model(model, inputs)
 
     def quick_outputs(inputs: Tensor) -> Any:
-        with tensor_float():
-            return outputs(inputs)
+        with tensor_float(), torch.autocast(device.type, dtype=torch.float16):
+            found = call_model(model, inputs)
+        return found.to(dtype) if isinstance(found, Tensor) and found.is_floating_point() else found
 
     screened = device.type == "cuda" and dtype == torch.float32 and autocast is None
     called = Screen(quick_outputs, outputs) if screened else outputs
@@ -238,17 +241,19 @@ def _own_place(model: Any, inputs: Inputs | None) -> tuple[torch.dtype, torch.de
     return torch.get_default_dtype(), cpu
 
 
-def _rows(model: Any, input_shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, memory: int) -> int:
+def _rows(
+    model: Any, input_shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, memory: int | None
+) -> int:
     if isinstance(model, nn.Module):
         one = row_bytes(model, input_shape, dtype, device)
     else:
         one = 8 * _BYTES_PER_NUMBER * int(np.prod(input_shape))
-    held = min(memory, _CPU_BYTES) if device.type == "cpu" else memory
+    held = min(memory or _CPU_BYTES, _CPU_BYTES) if device.type == "cpu" else memory or _GPU_BYTES
     return int(min(_MOST_ROWS, max(1, held // max(one, 1))))
 
 
-def _check_options(batch_size: int | None, memory: int) -> None:
+def _check_options(batch_size: int | None, memory: int | None) -> None:
     if batch_size is not None and batch_size < 1:
         raise InputError(f"batch_size is {batch_size}; it must be at least 1.")
-    if memory < 1 << 20:
+    if memory is not None and memory < 1 << 20:
         raise InputError(f"memory must be at least 1 MiB (1048576 bytes), got {memory}.")

@@ -40,7 +40,7 @@ class Budget:
     def of(device: torch.device, memory: int | None, max_regions: int | None) -> Budget:
         """``memory`` None is 2 GiB, or half of what is free on a GPU."""
         if memory is None:
-            memory = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else 2 << 30
+            memory = _free(device) // 2 if device.type == "cuda" else 2 << 30
         return Budget(memory, max_regions)
 
     def rows(self, kink: Kink, held: int, device: torch.device) -> int:
@@ -88,6 +88,12 @@ class Record:
         self.done += share
         if self.finished is not None:
             self.finished(min(1.0, self.done))
+
+
+def _free(device: torch.device) -> int:
+    """Bytes that torch can still hand out on a GPU: those of the driver, and those that it keeps for reuse itself."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept
 
 
 def bytes_of(values: Mapping[str, Tensor]) -> int:

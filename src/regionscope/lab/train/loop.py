@@ -25,6 +25,7 @@ def train(
     *,
     seed: int = 0,
     device: torch.device | str | None = None,
+    replay: bool = False,
     monitors: Sequence[Monitor] = (),
     state: TrainState | None = None,
     save_state: Callable[[TrainState], object] | None = None,
@@ -43,6 +44,8 @@ def train(
 
     device: where to train, such as "cuda"; the model's own by default. The data lies there as a whole. On CUDA
         images are laid out channels-last.
+    replay: on CUDA, record a step as a graph and replay it, which can double the speed of small batches and small
+        networks. Only for models that do the same operations in every step: what Python decides is decided once.
     monitors: called at their own schedules, which here know the length of an epoch and the end.
     state: continue from here; it must come from the same settings, seed and data.
     save_state: called with the state every ``state_every`` seconds, at checkpoints and at the end.
@@ -57,5 +60,5 @@ def train(
         raise InputError(f"train() takes a torch.nn.Module, and the model came as {type(model).__name__}.")
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
     train_set, test_set = (data, None) if isinstance(data, Dataset) else (data.train, data.test)
-    session = Session(model, train_set, test_set, training, seed=seed, device=device, hooks=hooks)
+    session = Session(model, train_set, test_set, training, seed=seed, device=device, hooks=hooks, replay=replay)
     return session.run(state)

@@ -13,17 +13,28 @@ from torch.nn import functional
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 
-__all__ = ["floats", "learning_rate", "make_optimizer", "objective", "targets_of"]
+__all__ = ["REPLAYABLE", "floats", "learning_rate", "make_optimizer", "objective", "targets_of"]
 
 
-def make_optimizer(training: Training, parameters: Iterable[nn.Parameter], device: torch.device) -> Any:
-    """The optimiser of ``training``. Weight decay is L2 in the gradient, but decoupled for AdamW, as torch has it."""
+REPLAYABLE = ("sgd", "adam", "adamw")
+"""Optimisers whose step can be recorded as a CUDA graph."""
+
+
+def make_optimizer(
+    training: Training, parameters: Iterable[nn.Parameter], device: torch.device, *, replay: bool = False
+) -> Any:
+    """The optimiser of ``training``. Weight decay is L2 in the gradient, but decoupled for AdamW, as torch has it.
+
+    replay: its step will be recorded, so its numbers lie on the GPU, the learning rate too.
+    """
     chosen = [value for value in parameters if value.requires_grad]
     if not chosen:
         raise InputError("The model has no trainable parameters, so there is nothing to train.")
     options: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay}
     if device.type == "cuda":
         options["fused"] = True
+    if replay:
+        options["lr"] = torch.tensor(training.lr, dtype=torch.float32, device=device)
     if training.optimizer == "sgd":
         return torch.optim.SGD(chosen, momentum=training.momentum, **options)
     kinds: dict[str, type[torch.optim.Optimizer]] = {
@@ -33,6 +44,8 @@ def make_optimizer(training: Training, parameters: Iterable[nn.Parameter], devic
     }
     if training.optimizer == "adagrad":
         options.pop("fused", None)  # only on the CPU
+    elif replay:
+        options["capturable"] = True
     return kinds[training.optimizer](chosen, **options)
 
 

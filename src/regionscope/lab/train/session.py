@@ -22,8 +22,9 @@ from regionscope.lab.train.batches import Batches, Randomness
 from regionscope.lab.train.check import check_data, check_outputs, check_state
 from regionscope.lab.train.evaluation import count_wrong
 from regionscope.lab.train.history import EpochRow, Progress, RunStatus, Trained
-from regionscope.lab.train.recipe import floats, learning_rate, make_optimizer, objective
+from regionscope.lab.train.recipe import REPLAYABLE, floats, learning_rate, make_optimizer, objective
 from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
+from regionscope.lab.train.step import Replay, Run, Step, set_rate
 
 __all__ = ["Hooks", "Session"]
 
@@ -48,7 +49,7 @@ class Session:
 
     def __init__(
         self, model: nn.Module, train: Dataset, test: Dataset | None, training: Training, *, seed: int,
-        device: torch.device | str | None, hooks: Hooks,
+        device: torch.device | str | None, hooks: Hooks, replay: bool = False,
     ) -> None:  # fmt: skip
         check_data(train, test)
         self.model, self.training, self.seed, self.hooks = model, training, seed, hooks
@@ -58,8 +59,12 @@ class Session:
         self.randomness = Randomness(seed, self.device)
         self.batches = Batches(self.train_inputs, self.train_labels, training, outputs, self.randomness, model)
         self.total = training.epochs * self.batches.per_epoch
-        self.optimizer = make_optimizer(training, model.parameters(), self.device)
+        replay = replay and self.device.type == "cuda" and training.optimizer in REPLAYABLE
+        self.optimizer = make_optimizer(training, model.parameters(), self.device, replay=replay)
         self.rate = learning_rate(training, self.total)
+        self._advance: Run = Step(model, self.optimizer, objective(training), self._autocast)
+        if replay:
+            self._advance = Replay(self._advance, self.batches.examples(1), self.device)
         self.step = 0
         self.history: list[EpochRow] = []
         self._spent = self._before = self._began = 0.0
@@ -129,23 +134,14 @@ class Session:
 
     def _steps(self, epoch: int, done: int) -> bool:
         """The steps of an epoch after the first ``done``; False when the loss is no longer finite."""
-        optimizer, groups, rate, loss_sum = self.optimizer, self.optimizer.param_groups, self.rate, self.loss_sum
-        compare, model, clock, moments = objective(self.training), self.model, time.perf_counter, self._moments
-        autocast = self._autocast() if self.training.precision == "bf16" else None
+        advance, rate, loss_sum = self._advance, self.rate, self.loss_sum
+        clock, moments = time.perf_counter, self._moments
         last = (epoch + 1) * self.batches.per_epoch
         for inputs, targets in self.batches.after(done):
-            optimizer.zero_grad(set_to_none=True)
-            if autocast is None:
-                loss = compare(model(inputs), targets)
-            else:
-                with autocast:
-                    loss = compare(model(inputs), targets)
-            loss.backward()
             if rate is not None:
-                for group in groups:
-                    group["lr"] = rate(self.step)
-            optimizer.step()
-            loss_sum.add_(loss.detach(), alpha=len(inputs))
+                set_rate(self.optimizer, rate(self.step))
+            loss = advance(inputs, targets)
+            loss_sum.add_(loss, alpha=len(inputs))
             self.step += 1
             if self.step == last:
                 break
@@ -155,7 +151,7 @@ class Session:
                 self._moment()
             now = clock()
             if now - self._told > _PROGRESS:
-                self._tell(epoch, float(loss.detach()))
+                self._tell(epoch, float(loss))
             if now - self._saved > self.hooks.state_every:
                 self._save()
         return True

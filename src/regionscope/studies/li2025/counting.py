@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
 from regionscope.lab.config import Experiment
+from regionscope.measures.correlate import Coefficient
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed
 from regionscope.studies.li2025.predictors import runs_of_primary
-from regionscope.studies.li2025.tables import Point, correlation, difference_of, left_out, points
+from regionscope.studies.li2025.tables import Point, advantage, correlation, difference_of, left_out, points
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
@@ -128,12 +129,23 @@ def of_refined(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
         ),
         Claim("plain grid: correlation with the gap", "", signed(plain), verdict.shown(), interval(plain)),
         Claim("refined: correlation with the gap", "", signed(fine), verdict.shown(), interval(fine)),
+        *_gain(advantage(chosen, "regions_refined", "regions")),
     )
     return Outcome(
         claims=claims,
         tables=(points_table("Plain and refined counts", chosen, ("regions", "regions_refined", "gap")),),
         charts=scatter("Refined region count and gap", chosen, "regions_refined", "regions on a line, refined"),
         notes=notes,
+    )
+
+
+def _gain(found: Coefficient | None) -> tuple[Claim, ...]:
+    if found is None:
+        return ()
+    low, high = found.interval
+    spread = f"95% [{low:+z.3f}, {high:+z.3f}], the same resamples for both"
+    return (
+        Claim("correlation with the gap, refined minus plain", "", f"{found.value:+z.3f}", verdict.shown(), spread),
     )
 
 

@@ -31,7 +31,7 @@ _SEGMENTS: dict[Size, dict[str, int]] = {  # how many in which precision; the fi
     "desk": {"float32": 20, "float64": 20},
     "full": {"float32": 20, "float64": 4},
 }
-_SAMPLE, _BATCH = 1 << 14, 2048  # vertices on which the floor is timed, and how many at a time
+_SAMPLE, _BATCH = 1 << 13, 2048  # vertices on which the floor is timed, and how many at a time
 
 Answer = Mapping[str, Any]
 Value = TypeVar("Value")

@@ -17,11 +17,11 @@ from typing import Any
 from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
-from regionscope.measures.correlate import Coefficient, Correlation, correlate
+from regionscope.measures.correlate import Coefficient, Correlation, correlate, correlation_difference
 
 __all__ = [
-    "Effect", "Moment", "Point", "correlation", "difference", "difference_of", "effects", "evolution", "group_by",
-    "half_width", "left_out", "points", "standard_error",
+    "Effect", "Moment", "Point", "advantage", "correlation", "difference", "difference_of", "effects", "evolution",
+    "group_by", "half_width", "left_out", "points", "standard_error",
 ]  # fmt: skip
 
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
@@ -118,6 +118,15 @@ def correlation(chosen: Sequence[Point], measure: str, target: str = "gap") -> C
         [one.values[target] for one in have],
         [_cell(one.experiment) for one in have],
     )
+
+
+def advantage(chosen: Sequence[Point], measure: str, other: str) -> Coefficient | None:
+    """By how much ``measure`` goes better with the gap than ``other`` does; None where ``correlation`` has none."""
+    have = [one for one in chosen if {measure, other, "gap"} <= one.values.keys()]
+    if correlation(have, measure) is None or correlation(have, other) is None:
+        return None
+    lists = ([one.values[name] for one in have] for name in (measure, other, "gap"))
+    return correlation_difference(*lists, clusters=[_cell(one.experiment) for one in have])
 
 
 def group_by(chosen: Iterable[Point], key: Callable[[Point], str]) -> dict[str, tuple[Point, ...]]:
