@@ -15,6 +15,7 @@ from regionscope.lab.sweep import Sweep, run_sweep
 from regionscope.plot.charts import chart_figure
 from regionscope.studies.li2025 import (
     STUDIES,
+    cifar10,
     exact,
     paper,
     settings,
@@ -69,13 +70,14 @@ def test_studies_share_their_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "made"),
-    [("table1_cifar10", settings.cifar10_sweep), ("table1_cifar10_networks", settings.cifar10_networks)],
+    ("name", "made", "n"),
+    [("table1_cifar10", cifar10.runs_of_cifar10, 30), ("table1_cifar10_networks", cifar10.runs_of_other_networks, 27)],
 )
-def test_the_sweep_file_is_the_study(name: str, made: Callable[[], tuple[Experiment, ...]]) -> None:
+def test_the_sweep_file_is_the_study(name: str, made: Callable[[str], tuple[Experiment, ...]], n: int) -> None:
     sweep = Sweep.from_toml(ROOT / "examples" / f"{name}.toml")
-    assert {one.key for one in sweep.experiments} == {one.key for one in made()}
-    assert len(sweep) == 27
+    assert {one.key for one in sweep.experiments} == {one.key for one in made("full")}
+    assert len(sweep) == n
+    assert len(cifar10.runs_of_table1("full")) == 27
 
 
 def test_table_1_at_the_papers_size() -> None:

@@ -190,6 +190,21 @@ def test_tables_2_6_and_8_read_their_own_measures(tmp_path: Path) -> None:
     assert any("swapped" in note for note in consistency.of_table8(chosen).notes)
 
 
+def test_settings_that_need_more_epochs_are_replaced(tmp_path: Path) -> None:
+    """One setting far off the line comes back to it with more epochs; all other rows are without it."""
+    runs = planted(tmp_path)
+    slow = runs[-1].experiment.training
+    off = made(tmp_path / "off", {"regions": 9.0}, train=0.2, lr=slow.lr, batch_size=slow.batch_size)
+    usual = tables.points([*runs[:-1], off])
+    late = made(tmp_path, {"regions": 2.8}, test=0.28, lr=slow.lr, batch_size=slow.batch_size, epochs=7)
+    (before,) = predictors.of_figure4(usual).claims[:1]
+    (claim,) = predictors.of_longer(usual, tables.points([late])).claims
+    assert before.verdict.grade is not Grade.REPRODUCED
+    assert claim.verdict.grade is Grade.REPRODUCED
+    assert "1 settings with 7 epochs in place of" in claim.what
+    assert claim.spread.endswith("9 settings")
+
+
 def test_what_the_grid_misses(tmp_path: Path) -> None:
     outcome = counting.of_refined(tables.points(planted(tmp_path)))
     assert outcome.claims[0].ours == "+0.0500"
