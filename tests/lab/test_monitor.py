@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,7 +162,9 @@ def test_a_torn_line_is_left_out_and_measured_again(tmp_path: Path) -> None:
     assert [(row.step, row.name) for row in read_rows(path)][-1] == (2, "two.a")
     again = Monitor({"two": two}, every(1), path=path)
     calls.clear()
-    for step in range(4):
+    with pytest.warns(UserWarning, match="holds rows up to step 2"):
+        again(0, model)
+    for step in range(1, 4):
         again(step, model)
     assert len(calls) == 2, "steps 2 (torn) and 3"
     rows = [(row.step, row.name) for row in read_rows(path)]
@@ -187,10 +190,22 @@ def test_a_resumed_training_has_each_row_once(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         train(noisy(), data, TRAINING, monitors=[monitor("torn")], save_state=stop, state_every=-1.0)
-    train(noisy(), data, TRAINING, monitors=[monitor("torn")], state=kept[3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it does not start from the beginning
+        train(noisy(), data, TRAINING, monitors=[monitor("torn")], state=kept[3])
     calm, torn = ([replace(row, seconds=0.0) for row in read_rows(tmp_path / name)] for name in ("calm", "torn"))
     assert [row.step for row in calm if row.name == "b"] == [0, 3, 6, 9, 12, 15, 18, 20]
     assert torn == calm
+
+
+def test_a_new_training_beside_the_rows_of_an_old_one_is_warned(tmp_path: Path) -> None:
+    def monitor() -> Monitor:
+        return Monitor({"weight": weight}, "every 3 steps", path=tmp_path / "rows.jsonl")
+
+    train(noisy(), halves(), TRAINING, monitors=[monitor()])
+    with pytest.warns(UserWarning, match="remove the file or give another path") as seen:
+        train(noisy(), halves(), TRAINING, monitors=[monitor()])
+    assert len(seen) == 1
 
 
 # No trace

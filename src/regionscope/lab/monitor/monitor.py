@@ -54,7 +54,8 @@ class Monitor:
 
         when: a schedule, or words such as "every 5 epochs" (in a loop of your own these need ``steps_per_epoch``).
         path: a file of JSON lines to append to. Rows that it already holds are read back and not measured again, so
-            that a training that was killed and resumed has each row once.
+            that a training that was killed and resumed has each row once. One that starts from the beginning beside
+            such rows is warned: they may be those of another training.
         listeners: called with each new row. One that fails is dropped with a warning, and training goes on: the rows
             are in the file and in ``rows``.
         done: rows measured earlier and stored elsewhere; the same as those found in ``path``.
@@ -79,6 +80,7 @@ class Monitor:
         # The rows of the last step may be incomplete: a kill can come between two of them.
         last = max((step for step, _ in self._rows), default=-1)
         self._done = {(step, self._owner(name)) for step, name in self._rows if step < last}
+        self._begun = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,10 +104,12 @@ class Monitor:
 
     def __call__(self, step: int, model: nn.Module, *, last: bool = False) -> tuple[Row, ...]:
         """Measure if the schedule says so (or if this is the last step) and return the new rows."""
+        self._begin(step)
         return self.measure(step, model) if self.wants(step, last=last) else ()
 
     def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
         """Measure now, whatever the schedule says, unless this step has been measured; return the new rows."""
+        self._begin(step)
         new: list[Row] = []
         for name, measure in self._measures.items():
             if (step, name) in self._done:
@@ -123,6 +127,19 @@ class Monitor:
             new += fresh
             self._tell(fresh)
         return tuple(new)
+
+    def _begin(self, step: int) -> None:
+        """Say once that a training starts where the file already has rows."""
+        if self._begun:
+            return
+        self._begun = True
+        steps = [earlier for earlier, _ in self._rows]
+        if self._path is not None and steps and step <= min(steps):
+            warnings.warn(
+                f"{self._path} holds rows up to step {max(steps)}; they are kept and not measured again. For another "
+                "training remove the file or give another path.",
+                stacklevel=3,
+            )
 
     def _tell(self, rows: Sequence[Row]) -> None:
         for listener in tuple(self._listeners):

@@ -72,8 +72,8 @@ CIFAR10: Words = {
     "desk": f"ResNet18 at width 8, one seed. {_DIGITS} {_LINES} {_ASSUMED}",
     "full": "25 epochs in place of 200, in bf16, one seed in place of three. With learning rate 0.001 and batches of "
     "1,024 25 epochs leave a training error of 15%, and these three settings alone lower the correlation: see the rows "
-    f"over settings that fit and with 50 epochs for these three. 1,000 lines between training points in place of 100, 500 on other lines, 200 along the "
-    f"training. {_ASSUMED}",
+    "over settings that fit and with 50 epochs for these three. 1,000 lines between training points in place of 100, "
+    f"500 on other lines, 200 along the training. {_ASSUMED}",
 }
 OTHER_NETWORKS: Words = {
     **NETWORKS,
