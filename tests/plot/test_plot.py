@@ -158,6 +158,14 @@ def test_points_are_coloured_and_marked_by_class() -> None:
         plot.data(torch.zeros(3, 3), torch.zeros(3), ax=ax)
 
 
+def test_many_points_are_drawn_smaller() -> None:
+    """The last class would cover the first ones otherwise."""
+    ax = Figure(figsize=(2, 2), dpi=200).subplots()
+    few, many = (plot.data(torch.rand(n, 2), torch.zeros(n, dtype=torch.int64), ax=ax)[0] for n in (50, 5_000))
+    assert few.get_sizes()[0] == style.MARKER_SIZE
+    assert 5_000 * many.get_sizes()[0] < 0.6 * (72 * 2) ** 2
+
+
 def test_the_colour_of_an_id_never_changes() -> None:
     ids = torch.arange(50)
     assert np.array_equal(style.region_colours(ids)[7], style.region_colours(torch.tensor([7]))[0])
