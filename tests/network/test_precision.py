@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -11,29 +11,79 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope.network import Kink, Values, full_precision
 
+matmul, cudnn, mkldnn = torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn
+NEW = hasattr(matmul, "fp32_precision")  # torch has one setting for each kind of operation
+FULL = "ieee" if NEW else False
 
-def flags() -> tuple[bool, bool]:
-    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+USERS: dict[str, Callable[[], object]] = {
+    "default": lambda: None,
+    "old flags": lambda: (setattr(matmul, "allow_tf32", True), setattr(cudnn, "allow_tf32", True)),
+    "high": lambda: torch.set_float32_matmul_precision("high"),
+    "medium": lambda: torch.set_float32_matmul_precision("medium"),
+}
+if NEW:
+    USERS["new matmul"] = lambda: setattr(matmul, "fp32_precision", "tf32")
+    USERS["new global"] = lambda: setattr(torch.backends, "fp32_precision", "tf32")
+    USERS["new CPU"] = lambda: setattr(mkldnn.matmul, "fp32_precision", "bf16")
 
 
-@pytest.fixture
-def tensor_float() -> Iterator[None]:
-    """The user allows TensorFloat-32."""
-    before = flags()
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    yield
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+def flags() -> tuple[object, ...]:
+    """What decides about products on a GPU."""
+    if NEW:
+        return matmul.fp32_precision, cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision
+    return matmul.allow_tf32, cudnn.allow_tf32
 
 
-@pytest.mark.usefixtures("tensor_float")
-def test_the_setting_is_back_afterwards_even_after_an_error() -> None:
+def everything() -> tuple[object, ...]:
+    """All settings; some cannot be asked for, by torch's own rules."""
+
+    def ask(question: Callable[[], object]) -> object:
+        try:
+            return question()
+        except RuntimeError:
+            return "not to be told"
+
+    found = [*flags(), ask(torch.get_float32_matmul_precision), ask(lambda: matmul.allow_tf32)]
+    return (*found, torch.backends.fp32_precision, mkldnn.matmul.fp32_precision) if NEW else tuple(found)
+
+
+@pytest.fixture(params=list(USERS))
+def user(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A user's setting, for one test."""
+    places = [torch.backends, matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul] if NEW else [matmul, cudnn]
+    name = "fp32_precision" if NEW else "allow_tf32"
+    before = [getattr(place, name) for place in places]
+    USERS[request.param]()
+    yield request.param
+    torch.set_float32_matmul_precision("highest")
+    for place, value in zip(places, before, strict=True):
+        setattr(place, name, value)
+
+
+def test_the_setting_is_back_afterwards_even_after_an_error(user: str) -> None:
+    before, seen = everything(), []
+
     @full_precision()
     def fail() -> None:
-        raise KeyError(flags())
+        seen.append(flags())
+        raise KeyError(user)
 
-    with pytest.raises(KeyError, match="False, False"):
+    with pytest.raises(KeyError, match=user):
         fail()
-    assert flags() == (True, True)
+    assert set(seen[0]) == {FULL}
+    assert everything() == before
+
+
+@pytest.mark.skipif(not NEW, reason="torch has no setting for all operations")
+@pytest.mark.parametrize("user", ["default"], indirect=True)
+@pytest.mark.usefixtures("user")
+def test_what_followed_the_setting_for_all_still_does() -> None:
+    torch.backends.fp32_precision = "tf32"
+    with full_precision():
+        assert matmul.fp32_precision == "ieee"
+    assert matmul.fp32_precision == "tf32"
+    torch.backends.fp32_precision = "ieee"
+    assert matmul.fp32_precision == "ieee"
 
 
 class Witness(nn.Module):
@@ -43,41 +93,41 @@ class Witness(nn.Module):
         super().__init__()
         self.linear = nn.Linear(3, 2)
         self.relu = nn.ReLU()
-        self.seen: list[tuple[bool, bool]] = []
+        self.seen: list[object] = []
 
     def forward(self, x: Tensor) -> Tensor:
-        self.seen.append(flags())
+        self.seen += flags()
         return self.relu(self.linear(x))  # type: ignore[no-any-return]
 
 
-@pytest.mark.usefixtures("tensor_float")
+@pytest.mark.usefixtures("user")
 @pytest.mark.parametrize("method", ["grid", "refined"])
 def test_region_counts(method: str) -> None:
-    model = Witness()
+    model, before = Witness(), everything()
     rs.region_count(model, torch.rand(6, 3), slices=2, grid=5, method=method)
-    assert set(model.seen) == {(False, False)}
-    assert flags() == (True, True)
+    assert set(model.seen) == {FULL}
+    assert everything() == before
 
 
-@pytest.mark.usefixtures("tensor_float")
+@pytest.mark.usefixtures("user")
 def test_local_complexity() -> None:
-    model = Witness()
+    model, before = Witness(), everything()
     rs.local_complexity(model, torch.rand(4, 3), dims=2)
-    assert set(model.seen) == {(False, False)}
-    assert flags() == (True, True)
+    assert set(model.seen) == {FULL}
+    assert everything() == before
 
 
-@pytest.mark.usefixtures("tensor_float")
+@pytest.mark.usefixtures("user")
 def test_exact_regions(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    advance = Kink.advance
+    seen: list[object] = []
+    advance, before = Kink.advance, everything()
 
     def noting(self: Kink, values: Values, *, consume: bool = False) -> Values:
-        seen.append(flags())
+        seen.extend(flags())
         return advance(self, values, consume=consume)
 
     monkeypatch.setattr(Kink, "advance", noting)
     part = rs.linear_regions(nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1)), rs.Segment([0, 0], [1, 1]))
     part.check()
-    assert set(seen) == {(False, False)}
-    assert flags() == (True, True)
+    assert set(seen) == {FULL}
+    assert everything() == before

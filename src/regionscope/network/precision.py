@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -30,10 +31,34 @@ def tensor_float() -> Iterator[None]:
 
 @contextmanager
 def _with(*, allowed: bool) -> Iterator[None]:
-    matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, convolution.allow_tf32
-    matmul.allow_tf32 = convolution.allow_tf32 = allowed
+    switches = _switches()
+    before = [getattr(place, name) for place, name, _ in switches]
     try:
+        for place, name, values in switches:
+            setattr(place, name, values[allowed])
         yield
     finally:
-        matmul.allow_tf32, convolution.allow_tf32 = before
+        for (place, name, _), value in zip(switches, before, strict=True):
+            _put_back(place, name, value)
+
+
+def _switches() -> list[tuple[Any, str, tuple[Any, Any]]]:
+    """Where torch keeps the setting: object, attribute, and its values for off and on.
+
+    From torch 2.9 on there is one attribute for each kind of operation; reading the older flags is an error once the
+    user has set one of these, and writing them overturns the setting of ``torch.set_float32_matmul_precision``.
+    """
+    backends: Any = torch.backends  # its stubs do not know all of them
+    if hasattr(backends.cuda.matmul, "fp32_precision"):
+        cudnn, mkldnn = backends.cudnn, backends.mkldnn
+        places = (backends.cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul, mkldnn.conv, mkldnn.rnn)
+        return [(place, "fp32_precision", ("ieee", "tf32")) for place in places]
+    return [(place, "allow_tf32", (False, True)) for place in (backends.cuda.matmul, backends.cudnn)]
+
+
+def _put_back(place: Any, name: str, value: Any) -> None:
+    """Set it to follow the setting above it where that gives the same, so that it goes on following."""
+    if isinstance(value, str):
+        setattr(place, name, "none")
+    if getattr(place, name) != value:
+        setattr(place, name, value)
