@@ -11,7 +11,9 @@ from torch import nn
 import regionscope as rs
 from regionscope.geometry.mesh import Mesh
 from regionscope.geometry.stitch import Part, stitch
+from regionscope.network import Program
 from regionscope.regions import walk
+from regionscope.tolerance import Tolerance
 
 
 def _mlp(*sizes: int) -> nn.Sequential:
@@ -150,3 +152,17 @@ def test_memory_that_torch_keeps_for_reuse_is_free_on_cuda() -> None:
     assert walk.Budget.of(device, None, None).memory < 0.95 * before
     del block
     assert walk.Budget.of(device, None, None).memory > 0.99 * before
+
+
+def test_probes_for_the_scale_of_zero_stay_within_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, piece = CASES["triangle of a CNN"]
+    program = rs.network.trace(model, piece.input_shape)
+    tolerance = Tolerance.of(program.dtype)
+    whole = walk.zero_scales(program, [piece, piece], tolerance, walk.Budget(1 << 30))
+    rows = []
+    begin = Program.begin
+    monkeypatch.setattr(Program, "begin", lambda self, x: rows.append(len(x)) or begin(self, x))
+    few = walk.zero_scales(program, [piece, piece], tolerance, walk.Budget(7 * program.row_bytes))
+    assert max(rows) == 7
+    assert torch.allclose(few, whole, rtol=1e-12, atol=0.0)
+    assert few.shape == (len(program.kinks) + 1, 2)

@@ -30,7 +30,7 @@ class Run:
 
 
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> Run:
-    scales = zero_scales(program, slices, Tolerance.of(program.dtype))
+    scales = zero_scales(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.kinks), len(slices), None)
     return Run(partition_cells(program, slices, scales, Budget(1 << 30, max_regions), record), record)
 

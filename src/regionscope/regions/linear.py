@@ -152,7 +152,7 @@ def _walk(
     progress: Progress | None,
 ) -> Raw:
     """Walk through all nonlinearities; at a limit either raise, or walk again through those that fit."""
-    scales = zero_scales(program, slices, tolerance)
+    scales = zero_scales(program, slices, tolerance, budget)
     n_kinks, status = len(program.kinks), Status()
     while True:
         shortened = program.shortened(n_kinks)

@@ -101,26 +101,15 @@ def bytes_of(values: Mapping[str, Tensor]) -> int:
     return sum(rows.numel() * rows.element_size() for rows in values.values())
 
 
-def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance) -> Tensor:
+def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget) -> Tensor:
     """How near to zero counts as zero, (kinks + 1, slices): ``tolerance.zero`` times the largest value on probe points.
 
     The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale does
     not depend on how the work is cut into pieces. A layer far below the one before it (one that cancels to zero) takes
     a share of that one's scale, since its values are rounding. The last row belongs to the outputs.
     """
-    scales = torch.zeros(len(program.kinks) + 2, len(slices), dtype=torch.float64)
-    for i, piece in enumerate(slices):
-        generator = torch.Generator().manual_seed(0)
-        corners = piece.corners.cpu()
-        weights = torch.empty(_PROBES, len(corners), dtype=torch.float64).exponential_(generator=generator)
-        coords = torch.cat([corners, (weights / weights.sum(1, keepdim=True)) @ corners])
-        inputs = inputs_of(program, [piece], coords, None)
-        values = program.begin(inputs)
-        scales[0, i] = inputs.abs().max()
-        for k, kink in enumerate(program.kinks):
-            scales[k + 1, i] = kink.cuts(values).values.abs().max()
-            values = kink.advance(values)
-        scales[-1, i] = program.outputs(values).abs().max()
+    rows = max(1, budget.memory // program.row_bytes)
+    scales = torch.stack([_largest(program, piece, rows) for piece in slices], 1).double().cpu()
     if not bool(torch.isfinite(scales).all()):
         raise InputError(
             "The network gives NaN or infinite values on the slice; exact regions need finite ones: "
@@ -128,6 +117,24 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance)
         )
     near = tolerance.zero * torch.maximum(scales[1:], scales[:-1] * _CANCELLED)
     return near.clamp(min=torch.finfo(torch.float64).tiny).to(program.device)
+
+
+def _largest(program: Program, piece: Slice, rows: int) -> Tensor:
+    """The largest value on the probe points, (kinks + 2,): of the inputs, at each nonlinearity, of the outputs."""
+    generator = torch.Generator().manual_seed(0)
+    corners = piece.corners.cpu()
+    weights = torch.empty(_PROBES, len(corners), dtype=torch.float64).exponential_(generator=generator)
+    coords = torch.cat([corners, (weights / weights.sum(1, keepdim=True)) @ corners])
+    found = []
+    for some in coords.split(rows):
+        inputs = inputs_of(program, [piece], some, None)
+        values = program.begin(inputs)
+        largest = [inputs.abs().max()]
+        for kink in program.kinks:
+            largest.append(kink.cuts(values).values.abs().max())
+            values = kink.advance(values, consume=True)
+        found.append(torch.stack([*largest, program.outputs(values).abs().max()]))
+    return torch.stack(found).amax(0)
 
 
 def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, owner: Tensor | None) -> Tensor:
