@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from regionscope.geometry import Slice
 from regionscope.regions.lattice import Lattice
+from regionscope.regions.nearest import nearest_groups
 from regionscope.regions.predict import Labeller
 from regionscope.regions.stream import label_points
 
@@ -34,6 +34,7 @@ _ROUNDS = 8
 _WIDE, _NARROW = (1 / 64, -1 / 64), (1 / 256, -1 / 256)  # how far a path is bent, in shares of its length
 _FEW, _MANY = 32, 512  # samples along a path: to turn most of them down, and to be sure of the others
 _MOST_BORDER_POINTS = 4096
+_MOST_PLACES = 1 << 18  # on paths that are looked at together
 
 
 def bridged_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, labels: Tensor) -> Tensor:
@@ -110,7 +111,7 @@ def _border(labels: Array, lattice: Lattice) -> Array:
 
 
 def _thinned(points: Array, piece: Array) -> Array:
-    """At most 4,096 points: every piece keeps some, so that the table of distances stays small."""
+    """About 4,096 points, or as many as there are pieces: every piece keeps some."""
     if len(points) <= _MOST_BORDER_POINTS:
         return points
     _, place, size = np.unique(piece[points], return_inverse=True, return_counts=True)
@@ -124,22 +125,9 @@ def _thinned(points: Array, piece: Array) -> Array:
 def _nearest(points: Array, piece: Array, lattice: Lattice) -> set[tuple[int, int]]:
     """The closest two points of each piece and each of its nearest others, as (lower, higher) place in the lattice."""
     points = points[np.argsort(piece[points], kind="stable")]
-    starts = np.flatnonzero(np.diff(piece[points], prepend=-1))
-    stops = np.append(starts[1:], len(points))
-    index = lattice.index.numpy()[points].astype(np.float64)
-    ends: set[tuple[int, int]] = set()
-    for start, stop in zip(starts, stops, strict=True):
-        distances = cdist(index[start:stop], index, "sqeuclidean")
-        closest = distances.min(0)
-        closest[start:stop] = np.inf
-        best = np.minimum.reduceat(closest, starts)
-        for j in np.argsort(best, kind="stable")[:_PARTNERS].tolist():
-            if np.isfinite(best[j]):
-                there = int(starts[j] + closest[starts[j] : stops[j]].argmin())
-                here = int(start + distances[:, there].argmin())
-                low, high = sorted((int(points[here]), int(points[there])))
-                ends.add((low, high))
-    return ends
+    group = np.unique(piece[points], return_inverse=True)[1]
+    ends = nearest_groups(lattice.index.numpy()[points].astype(np.float64), group, _PARTNERS)
+    return set(map(tuple, np.sort(points[ends], 1).tolist()))
 
 
 @dataclass(frozen=True)
@@ -159,6 +147,11 @@ def _connected(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, pa
     """Whether a path of one label joins the ends (m,)."""
 
     def keep(some: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
+        together = max(1, _MOST_PLACES // (len(bends) * samples))
+        every = torch.arange(len(some.owner)).split(together)
+        return torch.cat([keep_few(some[part], bends, samples) for part in every])
+
+    def keep_few(some: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
         places = _along(some, bends, samples, lattice)
         owner = some.owner.repeat_interleave(len(bends) * samples)
         found = label_points(labeller, slices, owner, places.reshape(-1, lattice.dim)).reshape(places.shape[:-1])
