@@ -128,6 +128,21 @@ def test_a_box_through_points_that_span_the_inputs_is_axis_aligned() -> None:
     assert box.origin.tolist() == [2.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    "radius", [0.1, [0.1, 0.1], np.float64(0.1), np.array([0.1]), torch.tensor(0.1, dtype=torch.float64)]
+)
+def test_a_radius_keeps_all_its_digits(radius: float) -> None:
+    assert Box([0.0, 0.0], EYE, radius).radius.tolist() == [0.1, 0.1]
+
+
+def test_a_slice_is_rebuilt_from_its_own_parts_only() -> None:
+    for piece in SLICES.values():
+        twin = type(piece).from_parts(**vars(piece))  # type: ignore[attr-defined]
+        assert vars(twin) == vars(piece)
+    with pytest.raises(SliceError, match="a Box is made of basis, origin, radius; basis, origin came"):
+        Box.from_parts(origin=torch.zeros(2), basis=torch.eye(2))
+
+
 def test_thin_but_legal_slices_are_accepted() -> None:
     assert Box([0.0, 0.0], EYE, [1.0, 1e-8]).size == pytest.approx(4e-8)
     assert Simplex([[0.0, 0.0], [1.0, 0.0], [0.5, 1e-8]]).size == pytest.approx(5e-9)
@@ -156,6 +171,8 @@ WRONG = {
     "radius 0": (lambda: Box([0.0, 0.0], EYE, 0.0), "larger than 0"),
     "radius negative": (lambda: Box([0.0, 0.0], EYE, [1.0, -1.0]), "larger than 0"),
     "radius NaN": (lambda: Box([0.0, 0.0], EYE, math.nan), "NaN or infinite"),
+    "radius in words": (lambda: Box([0.0, 0.0], EYE, "wide"), "radius cannot be read"),  # type: ignore[arg-type]
+    "no radius": (lambda: Box([0.0, 0.0], EYE, []), "holds no numbers"),
     "radii too many": (lambda: Box([0.0, 0.0], EYE, [1.0, 1.0, 1.0]), "one for each of 2"),
     "no directions": (lambda: Box([0.0, 0.0], [], 1.0), "at least 1 are needed"),
     "dependent directions": (lambda: Box([0.0, 0.0], [[1.0, 1.0], [2.0, 2.0]], 1.0), "lost rank"),

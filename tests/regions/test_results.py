@@ -30,6 +30,10 @@ SLICES = {
     "triangle": (_mlp(4, 10, 10, 3), rs.Simplex([[0.0, 1, 0, -1], [2.0, -2, 1, 2], [-2.0, 0, 3, 1]])),
     "square": (_mlp(2, 10, 10, 3), SQUARE),
     "cube": (_mlp(3, 6, 6, 3), CUBE),
+    "box through points": (
+        _mlp(4, 10, 10, 3),
+        rs.Box.through([[0.0, 1, 0.3, -1], [2.0, -0.7, 1, 2], [-2.0, 0, 3.1, 1]], 0.1),
+    ),
 }
 
 
@@ -88,10 +92,38 @@ def test_a_saved_partition_comes_back(found: tuple[nn.Module, rs.Partition], tmp
         assert torch.equal(getattr(back, name), getattr(part, name)), name
     assert (back.by_layer, back.stats, back.tolerance) == (part.by_layer, part.stats, part.tolerance)
     assert back.n_linear_regions == part.n_linear_regions
-    assert torch.equal(back.slice.corners, part.slice.corners)
-    assert torch.allclose(back.slice.basis, part.slice.basis)
     with pytest.raises(rs.InputError, match="does not carry the network"):
         rs.Partition.load(path).patterns()
+
+
+OFF_GRID = torch.randn(4, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) / 3
+OFF_GRID[0] += 100
+KINDS = {name: piece for name, (_, piece) in SLICES.items()} | {
+    "far segment": rs.Segment(*OFF_GRID[:2]),
+    "extended segment": rs.Segment(*OFF_GRID[:2]).extended(-0.1, 1 / 3),
+    "far triangle": rs.Simplex(OFF_GRID[:3]),
+    "tetrahedron": rs.Simplex(OFF_GRID),
+    "small box": rs.Box([0.1] * 4, torch.eye(4)[:2], 0.1),
+    "far box": rs.Box(OFF_GRID[0], OFF_GRID[1:3], [0.1, 0.7]),
+    "far box through points": rs.Box.through(OFF_GRID[:3], 0.1),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_stored_slice_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
+    piece = KINDS[name]
+    model = nn.Sequential(nn.Flatten(), _mlp(piece.origin.numel(), 3, 2))
+    part = rs.linear_regions(model, piece)
+    loaded = rs.Partition.load(part.save(tmp_path / "part"))
+    loaded.check()
+    back = loaded.slice
+    assert type(back) is type(piece)
+    assert vars(back).keys() == vars(piece).keys()
+    for part_name, value in vars(piece).items():
+        theirs = vars(back)[part_name]
+        assert torch.equal(theirs, value) if isinstance(value, torch.Tensor) else theirs == value, part_name
+    assert torch.equal(back.embed(part.vertices), piece.embed(part.vertices))
+    assert back.size == piece.size
 
 
 @pytest.mark.parametrize("name", SLICES)

@@ -12,7 +12,7 @@ from torch import Tensor
 from regionscope.errors import SliceError
 from regionscope.tolerance import Tolerance
 
-__all__ = ["PointLike", "check_distinct", "check_rank", "read_point", "read_points"]
+__all__ = ["PointLike", "check_distinct", "check_rank", "read_numbers", "read_point", "read_points"]
 
 PointLike = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
@@ -21,15 +21,27 @@ RANK = Tolerance.of(torch.float64).rank
 
 def read_point(point: PointLike, what: str) -> Tensor:
     """A detached float64 copy of ``point``; a CUDA tensor keeps its device."""
-    try:
-        if isinstance(point, Tensor):
-            value = point.detach().to(torch.float64).clone()
-        else:
-            value = torch.from_numpy(np.array(point, dtype=np.float64))
-    except (TypeError, ValueError, RuntimeError) as reason:
-        raise SliceError(f"{what} cannot be read as an array of real numbers ({reason}).") from reason
+    value = _float64(point, what)
     if value.ndim == 0:
         raise SliceError(f"{what} is a single number; an input has at least one axis, for instance [0.5].")
+    return _finite(value, what)
+
+
+def read_numbers(numbers: float | PointLike, what: str) -> Tensor:
+    """A detached float64 copy (n,) of one number, or of all the numbers of an array; a CUDA tensor keeps its device."""
+    return _finite(_float64(numbers, what).reshape(-1), what)
+
+
+def _float64(numbers: float | PointLike, what: str) -> Tensor:
+    try:
+        if isinstance(numbers, Tensor):
+            return numbers.detach().to(torch.float64).clone()
+        return torch.from_numpy(np.array(numbers, dtype=np.float64))
+    except (TypeError, ValueError, RuntimeError) as reason:
+        raise SliceError(f"{what} cannot be read as an array of real numbers ({reason}).") from reason
+
+
+def _finite(value: Tensor, what: str) -> Tensor:
     if value.numel() == 0:
         raise SliceError(f"{what} has shape {tuple(value.shape)} and holds no numbers.")
     if not bool(torch.isfinite(value).all()):

@@ -7,14 +7,22 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from regionscope.errors import SliceError
-from regionscope.geometry.points import RANK, PointLike, check_distinct, check_rank, read_point, read_points
+from regionscope.geometry.points import (
+    RANK,
+    PointLike,
+    check_distinct,
+    check_rank,
+    read_numbers,
+    read_point,
+    read_points,
+)
 
 __all__ = ["Box", "Segment", "Simplex", "Slice"]
 
@@ -57,6 +65,7 @@ class _AffineSlice(ABC):
 
     origin: Tensor
     basis: Tensor
+    _parts: ClassVar[tuple[str, ...]] = ("origin", "basis")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen; build a new one instead of setting {name!r}.")
@@ -67,6 +76,19 @@ class _AffineSlice(ABC):
     def _set(self, **values: object) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_parts(cls, **parts: Tensor | float) -> Self:
+        """The slice with exactly these attributes, those of ``vars(slice)``; nothing is computed again or rounded.
+
+        For reading a stored slice back bit for bit. The parts are trusted, since they came from a slice.
+        """
+        wanted = sorted(cls._parts)
+        if sorted(parts) != wanted:
+            raise SliceError(f"a {cls.__name__} is made of {', '.join(wanted)}; {', '.join(sorted(parts))} came.")
+        made = cls.__new__(cls)
+        made._set(**parts)
+        return made
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim}, input_shape={self.input_shape}, size={self.size:.6g})"
@@ -124,6 +146,7 @@ class Segment(_AffineSlice):
 
     lo: float
     hi: float
+    _parts: ClassVar[tuple[str, ...]] = ("origin", "basis", "lo", "hi")
 
     def __init__(self, a: PointLike, b: PointLike) -> None:
         points = read_points([a, b], "point", least=2)
@@ -195,6 +218,7 @@ class Box(_AffineSlice):
     """
 
     radius: Tensor
+    _parts: ClassVar[tuple[str, ...]] = ("origin", "basis", "radius")
 
     def __init__(
         self,
@@ -265,7 +289,7 @@ class Box(_AffineSlice):
 
 
 def _read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any], k: int) -> Tensor:
-    values = read_point(torch.as_tensor(radius).reshape(-1), "radius")
+    values = read_numbers(radius, "radius")
     if values.shape not in ((1,), (k,)):
         raise SliceError(f"{len(values)} radii came; one number, or one for each of {k} direction(s), is needed.")
     if bool((values <= 0).any()):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["load_partition", "save_decision", "save_partition"]
 
 _FORMAT = 1
+_KINDS: dict[str, type[Segment] | type[Simplex] | type[Box]] = {"Segment": Segment, "Simplex": Simplex, "Box": Box}
 
 
 def save_partition(part: Partition, path: Path, **extra: np.ndarray[Any, Any]) -> Path:
@@ -90,21 +91,23 @@ def load_partition(path: Path, program: Program | None = None) -> Partition:
 
 
 def _describe(piece: Slice) -> dict[str, Any]:
-    """A slice as JSON: its kind and what its constructor takes."""
-    origin, basis = piece.origin.cpu(), piece.basis.cpu()
-    about: dict[str, Any] = {"kind": type(piece).__name__, "origin": origin.tolist(), "basis": basis.tolist()}
+    """A slice as JSON: its kind and its parts. JSON writes a float64 with all the digits that give it back."""
+    about: dict[str, Any] = {
+        "kind": type(piece).__name__,
+        "origin": piece.origin.tolist(),
+        "basis": piece.basis.tolist(),
+    }
     if isinstance(piece, Segment):
         about |= {"lo": piece.lo, "hi": piece.hi}
     if isinstance(piece, Box):
-        about["radius"] = piece.corners.abs().amax(0).tolist()
+        about["radius"] = piece.radius.tolist()
     return about
 
 
 def _rebuild(about: dict[str, Any]) -> Slice:
-    origin = torch.tensor(about["origin"], dtype=torch.float64)
-    basis = torch.tensor(about["basis"], dtype=torch.float64)
-    if about["kind"] == "Segment":
-        return Segment(origin, origin + basis[0]).extended(about["lo"], about["hi"])
-    if about["kind"] == "Simplex":
-        return Simplex([origin, *(origin + direction for direction in basis)])
-    return Box(origin, basis, about["radius"])
+    """The slice that ``_describe`` was given, bit for bit."""
+    parts = {name: value for name, value in about.items() if name != "kind"}
+    arrays = {
+        name: torch.tensor(value, dtype=torch.float64) for name, value in parts.items() if isinstance(value, list)
+    }
+    return _KINDS[about["kind"]].from_parts(**(parts | arrays))
