@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import regionscope as rs
+from regionscope.lab import zoo
 from regionscope.lab.zoo import mlp
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -24,6 +25,19 @@ def test_counts_are_those_of_the_cpu(dim: int, method: str) -> None:
         found = rs.region_count(net.cuda(), inputs, dim, 15, method=method)
         assert torch.equal(found.counts, wanted.counts)
     assert torch.equal(torch.cuda.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("method", ["grid", "refined"])
+def test_the_quick_pass_changes_no_count(dim: int, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Float32 networks are screened in half precision; here beside float32 alone."""
+    images = 4 * torch.randn(30, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    net = zoo.build("resnet18", input_shape=(3, 16, 16), width=16).cuda()
+    found = rs.region_count(net, images, dim, 20, method=method)
+    monkeypatch.setattr("regionscope.regions.predict.Screen", lambda quick, exact: exact)
+    wanted = rs.region_count(net, images, dim, 20, method=method)
+    assert wanted.counts.max() > 1
+    assert torch.equal(found.counts, wanted.counts)
 
 
 def test_autocast_and_measures() -> None:
