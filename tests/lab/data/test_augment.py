@@ -59,6 +59,27 @@ def test_the_margin_may_be_black_in_each_channel() -> None:
         assert set(made[:, channel].unique().tolist()) == {value, 0.0}
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.uint8])
+def test_a_margin_of_a_number_is_that_of_a_tensor(dtype: torch.dtype, layout: torch.memory_format) -> None:
+    batch = (torch.rand(9, 3, 6, 5, generator=generator(5)) * 99).to(dtype).contiguous(memory_format=layout)
+    made = crop_flip(batch, generator(3), fill=2.0)
+    assert torch.equal(made, crop_flip(batch, generator(3), fill=torch.tensor(2.0)))
+    assert made.dtype == dtype
+    assert made.is_contiguous()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_nothing_waits_for_the_device_on_cuda() -> None:
+    batch, numbers = torch.rand(8, 3, 6, 6, device="cuda"), torch.Generator("cuda").manual_seed(0)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        crop_flip(batch, numbers)
+        mixup(batch, torch.zeros(8, 2, device="cuda"), 0.3, numbers)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 @pytest.mark.parametrize("alpha", [0.2, 0.5, 1.0, 4.0, 30.0])
 def test_beta_has_its_distribution(alpha: float) -> None:
     drawn = beta_symmetric(alpha, 4000, generator(1))

@@ -31,11 +31,19 @@ def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fi
     rows = torch.arange(h, device=device) + down
     columns = torch.arange(w, device=device).expand(b, w)
     columns = torch.where(mirrored, w - 1 - columns, columns) + right
-    margin = torch.as_tensor(fill, dtype=batch.dtype, device=device).reshape(-1, 1, 1)
-    padded = margin.expand(b, c, h + 2 * padding, w + 2 * padding).contiguous()
-    padded[:, :, padding : padding + h, padding : padding + w] = batch
+    padded = _padded(batch, padding, fill)
     taken = (rows[:, :, None] * (w + 2 * padding) + columns[:, None, :]).reshape(b, 1, h * w)
     return padded.flatten(2).gather(2, taken.expand(b, c, h * w)).reshape(b, c, h, w)
+
+
+def _padded(batch: Tensor, padding: int, fill: float | Tensor) -> Tensor:
+    if not isinstance(fill, Tensor):  # a tensor made of it would have to be waited for, on its way to a GPU
+        return functional.pad(batch, (padding, padding, padding, padding), value=fill)
+    b, c, h, w = batch.shape
+    margin = fill.to(batch).reshape(-1, 1, 1)
+    padded = margin.expand(b, c, h + 2 * padding, w + 2 * padding).contiguous()
+    padded[:, :, padding : padding + h, padding : padding + w] = batch
+    return padded
 
 
 def mixup(
