@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -54,6 +55,25 @@ def test_a_rate_is_set_in_place_where_it_is_a_tensor() -> None:
     set_rate(tensor, 0.5)
     assert tensor.param_groups[0]["lr"] is rate
     assert float(rate) == 0.5
+
+
+def test_the_first_steps_follow_the_work_of_their_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current device may be another one than that of the training."""
+    second = torch.device("cuda", 1)
+    waited: list[tuple[str, str]] = []
+
+    class Stream:
+        def __init__(self, device: torch.device, name: str = "aside") -> None:
+            self.device, self.name = device, name
+
+        def wait_stream(self, other: Stream) -> None:
+            waited.append((f"{self.name} of {self.device}", f"{other.name} of {other.device}"))
+
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device="cuda:0": Stream(torch.device(device), "main"))
+    assert float(Replay(lambda inputs, targets: inputs.sum(), 3, second)(torch.ones(3), torch.ones(3))) == 3
+    assert waited == [("aside of cuda:1", "main of cuda:1"), ("main of cuda:1", "aside of cuda:1")]
 
 
 @on_cuda

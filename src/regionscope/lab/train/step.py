@@ -68,7 +68,7 @@ class Replay:
 
     def _aside(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """The step on the stream that will be recorded."""
-        main = torch.cuda.current_stream()
+        main = torch.cuda.current_stream(self._stream.device)
         self._stream.wait_stream(main)
         with torch.cuda.stream(self._stream):
             loss = self._step(inputs, targets)
