@@ -13,7 +13,7 @@ from torch.nn import functional
 from regionscope.errors import InputError
 from regionscope.measures import local_complexity
 from regionscope.measures.survey import Site, survey
-from regionscope.measures.untouched import untouched
+from regionscope.network import untouched
 
 
 def sites(model: nn.Module, shape: tuple[int, ...]) -> list[Site]:

@@ -14,7 +14,7 @@ from regionscope.errors import InputError
 from regionscope.measures.local_complexity import FrameChoice, Neighbourhoods, Piece
 from regionscope.measures.observe import Observer
 from regionscope.measures.survey import survey
-from regionscope.measures.untouched import untouched
+from regionscope.network import untouched
 
 __all__ = ["Deformation", "deformation", "trusted_radius"]
 

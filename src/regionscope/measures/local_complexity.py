@@ -16,7 +16,7 @@ from regionscope.measures.frames import draw_frames
 from regionscope.measures.hulls import Pass, Shape, count_vertices, passes
 from regionscope.measures.survey import LayerChoice, select, survey
 from regionscope.measures.tally import Tally
-from regionscope.measures.untouched import home, untouched
+from regionscope.network import home, untouched
 
 __all__ = ["FrameChoice", "LocalComplexity", "Neighbourhoods", "Piece", "local_complexity"]
 

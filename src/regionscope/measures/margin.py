@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.measures.gap import read_labels
+from regionscope.network import home, untouched
 from regionscope.regions import DecisionRegions
 from regionscope.regions.footprint import call_model
-from regionscope.regions.predict import left_alone, place_of
+from regionscope.regions.predict import refuse_batch_statistics
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate
 
@@ -34,10 +35,11 @@ def output_margin(
     reparametrisation: doubling the last layer doubles it. Cost: one forward pass.
     """
     wanted = read_labels(inputs, labels)
-    dtype, device = place_of(model)
+    refuse_batch_statistics(model)
+    device, dtype = home(model)
     rows = torch.as_tensor(inputs)
     margins = []
-    with left_alone(model, device):
+    with untouched(model):
         for part, own in zip(rows.split(batch_size), wanted.split(batch_size), strict=True):
             logits = call_model(model, part.to(device, dtype))
             margins.append(_margins(logits, own.to(device)).cpu())

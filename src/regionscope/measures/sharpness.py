@@ -15,7 +15,8 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from regionscope.errors import InputError, LimitReached
-from regionscope.regions.predict import left_alone, place_of
+from regionscope.network import home, untouched
+from regionscope.regions.predict import refuse_batch_statistics
 
 __all__ = ["Loss", "Sharpness", "sharpness"]
 
@@ -51,19 +52,17 @@ def sharpness(
     dtype: of the computation; the model's own by default. tolerance: relative, of the eigenvalue.
     Cost: about 20 to 100 products, each about four forward passes over the sample; memory of one batch's graph.
     """
-    own, device = place_of(model)
-    hessian = _Hessian(
-        model, _sample(inputs, targets, samples, seed), loss or _default_loss, batch_size, dtype or own, device
-    )
-    if hessian.size == 0:
-        raise InputError("The model has no trainable parameters, so there is no Hessian.")
-    generator = np.random.default_rng(seed)
-    with left_alone(model, device):
+    refuse_batch_statistics(model)
+    with untouched(model):
+        data = _sample(inputs, targets, samples, seed)
+        hessian = _Hessian(model, data, loss or _default_loss, batch_size, dtype)
+        if hessian.size == 0:
+            raise InputError("The model has no trainable parameters, so there is no Hessian.")
         if hessian.size <= 2:  # Lanczos needs more room than that
             columns = np.stack([hessian(unit) for unit in np.eye(hessian.size)])
             values, vectors = np.linalg.eigh((columns + columns.T) / 2)
         else:
-            start = generator.standard_normal(hessian.size)
+            start = np.random.default_rng(seed).standard_normal(hessian.size)
             operator = LinearOperator((hessian.size, hessian.size), matvec=hessian, dtype=np.float64)
             try:
                 values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=tolerance, maxiter=max_products)
@@ -81,14 +80,14 @@ class _Hessian:
     """v -> H v, for the Hessian of the mean loss over the data, a batch at a time."""
 
     def __init__(
-        self, model: nn.Module, data: tuple[Tensor, Tensor], loss: Loss, batch_size: int, dtype: torch.dtype,
-        device: torch.device,
+        self, model: nn.Module, data: tuple[Tensor, Tensor], loss: Loss, batch_size: int, dtype: torch.dtype | None,
     ) -> None:  # fmt: skip
         self._model, self._loss, self._batch_size = model, loss, batch_size
-        self._dtype, self._device = dtype, device
-        self._inputs, self._targets = data
+        self._device, own = home(model)
+        self._dtype = dtype or own
+        self._inputs, self._targets = map(_differentiable, data)
         self._state = {
-            name: value.detach().to(dtype) if value.is_floating_point() else value.detach()
+            name: _differentiable(value.to(self._dtype) if value.is_floating_point() else value)
             for name, value in (*model.named_parameters(), *model.named_buffers())
         }
         trained = [name for name, value in model.named_parameters() if value.requires_grad]
@@ -131,6 +130,11 @@ class _Hessian:
             torch.zeros_like(weight) if part is None else part for part, weight in zip(second, weights, strict=True)
         ]
         return torch.cat([part.detach().reshape(-1).double() for part in parts])
+
+
+def _differentiable(tensor: Tensor) -> Tensor:
+    """Without its history, and a copy where it was made in inference mode: autograd keeps no such tensors."""
+    return tensor.clone() if tensor.is_inference() else tensor.detach()
 
 
 def _default_loss(outputs: Tensor, targets: Tensor) -> Tensor:

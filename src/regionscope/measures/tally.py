@@ -86,9 +86,10 @@ class Tally(Observer):
         if not args or not isinstance(args[0], Tensor):
             return False
         value, vertices = args[0], self._vertices
-        same = value.data_ptr() == vertices.data_ptr() and value.shape.numel() == vertices.shape.numel()
-        untouched = value._version == self._version and value.is_contiguous() and value.dtype == vertices.dtype
-        return same and untouched and value.shape[0] == len(vertices)
+        if value.data_ptr() != vertices.data_ptr() or value.shape.numel() != vertices.shape.numel():
+            return False
+        unchanged = value._version == self._version and value.is_contiguous() and value.dtype == vertices.dtype
+        return unchanged and value.shape[0] == len(vertices)
 
     def _affine(self, offsets: Tensor, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         """A linear or convolution layer on all vertices: W(x + o) + b = (W x + b) + W o; m + n rows instead of m n."""

@@ -6,6 +6,7 @@ from .pattern import patterns
 from .precision import full_precision, tensor_float
 from .program import Kink, Program, Values
 from .trace import trace
+from .untouched import home, same_modes, untouched
 
 __all__ = [
     "Cuts",
@@ -15,8 +16,11 @@ __all__ = [
     "Thresholds",
     "Values",
     "full_precision",
+    "home",
     "patterns",
+    "same_modes",
     "tensor_float",
     "trace",
+    "untouched",
     "with_decision",
 ]

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from regionscope.errors import InputError
-from regionscope.network import full_precision, tensor_float
+from regionscope.network import home, tensor_float, untouched
 from regionscope.regions.footprint import call_model, row_bytes
 from regionscope.regions.sampler import Inputs
 from regionscope.regions.screen import Screen
 
-__all__ = ["INVALID", "Labeller", "labels_from", "left_alone", "open_labeller", "place_of"]
+__all__ = ["INVALID", "Labeller", "labels_from", "open_labeller", "refuse_batch_statistics"]
 
 INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
 
@@ -91,45 +91,27 @@ def open_labeller(
     """
     _check_options(batch_size, memory)
     if isinstance(model, nn.Module):
-        dtype, device = place_of(model)
+        refuse_batch_statistics(model)
+        device, dtype = home(model)
         classify = _module(model, dtype, device, autocast)
     elif autocast is not None:
         raise InputError(f"autocast works for torch modules; the model came as {type(model).__name__}.")
     else:
         dtype, device = _own_place(model, inputs)
         classify = _function(model, isinstance(inputs, np.ndarray))
-    with left_alone(model, device):
+    with untouched(model, device=device):
         rows = batch_size or _rows(model, input_shape, dtype, device, memory)
         yield Labeller(classify, dtype=dtype, device=device, rows=rows)
 
 
-@contextmanager
-def left_alone(model: Any, device: torch.device) -> Iterator[None]:
-    """Eval mode, no gradients and a forked random state for a while; every module's mode comes back as it was."""
-    modes = [(part, part.training) for part in model.modules()] if isinstance(model, nn.Module) else []
-    for part, _ in modes:
+def refuse_batch_statistics(model: nn.Module) -> None:
+    """Batch normalisation that keeps no running statistics is an ``InputError``: an input would have no label alone."""
+    for part in model.modules():
         if isinstance(part, _BatchNorm) and part.running_mean is None:
             raise InputError(
-                f"A {type(part).__name__} of the model keeps no running statistics, so its labels depend on the batch; "
-                "build it with track_running_stats=True."
+                f"A {type(part).__name__} of the model keeps no running statistics, so its outputs depend on the "
+                "batch; build it with track_running_stats=True."
             )
-    devices = [device] if device.type == "cuda" else []
-    try:
-        for part, _ in modes:
-            part.training = False
-        with torch.random.fork_rng(devices=devices), torch.no_grad(), full_precision():
-            yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
-
-
-def place_of(model: nn.Module) -> tuple[torch.dtype, torch.device]:
-    """Dtype and device of the first floating-point parameter or buffer; float32 on the CPU where there is none."""
-    for tensor in (*model.parameters(), *model.buffers()):
-        if tensor.is_floating_point():
-            return tensor.dtype, tensor.device
-    return torch.get_default_dtype(), torch.device("cpu")
 
 
 def labels_from(outputs: Any, n: int, *, who: str, single_logit_flat: bool = False) -> Tensor:

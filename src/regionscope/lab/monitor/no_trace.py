@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.measures.untouched import untouched
+from regionscope.network import untouched
 
 __all__ = ["no_trace", "same_randomness"]
 
@@ -23,8 +23,8 @@ def no_trace(model: nn.Module) -> Iterator[None]:
     What is not protected: new attributes and hooks that the code inside puts on the model. Cost: a copy of the weights
     and of their gradients.
     """
-    kept = [_Kept.of(value) for value in (*model.parameters(), *model.buffers())]
     with same_randomness(), untouched(model):
+        kept = [_Kept.of(value) for value in (*model.parameters(), *model.buffers())]
         try:
             yield
         finally:
@@ -55,7 +55,7 @@ class _Kept:
     tensor: Tensor
     data: Tensor
     value: Tensor
-    version: int
+    version: int | None
     trained: bool
     gradient: Tensor | None
     gradient_value: Tensor | None
@@ -64,17 +64,17 @@ class _Kept:
     def of(tensor: Tensor) -> _Kept:
         gradient = tensor.grad if tensor.is_leaf else None
         copy = None if gradient is None else gradient.detach().clone()
-        return _Kept(
-            tensor, tensor.data, tensor.detach().clone(), tensor._version, tensor.requires_grad, gradient, copy
-        )
+        version = _version(tensor)
+        return _Kept(tensor, tensor.data, tensor.detach().clone(), version, tensor.requires_grad, gradient, copy)
 
     def put_back(self) -> None:
         """Write only what has changed, so that autograd sees no new version of an untouched weight."""
         tensor = self.tensor
         if tensor.data_ptr() != self.data.data_ptr() or tensor.dtype != self.data.dtype:
             tensor.data = self.data
-        if tensor._version != self.version or not torch.equal(tensor, self.value):
-            tensor.copy_(self.value)
+        if _version(tensor) != self.version or not torch.equal(tensor, self.value):
+            with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+                tensor.copy_(self.value)
         if not tensor.is_leaf:
             return
         if tensor.requires_grad != self.trained:
@@ -85,3 +85,8 @@ class _Kept:
                 self.gradient.copy_(self.gradient_value)
         else:
             tensor.grad = None
+
+
+def _version(tensor: Tensor) -> int | None:
+    """How often the tensor was written to; unknown for tensors made in inference mode."""
+    return None if tensor.is_inference() else tensor._version

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regionscope.errors import InputError
+from regionscope.network import home, untouched
 
 __all__ = ["count_wrong", "evaluate", "wrong_labels"]
 
@@ -28,31 +29,34 @@ _NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 22}  # input entries in one batch
 
 
 def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "cross_entropy") -> tuple[float, float]:
-    """Mean loss and accuracy of ``model`` in eval mode; its mode is as before afterwards.
+    """Mean loss and accuracy of ``model`` in eval mode; modes and buffers are as before afterwards.
 
-    loss: "cross_entropy", or "mse": the squared distance to the one-hot label, averaged over examples and classes. The
-    data goes to the model's device a batch at a time. Cost: one forward pass.
+    loss: "cross_entropy", or "mse": the squared distance to the one-hot label, averaged
+    over examples and classes. The data goes to the model's device a batch at a time. Cost: one forward pass, and one
+    wait for the device, at the end.
     """
     if len(inputs) == 0:
         raise InputError("There is no data to evaluate on: inputs is empty.")
     if loss not in _SUMS:
         raise InputError(f"loss came as {loss!r}; it must be one of {', '.join(_SUMS)}.")
-    total = torch.zeros((), dtype=torch.float64)
-    right = torch.zeros((), dtype=torch.int64)
-    for logits, wanted in _outputs(model, inputs, labels):
-        total += _SUMS[loss](logits, wanted).double().cpu()
-        right += (logits.argmax(dim=1) == wanted).sum().cpu()
-    return float(total) / len(inputs), float(right) / len(inputs)
+    n, device = len(inputs), home(model, like=inputs)[0]
+    with untouched(model, precise=False):
+        total = torch.zeros((), dtype=torch.float64, device=device)
+        right = torch.zeros((), dtype=torch.int64, device=device)
+        for logits, wanted in _outputs(model, inputs, labels):
+            total += _SUMS[loss](logits, wanted)
+            right += (logits.argmax(dim=1) == wanted).sum()
+    return float(total) / n, int(right) / n
 
 
 def count_wrong(
     model: nn.Module, inputs: Tensor, labels: Tensor, *, autocast: AbstractContextManager[object] | None = None
 ) -> float:
     """Share of wrong labels in eval mode. An output with a NaN is wrong. One wait for the device, at the end."""
-    wrong = torch.zeros((), dtype=torch.int64, device=labels.device)
-    with nullcontext() if autocast is None else autocast:
+    with untouched(model, precise=False), nullcontext() if autocast is None else autocast:
+        wrong = torch.zeros((), dtype=torch.int64, device=home(model, like=inputs)[0])
         for logits, wanted in _outputs(model, inputs, labels):
-            wrong += wrong_labels(logits, wanted).sum().to(wrong.device)
+            wrong += wrong_labels(logits, wanted).sum()
     return float(wrong) / len(inputs)
 
 
@@ -63,15 +67,8 @@ def wrong_labels(logits: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _outputs(model: nn.Module, inputs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    first = next(model.parameters(), None)
-    device, dtype = (inputs.device, inputs.dtype) if first is None else (first.device, first.dtype)
+    """(logits, labels) on the model's device, so many rows at a time."""
+    device, dtype = home(model, like=inputs)
     rows = max(1, _NUMBERS.get(device.type, 1 << 20) // max(1, inputs[0].numel()))
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        model.eval()
-        with torch.no_grad():
-            for part, wanted in zip(inputs.split(rows), labels.split(rows), strict=True):
-                yield model(part.to(device, dtype)), wanted.to(device)
-    finally:
-        for module, training in modes:
-            module.training = training
+    for part, wanted in zip(inputs.split(rows), labels.split(rows), strict=True):
+        yield model(part.to(device, dtype)), wanted.to(device)

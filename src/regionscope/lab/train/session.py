@@ -25,6 +25,7 @@ from regionscope.lab.train.history import EpochRow, Progress, RunStatus, Trained
 from regionscope.lab.train.recipe import REPLAYABLE, floats, learning_rate, make_optimizer, objective
 from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
 from regionscope.lab.train.step import Replay, Run, Step, set_rate
+from regionscope.network import home, same_modes
 
 __all__ = ["Hooks", "Session"]
 
@@ -53,7 +54,7 @@ class Session:
     ) -> None:  # fmt: skip
         check_data(train, test)
         self.model, self.training, self.seed, self.hooks = model, training, seed, hooks
-        self.device = _device(model, device)
+        self.device = home(model)[0] if device is None else torch.device(device)
         self._settle(train, test)
         outputs = check_outputs(model, self.train_inputs[:1], train.n_classes)
         self.randomness = Randomness(seed, self.device)
@@ -73,15 +74,10 @@ class Session:
 
     def run(self, state: TrainState | None) -> Trained:
         """Train to the end, from the start or from ``state``."""
-        modes = [(module, module.training) for module in self.model.modules()]
-        try:
-            with self.randomness.in_use():
-                self.model.train()
-                self._begin(state)
-                status = self._epochs()
-        finally:
-            for module, mode in modes:
-                module.training = mode
+        with same_modes(self.model), self.randomness.in_use():
+            self.model.train()
+            self._begin(state)
+            status = self._epochs()
         return Trained(status, tuple(self.history), self.step, self._seconds())
 
     def _settle(self, train: Dataset, test: Dataset | None) -> None:
@@ -252,10 +248,3 @@ class Session:
         """What must be the same for a state to fit."""
         labels = zlib.crc32(on_cpu(self.train_labels).numpy().tobytes())
         return {"training": asdict(self.training), "seed": self.seed, "labels": [len(self.train_labels), labels]}
-
-
-def _device(model: nn.Module, device: torch.device | str | None) -> torch.device:
-    if device is not None:
-        return torch.device(device)
-    first = next(model.parameters(), None)
-    return torch.device("cpu") if first is None else first.device
