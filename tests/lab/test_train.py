@@ -229,6 +229,36 @@ def test_nan_outputs_are_wrong() -> None:
     with torch.no_grad():
         broken[2].bias[0] = math.nan
     assert count_wrong(broken, data.inputs, data.labels) == 1.0
+    loss, accuracy = evaluate(broken, data.inputs, torch.zeros_like(data.labels))
+    assert math.isnan(loss)
+    assert accuracy == 0.0, "the largest of some NaN is found at 0, which is no answer"
+
+
+def test_evaluation_by_hand() -> None:
+    identity = nn.Identity()
+    logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    labels = torch.tensor([0, 1, 1, 1])
+    loss, accuracy = evaluate(identity, logits, labels)
+    assert loss == pytest.approx(float(nn.functional.cross_entropy(logits, labels)), rel=1e-12), "in float64"
+    assert accuracy == 0.75
+    assert evaluate(identity, logits, labels, loss="mse")[0] == pytest.approx((1 / 2 + 10 / 2) / 4)
+    assert count_wrong(identity, logits, labels) == 0.25
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_evaluation_waits_once_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, model = halves(50), mlp([2, 8, 2]).cuda()
+    wanted = evaluate(model, data.inputs, data.labels), count_wrong(model, data.inputs, data.labels)
+    monkeypatch.setitem(evaluation._NUMBERS, "cuda", 2 * 7)
+    inputs, labels = data.inputs.cuda(), data.labels.cuda()
+    reads: list[int] = []
+    for name in ("__float__", "__int__"):
+        own = getattr(torch.Tensor, name)
+        monkeypatch.setattr(torch.Tensor, name, lambda value, own=own: reads.append(1) or own(value))
+    found = evaluate(model, inputs, labels), count_wrong(model, inputs, labels)
+    assert found[0] == pytest.approx(wanted[0])
+    assert found[1] == wanted[1]
+    assert len(reads) == 3
 
 
 def test_evaluation_in_small_batches_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ _NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 22}  # input entries in one batch
 def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "cross_entropy") -> tuple[float, float]:
     """Mean loss and accuracy of ``model`` in eval mode; modes and buffers are as before afterwards.
 
-    loss: "cross_entropy", or "mse": the squared distance to the one-hot label, averaged
+    An output with a NaN is wrong. loss: "cross_entropy", or "mse": the squared distance to the one-hot label, averaged
     over examples and classes. The data goes to the model's device a batch at a time. Cost: one forward pass, and one
     wait for the device, at the end.
     """
@@ -42,11 +42,11 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
     n, device = len(inputs), home(model, like=inputs)[0]
     with untouched(model, precise=False):
         total = torch.zeros((), dtype=torch.float64, device=device)
-        right = torch.zeros((), dtype=torch.int64, device=device)
+        wrong = torch.zeros((), dtype=torch.int64, device=device)
         for logits, wanted in _outputs(model, inputs, labels):
             total += _SUMS[loss](logits, wanted)
-            right += (logits.argmax(dim=1) == wanted).sum()
-    return float(total) / n, int(right) / n
+            wrong += wrong_labels(logits, wanted).sum()
+    return float(total) / n, (n - int(wrong)) / n
 
 
 def count_wrong(
