@@ -212,6 +212,10 @@ def test_sharpness_draws_a_subset_and_leaves_no_trace() -> None:
     assert net[3].training
 
 
+def without_statistics() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3, track_running_stats=False))
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -230,6 +234,9 @@ def test_sharpness_draws_a_subset_and_leaves_no_trace() -> None:
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y[:2]), "40 inputs and 2 targets"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X[:0], Y[:0]), "no data"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, samples=0), "samples"),
+        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, max_products=0), "max_products is 0"),
+        (lambda: rs.sharpness(without_statistics(), X, Y), "running statistics"),
+        (lambda: rs.output_margin(without_statistics(), X, Y), "running statistics"),
     ],
 )
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
@@ -248,5 +255,23 @@ def test_points_off_the_slice_are_refused() -> None:
 
 
 def test_an_eigenvalue_that_does_not_settle_is_an_error() -> None:
-    with pytest.raises(LimitReached, match="max_products"):
+    with pytest.raises(LimitReached, match="more than max_products = 1 Hessian-vector products; raise"):
         rs.sharpness(mlp([3, 40, 40, 3]), X, Y, tolerance=1e-15, max_products=1)
+
+
+def test_no_more_products_are_made_than_allowed() -> None:
+    made: list[int] = []
+
+    def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        made.append(len(outputs))
+        return functional.cross_entropy(outputs, targets)
+
+    net = mlp([3, 8, 3], seed=2).double()
+    needed = rs.sharpness(net, X, Y, loss=loss, tolerance=1e-8).products
+    assert needed == len(made)
+    assert rs.sharpness(net, X, Y, tolerance=1e-8, max_products=needed).products == needed
+    for most in (1, 5, 20, needed - 1):
+        made.clear()
+        with pytest.raises(LimitReached, match=f"more than max_products = {most} "):
+            rs.sharpness(net, X, Y, loss=loss, tolerance=1e-8, max_products=most)
+        assert len(made) == most

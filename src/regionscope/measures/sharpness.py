@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
@@ -50,12 +50,15 @@ def sharpness(
     logit.
     samples: how many examples, drawn without replacement by ``seed``; None takes all.
     dtype: of the computation; the model's own by default. tolerance: relative, of the eigenvalue.
+    max_products: more Hessian-vector products than this are not made; ``LimitReached`` says so.
     Cost: about 20 to 100 products, each about four forward passes over the sample; memory of one batch's graph.
     """
     refuse_batch_statistics(model)
+    if max_products < 1:
+        raise InputError(f"max_products is {max_products}; it must be at least 1.")
     with untouched(model):
         data = _sample(inputs, targets, samples, seed)
-        hessian = _Hessian(model, data, loss or _default_loss, batch_size, dtype)
+        hessian = _Hessian(model, data, loss or _default_loss, batch_size, dtype, max_products)
         if hessian.size == 0:
             raise InputError("The model has no trainable parameters, so there is no Hessian.")
         if hessian.size <= 2:  # Lanczos needs more room than that
@@ -64,25 +67,21 @@ def sharpness(
         else:
             start = np.random.default_rng(seed).standard_normal(hessian.size)
             operator = LinearOperator((hessian.size, hessian.size), matvec=hessian, dtype=np.float64)
-            try:
-                values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=tolerance, maxiter=max_products)
-            except ArpackNoConvergence as error:
-                raise LimitReached(
-                    f"The largest eigenvalue has not settled after {hessian.products} Hessian-vector products; "
-                    "raise max_products or tolerance."
-                ) from error
+            # Its own limit counts restarts, of a product or more each: that of the Hessian comes first.
+            values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=tolerance, maxiter=max_products)
         value, vector = float(values[-1]), vectors[:, -1]
         residual = float(np.linalg.norm(hessian(vector) - value * vector))
     return Sharpness(value, residual, hessian.products, hessian.n)
 
 
 class _Hessian:
-    """v -> H v, for the Hessian of the mean loss over the data, a batch at a time."""
+    """v -> H v, for the Hessian of the mean loss over the data, a batch at a time; at most ``max_products`` times."""
 
     def __init__(
         self, model: nn.Module, data: tuple[Tensor, Tensor], loss: Loss, batch_size: int, dtype: torch.dtype | None,
+        max_products: int,
     ) -> None:  # fmt: skip
-        self._model, self._loss, self._batch_size = model, loss, batch_size
+        self._model, self._loss, self._batch_size, self._max_products = model, loss, batch_size, max_products
         self._device, own = home(model)
         self._dtype = dtype or own
         self._inputs, self._targets = map(_differentiable, data)
@@ -97,6 +96,11 @@ class _Hessian:
         self.products = 0
 
     def __call__(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.products == self._max_products:
+            raise LimitReached(
+                f"The largest eigenvalue takes more than max_products = {self._max_products} Hessian-vector products; "
+                "raise max_products or tolerance."
+            )
         self.products += 1
         flat = torch.from_numpy(np.ascontiguousarray(vector).reshape(-1)).to(self._device, self._dtype)
         pieces = [
