@@ -159,6 +159,12 @@ def test_states_that_do_not_fit(tmp_path: Path) -> None:
     other = nn.Sequential(nn.Flatten(), mlp([64, 4, 2]))
     with pytest.raises(InputError, match="another network"):
         train(other, data(), FULL, state=kept[0])
+    from_cuda = {**kept[0].tensors, "random.augment": torch.zeros(16, dtype=torch.uint8)}
+    for tensors in (from_cuda, {**kept[0].tensors, "random.cuda": torch.zeros(16, dtype=torch.uint8)}):
+        model, fresh = network(), network()
+        with pytest.raises(InputError, match="another way than cpu"):
+            train(model, data(), FULL, state=replace(kept[2], tensors=tensors))
+        assert_same(model, fresh)
     (tmp_path / "torn").write_bytes(kept[0].save(tmp_path / "whole").read_bytes()[:-50])
     (tmp_path / "text").write_text("hello")
     for name in ("torn", "text", "nothere"):

@@ -54,13 +54,18 @@ class Randomness:
         return found
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from where ``state`` was taken."""
+        """Go on from where ``state`` was taken. A state of another kind of device, with other streams, is refused."""
+        own = self.state()
+        if state.keys() != own.keys() or state["augment"].shape != own["augment"].shape:
+            raise InputError(
+                f"The state was saved on a device that draws random numbers in another way than {self._device.type}; "
+                "continue on the kind of device where it was saved, or start without it."
+            )
         self.order.set_state(state["order"])
         torch.set_rng_state(state["network"])
-        if self._device.type == "cuda" and "cuda" in state:
+        self.augment.set_state(state["augment"])
+        if "cuda" in own:
             torch.cuda.set_rng_state(state["cuda"], self._device)
-        if state["augment"].shape == self.augment.get_state().shape:  # a state from another kind of device has another
-            self.augment.set_state(state["augment"])
 
 
 class Batches:

@@ -47,7 +47,7 @@ def train(
     replay: on CUDA, record a step as a graph and replay it, which can double the speed of small batches and small
         networks. Only for models that do the same operations in every step: what Python decides is decided once.
     monitors: called at their own schedules, which here know the length of an epoch and the end.
-    state: continue from here; it must come from the same settings, seed and data.
+    state: continue from here; it must come from the same settings, seed and data, and the same kind of device.
     save_state: called with the state every ``state_every`` seconds, at checkpoints and at the end.
     on_checkpoint: called with (step, epoch, model) at the schedule ``training.checkpoints``.
     on_epoch: called after each epoch; epochs after ``state`` are announced again when they are repeated.

@@ -235,9 +235,9 @@ class Session:
 
     def _restore(self, state: TrainState) -> None:
         check_state(state, self._identity(), self.model)
+        self.randomness.restore(state.part("random"))  # or it refuses, before anything has changed
         self.model.load_state_dict(state.part("model"))
         restore_optimizer(self.optimizer, state.part("optimizer"))
-        self.randomness.restore(state.part("random"))
         self.batches.order = state.tensors["order"].to(self.device)
         self.loss_sum.copy_(state.tensors["loss_sum"])
         self.step = state.step
