@@ -14,6 +14,7 @@ from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.zoo import mlp
 from regionscope.regions.grid import grid_counts, label_maps, refined_counts
+from regionscope.regions.hidden import hidden_cuts
 from regionscope.regions.lattice import default_grid, frames, make_lattice
 from regionscope.regions.predict import open_labeller
 from regionscope.regions.stream import label_lattice, label_points
@@ -184,6 +185,37 @@ def test_bridges_do_not_join_squares_that_touch_in_their_corners() -> None:
             found = refined_counts(labeller, [SQUARE], 30)
         assert found.counts.tolist() == [k * k]
         assert found.settled.all()
+
+
+@pytest.mark.parametrize("width", [0.02, 0.01, 0.005])
+def test_a_strip_thinner_than_the_spacing_separates_what_lies_on_its_sides(width: float) -> None:
+    """On the lattice its two sides seem connected, between the few points that fall into it."""
+    for seed in range(12):
+        height, slope = torch.rand(2, generator=torch.Generator().manual_seed(seed)).tolist()
+
+        def strip(x: Tensor, a: float = 0.3 + 0.5 * height, b: float = 0.4 + 0.6 * slope) -> Tensor:
+            above = x[:, 1] - a + b * x[:, 0]
+            return ((above >= 0) & (above <= width)).long()
+
+        with open_labeller(strip, torch.zeros(1, 2, dtype=torch.float64), (2,)) as labeller:
+            found = refined_counts(labeller, [TRIANGLE])
+        assert found.counts.tolist() == [3], (seed, found)
+
+
+def test_hidden_cuts_are_found_along_a_whole_strip_and_nowhere_else() -> None:
+    """A strip between two rows of the lattice, of which only the widened left end holds points."""
+
+    def strip(x: Tensor) -> Tensor:
+        return ((x[:, 1] - 0.517).abs() < 0.003 + 0.05 * (x[:, 0] < 0.1)).long()
+
+    lattice = make_lattice("box", 2, 21)
+    with open_labeller(strip, torch.zeros(1, 2, dtype=torch.float64), (2,)) as labeller:
+        labels = label_lattice(labeller, [SQUARE], lattice.units)
+        cut = hidden_cuts(labeller, [SQUARE], lattice, labels)[0]
+    ends = lattice.units[lattice.pairs[cut]]
+    assert len(ends) == 19  # the columns right of the widened end
+    assert ends[:, 0, 1].lt(0.517).all()
+    assert ends[:, 1, 1].gt(0.517).all()
 
 
 @pytest.mark.parametrize("dim", [2, 3])

@@ -20,6 +20,8 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from regionscope.geometry import Slice
+from regionscope.regions.components import count_linked
+from regionscope.regions.hidden import hidden_cuts
 from regionscope.regions.lattice import Lattice
 from regionscope.regions.nearest import nearest_groups
 from regionscope.regions.predict import Labeller
@@ -45,10 +47,11 @@ def bridged_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice
     nearest ones again. Cost: the model at those places; nothing where every label has one piece.
     """
     rows = labels.numpy()
-    found = [_pieces(row, lattice) for row in rows]
-    counts = torch.tensor([n for n, _ in found])
     if lattice.dim == 1:  # on a line, two pieces of one label have another label between them
-        return counts
+        return count_linked(labels, lattice.pairs)
+    cut = hidden_cuts(labeller, slices, lattice, labels).numpy()
+    found = [_pieces(row, apart, lattice) for row, apart in zip(rows, cut, strict=True)]
+    counts = torch.tensor([n for n, _ in found])
     tried: list[set[tuple[int, int]]] = [set() for _ in slices]
     active = list(range(len(slices)))
     for _ in range(_ROUNDS):
@@ -67,10 +70,10 @@ def bridged_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice
     return counts
 
 
-def _pieces(labels: Array, lattice: Lattice) -> tuple[int, Array]:
-    """Number of pieces, and the piece of each point (p,), with face connectivity."""
+def _pieces(labels: Array, cut: Array, lattice: Lattice) -> tuple[int, Array]:
+    """Number of pieces, and the piece of each point (p,), with face connectivity less the pairs that are ``cut``."""
     pairs = lattice.pairs.numpy()
-    return _components(len(labels), pairs[labels[pairs[:, 0]] == labels[pairs[:, 1]]])
+    return _components(len(labels), pairs[(labels[pairs[:, 0]] == labels[pairs[:, 1]]) & ~cut])
 
 
 def _components(n: int, pairs: Array) -> tuple[int, Array]:
