@@ -47,7 +47,7 @@ def test_a_surface_is_flat_on_each_region() -> None:
     ax = Figure().add_subplot(projection="3d")
     drawn = plot.surface(part, ax=ax, output=1)
     ax.figure.canvas.draw()
-    faces = [np.asarray(face) for face in drawn._faces] if isinstance(drawn._faces, list) else drawn._faces
+    faces = drawn._faces if hasattr(drawn, "_faces") else [drawn._vec[:3, one].T for one in drawn._segslices]
     assert len(drawn.get_facecolor()) == len(part) == len(faces)
     polygon = part.polygons()[0]
     wanted = part.values[part.corners[: len(polygon)], 1].numpy()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import FillBetweenPolyCollection, PathCollection
+from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
@@ -26,7 +26,7 @@ class Scatter:
 
     points: dict[str, PathCollection]
     line: Line2D | None
-    band: FillBetweenPolyCollection | None
+    band: PolyCollection | None
 
 
 def correlation_scatter(
