@@ -229,15 +229,15 @@ def test_a_meeting_with_random_points_takes_an_ascent_and_two_looks() -> None:
 
 
 def test_a_shift_is_judged_in_all_settings() -> None:
-    dims = {2.0: [[4.0, 2.0]], 10.0: [[9.0, 7.0]], 25.0: [[10.0, 8.0]]}
-    radii = {1.0: [[4.0, 1.0]], 5.0: [[9.0, 6.0]]}
+    alone = {2.0: [[4.0, 2.0]], 10.0: [[9.0, 7.0]], 25.0: [[10.0, 8.0]]}, {1.0: [[4.0, 1.0]], 5.0: [[9.0, 6.0]]}
+    dims, radii = ({setting: seeds * 2 for setting, seeds in one.items()} for one in alone)
     assert grades(shift.shift_claims(dims, radii)) == [YES] * 4
-    worse = {**dims, 25.0: [[10.0, 40.0]]}
-    assert grades(shift.shift_claims(worse, {1.0: [[9.0, 6.0]], 5.0: [[4.0, 1.0]]})) == [NO] * 4
-    unsure = {2.0: [[4.0, 2.0], [2.0, 4.0]], **{p: [one[0]] * 2 for p, one in dims.items() if p > 2}}
-    found = shift.shift_claims(unsure, {r: one * 2 for r, one in radii.items()})
+    worse = {**dims, 25.0: [[10.0, 40.0]] * 2}
+    assert grades(shift.shift_claims(worse, {1.0: radii[5.0], 5.0: radii[1.0]})) == [NO] * 4
+    found = shift.shift_claims({**dims, 2.0: [[4.0, 2.0], [2.0, 4.0]]}, radii)
     assert found[0].verdict.grade is NO  # two seeds against each other
     assert found[2].spread == "± 0, ± 0"
+    assert grades(shift.shift_claims(*alone)) == [NO, HALF, HALF, HALF]  # one seed proves nothing
 
 
 def test_deformation_grows_in_a_cnn_and_shrinks_in_a_resnet() -> None:
@@ -260,7 +260,7 @@ def test_deformation_grows_in_a_cnn_and_shrinks_in_a_resnet() -> None:
 
 def test_sizes_of_seeds_are_joined_with_the_larger_error_and_without_the_input_twice() -> None:
     one, other = [[1.0, 0.1], [1.0, 0.1], [2.0, 0.1]], [[1.0, 0.1], [1.0, 0.1], [4.0, 0.1]]
-    found = deform.joined([one, other])
+    found = deform.over_seeds([one, other])
     assert len(found) == 2
     assert found[0] == pytest.approx((1.0, math.sqrt(0.02) / 2))
     assert found[1] == pytest.approx((3.0, 1.0))

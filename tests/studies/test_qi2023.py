@@ -146,7 +146,10 @@ def test_errors_over_epochs_are_paired() -> None:
     apart = some_course([(1, 2, 3), (101, 102, 103)])  # seeds far apart, with one and the same course
     assert apart.paired_errors == pytest.approx((0.0, 0.0, 0.0))
     assert min(apart.errors) == pytest.approx(50.0)
-    assert some_course([(1, 2)]).noise == 0.0
+    alone = some_course([(1, 2)])
+    assert all(map(np.isnan, (*alone.deviations, *alone.paired_errors, alone.noise)))
+    assert compare.course_claim("counts", (1, 5), alone).verdict.grade is Grade.SHOWN
+    assert "a single seed does not say" in compare.course_claim("counts", (1, 5), alone).ours
 
 
 def test_more_than_three_curves_have_no_bands() -> None:
@@ -161,7 +164,11 @@ def test_a_ratio_has_students_interval() -> None:
     half = 4.3027 * np.log(2) / 3**0.5  # Student's quantile for 3 seeds, and not 2
     assert np.log([found.low, found.high]) == pytest.approx(np.log(4) + half * np.array([-1, 1]), rel=1e-3)
     alone = compare.ratio_of(np.array([2.0]), np.array([1.0]))
-    assert (alone.low, alone.high) == (0.0, np.inf)
+    assert alone.value == 2.0
+    assert np.isnan([alone.low, alone.high]).all()
+    assert compare.grows(2.0, alone).grade is Grade.NOT_REPRODUCED
+    assert compare.stays(compare.ratio_of(np.array([1.0]), np.array([1.0]))).grade is Grade.SAME_TREND
+    assert compare.larger(np.array([2.0]), np.array([1.0]))[0].grade is Grade.SAME_TREND
 
 
 @pytest.mark.parametrize(

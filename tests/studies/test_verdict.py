@@ -82,6 +82,28 @@ def test_a_difference(larger: float, grade: Grade) -> None:
     assert verdict.differs(larger, 1.0, 0.2).grade is grade
 
 
+@pytest.mark.parametrize(("larger", "grade"), [(1e6, Grade.SAME_TREND), (0.9, Grade.NOT_REPRODUCED)])
+def test_single_values_prove_no_difference(larger: float, grade: Grade) -> None:
+    judged = verdict.differs(larger, 1.0, math.nan)
+    assert judged.grade is grade
+    assert "a single value has no standard error" in judged.rule
+    assert "single" not in verdict.differs(larger, 1.0, 0.0).rule
+
+
+def test_an_order_of_single_values_is_a_trend_at_most() -> None:
+    for unknown in ((math.nan,) * 3, (0.0, math.nan, 0.0)):
+        judged = verdict.ordering((10, 20, 30), (1, 2000, 3_000_000), unknown)
+        assert judged.grade is Grade.SAME_TREND
+        assert "a single value has no standard error" in judged.rule
+        assert verdict.ordering((10, 20, 30), (3, 2, 1), unknown).grade is Grade.NOT_REPRODUCED
+
+
+def test_a_phase_without_a_known_error_is_not_clear() -> None:
+    known, unknown = (1.0, 0.1), (1e6, math.nan)
+    assert verdict.phases((known, known, unknown)).grade is Grade.SAME_TREND
+    assert verdict.phases((unknown,) * 3).grade is Grade.NOT_REPRODUCED
+
+
 @pytest.mark.parametrize(
     ("ours", "grade"), [(101, Grade.REPRODUCED), (104, Grade.SAME_TREND), (120, Grade.NOT_REPRODUCED)]
 )

@@ -52,12 +52,12 @@ class LocalComplexity:
 
     @property
     def std(self) -> float:
-        """Standard deviation over the points (0 for a single one)."""
-        return float(self.total.double().std()) if len(self) > 1 else 0.0
+        """Standard deviation over the points; NaN for a single one."""
+        return float(self.total.double().std()) if len(self) > 1 else math.nan
 
     @property
     def stderr(self) -> float:
-        """Standard error of the mean over the points."""
+        """Standard error of the mean over the points; NaN for a single one."""
         return self.std / math.sqrt(len(self))
 
 

@@ -16,6 +16,7 @@ from regionscope.measures.history import ComplexityHistory
 from regionscope.measures.local_complexity import LocalComplexity
 from regionscope.measures.migration import FoldProfile
 from regionscope.plot import style
+from regionscope.types import Estimate
 
 __all__ = [
     "ComplexityAxes",
@@ -94,13 +95,12 @@ def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes) -> None
     places = np.arange(len(layers))
     width = 0.8 / len(found)
     for i, (name, each) in enumerate(found.items()):
-        counts = [each.by_layer[layer].double().cpu().numpy() for layer in layers]
-        error = [count.std(ddof=1) / np.sqrt(len(count)) if len(count) > 1 else 0.0 for count in counts]
+        means = [Estimate.of(each.by_layer[layer]) for layer in layers]
         ax.bar(
             places + (i + 0.5) * width - 0.4,
-            [count.mean() for count in counts],
+            [one.value for one in means],
             width,
-            yerr=error,
+            yerr=[one.stderr for one in means],
             color=style.POINT_SETS.get(name, style.BLACK),
             error_kw={"linewidth": 0.8},
             label=name,

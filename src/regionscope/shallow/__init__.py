@@ -6,7 +6,7 @@ section 6.
 """
 
 from regionscope.shallow.against_r import RegionsRow, regions_against_r
-from regionscope.shallow.examples import Example1, WidthRow, example_1, success_against_width, wilson
+from regionscope.shallow.examples import Example1, WidthRow, example_1, success_against_width
 from regionscope.shallow.flow import Flow, conserved_drift, gradient_flow, gradient_flows
 from regionscope.shallow.kkt import KKT, kkt_residual
 from regionscope.shallow.losses import log_threshold
@@ -115,5 +115,4 @@ __all__ = [
     "theorem_3_1",
     "train_and_check",
     "unit_shares",
-    "wilson",
 ]

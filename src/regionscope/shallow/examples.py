@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from regionscope.measures.statistics import wilson
 from regionscope.shallow.flow import gradient_flows
 from regionscope.shallow.losses import log_threshold
 from regionscope.shallow.network import Network, initial_theta
@@ -16,7 +17,7 @@ from regionscope.shallow.state import ENDS, FlowOptions, Flows
 from regionscope.shallow.teachers import Sample, Teacher, alternating_teacher, sample
 from regionscope.shallow.theorems import population_loss_bound
 
-__all__ = ["Example1", "WidthRow", "example_1", "success_against_width", "wilson"]
+__all__ = ["Example1", "WidthRow", "example_1", "success_against_width"]
 
 
 @dataclass(frozen=True)
@@ -102,15 +103,3 @@ def _width_row(alpha: float, k: int, end: Flows, teacher: Teacher, options: Flow
         alpha, k, runs, won / runs, wilson(won, runs)[0], wilson(won + open_ended, runs)[1], float(losses.median()),
         bound, above, open_ended,
     )  # fmt: skip
-
-
-def wilson(successes: int, runs: int, *, z: float = 1.96) -> tuple[float, float]:
-    """The 95% interval of a probability from ``successes`` in ``runs`` (E. B. Wilson, JASA 22, 1927).
-
-    >>> wilson(0, 24)[0], round(wilson(0, 24)[1], 3)
-    (0.0, 0.138)
-    """
-    share, extra = successes / runs, z * z / runs
-    middle = (share + extra / 2) / (1 + extra)
-    half = z * math.sqrt(share * (1 - share) / runs + extra / (4 * runs)) / (1 + extra)
-    return max(0.0, middle - half), min(1.0, middle + half)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from scipy.stats import t as student
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.measures.statistics import mean, t_interval
 from regionscope.shallow.two_layer import initial_two_layer, sharpness
 from regionscope.shallow.two_layer_bounds import BoundRow, train_and_check
 
@@ -117,17 +117,7 @@ def rate_trend(rows: Sequence[RateRow], *, edge: float = 0.0) -> Trend:
     at = torch.log2(torch.tensor([row.rate for row in chosen], dtype=torch.float64))
     at = at - at.mean()
     slopes = (at[:, None] * counts).sum(0) / at.square().sum()
-    return Trend(*_interval(slopes.tolist()), len(slopes))
-
-
-def _interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and 95% interval by Student's t; NaN where there are too few values."""
-    n = len(values)
-    mean = sum(values) / n if n else math.nan
-    if n < 2:
-        return mean, math.nan, math.nan
-    half = float(student.ppf(0.975, n - 1)) * float(torch.tensor(values, dtype=torch.float64).std()) / math.sqrt(n)
-    return mean, mean - half, mean + half
+    return Trend(*t_interval(slopes.tolist()), len(slopes))
 
 
 def _trained(history: list[BoundRow], steps: int) -> bool:
@@ -140,20 +130,20 @@ def _row(rate: float, start: list[float], histories: list[list[BoundRow]], steps
     late = [row.sharpness_times_rate for h in whole for row in h[len(h) // 2 :]]
     everything = [row for h in histories for row in h]
     ends = [h[-1] for h in whole]
-    mean, low, high = _interval([row.mean_regions for row in ends])
+    regions, low, high = t_interval([row.mean_regions for row in ends])
     return RateRow(
         rate=rate,
         steps=steps,
         edge=sum(start) / len(start),
         runs=len(histories),
         lost=len(histories) - len(whole),
-        regions=mean,
+        regions=regions,
         low=low,
         high=high,
-        sharpness=_mean(late),
-        active=_mean([row.mean_active for row in ends]),
-        loss=_mean([row.loss for row in ends]),
-        accuracy=_mean([row.accuracy for row in ends]),
+        sharpness=mean(late),
+        active=mean([row.mean_active for row in ends]),
+        loss=mean([row.loss for row in ends]),
+        accuracy=mean([row.accuracy for row in ends]),
         least_slack={
             name: min(_relative(row, name) for row in everything)
             for name in ("lemma_6_4", "lemma_6_5", "first", "second")
@@ -161,10 +151,6 @@ def _row(rate: float, start: list[float], histories: list[list[BoundRow]], steps
         failures=sum(not row.holds for row in everything),
         values=tuple(h[-1].mean_regions if _trained(h, steps) else math.nan for h in histories),
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan
 
 
 def _relative(row: BoundRow, name: str) -> float:

@@ -2,6 +2,9 @@
 
 Absolute counts depend on seeds, data order and the grid, so correlations, orderings and trends are compared. Every rule
 returns its own sentence. Rules that only one paper needs stand beside its studies.
+
+An error of NaN is one that is not known, such as that of a single seed: no difference is beyond it, so that a result is
+at most of the same trend.
 """
 
 from __future__ import annotations
@@ -34,6 +37,9 @@ __all__ = [
 _CLOSE = 0.1  # two correlations this near count as equal
 _TREND = 0.5  # rank correlation from which an order counts as the same trend
 _WEAK = 0.5  # a correlation below this does not predict
+
+
+_UNKNOWN = "; no more than same trend, since a single value has no standard error"
 
 
 class Grade(Enum):
@@ -80,7 +86,7 @@ def ordering(
     """Values along one setting: do they rise and fall in the paper's order?
 
     spread: standard errors of ours; with them a step against the paper's order that is smaller than one joint error is
-    no contradiction. Without a finite error for each value nothing is reproduced beyond its order. noise: values of the
+    no contradiction. Where an error is NaN it is the same trend at most. noise: values of the
     paper that differ by no more than this are not compared, such as those of a single run.
     """
     least = f"{noise:,.0f}" if noise >= 100 else f"{noise:.3g}"
@@ -102,17 +108,20 @@ def ordering(
             compared = abs(paper[i] - paper[j]) > noise
             against += compared and step < -math.hypot(errors[i], errors[j])
     low, high = paper.index(min(paper)), paper.index(max(paper))
-    clear = ours[high] - ours[low] > 2 * math.hypot(errors[low], errors[high])  # not for errors that are NaN
+    known = not any(map(math.isnan, errors))
+    clear = known and ours[high] - ours[low] > 2 * math.hypot(errors[low], errors[high])
     rank = float(spearmanr(paper, ours).statistic) if len(set(ours)) > 1 else 0.0
+    rule += "" if known else _UNKNOWN
     if rank < _TREND:
         return Verdict(Grade.NOT_REPRODUCED, rule)
     return Verdict(Grade.REPRODUCED if clear and not against else Grade.SAME_TREND, rule)
 
 
 def differs(larger: float, smaller: float, error: float) -> Verdict:
-    """One value is larger than another; ``error`` is the standard error of their difference."""
-    rule = "reproduced: larger by more than two standard errors; same trend: larger"
-    if larger - smaller > 2 * error:
+    """One value is larger than another; ``error`` is the standard error of their difference, NaN if not known."""
+    known = not math.isnan(error)
+    rule = "reproduced: larger by more than two standard errors; same trend: larger" + ("" if known else _UNKNOWN)
+    if known and larger - smaller > 2 * error:
         return Verdict(Grade.REPRODUCED, rule)
     return Verdict(Grade.SAME_TREND if larger > smaller else Grade.NOT_REPRODUCED, rule)
 
@@ -152,7 +161,7 @@ def steady(values: Sequence[float]) -> Verdict:
 
 
 def phases(changes: Sequence[tuple[float, float]]) -> Verdict:
-    """A course of three phases, given by how large each change is and its standard error."""
+    """A course of three phases, given by how large each change is and its standard error; one with NaN is not clear."""
     rule = (
         "reproduced: descent, ascent and second descent are each larger than two standard errors; "
         "same trend: two of the three"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from regionscope.errors import InputError
 from regionscope.lab.store import RunFolder
+from regionscope.measures.statistics import error_of_mean, larger_error, standard_error
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.shape import Shape, double_descent
 from regionscope.studies.study import Table
@@ -37,7 +38,7 @@ Runs = Mapping[str, Sequence[RunFolder]]
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One number over training: ``values`` (seeds, steps), and ``spreads``, their standard errors over points."""
+    """One number over training: ``values`` (seeds, steps), and ``spreads``: standard errors over points or NaN."""
 
     steps: tuple[int, ...]
     values: NDArray[np.float64]
@@ -49,13 +50,13 @@ class Curve:
 
     @cached_property
     def errors(self) -> tuple[float, ...]:
-        """Standard error of the means: over the points or over the seeds, whichever is larger."""
-        return tuple(map(float, np.maximum(self._over_points, self._over_seeds)))
+        """Standard error of the means: over the points or over the seeds, whichever is larger; NaN without either."""
+        return tuple(map(larger_error, self._over_points, self._over_seeds))
 
     @cached_property
     def pooled(self) -> tuple[float, ...]:
         """The same with one error over the seeds for all steps, since that of a few seeds at one step is a guess."""
-        return tuple(map(float, np.maximum(self._over_points, math.sqrt(np.square(self._over_seeds).mean()))))
+        return self._at_least(math.sqrt(np.square(self._over_seeds).mean()))
 
     @cached_property
     def wobble(self) -> tuple[float, ...]:
@@ -65,23 +66,24 @@ class Curve:
             return self.pooled
         steady = self.values.mean(1, keepdims=True) + self.values.mean(0) - self.values.mean()
         variance = np.square(self.values - steady).sum() / ((n - 1) * (looks - 1))
-        return tuple(map(float, np.maximum(self._over_points, math.sqrt(variance / n))))
+        return self._at_least(math.sqrt(variance / n))
 
     @cached_property
     def shape(self) -> Shape:
         """Descent, ascent and second descent of the mean."""
         return double_descent(self.steps, self.means, self.wobble)
 
-    @property
-    def _over_points(self) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = np.sqrt(np.square(self.spreads).sum(0)) / len(self.values)
-        return found
+    def _at_least(self, error: float) -> tuple[float, ...]:
+        """The larger of ``error`` and the error over the points, at each step."""
+        return tuple(larger_error(error, one) for one in self._over_points)
 
     @property
-    def _over_seeds(self) -> NDArray[np.float64]:
-        n = len(self.values)
-        found: NDArray[np.float64] = self.values.std(0, ddof=1) / math.sqrt(n) if n > 1 else np.zeros(len(self.steps))
-        return found
+    def _over_points(self) -> list[float]:
+        return [error_of_mean(spreads) for spreads in self.spreads.T.tolist()]
+
+    @property
+    def _over_seeds(self) -> list[float]:
+        return [standard_error(values) for values in self.values.T.tolist()]
 
     def at(self, step: int) -> int:
         """The place of the measurement that is nearest to ``step``."""
@@ -104,7 +106,7 @@ def curve(runs: Sequence[RunFolder], name: str) -> Curve:
         raise InputError(f"The runs have no curve {name!r}; remove them and train them again.")
     table = [[one[step] for step in steps] for one in found]
     values = np.array([[row["value"] for row in line] for line in table], dtype=np.float64)
-    spreads = np.array([[row["spread"] or 0.0 for row in line] for line in table], dtype=np.float64)
+    spreads = np.array([[row["spread"] for row in line] for line in table], dtype=np.float64)  # None becomes NaN
     return Curve(steps, values, spreads)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import stdev
 from typing import Any
 
 from regionscope.lab.config import Experiment
 from regionscope.measures import deformation
+from regionscope.measures.statistics import joined
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.claims import Value, larger, ordered
 from regionscope.studies.humayun2023.curves import fit_note
@@ -18,7 +17,7 @@ from regionscope.studies.stored import last_model, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Place, Workspace
 
-__all__ = ["FIGURE18", "FIGURE19", "cnn_claims", "joined", "resnet_claims", "sizes_at"]
+__all__ = ["FIGURE18", "FIGURE19", "cnn_claims", "over_seeds", "resnet_claims", "sizes_at"]
 
 _RADII = (0.0014, 0.014, 0.14, 1.4)  # the paper calls those up to 0.014 reliable
 _TRUSTED = 0.014
@@ -101,7 +100,7 @@ def _analysis(
         answers = workspace.compute_on_runs(sizes_at, settings)
         n = len(runs)
         found = {
-            kind: {r: joined([one[kind] for one in answers[i * n : (i + 1) * n]]) for i, r in enumerate(_RADII)}
+            kind: {r: over_seeds([one[kind] for one in answers[i * n : (i + 1) * n]]) for i, r in enumerate(_RADII)}
             for kind in ("eccentricity", "diameter")
         }
         charts = tuple(_chart(f"Figure {figure}: {kind} in {what}", kind, one) for kind, one in found.items())
@@ -118,18 +117,14 @@ def _analysis(
     return analyse
 
 
-def joined(answers: Sequence[Sequence[Sequence[float]]]) -> Course:
+def over_seeds(answers: Sequence[Sequence[Sequence[float]]]) -> Course:
     """Mean over seeds, layer by layer, with the larger of the errors over points and over seeds.
 
     The first convolution receives the input itself, so that it is left out.
     """
-    n = len(answers)
-    course = []
-    for layer in zip(*answers, strict=True):
-        values = [value for value, _ in layer]
-        over_points = math.sqrt(sum(error**2 for _, error in layer)) / n
-        over_seeds = stdev(values) / math.sqrt(n) if n > 1 else 0.0
-        course.append((sum(values) / n, max(over_points, over_seeds)))
+    course = [
+        joined([value for value, _ in layer], [error for _, error in layer]) for layer in zip(*answers, strict=True)
+    ]
     return [course[0], *course[2:]]
 
 

@@ -12,6 +12,7 @@ from regionscope.geometry import Simplex
 from regionscope.lab.frames import on_slice, training_slice
 from regionscope.lab.store import RunFolder
 from regionscope.measures import FoldProfile, fold_migration
+from regionscope.measures.statistics import joined
 from regionscope.regions import decision_regions
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.humayun2023.claims import Value, larger, three_phases
@@ -147,14 +148,8 @@ def _joined(answers: Sequence[Mapping[str, Any]], against: str, what: str) -> Va
     """Mean over the seeds where it is defined; its error from those over the slices and from the seeds."""
     values = [read_number(one[against][what]) for one in answers]
     errors = [read_number(one[against][f"{what}_error"]) for one in answers]
-    kept = [(v, 0.0 if math.isnan(e) else e) for v, e in zip(values, errors, strict=True) if not math.isnan(v)]
-    if not kept:
-        return math.nan, math.nan
-    n = len(kept)
-    mean = sum(value for value, _ in kept) / n
-    over_slices = math.sqrt(sum(error**2 for _, error in kept)) / n
-    over_seeds = math.sqrt(sum((value - mean) ** 2 for value, _ in kept) / (n - 1) / n) if n > 1 else 0.0
-    return mean, max(over_slices, over_seeds)
+    kept = [(value, error) for value, error in zip(values, errors, strict=True) if not math.isnan(value)]
+    return joined([value for value, _ in kept], [error for _, error in kept])
 
 
 def _table(near: Mapping[int, Value], ratio: Mapping[int, Value]) -> Table:

@@ -77,8 +77,8 @@ def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequ
     """The largest clear rise of a curve, the largest fall before it, and the fall from its top to the end.
 
     errors: standard errors of the values; from few seeds, pooled along the curve, since those of one step are guesses.
-    Clear is what exceeds ``BEYOND`` joint standard errors. Without a clear rise there is one descent only, the largest
-    fall. Cost: quadratic in the number of steps.
+    Clear is what exceeds ``BEYOND`` joint standard errors, so nothing where they are NaN (not known). Without a clear
+    rise there is one descent only, the largest fall. Cost: quadratic in the number of steps.
 
     >>> shape = double_descent([0, 1, 2, 3, 4], [5, 1, 3, 4, 0], [0.1] * 5)
     >>> shape.first_descent.amount, shape.ascent.amount, shape.second_descent.amount, shape.steps[shape.peak]
@@ -88,7 +88,7 @@ def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequ
         raise InputError(
             f"{len(steps)} steps, {len(values)} values and {len(errors)} errors came; two or more of each are needed."
         )
-    if not all(map(math.isfinite, (*values, *errors))):
+    if not all(map(math.isfinite, values)) or any(map(math.isinf, errors)):
         raise InputError("The curve holds NaN or infinite values; its shape is defined for finite ones only.")
     rise = _largest_rise(values, errors)
     ascent = rise if rise.clear else None

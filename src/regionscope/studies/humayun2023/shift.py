@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from statistics import mean, stdev
 from typing import Any
 
 import torch
 from torch import nn
 
 from regionscope.measures import local_complexity
+from regionscope.measures.statistics import mean, standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.claims import Value
@@ -72,7 +71,7 @@ def shift_claims(by_dims: Counts, by_radius: Counts) -> tuple[Claim, ...]:
     """Counts at each shift and seed, by P and by r; errors are those over the seeds."""
     every = [*by_dims.values(), *by_radius.values()]
     falls = [_over_seeds([one[0] - one[-1] for one in seeds]) for seeds in every]
-    rising = sum(fall <= 2 * error for fall, error in falls)
+    rising = sum(not fall > 2 * error for fall, error in falls)  # also where the error is not known
     gains = [
         _over_seeds([(sum(b) - sum(a)) / len(a) / (q - p) for a, b in zip(by_dims[p], by_dims[q], strict=True)])
         for p, q in pairwise(by_dims)
@@ -99,7 +98,7 @@ def _order(what: str, paper: str, ranks: Sequence[float], found: Sequence[Value]
 
 def _over_seeds(values: Sequence[float]) -> Value:
     """Mean and standard error."""
-    return mean(values), stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return mean(values), standard_error(values)
 
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:

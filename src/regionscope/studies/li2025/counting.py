@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 
 from regionscope.lab.config import Experiment
 from regionscope.measures.correlate import Coefficient
+from regionscope.measures.statistics import deviation
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.li2025 import paper, settings
@@ -168,7 +168,7 @@ def _ratio(
 
 def _counts(title: str, label: str, counts: _Counts, printed: dict[int, float]) -> Table:
     rows = tuple(
-        (n, f"{printed[n]:.2f}" if n in printed else "", fmean(values), _deviation(values))
+        (n, f"{printed[n]:.2f}" if n in printed else "", fmean(values), deviation(values))
         for n, values in counts.items()
     )
     return Table(title, (label, "paper", "regions", "sd over seeds"), rows)
@@ -177,10 +177,6 @@ def _counts(title: str, label: str, counts: _Counts, printed: dict[int, float]) 
 def _curve(title: str, label: str, counts: _Counts) -> Lines:
     series = Series(
         label="", x=tuple(map(float, counts)), y=tuple(map(fmean, counts.values())),
-        spread=tuple(map(_deviation, counts.values())) if min(map(len, counts.values())) > 1 else (),
+        spread=tuple(map(deviation, counts.values())) if min(map(len, counts.values())) > 1 else (),
     )  # fmt: skip
     return Lines(title=title, x_label=label, y_label="regions, sd over seeds", series=(series,))
-
-
-def _deviation(values: Sequence[float]) -> float:
-    return stdev(values) if len(values) > 1 else math.nan

@@ -11,23 +11,24 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
 from regionscope.measures.correlate import Coefficient, Correlation, correlate, correlation_difference
+from regionscope.measures.statistics import deviation, standard_error
 
 __all__ = [
     "Effect", "Moment", "Point", "advantage", "correlation", "difference", "difference_of", "effects", "evolution",
-    "group_by", "half_width", "left_out", "points", "standard_error",
+    "group_by", "half_width", "left_out", "points",
 ]  # fmt: skip
 
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
 
 _UNLEARNT = 50.0  # training error in percent
-_FEWEST = 3  # settings of a sweep
+_FEWEST = 3  # settings of a sweep, or cells of settings that are near-copies
 
 
 @dataclass(frozen=True)
@@ -199,11 +200,6 @@ def evolution(runs: Sequence[RunFolder], measure: str = "regions_path") -> tuple
     return tuple(_moment(share, epochs, courses, shared, cells) for share in shared)
 
 
-def standard_error(values: Sequence[float]) -> float:
-    """Of the mean; NaN for a single value, which says nothing about its error."""
-    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-
-
 def _error_beside(rest: Sequence[float], levels: int) -> float:
     """The standard error of a mean at one of ``levels`` from deviations from the mean over all of them.
 
@@ -246,7 +242,7 @@ def _point(runs: Sequence[RunFolder]) -> Point:
         runs[0].experiment,
         len(runs),
         {name: fmean(each[name] for each in numbers) for name in names},
-        {name: stdev([each[name] for each in numbers]) if len(numbers) > 1 else math.nan for name in names},
+        {name: deviation([each[name] for each in numbers]) for name in names},
     )
 
 
@@ -315,7 +311,7 @@ def _moment(
 
 def _correlate(x: Sequence[float], y: Sequence[float], cells: Sequence[tuple[Any, ...]]) -> Correlation | None:
     """None where no correlation is defined."""
-    if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
+    if len(set(cells)) < _FEWEST or len(set(x)) < 2 or len(set(y)) < 2:
         return None
     return correlate(x, y, clusters=cells)
 

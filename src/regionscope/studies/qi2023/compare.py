@@ -9,8 +9,8 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
+from regionscope.measures.statistics import t_interval
 from regionscope.studies import verdict
 from regionscope.studies.qi2023.read import Course
 from regionscope.studies.qi2023.settings import SEED
@@ -40,8 +40,8 @@ class Ratio:
 def ratio_of(above: NDArray[np.float64], below: NDArray[np.float64]) -> Ratio:
     """Of values by seed, in the same order; the interval is Student's, on the logarithms."""
     logs = np.log(above / below)
-    centre, half = float(logs.mean()), _half(logs)
-    return Ratio(math.exp(centre), math.exp(centre - half), math.exp(centre + half), float(above[0] / below[0]))
+    value, low, high = map(math.exp, t_interval(logs.tolist(), level=_LEVEL))
+    return Ratio(value, low, high, float(above[0] / below[0]))
 
 
 def grows(paper: float, ours: Ratio) -> Verdict:
@@ -74,10 +74,9 @@ def stays(ours: Ratio) -> Verdict:
 def larger(above: NDArray[np.float64], below: NDArray[np.float64]) -> tuple[Verdict, str]:
     """Whether values by seed are larger than others of the same seeds, and the 95% interval of the mean difference."""
     rule = "reproduced: the 95% interval of the mean difference over seeds lies above 0; same trend: the mean does"
-    change = above - below
-    centre, half = float(change.mean()), _half(change)
-    grade = Grade.REPRODUCED if centre > half else Grade.SAME_TREND if centre > 0 else Grade.NOT_REPRODUCED
-    return Verdict(grade, rule), f"difference 95% [{centre - half:.2f}, {centre + half:.2f}]"
+    centre, low, high = t_interval((above - below).tolist(), level=_LEVEL)
+    grade = Grade.REPRODUCED if low > 0 else Grade.SAME_TREND if centre > 0 else Grade.NOT_REPRODUCED
+    return Verdict(grade, rule), f"difference 95% [{low:.2f}, {high:.2f}]"
 
 
 def ratio_claim(what: str, paper: float, ours: Ratio, judged: Verdict) -> Claim:
@@ -94,7 +93,11 @@ def course_claim(what: str, printed: Sequence[int], ours: Course) -> Claim:
         said = f"{compared} of {len(pairs)} pairs compared"
     else:
         judged = verdict.shown()
-        said = f"no pair compared, as the paper's differ by no more than one run does by chance ({ours.noise:,.0f})"
+        said = (
+            "no pair compared, as a single seed does not say what one run does by chance"
+            if math.isnan(ours.noise)
+            else f"no pair compared, as the paper's differ by no more than one run does by chance ({ours.noise:,.0f})"
+        )
     return Claim(what, listed(printed), f"{listed(ours.means)}; {said}", judged, f"sd {listed(ours.deviations)}")
 
 
@@ -150,9 +153,3 @@ def listed(values: Sequence[float]) -> str:
     '206, 1151'
     """
     return ", ".join(f"{value:.0f}" for value in values)
-
-
-def _half(values: NDArray[np.float64]) -> float:
-    """Half of the 95% interval of a mean; without end for a single value."""
-    n = len(values)
-    return float(student.ppf((1 + _LEVEL) / 2, n - 1) * values.std(ddof=1) / n**0.5) if n > 1 else math.inf

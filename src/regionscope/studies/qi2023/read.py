@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from regionscope.errors import InputError
 from regionscope.lab.store import RunFolder
+from regionscope.measures.statistics import deviation
 from regionscope.studies.charts import Series
 
 __all__ = ["Course", "course", "course_of", "curves"]
@@ -40,31 +41,31 @@ class Course:
 
     @property
     def deviations(self) -> tuple[float, ...]:
-        """Standard deviation over seeds, at each epoch."""
-        n = len(self.values)
-        return tuple(map(float, self.values.std(0, ddof=1))) if n > 1 else (0.0,) * len(self.epochs)
+        """Standard deviation over seeds, at each epoch; NaN for a single seed."""
+        return tuple(deviation(values) for values in self.values.T.tolist())
 
     @property
     def errors(self) -> tuple[float, ...]:
         """Standard error of the means."""
-        return tuple(deviation / len(self.values) ** 0.5 for deviation in self.deviations)
+        return tuple(one / len(self.values) ** 0.5 for one in self.deviations)
 
     @property
     def paired_deviations(self) -> tuple[float, ...]:
         """How far one run strays from the mean course, seed by seed: what a seed adds at all epochs is taken out.
 
-        Two of them together make the standard deviation of the change between two epochs (Morey 2008).
+        Two of them together make the standard deviation of the change between two epochs (Morey 2008). NaN for a single
+        seed or epoch.
         """
         seeds, places = self.values.shape
         if seeds < 2 or places < 2:
-            return (0.0,) * len(self.epochs)
+            return (math.nan,) * len(self.epochs)
         own = self.values - self.values.mean(1, keepdims=True)
         return tuple(map(float, own.std(0, ddof=1) * math.sqrt(places / (places - 1))))
 
     @property
     def paired_errors(self) -> tuple[float, ...]:
         """Standard errors of the means, for a comparison of epochs."""
-        return tuple(deviation / len(self.values) ** 0.5 for deviation in self.paired_deviations)
+        return tuple(one / len(self.values) ** 0.5 for one in self.paired_deviations)
 
     @property
     def noise(self) -> float:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import mean, stdev
 
 from scipy.optimize import brentq
 
 from regionscope.measures.fit import linear_fit
+from regionscope.measures.statistics import mean, standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.safran2022.flows import DELTA, ERROR_GRID, Ends, late_flows
@@ -55,7 +55,7 @@ def of_corollary51(found: Mapping[int, Sequence[Ends]]) -> Outcome:
 
 def _claims(r: int, ends: Sequence[Ends]) -> tuple[Claim, ...]:
     means = [mean(one.error) for one in ends]
-    errors = [_standard_error(one.error) for one in ends]
+    errors = [standard_error(one.error) for one in ends]
     above = [sum(error > error_bound(r, one.n) for error in one.error) / len(one) for one in ends]
     slope = _slope(ends)
     return (
@@ -95,14 +95,10 @@ def _slope(ends: Sequence[Ends]) -> tuple[float, float] | None:
     return fit.slope, fit.residual / math.sqrt(fit.spread)
 
 
-def _standard_error(values: Sequence[float]) -> float:
-    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-
-
 def _table(r: int, ends: Sequence[Ends]) -> Table:
     columns = ("n", "width", "classified", "mean error", "standard error", "largest", "bound, C0 = 1", "regions")
     rows = tuple(
-        (one.n, one.width, f"{len(one)}/{one.seeds}", mean(one.error), _standard_error(one.error), max(one.error),
+        (one.n, one.width, f"{len(one)}/{one.seeds}", mean(one.error), standard_error(one.error), max(one.error),
          error_bound(r, one.n), mean(one.line))
         for one in ends
     )  # fmt: skip
@@ -114,7 +110,7 @@ def _chart(known: Mapping[int, Sequence[Ends]]) -> Lines:
     for r, ends in known.items():
         x = tuple(float(one.n) for one in ends)
         label = f"r = {r}, mean ± standard error"
-        error = tuple(_standard_error(one.error) for one in ends)
+        error = tuple(standard_error(one.error) for one in ends)
         series += [
             Series(label=label, x=x, y=tuple(mean(one.error) for one in ends), spread=error),
             Series(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import mean, stdev
 
+from regionscope.measures.statistics import deviation, mean
 from regionscope.shallow import region_bound
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
@@ -46,7 +46,7 @@ def _bounded(one: Ends) -> Claim:
         f"at most 32r + 67 = {bound}",
         f"{max(one.line)} at most; the fewest possible: {_range(one.minimum)}",
         verdict.holds(sum(count > bound for count in one.line), len(one)),
-        f"{mean(one.line):.1f} ± {_deviation(one.line):.1f} over {len(one)} flows",
+        f"{mean(one.line):.1f} ± {deviation(one.line):.1f} over {len(one)} flows",
     )
 
 
@@ -78,7 +78,7 @@ def _row(one: Ends) -> tuple[str | float | int, ...]:
     if not len(one):
         return (*head, *("",) * 8)
     return (
-        *head, _range(one.minimum), mean(one.line), _deviation(one.line), max(one.line), mean(one.inside),
+        *head, _range(one.minimum), mean(one.line), deviation(one.line), max(one.line), mean(one.inside),
         mean(one.exact), max(one.within), max(one.kkt),
     )  # fmt: skip
 
@@ -93,17 +93,13 @@ def _chart(known: Sequence[Ends]) -> Lines:
         series=(
             Series(
                 label="found, mean ± deviation", x=r, y=tuple(mean(one.line) for one in known),
-                spread=tuple(_deviation(one.line) for one in known),
+                spread=tuple(deviation(one.line) for one in known),
             ),
             Series(label="bound 32r + 67", x=r, y=tuple(float(region_bound(one.r)) for one in known)),
             Series(label="fewest possible", x=r, y=tuple(mean(one.minimum) for one in known)),
             Series(label="units", x=r, y=tuple(float(one.width) for one in known)),
         ),
     )  # fmt: skip
-
-
-def _deviation(values: Sequence[float]) -> float:
-    return stdev(values) if len(values) > 1 else 0.0
 
 
 def _range(values: Sequence[int]) -> str:

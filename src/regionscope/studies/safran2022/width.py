@@ -9,6 +9,7 @@ from statistics import mean
 from typing import Any
 
 from regionscope import shallow
+from regionscope.measures.statistics import wilson
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
@@ -76,8 +77,8 @@ class Pooled:
     @property
     def interval(self) -> tuple[float, float]:
         """95% (Wilson); a run that used up its steps counts as a failure below and as a success above."""
-        low, _ = shallow.wilson(self.successes, self.runs)
-        return low, shallow.wilson(self.successes + self.unfinished, self.runs)[1]
+        low, _ = wilson(self.successes, self.runs)
+        return low, wilson(self.successes + self.unfinished, self.runs)[1]
 
     @property
     def error(self) -> float:
