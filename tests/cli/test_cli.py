@@ -51,6 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rng = np.random.default_rng(0)
     np.save(tmp_path / "triangle.npy", rng.normal(size=(3, 2)))
     np.save(tmp_path / "images.npy", rng.normal(size=(2, 16)))
+    np.save(tmp_path / "many.npy", rng.normal(size=(20, 2)))
     np.save(tmp_path / "twice.npy", np.ones((2, 2)))
     np.save(tmp_path / "nan.npy", np.full((2, 2), np.nan))
     monkeypatch.chdir(tmp_path)
@@ -102,6 +103,15 @@ def test_flat_points_take_the_input_shape_and_the_engine_its_options(folder: Pat
     assert json.loads(done.stdout)["slice"]["input_shape"] == [1, 4, 4]
 
 
+def test_weights_that_the_code_makes_are_named(folder: Path) -> None:
+    assert "Weights as net.py:build makes them" in run("regions --model net.py:build --box -1 1").stdout
+    assert "Weights as" not in run("regions --model net.py:build --box -1 1 --json -").stdout
+    torch.save(mlp([2, 8, 8, 2]).state_dict(), folder / "own.pt")
+    own = run("decision --model net.py:build --weights own.pt --box -1 1")
+    assert own.exit_code == 0, own.output
+    assert "Weights as" not in own.stdout
+
+
 def test_three_dimensions_are_counted() -> None:
     assert run("regions --model net.py:cube --box -1 1").exit_code == 0
 
@@ -127,6 +137,8 @@ def test_three_dimensions_are_counted() -> None:
         ("regions --model net.py:Untraceable --box -1 1 --input-shape 2", "forward"),
         ("decision --model net.py:build --points twice.npy", "same"),
         ("decision --model net.py:build --points nan.npy", "NaN"),
+        ("decision --model net.py:build --points many.npy", "20 points, whose hull has 19 dimensions"),
+        ("decision --model net.py:build --points net.py", "is not an .npy or .npz file of numbers.\n"),
         ("regions --model net.py:build --box -1 1 --memory lots", "--memory"),
         ("regions --model net.py:build --box -1 1 --plot out.gif", ".png"),
         ("regions --model net.py:build --box -1 1 --plot nothere/out.png", "does not exist"),

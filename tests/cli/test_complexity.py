@@ -32,6 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "net.py").write_text(NET)
     rng = np.random.default_rng(0)
     np.save(tmp_path / "train.npy", rng.normal(size=(30, 6)).astype(np.float32))
+    np.save(tmp_path / "wide.npy", rng.normal(size=(20, 7)).astype(np.float32))
     np.save(tmp_path / "test.npy", rng.normal(size=(20, 6)).astype(np.float32))
     safetensors.torch.save_file(mlp([6, 12, 12, 2], seed=9).state_dict(), tmp_path / "net.safetensors")
     monkeypatch.chdir(tmp_path)
@@ -87,6 +88,8 @@ def test_smooth_networks_layers_and_shapes() -> None:
         ("--model net.py:build --data train.npy --dims 3 --radius 0", "larger than 0"),
         ("--model net.py:build --data train.npy --dims 3 --device moon", "--device came as 'moon'"),
         ("--model net.py:build --data train.npy --dims 3 --plot out.txt", "must end in"),
+        ("--model net.py:build --data wide.npy --dims 3", "failed on inputs of shape (7, 7)"),
+        ("--model net.py:build --data train.npy --test wide.npy --dims 3", "failed on inputs of shape (7, 7)"),
     ],
 )
 def test_a_mistake_is_one_sentence(command: str, sentence: str) -> None:

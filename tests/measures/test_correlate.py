@@ -105,6 +105,7 @@ def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
         (lambda: rs.correlate(["a", "b", "c"], [1, 2, 3]), "list of numbers"),
         (lambda: rs.correlate([1, 2, 3], [1, 2, 4], level=1.5), "level"),
         (lambda: rs.correlate([1, 2, 3], [1, 2, 4], clusters=["a", "b"]), "2 groups for 3 pairs"),
+        (lambda: rs.correlate([1, 2, 3], [1, 2, 4], clusters=["a", "a", "b"]), "needs at least 3"),
         (lambda: rs.correlation_difference([1, 2, 3], [1, 2], [1, 2, 3]), "2 of other"),
         (lambda: rs.correlation_table({"a": [1, 2, 3]}, "gap"), "not among"),
         (lambda: rs.correlation_table({"a": [1, 2], "gap": [1, 2, 3]}, "gap"), "'a' has 2"),

@@ -10,7 +10,7 @@ from scipy import ndimage
 from torch import Tensor, nn
 
 from cases import CASES, Case
-from regionscope.errors import SliceError
+from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Box, Segment, Slice
 from regionscope.network import trace
 from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
@@ -163,3 +163,9 @@ def test_decision_regions_of_a_segment_are_the_runs_of_a_fine_grid(seed: int) ->
     runs = 1 + int((labels.diff() != 0).sum())
     unresolved = int((decided.sizes < 2 * piece.size / n).sum())
     assert runs <= decided.count <= runs + 2 * unresolved
+
+
+def test_outputs_that_are_not_one_number_for_each_class_have_no_decision() -> None:
+    x, y = torch.rand(2, 1, 8, 8)
+    with pytest.raises(InputError, match=r"outputs of shape \(3, 6, 6\) for an input"):
+        decision_regions(nn.Conv2d(1, 3, 3), Segment(x, y))

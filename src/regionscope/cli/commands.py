@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from regionscope import plot
 from regionscope.cli import options, output
+from regionscope.cli.network import note_weights, read_network
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.geometry import Slice
 from regionscope.lab import load
@@ -100,7 +101,7 @@ def regions(
 
     Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 --plot regions.png
     """
-    network = _network(model, weights)
+    network = read_network(model, weights)
     where = _slice(network, points, box, input_shape)
     _check_targets(json_file, plot_file, where)
     limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
@@ -114,6 +115,7 @@ def regions(
         "activation_regions_after_layer": dict(part.by_layer),
     }
     _report(part, counts, numbers, json_file)
+    note_weights(model, weights, json_file)
     if plot_file is not None:
         output.save_figure(plot.regions_figure(part), plot_file)
 
@@ -135,7 +137,7 @@ def decision(
 
     Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -
     """
-    network = _network(model, weights)
+    network = read_network(model, weights)
     where = _slice(network, points, box, input_shape)
     _check_targets(json_file, plot_file, where)
     limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
@@ -146,6 +148,7 @@ def decision(
     counts |= {"decision regions": dec.count}
     numbers = {"decision_regions": dec.count, "decision_regions_with_label": by_label}
     _report(dec.partition, counts, numbers, json_file)
+    note_weights(model, weights, json_file)
     if plot_file is not None:
         output.save_figure(plot.decision_figure(dec), plot_file)
 
@@ -154,13 +157,6 @@ class _Limits(TypedDict):
     dtype: torch.dtype
     memory: int
     max_regions: int | None
-
-
-def _network(model: str, weights: Path | None) -> nn.Module:
-    network = load.load_model(model)
-    if weights is not None:
-        load.load_weights(network, weights)
-    return network
 
 
 def _slice(network: nn.Module, points: Path | None, box: tuple[float, float] | None, shape: str | None) -> Slice:

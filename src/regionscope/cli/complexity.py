@@ -14,6 +14,7 @@ from rich.table import Table
 from torch import Tensor
 
 from regionscope.cli import options, output
+from regionscope.cli.network import note_weights, read_network
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.measures.history import Level
@@ -90,10 +91,7 @@ def complexity(
 
     Example: regionscope complexity --model net.py:build --weights net.safetensors --data train.npy --test test.npy
     """
-    network = load.load_model(model)
-    if weights is not None:
-        load.load_weights(network, weights)
-    network = network.to(options.read_device(device))
+    network = read_network(model, weights, device)
     if json_file is not None and json_file != "-":
         output.check_folder(Path(json_file))
     if plot_file is not None:
@@ -112,6 +110,7 @@ def complexity(
     gap = complexity_gap(found["train"], found["test"]) if "test" in found else None
     if json_file != "-":
         _print(found, gap, seconds)
+    note_weights(model, weights, json_file)
     if json_file is not None:
         output.write_json({**_numbers(found, gap, seconds), "provenance": provenance()}, json_file)
     if plot_file is not None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from regionscope.cli import options, output
+from regionscope.cli.network import note_weights, read_network
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.measures.region_count import RegionCount, region_count, slice_sampler
@@ -78,10 +79,7 @@ def count(
 
     Example: regionscope count --model net.py:build --weights net.safetensors --data train.npy --dim 1 --slices 100
     """
-    network = load.load_model(model)
-    if weights is not None:
-        load.load_weights(network, weights)
-    network = network.to(options.read_device(device))
+    network = read_network(model, weights, device)
     shape = None if input_shape is None else options.read_shape(input_shape)
     inputs = torch.from_numpy(load.load_points(data, input_shape=shape))
     if json_file is not None and json_file != "-":
@@ -97,6 +95,7 @@ def count(
         result = region_count(network, inputs, dim, slices, grid, method.value, **drawing, **working)
     if json_file != "-":
         Console().print(_table(result))
+    note_weights(model, weights, json_file)
     if json_file is not None:
         output.write_json({**_numbers(result), "provenance": provenance()}, json_file)
     if plot_file is not None:
@@ -126,6 +125,8 @@ def _table(result: RegionCount) -> Table:
     table.add_row("standard error", f"{result.stderr:.2g}")
     table.add_row("95% interval", f"{low:.4g} to {high:.4g}")
     table.add_row("fewest, most", f"{int(result.counts.min())}, {int(result.counts.max())}")
+    if result.method == "grid" and result.dim > 1:
+        table.add_row("error of the lattice", "not included; see --method refined")
     if result.grid_bias is not None:
         table.add_row("bias of the plain grid", f"{result.grid_bias.value:+.3g} ± {result.grid_bias.stderr:.2g}")
     table.add_row("seconds", f"{result.seconds:.3g}")

@@ -28,6 +28,7 @@ from regionscope.geometry import Box, Segment, Simplex, Slice
 __all__ = ["LARGEST_BOX", "box", "hull", "infer_input_shape", "load_model", "load_points", "load_weights"]
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
+_MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
 
 
 def load_model(spec: str) -> nn.Module:
@@ -80,7 +81,8 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None) -> np
     try:
         loaded = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path} is not an .npy or .npz file of numbers: {_one_line(error)}") from error
+        reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
+        raise InputError(f"{path} is not an .npy or .npz file of numbers{reason}") from error
     if isinstance(loaded, np.lib.npyio.NpzFile):
         with loaded:
             if len(loaded.files) != 1:
@@ -98,6 +100,11 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None) -> np
 
 def hull(points: np.ndarray[Any, Any]) -> Slice:
     """The hull of the rows: two points give a segment, three a triangle, k + 1 a k-dimensional simplex."""
+    if len(points) > _MOST_CORNERS:
+        raise InputError(
+            f"The file holds {len(points)} points, whose hull has {len(points) - 1} dimensions; give 2 for a segment, "
+            f"3 for a triangle, {_MOST_CORNERS} at most. For slices through data see: regionscope count --data FILE"
+        )
     return Segment(points[0], points[1]) if len(points) == 2 else Simplex(points)
 
 

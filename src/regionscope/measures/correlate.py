@@ -17,6 +17,7 @@ __all__ = ["Coefficient", "Correlation", "CorrelationRow", "correlate", "correla
 Array = NDArray[np.float64]
 Numbers = Sequence[float] | NDArray[Any]
 
+_FEWEST = 3  # groups
 _LARGEST = 5000  # Kendall and the ranks of a resample compare all pairs
 
 
@@ -69,7 +70,8 @@ def correlate(
     hardly matters, say); whole groups are drawn then, else single pairs.
 
     A resample is a vector of multiplicities, from which all three follow by matrix products; resamples in which x or y
-    is constant are left out. At least 3 pairs. Cost: resamples * n^2 operations.
+    is constant are left out. At least 3 pairs (in 3 groups), and with fewer than about 8 an interval is too short: it
+    knows no other pairs than these. Cost: resamples * n^2 operations.
 
     >>> print(correlate([1, 2, 3, 4], [1, 4, 9, 16]).spearman.value)
     1.0
@@ -158,6 +160,8 @@ def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float,
         raise InputError(f"resamples={resamples} and level={level} came; at least 1, and a share between 0 and 1.")
     group = _groups(clusters, n)
     g = int(group.max()) + 1
+    if g < _FEWEST:
+        raise InputError(f"clusters names {g} group(s); an interval from whole groups needs at least {_FEWEST}.")
     return np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples).astype(np.float64)[:, group]
 
 

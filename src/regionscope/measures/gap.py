@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.regions.footprint import call_model
 from regionscope.regions.predict import INVALID, open_labeller
 from regionscope.types import Estimate
 
-__all__ = ["Gap", "error_rate", "generalisation_gap", "read_labels"]
+__all__ = ["Gap", "check_range", "error_rate", "generalisation_gap", "read_labels"]
 
 Array = np.ndarray[Any, Any]
 
@@ -46,11 +47,14 @@ def error_rate(
 ) -> Estimate:
     """Share of inputs (n, *shape) whose predicted label is not the given one. Cost: one forward pass.
 
-    model: as in ``region_count``. A NaN among the logits is an error, not a wrong label.
+    model: as in ``region_count``. A NaN among the logits is an error, not a wrong label; so is a label that a module
+    with as many logits cannot give.
     """
     wanted = read_labels(inputs, labels)
     rows = torch.as_tensor(inputs)
     with open_labeller(model, inputs, tuple(rows.shape[1:]), batch_size=batch_size, memory=memory) as labeller:
+        if isinstance(model, nn.Module):
+            _check_against(call_model(model, rows[:1].to(labeller.device, labeller.dtype)), wanted)
         found = [labeller(part.to(labeller.device, labeller.dtype)).cpu() for part in rows.split(labeller.rows)]
     predicted = torch.cat(found)
     if bool((predicted == INVALID).any()):
@@ -68,6 +72,9 @@ def generalisation_gap(
 
     options: ``batch_size`` and ``memory``, as in ``error_rate``.
     """
+    for name, part in (("train", train), ("test", test)):
+        if not isinstance(part, tuple | list) or len(part) != 2:
+            raise InputError(f"{name} came as {type(part).__name__}; a pair (inputs, labels) is needed.")
     return Gap(error_rate(model, *train, **options), error_rate(model, *test, **options))
 
 
@@ -83,3 +90,18 @@ def read_labels(inputs: Tensor | Array, labels: Tensor | Array) -> Tensor:
             f"labels has shape {tuple(wanted.shape)}; one label for each of {len(inputs)} inputs is needed."
         )
     return wanted.to(torch.int64)
+
+
+def check_range(labels: Tensor, classes: int) -> None:
+    """Labels run from 0 to the number of classes less one."""
+    if int(labels.min()) < 0 or int(labels.max()) >= classes:
+        raise InputError(
+            f"labels run from {int(labels.min())} to {int(labels.max())}, but there are {classes} classes, "
+            f"0 to {classes - 1}."
+        )
+
+
+def _check_against(outputs: Any, labels: Tensor) -> None:
+    """``outputs``: of one input; logits say how many classes there are, a single one that there are two."""
+    if isinstance(outputs, Tensor) and outputs.is_floating_point() and outputs.ndim in (1, 2):
+        check_range(labels, max(2, outputs.shape[-1] if outputs.ndim == 2 else 1))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
-from regionscope.measures.gap import read_labels
+from regionscope.measures.gap import check_range, read_labels
 from regionscope.network import home, untouched
 from regionscope.regions import DecisionRegions
 from regionscope.regions.footprint import call_model
@@ -87,10 +87,7 @@ def _margins(logits: Any, labels: Tensor) -> Tensor:
     rows = logits.reshape(n, -1).double()
     if rows.shape[1] == 1:
         rows = torch.cat([torch.zeros_like(rows), rows], 1)
-    if bool((labels < 0).any()) or bool((labels >= rows.shape[1]).any()):
-        raise InputError(
-            f"labels run from {int(labels.min())} to {int(labels.max())}, but there are {rows.shape[1]} classes."
-        )
+    check_range(labels, rows.shape[1])
     own = rows.gather(1, labels[:, None])
     others = rows.scatter(1, labels[:, None], -math.inf)
     return own[:, 0] - others.amax(1)

@@ -31,7 +31,7 @@ class ParameterNorms:
 
 
 def parameter_norms(model: nn.Module, *, which: Which = "all") -> ParameterNorms:
-    """Norms of the trainable parameters; ``which="weights"`` leaves out those with one axis, such as biases.
+    """Norms of the parameters, frozen ones too; ``which="weights"`` leaves out those with one axis, such as biases.
 
     Cost: one pass over the parameters, and one singular value decomposition a matrix.
     """
@@ -71,5 +71,5 @@ def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
     return {
         name: value.detach().double()
         for name, value in model.named_parameters()
-        if value.requires_grad and (which == "all" or value.ndim >= 2)
+        if which == "all" or value.ndim >= 2
     }

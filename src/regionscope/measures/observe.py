@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from regionscope.errors import InputError
 from regionscope.measures.activations import LINEAR, MAX_POOLS, Folds, argument, folds, operation
+from regionscope.regions.footprint import call_model
 
 __all__ = ["Observer"]
 
@@ -46,7 +47,7 @@ class Observer(TorchFunctionMode):
         """One forward pass, with names counted from the start."""
         self._stack, self._seen = [], Counter()
         with self:
-            self.model(inputs)
+            call_model(self.model, inputs)
 
     def _watch(self, path: str, module: nn.Module, hooks: ExitStack) -> None:
         def enter(module: nn.Module, args: Any) -> None:

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from regionscope.errors import InputError, LimitReached
 from regionscope.network import home, untouched
+from regionscope.regions.footprint import call_model
 from regionscope.regions.predict import refuse_batch_statistics
 
 __all__ = ["Loss", "Sharpness", "sharpness"]
@@ -116,12 +117,23 @@ class _Hessian:
             total += self._product(inputs, targets, pieces) * (len(inputs) / self.n)
         return np.asarray(total.cpu().numpy())
 
+    def _lost(self, outputs: Any, targets: Tensor) -> Tensor:
+        try:
+            return self._loss(outputs, targets)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
+            reason = (str(error).strip().splitlines() or [""])[0].rstrip(".")
+            raise InputError(
+                f"The loss failed on outputs of {came} and targets of shape {tuple(targets.shape)}: {reason}."
+            ) from error
+
     def _product(self, inputs: Tensor, targets: Tensor, pieces: list[Tensor]) -> Tensor:
         weights = list(self._weights.values())
         with torch.enable_grad():
             moved = inputs.to(self._device, self._dtype)
-            outputs = functional_call(self._model, {**self._state, **self._weights}, (moved,))
-            value = self._loss(outputs, targets.to(self._device))
+            state = {**self._state, **self._weights}
+            outputs = call_model(lambda x: functional_call(self._model, state, (x,)), moved)
+            value = self._lost(outputs, targets.to(self._device))
             if value.ndim or not bool(torch.isfinite(value)):
                 raise InputError(f"The loss came as {value.detach().tolist()}; one finite number is needed.")
             slopes = torch.autograd.grad(value, weights, create_graph=True, allow_unused=True)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from regionscope.errors import InputError
+from regionscope.errors import InputError, RegionscopeError
 
 __all__ = ["call_model", "row_bytes"]
 
@@ -21,7 +21,7 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
     """Call the user's code; a failure is one sentence that says which inputs it was given."""
     try:
         return function(inputs)
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, RegionscopeError):
         raise
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         lines = str(error).strip().splitlines() or [""]
