@@ -304,6 +304,11 @@ def test_the_networks_rule_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ({"network": NetworkSpec(name="resnet")}, "no network called 'resnet'"),
         ({"measures": (MeasureSpec(instrument="regions"),)}, "no instrument called 'regions'"),
         ({"measures": (MeasureSpec(instrument="region_count", options={"slides": 1}),)}, "unknown option 'slides'"),
+        (
+            {"measures": (MeasureSpec(instrument="region_count", options={"slices": 0}),)},
+            "slices of region_count came as 0",
+        ),
+        ({"measures": (MeasureSpec(instrument="error_rate", options={"points": "tset"}),)}, "it must be one of train"),
         ({"measures": (MeasureSpec(instrument="region_count", name="train_loss"),)}, "give it another name"),
         ({"measures": (MeasureSpec(instrument="region_count", when="often"),)}, "often"),
     ],

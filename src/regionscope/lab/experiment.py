@@ -103,7 +103,8 @@ def _try(
 
 
 def check(experiment: Experiment) -> None:
-    """Say before any work that a name is not known or that data, network or a measure have no such option."""
+    """Say before any work that a name is not known, that data, network or a measure have no such option, or that an
+    option of a measure has a value that can never work."""
     for what, name, known in (
         ("data set", experiment.data.name, data_names()),
         ("network", experiment.network.name, zoo.names()),
@@ -112,16 +113,10 @@ def check(experiment: Experiment) -> None:
             raise InputError(f"There is no {what} called {name!r}; known are {', '.join(known)}.")
     check_data_options(experiment.data.name, experiment.data.options)
     zoo.check_options(experiment.network.name, experiment.network.options)
-    offered = instruments.names()
     for spec in experiment.measures:
         if spec.name in HISTORY:
             raise InputError(f"A measure is called {spec.name!r}, which every run has already; give it another name.")
-        if spec.instrument not in offered:
-            raise InputError(f"There is no instrument called {spec.instrument!r}; choose from {', '.join(offered)}.")
-        for option in spec.options:
-            if option not in offered[spec.instrument]:
-                accepted = ", ".join(offered[spec.instrument]) or "none"
-                raise InputError(f"{spec.instrument} has the unknown option {option!r}; it accepts: {accepted}.")
+        instruments.check(spec)
         parse(spec.when)
     parse(experiment.training.checkpoints)
 

@@ -14,7 +14,7 @@ from regionscope.lab.data import Split
 from regionscope.lab.instruments import counts, local, regions, weights
 from regionscope.lab.instruments.scene import Scene, check_option
 
-__all__ = ["about", "build", "names"]
+__all__ = ["about", "build", "check", "names"]
 
 Measure = Callable[[Any], Any]
 
@@ -107,6 +107,16 @@ def about(name: str) -> str:
     return _find(name).about
 
 
+def check(spec: MeasureSpec) -> None:
+    """Raise ``InputError`` where there is no such instrument or option, or where the value of one can never work."""
+    instrument = _find(spec.instrument)
+    for name, value in spec.options.items():
+        if name not in instrument.options:
+            accepted = ", ".join(instrument.options) or "none"
+            raise InputError(f"{spec.instrument} has the unknown option {name!r}; it accepts: {accepted}.")
+        check_option(spec.instrument, name, value)
+
+
 def build(
     spec: MeasureSpec,
     split: Split,
@@ -123,13 +133,9 @@ def build(
     given) or "mse", for ``sharpness`` and ``loss`` where their option of that name leaves it open. Unknown options and
     impossible values are an ``InputError`` now and not after hours of training.
     """
-    instrument = _find(spec.instrument)
-    for name, value in spec.options.items():
-        if name not in instrument.options:
-            accepted = ", ".join(instrument.options) or "none"
-            raise InputError(f"{spec.instrument} has the unknown option {name!r}; it accepts: {accepted}.")
-        check_option(spec.instrument, name, value)
+    check(spec)
     check_option("build", "loss", loss)
+    instrument = _find(spec.instrument)
     scene = Scene(split, seed, initial, loss or "cross_entropy")
     return instrument.build(scene, {**instrument.options, **spec.options})
 
