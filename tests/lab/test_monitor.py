@@ -208,6 +208,21 @@ def test_a_new_training_beside_the_rows_of_an_old_one_is_warned(tmp_path: Path) 
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize("when", [5, [1, 2, 3], None])
+def test_what_is_no_schedule_is_said_at_once(when: object) -> None:
+    with pytest.raises(InputError, match="when came as"):
+        Monitor({"weight": weight}, when)  # type: ignore[arg-type]
+
+
+def test_a_name_that_no_row_has() -> None:
+    monitor = Monitor({"weight": weight, "pair": lambda m: {"a": 1.0}}, every(1))
+    assert monitor.values("pair.a") == ([], [])
+    monitor(0, noisy())
+    assert monitor.values("pair.a") == ([0], [1.0])
+    with pytest.raises(InputError, match=r"no rows called 'wieght'; the names are weight, pair\.a, pair"):
+        monitor.values("wieght")
+
+
 # No trace
 
 

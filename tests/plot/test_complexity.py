@@ -53,6 +53,7 @@ def test_the_band_is_a_quarter_of_the_standard_deviation() -> None:
 
 def test_steps_are_log_scaled_and_accuracy_may_be_missing() -> None:
     drawn = plot.complexity_history(history(start=1, accuracy=False), ax=Figure().add_subplot())
+    assert not drawn.accuracy.yaxis.get_visible()  # an empty scale would be taken for that of LC
     assert drawn.accuracy.get_xscale() == "log"
     assert list(drawn.lines) == ["train", "test", "random"]
     with pytest.raises(InputError, match="empty"):

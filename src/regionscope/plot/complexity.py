@@ -65,6 +65,7 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes, band: float = BA
         (lines[name],) = right.plot(steps, mean, color=colour, linewidth=style.LINE_WIDTH, label=f"LC {name}")
     _log_steps(ax, steps)
     ax.set(xlabel="step", ylabel="accuracy", ylim=(0.0, 1.02))
+    ax.yaxis.set_visible(len(lines) > len(history.names))  # none was told: no scale that LC could be read from
     right.set_ylabel("local complexity")
     right.set_ylim(bottom=0.0)
     # Below the axes: two scales leave no corner that is free in every training.

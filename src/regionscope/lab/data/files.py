@@ -39,13 +39,13 @@ def the_folder(name: str, root: Path, folders: Sequence[str], *, get: str | None
     verb = "exists" if len(folders) > 1 else "does not exist"
     raise InputError(
         f"{name} is not on disk: {neither}{looked} {verb}; {get or the_command(name, root)}, "
-        "or name the folder that holds it with root= (--root) or the environment variable REGIONSCOPE_DATA."
+        "or name the folder that holds it with root= (--data-root) or the environment variable REGIONSCOPE_DATA."
     )
 
 
 def the_command(name: str, root: Path, *, again: bool = False) -> str:
     """How to get the data, as a part of a sentence."""
-    where = "" if root == data_root() else f" --root {root}"
+    where = "" if root == data_root() else f" --data-root {root}"
     return f"run: regionscope data get {name}{where}{' --force' if again else ''}"
 
 

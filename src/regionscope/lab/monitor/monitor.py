@@ -95,6 +95,9 @@ class Monitor:
     def values(self, name: str) -> tuple[list[int], list[float]]:
         """Steps and values of the rows called ``name``, to plot or compare."""
         chosen = [row for row in self.rows if row.name == name]
+        if not chosen and self._owner(name) is None:
+            known = ", ".join(dict.fromkeys((*(row.name for row in self.rows), *self._measures)))
+            raise InputError(f"There are no rows called {name!r}; the names are {known}.")
         return [row.step for row in chosen], [row.value for row in chosen]
 
     def wants(self, step: int, *, last: bool = False) -> bool:

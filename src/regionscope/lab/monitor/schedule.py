@@ -106,7 +106,11 @@ def parse(words: str) -> Schedule:
 
 def as_schedule(when: Schedule | str) -> Schedule:
     """A schedule, or the words for one."""
-    return parse(when) if isinstance(when, str) else when
+    if isinstance(when, str):
+        return parse(when)
+    if not isinstance(when, Schedule):
+        raise InputError(f"when came as {when!r}; give every(n), log_spaced(a, b, points), or words: {WORDS}.")
+    return when
 
 
 def _part(part: str, words: str) -> Schedule:
