@@ -124,3 +124,9 @@ def test_copies_in_clusters_do_not_narrow_the_interval() -> None:
     assert copies.pearson.interval == pytest.approx(alone.pearson.interval)
     assert copies.spearman.interval == pytest.approx(alone.spearman.interval)
     assert rs.correlate(x * 4, y * 4).pearson.interval[0] > alone.pearson.interval[0] + 0.1
+
+
+def test_results_with_a_value_are_taken_as_they_are() -> None:
+    x, y = [3.0, 1.0, 2.0, 5.0], [1.0, 2.0, 4.0, 3.0]
+    results = [rs.Estimate(value, 0.1, 9) for value in x]
+    assert rs.correlate(results, y) == rs.correlate(x, y)

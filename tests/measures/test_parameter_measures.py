@@ -14,6 +14,7 @@ from torch.nn import functional
 import regionscope as rs
 from regionscope.errors import InputError, LimitReached
 from regionscope.lab.zoo import mlp
+from regionscope.measures.gap import Gap
 
 X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long() + (X[:, 1] > 0.5).long()
@@ -310,3 +311,8 @@ def test_sharpness_says_what_does_not_fit() -> None:
         rs.sharpness(net, torch.randn(4, 5), torch.zeros(4, dtype=torch.int64))
     with pytest.raises(InputError, match=r"loss failed on outputs of shape \(4, 2\) .* Target 9"):
         rs.sharpness(net, inputs, torch.full((4,), 9))
+
+
+def test_a_gap_prints_itself() -> None:
+    found = Gap(rs.Estimate(0.25, 0.03, 100), rs.Estimate(0.5, 0.04, 100))
+    assert str(found) == "0.25 ± 0.05 (train error 0.25 ± 0.03 (n = 100), test error 0.5 ± 0.04 (n = 100))"

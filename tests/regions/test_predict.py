@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.regions.footprint import row_bytes
 from regionscope.regions.predict import INVALID, labels_from, open_labeller
@@ -178,3 +180,22 @@ def test_bad_options() -> None:
         label(linear(), batch_size=0)
     with pytest.raises(InputError, match="memory"):
         label(linear(), memory=10)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "words"),
+    [
+        (lambda x: (x, x), "returned a tuple of 2 values; logits or integer labels are needed, so wrap it"),
+        (lambda x: {"logits": x}, "returned a dict of 1 values; logits or integer labels are needed, so wrap it"),
+    ],
+)
+def test_several_outputs_are_refused_with_advice(outputs: Callable[[Tensor], object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        rs.region_count(outputs, torch.rand(6, 2), slices=2)
+
+
+def test_a_class_is_no_model() -> None:
+    with pytest.raises(InputError, match=r"the class Identity; make one of it first: Identity\(\.\.\.\)"):
+        rs.region_count(nn.Identity, torch.rand(6, 2), slices=2)
+    with pytest.raises(InputError, match="a torch module is needed"):
+        rs.local_complexity(nn.Identity, torch.rand(6, 2), dims=2)  # type: ignore[arg-type]

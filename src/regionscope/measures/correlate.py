@@ -15,7 +15,7 @@ from regionscope.errors import InputError
 __all__ = ["Coefficient", "Correlation", "CorrelationRow", "correlate", "correlation_difference", "correlation_table"]
 
 Array = NDArray[np.float64]
-Numbers = Sequence[float] | NDArray[Any]
+Numbers = Sequence[Any] | NDArray[Any]
 
 _FEWEST = 3  # groups
 _LARGEST = 5000  # Kendall and the ranks of a resample compare all pairs
@@ -65,6 +65,8 @@ def correlate(
     seed: int = 0,
 ) -> Correlation:
     """Pearson, Spearman and Kendall correlation of two lists of numbers, with percentile bootstrap intervals.
+
+    x, y: numbers, or results that have a ``value`` (``RegionCount``, ``Gap``, ``Estimate``).
 
     clusters: the group of each pair, where pairs of one group are near-copies (runs that differ in a setting that
     hardly matters, say); whole groups are drawn then, else single pairs.
@@ -225,7 +227,7 @@ def _groups(clusters: Sequence[Any] | None, n: int) -> NDArray[np.int64]:
 
 def _numbers(values: Numbers, name: str) -> Array:
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray([getattr(one, "value", one) for one in values], dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} cannot be read as a list of numbers ({error}).") from error
     if array.ndim != 1:

@@ -26,6 +26,9 @@ class Gap:
     train_error: Estimate
     test_error: Estimate
 
+    def __str__(self) -> str:
+        return f"{self.value:.4g} ± {self.stderr:.2g} (train error {self.train_error}, test error {self.test_error})"
+
     @property
     def value(self) -> float:
         """The generalisation gap: test error - train error."""

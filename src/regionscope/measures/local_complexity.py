@@ -98,6 +98,8 @@ def local_complexity(
     Cost: one forward pass of 2·P·b inputs; with a shared frame less, as the first linear or convolution layer is
     W x + b ± r W v.
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"The model came as {type(model).__name__}; a torch module is needed.")
     where = Neighbourhoods.read(
         model, x, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -145,6 +145,13 @@ def labels_from(outputs: Any, n: int, *, who: str, single_logit_flat: bool = Fal
 
 
 def _as_tensor(outputs: Any, who: str) -> Tensor:
+    if isinstance(outputs, Mapping) or (
+        isinstance(outputs, tuple | list) and any(isinstance(one, Tensor) for one in outputs)
+    ):
+        raise InputError(
+            f"{who} returned a {type(outputs).__name__} of {len(outputs)} values; logits or integer labels are needed, "
+            "so wrap it in a function or module that returns these alone."
+        )
     try:
         array = np.asarray(outputs)
     except ValueError as reason:
@@ -182,6 +189,8 @@ def _module(
 
 
 def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
+    if isinstance(model, type):
+        raise InputError(f"The model came as the class {model.__name__}; make one of it first: {model.__name__}(...).")
     predict = getattr(model, "predict", None)
     if callable(predict):
         classes = getattr(model, "classes_", None)
