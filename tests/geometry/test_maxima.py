@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.envelope import split_maxima
 from regionscope.geometry.hub import envelope_on_cell
-from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders, lowest
+from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
 from regionscope.geometry.mesh import Mesh, areas
 
 SQUARE = torch.tensor([[-1, -1], [1, -1], [1, 1], [-1, 1]], dtype=torch.float64)
@@ -97,20 +98,3 @@ def test_four_candidates_that_tie_in_one_point_share_it() -> None:
     found = envelope_on_cell(corners, values, 1e-12)
     assert len(found.hubs) == 1
     assert sorted(map(len, found.loops)) == [3, 3, 3, 3]
-
-
-@pytest.mark.parametrize(
-    "device",
-    [
-        "cpu",
-        pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")),
-    ],
-)
-def test_the_lowest_candidate_is_read_from_every_bit(device: str) -> None:
-    single = torch.ones(62, dtype=torch.int64, device=device) << torch.arange(62, device=device)
-    first = torch.stack([single, torch.zeros_like(single)], 1)
-    second = torch.stack([torch.zeros_like(single), single], 1)
-    assert lowest(first).tolist() == list(range(62))
-    assert lowest(second).tolist() == list(range(62, 124))
-    assert lowest(first | first.roll(-1, 0)).tolist() == [*range(61), 0]
-    assert lowest(torch.zeros_like(first)).tolist() == [-1] * 62

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.arrangement import Chords, Meetings, cut, meetings
+from regionscope.geometry.bitsets import holds, lowest, popcount
 from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.hub import envelope_on_cell, fan_weights
-from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, has, leaders, lowest
+from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
 from regionscope.geometry.mesh import Mesh, Subdivided, next_in_row, replace_cells, subdivide
 from regionscope.geometry.planar import OnPoints, Split
 from regionscope.geometry.ragged import gather_rows, owners
@@ -86,23 +87,11 @@ def _two_leaders(mesh: Mesh, leading: Tensor, cell: Tensor, group: Tensor) -> tu
     index, offsets = gather_rows(mesh.offsets, cell)
     of = owners(offsets, len(index))
     bits = leading[mesh.corners[index], group[of]]
-    number = _popcount(bits)
+    number = popcount(bits)
     order = (of * 1024 + number.clamp(max=1023)).argsort(stable=True)
     i = lowest(bits[order[offsets[:-1]]])  # a leader at the corner with the fewest
-    rest = torch.where(has(bits, i[of])[:, None], -1, bits)
-    common = rest[offsets[:-1]].clone()
-    counts = offsets.diff()
-    for step in range(1, int(counts.max()) if len(counts) else 0):
-        more = (counts > step).nonzero()[:, 0]
-        common[more] &= rest[offsets[more] + step]
-    return i, lowest(common)
-
-
-def _popcount(bits: Tensor) -> Tensor:
-    total = torch.zeros(len(bits), dtype=torch.int64, device=bits.device)
-    for shift in range(62):
-        total += ((bits >> shift) & 1).sum(1)
-    return total
+    rest = torch.where(holds(bits, i[of])[:, None], -1, bits)
+    return i, lowest(cell_leaders(rest, torch.arange(len(rest), device=of.device), offsets))
 
 
 def _chords(

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.geometry.bitsets import holds, n_words, pack, unpack
 from regionscope.geometry.blocks import rows_at_a_time
 
-__all__ = ["Breaks", "Candidates", "breaks_along", "cell_leaders", "disjoint", "has", "leaders", "lowest"]
-
-_BITS = 62  # candidates a word
+__all__ = ["Breaks", "Candidates", "breaks_along", "cell_leaders", "disjoint", "leaders"]
 
 
 @dataclass(frozen=True)
@@ -54,18 +53,12 @@ def leaders(candidates: Candidates) -> Tensor:
     """Which candidates are the largest, up to the tolerance, at every vertex: bit sets (v, w, words) int64."""
     v = len(candidates.values)
     w, m = candidates.groups.shape
-    words = -(-m // _BITS)
-    out = torch.empty((v, w, words), dtype=torch.int64, device=candidates.values.device)
-    bits = torch.arange(m, device=out.device)
+    out = torch.empty((v, w, n_words(m)), dtype=torch.int64, device=candidates.values.device)
     step = rows_at_a_time(8 * w * m, out.device)
     for start in range(0, v, step):
         block = candidates.values[start : start + step][:, candidates.groups]
         near = candidates.tolerance[start : start + step, None, None].to(block.dtype)
-        leading = block >= block.amax(-1, keepdim=True) - near
-        for word in range(words):
-            part = slice(word * _BITS, min(m, (word + 1) * _BITS))
-            shifts = bits[part] - word * _BITS
-            out[start : start + step, :, word] = (leading[..., part].long() << shifts).sum(-1)
+        out[start : start + step] = pack(block >= block.amax(-1, keepdim=True) - near)
     return out
 
 
@@ -73,7 +66,7 @@ def cell_leaders(leading: Tensor, corners: Tensor, offsets: Tensor, cells: Tenso
     """Candidates that lead at all corners of each cell (listed or all): bit sets (r, w, words)."""
     counts = offsets.diff() if cells is None else offsets.diff()[cells]
     start = offsets[:-1] if cells is None else offsets[cells]
-    common = leading[corners[start]].clone()
+    common = leading[corners[start]]
     for step in range(1, int(counts.max()) if len(counts) else 0):
         more = (counts > step).nonzero()[:, 0]
         common[more] &= leading[corners[start[more] + step]]
@@ -91,22 +84,6 @@ def disjoint(leading: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         groups.append(group)
     empty = torch.empty(0, dtype=torch.int64, device=a.device)
     return torch.cat([empty, *rows]), torch.cat([empty, *groups])
-
-
-def lowest(bits: Tensor) -> Tensor:
-    """The lowest candidate of each bit set (x, words); -1 for an empty one."""
-    result = torch.full((len(bits),), -1, dtype=torch.int64, device=bits.device)
-    for word in range(bits.shape[1] - 1, -1, -1):
-        low = bits[:, word] & -bits[:, word]
-        here = low != 0
-        result[here] = word * _BITS + low[here].double().frexp().exponent.long() - 1  # log2 is not exact on a GPU
-    return result
-
-
-def has(bits: Tensor, candidate: Tensor) -> Tensor:
-    """Whether each bit set (x, words) holds the candidate (x,)."""
-    word, shift = candidate // _BITS, candidate % _BITS
-    return (bits.gather(1, word[:, None])[:, 0] >> shift) & 1 == 1
 
 
 @dataclass(frozen=True)
@@ -132,14 +109,14 @@ def breaks_along(candidates: Candidates, leading: Tensor, a: Tensor, b: Tensor) 
     row, group = disjoint(leading, a, b)
     at_a, at_b = candidates.of_group(a[row], group), candidates.of_group(b[row], group)
     slope = at_b - at_a
-    leading_a = _members(leading[a[row], group], candidates.n_candidates)
+    leading_a = unpack(leading[a[row], group], candidates.n_candidates)
     here = torch.where(leading_a, slope, -torch.inf).argmax(1)
     t = torch.zeros(len(row), dtype=torch.float64, device=row.device)
     alive = torch.arange(len(row), device=row.device)
     found: list[tuple[Tensor, Tensor, Tensor]] = []
     while len(alive):
         end = leading[b[row[alive]], group[alive]]
-        alive = alive[~has(end, here[alive])]
+        alive = alive[~holds(end, here[alive])]
         if len(alive) == 0:
             break
         now = here[alive]
@@ -159,9 +136,3 @@ def breaks_along(candidates: Candidates, leading: Tensor, a: Tensor, b: Tensor) 
     ua = at_a[which, before] - at_a[which, after]
     ub = at_b[which, before] - at_b[which, after]
     return Breaks(row[which], group[which], before, after, ua, ub)
-
-
-def _members(bits: Tensor, m: int) -> Tensor:
-    """Bit sets (x, words) as a table (x, m) bool."""
-    index = torch.arange(m, device=bits.device)
-    return (bits[:, index // _BITS] >> (index % _BITS)) & 1 == 1

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from regionscope.geometry.bitsets import pack
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
 from regionscope.tolerance import Tolerance
 
-__all__ = ["NO_WALL", "WORD", "Complex", "centres", "join", "pack", "popcount", "squeeze", "unpack"]
+__all__ = ["NO_WALL", "Complex", "centres", "join", "squeeze"]
 
 NO_WALL = int(torch.iinfo(torch.int64).min)  # fills the rows of Complex.walls
-WORD = 60  # elements of a set in one int64; the sign bit stays free
 
 Domain = tuple[Tensor, Tensor, Tensor]  # corners (m, k), A (h, k), b (h,) with hull of corners = {c : A c <= b}
 
@@ -31,7 +31,7 @@ class Complex:
         dim: k, the dimension of every cell.
         corners: (n,) vertex ids, ragged: cell i has ``corners[offsets[i]:offsets[i + 1]]``, ascending.
         offsets: (r + 1,)
-        tight: (n, w) int64 words, for each corner of each cell the set of the cell's facets on which it lies.
+        tight: (n, w) bit sets, for each corner of each cell the set of the cell's facets on which it lies.
         walls: (r, f) what made facet 0, 1, ... of each cell: the label given to ``split``, or -1 - h for the domain's
             halfspace h. Rows end with ``NO_WALL``.
         slice_id: (r,) the domain that holds the cell.
@@ -139,43 +139,6 @@ def centres(cells: Complex, coords: Tensor) -> Tensor:
     total = coords.new_zeros(cells.n_cells, coords.shape[1])
     total.index_add_(0, cells.cell_of_corner, coords[cells.corners])
     return total / cells.offsets.diff()[:, None]
-
-
-def pack(bits: Tensor) -> Tensor:
-    """Sets as words: bits (n, f) bool to (n, w) int64.
-
-    >>> pack(torch.tensor([[True, False, True]])).tolist()
-    [[5]]
-    """
-    n, f = bits.shape
-    words = max(1, -(-f // WORD))
-    padded = bits.new_zeros(n, words * WORD)
-    padded[:, :f] = bits
-    shifts = torch.arange(WORD, device=bits.device)
-    packed: Tensor = (padded.view(n, words, WORD).long() << shifts).sum(-1)
-    return packed
-
-
-def unpack(words: Tensor, f: int) -> Tensor:
-    """The inverse of ``pack``: (n, w) int64 to (n, f) bool."""
-    shifts = torch.arange(WORD, device=words.device)
-    bits = ((words[:, :, None] >> shifts) & 1).bool().flatten(1)
-    return bits[:, :f]
-
-
-def popcount(words: Tensor) -> Tensor:
-    """(n,) the number of elements of each set (n, w).
-
-    >>> popcount(torch.tensor([[5, 1], [0, 0]])).tolist()
-    [3, 0]
-    """
-    x = words - ((words >> 1) & 0x5555555555555555)
-    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
-    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
-    x = x + (x >> 8)
-    x = x + (x >> 16)
-    x = (x + (x >> 32)) & 0x7F
-    return x.sum(-1)
 
 
 def _widened(rows: Tensor, width: int, fill: int) -> Tensor:

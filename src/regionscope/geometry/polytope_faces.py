@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.geometry.polytope import NO_WALL, WORD, Complex, pack, popcount, unpack
+from regionscope.geometry.bitsets import holds, lowest, pack, popcount, unpack
+from regionscope.geometry.polytope import NO_WALL, Complex
 from regionscope.geometry.ragged import gather_rows, offsets_of, ranges
 
 __all__ = ["Facets", "facets", "is_polytope", "maximal", "triangulate", "volumes"]
@@ -105,9 +106,9 @@ def triangulate(cells: Complex) -> tuple[Tensor, Tensor]:
     cell = torch.arange(cells.n_cells, device=ids.device)
     apexes: list[Tensor] = []
     for _ in range(cells.dim - 1):
-        apex = unpack(face, ids.shape[1]).int().argmax(1)
+        apex = lowest(face)
         parent, below = _facets_of(face, cell, on)
-        opposite = ~_holds(below, apex[parent])
+        opposite = ~holds(below, apex[parent])
         parent = parent[opposite]
         apexes = [earlier[parent] for earlier in [*apexes, ids[cell, apex]]]
         cell, face = cell[parent], below[opposite]
@@ -151,7 +152,7 @@ def _tables(cells: Complex) -> tuple[Tensor, Tensor, Tensor]:
     on = torch.zeros(cells.n_cells, width, most, dtype=torch.bool, device=owner.device)
     on[owner, :, place] = unpack(cells.tight, width)
     live = int((cells.walls != NO_WALL).sum(1).max()) if cells.n_cells else 0
-    words = pack(on[:, :live].reshape(-1, most)).view(cells.n_cells, live, -1)
+    words = pack(on[:, :live])
     return words, pack(torch.arange(most, device=owner.device) < sizes[:, None]), ids
 
 
@@ -167,12 +168,6 @@ def _facets_of(face: Tensor, cell: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
         owners.append(owner + start)
         found.append(meets[owner, which])
     return torch.cat(owners), torch.cat(found)
-
-
-def _holds(sets: Tensor, element: Tensor) -> Tensor:
-    """(n,) whether element i is in set i (n, w)."""
-    word = sets.gather(1, (element // WORD)[:, None]).squeeze(1)
-    return (word >> (element % WORD)) & 1 == 1
 
 
 def _distinct(cell: Tensor, sets: Tensor) -> tuple[Tensor, Tensor]:

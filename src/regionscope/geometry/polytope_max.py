@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regionscope.geometry.polytope import NO_WALL, Complex, join, pack, squeeze, unpack
+from regionscope.geometry.bitsets import pack, unpack
+from regionscope.geometry.polytope import NO_WALL, Complex, join, squeeze
 from regionscope.geometry.polytope_faces import maximal
 from regionscope.geometry.polytope_split import Bisection, NewVertices, bisect
 from regionscope.geometry.ragged import gather_rows, offsets_of
@@ -155,5 +156,5 @@ def _facets_of(bits: Tensor, owner: Tensor, offsets: Tensor) -> Tensor:
         inside = slice(int(offsets[start]), int(offsets[stop]))
         sets = torch.zeros(stop - start, width, most, dtype=torch.bool, device=bits.device)
         sets[owner[inside] - start, :, place[inside]] = bits[inside]
-        found[start:stop] = maximal(pack(sets.view(-1, most)).view(stop - start, width, -1))
+        found[start:stop] = maximal(pack(sets))
     return found

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regionscope.geometry.polytope import NO_WALL, Complex, join, popcount, squeeze, unpack
+from regionscope.geometry.bitsets import popcount, unpack
+from regionscope.geometry.polytope import NO_WALL, Complex, join, squeeze
 from regionscope.geometry.polytope_faces import is_polytope
 from regionscope.geometry.ragged import offsets_of, owners, ranges
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
-from regionscope.geometry.maxima import Candidates, cell_leaders, leaders, lowest
+from regionscope.geometry.bitsets import lowest
+from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
 from regionscope.network import Program, trace, with_decision
 from regionscope.regions.linear import Progress, as_list, exact_regions, one_shape
