@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from regionscope.geometry.arrangement import Chords
 from regionscope.geometry.mesh import Mesh, areas
 from regionscope.geometry.planar import Units, split
 
@@ -101,3 +102,11 @@ def test_diagonals_end_in_corners() -> None:
     mesh, coords, _ = _arrange(weights, torch.zeros(2, dtype=torch.float64))
     assert (mesh.n_cells, mesh.n_vertices) == (4, 5)
     _check(mesh, coords)
+
+
+def test_chords_are_sorted_each_once_and_never_along_an_edge() -> None:
+    mesh, _ = _square()
+    p, q = torch.tensor([[3, 1], [2, 0], [1, 0], [0, 3], [0, 2], [2, 3]]).T
+    chords, proper = Chords.between(mesh, torch.zeros(6, dtype=torch.int64), p, q, torch.arange(10, 16))
+    assert proper.tolist() == [True, True, False, False, True, False]
+    assert torch.stack([chords.p, chords.q, chords.unit], 1).tolist() == [[0, 2, 11], [1, 3, 10]]  # of twins the first

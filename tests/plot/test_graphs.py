@@ -12,7 +12,7 @@ from regionscope import plot
 from regionscope.errors import InputError
 from regionscope.lab.zoo import mlp
 from regionscope.measures.fit import linear_fit
-from regionscope.plot import style
+from regionscope.plot import graphs, style
 
 SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 SEGMENT = rs.Segment([-1.0, -0.5], [1.0, 0.75])
@@ -54,6 +54,17 @@ def test_a_surface_is_flat_on_each_region() -> None:
     first = np.asarray(faces[0])[: len(polygon)]
     assert np.allclose(first, np.column_stack([polygon, wanted]))
     assert len(np.unique(drawn.get_facecolor(), axis=0)) > 5
+
+
+def test_a_face_is_as_bright_as_its_slope_says() -> None:
+    part = rs.linear_regions(NET, SQUARE)
+    heights = part.values[:, 1].numpy()
+    slope = part.maps.slope[:, :, 1].numpy() * graphs._HEIGHT * 2.0 / np.ptp(heights)  # the square is 2 wide
+    normal = np.column_stack([-slope, np.ones(len(part))])
+    cosine = normal @ graphs._LAMP / np.linalg.norm(normal, axis=1)
+    light = graphs._light(np.column_stack([part.vertices.numpy(), heights]), part)
+    assert np.allclose(light, np.clip(0.78 + 0.3 * cosine, 0, 1))
+    assert np.ptp(light) > 0.05
 
 
 def test_a_surface_says_what_it_needs() -> None:

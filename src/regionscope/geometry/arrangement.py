@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.crossing import coincident
-from regionscope.geometry.mesh import Mesh, next_in_row
-from regionscope.geometry.ragged import gather_rows, offsets_of, ranges, sort_by
+from regionscope.geometry.mesh import Mesh
+from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, ranges, sort_by
 
 __all__ = ["Chords", "Evaluate", "Meetings", "cut", "meetings"]
 
@@ -43,11 +43,27 @@ class Chords:
     q: Tensor
     unit: Tensor
 
+    @staticmethod
+    def between(mesh: Mesh, cell: Tensor, p: Tensor, q: Tensor, unit: Tensor) -> tuple[Chords, Tensor]:
+        """The chords that join corners p and q (x,), in either order, of the cells; of several alike the first.
+
+        Also returns which pairs can be joined (x,) bool: neighbouring corners are joined by an edge already.
+        """
+        p, q = torch.minimum(p, q), torch.maximum(p, q)
+        gap, length = q - p, mesh.offsets.diff()[cell]
+        proper = (gap > 1) & (gap < length - 1)
+        found = Chords(cell, p, q, unit).keep(proper)
+        found = found.keep((found.p * (len(mesh.corners) + 1) + found.q).argsort(stable=True))
+        new = torch.ones(len(found), dtype=torch.bool, device=p.device)
+        new[1:] = (found.p[1:] != found.p[:-1]) | (found.q[1:] != found.q[:-1])
+        return found.keep(new), proper
+
     def __len__(self) -> int:
         return len(self.p)
 
-    def keep(self, mask: Tensor) -> Chords:
-        return Chords(self.cell[mask], self.p[mask], self.q[mask], self.unit[mask])
+    def keep(self, chosen: Tensor) -> Chords:
+        """The chords of a mask or an index."""
+        return Chords(self.cell[chosen], self.p[chosen], self.q[chosen], self.unit[chosen])
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from regionscope.geometry.bitsets import holds, lowest, popcount
 from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.hub import envelope_on_cell, fan_weights
 from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
-from regionscope.geometry.mesh import Mesh, Subdivided, next_in_row, replace_cells, subdivide
+from regionscope.geometry.mesh import Mesh, Subdivided, replace_cells, subdivide
 from regionscope.geometry.planar import OnPoints, Split
-from regionscope.geometry.ragged import gather_rows, owners
+from regionscope.geometry.ragged import gather_rows, next_in_row, owners
 from regionscope.geometry.recipe import Recipe
 
 __all__ = ["split_maxima"]
@@ -99,7 +99,6 @@ def _chords(
     break_key: Tensor, break_pair: Tensor, break_point: Tensor,
 ) -> tuple[Chords, Tensor]:  # fmt: skip
     """The chord between the pieces of i and of j in each cell; and where there is exactly one such chord (x,) bool."""
-    mesh = divided.mesh
     index, offsets = gather_rows(divided.before.offsets, cell)
     of = owners(offsets, len(index))
     after = next_in_row(offsets)
@@ -129,16 +128,9 @@ def _chords(
     good = ok[end_of]
     slot, end_of = slot[good], end_of[good]
     ends = slot[end_of.argsort(stable=True)].view(-1, 2)
-    p, q = ends.amin(1), ends.amax(1)
-    gap, length = q - p, mesh.offsets.diff()[cell[ok]]
-    apart = (gap > 1) & (gap < length - 1)
+    chords, apart = Chords.between(divided.mesh, cell[ok], ends[:, 0], ends[:, 1], pair[ok])
     ok[ok.nonzero()[:, 0][~apart]] = False
-    p, q = p[apart], q[apart]
-    _, order = (p * (len(mesh.corners) + 1) + q).sort(stable=True)
-    p, q = p[order], q[order]
-    new = torch.ones(len(p), dtype=torch.bool, device=p.device)
-    new[1:] = (p[1:] != p[:-1]) | (q[1:] != q[:-1])
-    return Chords(cell[ok][order], p, q, pair[ok][order]).keep(new), ok
+    return chords, ok
 
 
 def _equal_at(values: Tensor, index: Tensor, wanted: Tensor) -> Tensor:

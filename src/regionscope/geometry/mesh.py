@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.crossing import Points
-from regionscope.geometry.ragged import gather_rows, offsets_of, owners
+from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
 
-__all__ = ["Mesh", "Subdivided", "areas", "next_in_row", "replace_cells", "subdivide"]
+__all__ = ["Mesh", "Subdivided", "areas", "replace_cells", "subdivide"]
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,6 @@ def areas(mesh: Mesh, coords: Tensor) -> Tensor:
     there = here[next_in_row(mesh.offsets)]
     doubled = here[:, 0] * there[:, 1] - here[:, 1] * there[:, 0]
     return 0.5 * doubled.new_zeros(mesh.n_cells).index_add_(0, mesh.corner_cells(), doubled)
-
-
-def next_in_row(offsets: Tensor) -> Tensor:
-    """For every value of a ragged array of loops, the index of the one that follows it in its row, cyclically."""
-    following = torch.arange(1, int(offsets[-1]) + 1, device=offsets.device)
-    filled = offsets[1:] > offsets[:-1]
-    following[offsets[1:][filled] - 1] = offsets[:-1][filled]
-    return following
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from regionscope.geometry.arrangement import Chords, Evaluate, cut, meetings
 from regionscope.geometry.crossing import Crossings, Points, SignTable, place_points
 from regionscope.geometry.irregular import repair_ends
 from regionscope.geometry.maxima import Candidates
-from regionscope.geometry.mesh import Mesh, Subdivided, next_in_row, subdivide
-from regionscope.geometry.ragged import gather_rows
+from regionscope.geometry.mesh import Mesh, Subdivided, subdivide
+from regionscope.geometry.ragged import gather_rows, next_in_row
 from regionscope.geometry.recipe import Recipe
 
 __all__ = ["OnPoints", "Split", "Units", "split"]
@@ -201,14 +201,6 @@ def _chords(
     if not bool(paired.all()):
         more = repair_ends(mesh, group[~paired], table, crossings, evaluate)
         p, q, of = torch.cat([p, more[:, 0]]), torch.cat([q, more[:, 1]]), torch.cat([of, more[:, 2]])
-    p, q = torch.minimum(p, q), torch.maximum(p, q)
-    cell = of // table.n_units
-    gap, length = q - p, mesh.offsets.diff()[cell]
-    proper = (gap > 1) & (gap < length - 1)  # neighbouring corners are joined by an edge already
-    p, q, cell, of = p[proper], q[proper], cell[proper], of[proper]
-    _, order = (p * (len(mesh.corners) + 1) + q).sort(stable=True)
-    p, q, cell, of = p[order], q[order], cell[order], of[order]
-    new = torch.ones(len(p), dtype=torch.bool, device=p.device)
-    new[1:] = (p[1:] != p[:-1]) | (q[1:] != q[:-1])
+    chords, _ = Chords.between(mesh, of // table.n_units, p, q, of % table.n_units)
     irregular = mesh.corners[mesh.offsets[group[~paired] // table.n_units]]
-    return Chords(cell, p, q, of % table.n_units).keep(new), irregular[irregular < table.words.shape[0]]
+    return chords, irregular[irregular < table.words.shape[0]]

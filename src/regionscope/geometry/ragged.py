@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["gather_rows", "offsets_of", "owners", "ranges", "sort_by", "sort_within"]
+__all__ = ["gather_rows", "next_in_row", "offsets_of", "owners", "ranges", "sort_by", "sort_within"]
 
 
 def offsets_of(counts: Tensor) -> Tensor:
@@ -44,6 +44,18 @@ def gather_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Indices of all values of ``rows``, in that order, and the offsets of the result."""
     counts = offsets.diff()[rows]
     return ranges(offsets[rows], counts), offsets_of(counts)
+
+
+def next_in_row(offsets: Tensor) -> Tensor:
+    """For every value of a ragged array of loops, the index of the one that follows it in its row, cyclically.
+
+    >>> next_in_row(torch.tensor([0, 2, 2, 5])).tolist()
+    [1, 0, 3, 4, 2]
+    """
+    following = torch.arange(1, int(offsets[-1]) + 1, device=offsets.device)
+    filled = offsets[1:] > offsets[:-1]
+    following[offsets[1:][filled] - 1] = offsets[:-1][filled]
+    return following
 
 
 def sort_by(group: Tensor, key: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.geometry.ragged import next_in_row
 from regionscope.plot import style
 from regionscope.regions import Partition
 
@@ -111,9 +112,8 @@ def _light(points: NDArray[np.float64], part: Partition) -> NDArray[np.float64]:
     extent = np.ptp(points, axis=0)
     drawn = points / np.array([extent[:2].max(), extent[:2].max(), max(extent[2], 1e-300) / _HEIGHT])
     corners, offsets = part.corners.cpu().numpy(), part.offsets.cpu().numpy()
-    following = np.arange(1, len(corners) + 1)
-    following[offsets[1:] - 1] = offsets[:-1]
-    edges = np.cross(drawn[corners], drawn[corners[following]])
+    following = corners[next_in_row(part.offsets).cpu().numpy()]
+    edges = np.cross(drawn[corners], drawn[following])
     normal = np.add.reduceat(edges, offsets[:-1])  # Newell: the sum over the corners is twice the area vector
     normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
     return np.asarray(np.clip(0.78 + 0.3 * (normal @ _LAMP), 0.0, 1.0))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges
+from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners, ranges
 from regionscope.regions.partition import Partition
 
 __all__ = ["carry_over", "follow", "locate"]
@@ -136,9 +136,7 @@ def _keep_deepest(part: Partition, points: Tensor, point: Tensor, region: Tensor
         sign[offsets[1:] - 1] = -1.0  # the corners of an interval ascend
         depth = sign * (points[point][pair] - here)[:, 0]
     else:
-        following = torch.arange(1, len(index) + 1, device=index.device)
-        following[offsets[1:] - 1] = offsets[:-1]
-        edge, offset = here[following] - here, points[point][pair] - here
+        edge, offset = here[next_in_row(offsets)] - here, points[point][pair] - here
         length = edge.norm(dim=1).clamp(min=torch.finfo(edge.dtype).tiny)
         depth = (edge[:, 0] * offset[:, 1] - edge[:, 1] * offset[:, 0]) / length
     least = depth.new_empty(len(point)).scatter_reduce(0, pair, depth, "amin", include_self=False)
