@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.measures import local_complexity
 from regionscope.measures.survey import Site, survey
@@ -237,7 +238,7 @@ def test_an_error_in_the_forward_pass_leaves_no_trace() -> None:
 
     model, x = Fails(), torch.randn(5, 4)
     before = trace_of(model)
-    with pytest.raises(RuntimeError, match="too many"):
+    with pytest.raises(InputError, match="too many"):
         local_complexity(model, x, dims=4)
     assert trace_of(model) == before
 
@@ -251,3 +252,31 @@ def test_batch_statistics_are_refused() -> None:
 def test_nothing_to_see_is_said() -> None:
     with pytest.raises(InputError, match=r"no activation .* linear_outputs=True also 0, 1"):
         local_complexity(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.randn(5, 4), dims=2)
+
+
+class Several(nn.Module):
+    """Modules that are called twice, functions at the top and in a block, a module with the name of a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relu = nn.LeakyReLU()
+        self.block = nn.Sequential(Gated(), nn.ReLU6(), Gated())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(self.relu(self.block(self.relu(x))) - 1) + torch.relu(x)
+
+
+class Gated(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(super().forward(x)) - functional.relu(x)
+
+
+def test_layers_have_the_names_of_the_exact_engine() -> None:
+    model = Several()
+    exact = rs.linear_regions(model, rs.Segment(torch.zeros(4), torch.ones(4))).by_layer
+    local = rs.local_complexity(model, torch.rand(3, 4), dims=2, radius=0.1).by_layer
+    assert set(exact) == set(local)
+    assert {"relu", "relu#2", "relu#3", "relu#4", "block.0.relu", "block.0.relu#2", "block.1"} < set(exact)

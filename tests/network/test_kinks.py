@@ -160,7 +160,7 @@ class Named(nn.Module):
 def test_names_and_kinds() -> None:
     kinks = trace(Named(), (4,)).kinks
     assert [kink.name for kink in kinks] == [
-        "act", "block.1", "act#2", "relu", "relu_1", "relu_2", "clamp", "max_pool1d", "act#3",
+        "act", "block.1", "act#2", "relu", "relu#2", "relu#3", "clamp", "max_pool1d", "act#3",
     ]  # fmt: skip
     assert [kink.kind for kink in kinks] == [
         "ReLU", "ReLU6", "ReLU", "LeakyReLU", "ReLU", "ReLU", "clamp", "MaxPool1d", "ReLU",

@@ -159,7 +159,7 @@ def test_parametrised_user_layer() -> None:
     module = nn.Sequential(parametrizations.weight_norm(Own(3, 4)), Own(4, 2))
     program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
     assert torch.allclose(program(x), module.double()(x), rtol=1e-12)
-    assert [kink.name for kink in program.kinks] == ["relu", "relu_1"]
+    assert [kink.name for kink in program.kinks] == ["0.relu", "1.relu"]
 
 
 def test_spectral_norm_buffers_stay() -> None:

@@ -158,10 +158,11 @@ class Reader(fx.Tracer):
         if path:
             layer_type = _original_type(layer).__name__
             return Call(self.recorder, node, f"'{path}' is {layer_type}", path, layer_type, self.input.shape)
+        label = f"{self._paths.get(id(layer), '')}.{bare}".lstrip(".")
         kind_name = _KINDS.get(bare, bare)
         called = f"torch.Tensor.{name}" if kind == "call_method" else _full_name(target)
         subject = f"'{node.name}'{self.where()} calls {called}"
-        return Call(self.recorder, node, subject, node.name, kind_name, self.input.shape)
+        return Call(self.recorder, node, subject, label, kind_name, self.input.shape)
 
     def _subject(self, kind: str) -> str:
         path = self._paths.get(id(self._scope[-1]), "")
