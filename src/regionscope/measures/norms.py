@@ -69,7 +69,5 @@ def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
     if which not in ("all", "weights"):
         raise InputError(f'which is {which!r}; it must be "all" or "weights".')
     return {
-        name: value.detach().double()
-        for name, value in model.named_parameters()
-        if which == "all" or value.ndim >= 2
+        name: value.detach().double() for name, value in model.named_parameters() if which == "all" or value.ndim >= 2
     }

@@ -57,8 +57,9 @@ def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool) -
 class Kink:
     """One piecewise-linear operation and the affine stretch that follows it.
 
-    name: unique and readable: the module's path ("layers.1") or, for a function, that of the module in
-        which it is called and its own ("block.relu"); a second call is "layers.1#2". kind: "ReLU", "MaxPool2d", "maximum"...
+    name: unique and readable: the module's path ("layers.1") or, for a function, that of the module in which it is
+        called and its own ("block.relu"); a second call is "layers.1#2".
+    kind: "ReLU", "MaxPool2d", "maximum"...
     n_units: number of fold sites a row has, the columns of ``pattern``.
     row_bytes: estimated peak memory of one row, from the values live before this kink to those live after ``advance``,
         with the temporaries of the largest operation in between.
