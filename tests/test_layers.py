@@ -18,6 +18,7 @@ LAYERS = {
     "tolerance": 0,
     "types": 0,
     "version": 0,
+    "writing": 0,
     "geometry": 1,
     "network": 1,
     "regions": 2,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -137,16 +136,12 @@ def _table(result: RegionCount) -> Table:
 
 def _numbers(result: RegionCount) -> dict[str, Any]:
     return {
-        "mean": result.value, "stderr": _finite(result.stderr), "interval_95": list(result.interval), "n": result.n,
+        "mean": result.value, "stderr": result.stderr, "interval_95": list(result.interval), "n": result.n,
         "counts": result.counts.tolist(), "dim": result.dim, "method": result.method, "grid": result.grid,
         "grid_bias": _bias(result.grid_bias), "seed": result.seed, "complete": result.status.complete,
         "reason": result.status.reason, "seconds": round(result.seconds, 6),
     }  # fmt: skip
 
 
-def _bias(bias: Estimate | None) -> dict[str, float | None] | None:
-    return None if bias is None else {"value": bias.value, "stderr": _finite(bias.stderr)}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _bias(bias: Estimate | None) -> dict[str, float] | None:
+    return None if bias is None else {"value": bias.value, "stderr": bias.stderr}

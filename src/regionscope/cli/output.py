@@ -16,6 +16,7 @@ from rich.table import Table
 
 from regionscope.errors import InputError
 from regionscope.lab.quickstart import Quickstart
+from regionscope.writing import plain
 
 __all__ = [
     "before_and_after",
@@ -73,8 +74,8 @@ def progress_bar(what: str = "Cutting") -> Iterator[Callable[[float], None]]:
 
 
 def write_json(document: dict[str, Any], target: str) -> None:
-    """Write ``document`` to the file ``target``, or to stdout when it is ``-``."""
-    text = json.dumps(document, indent=2)
+    """Write ``document`` to the file ``target``, or to stdout when it is ``-``; numbers that are not finite as null."""
+    text = json.dumps(plain(document), indent=2, allow_nan=False)
     if target == "-":
         typer.echo(text)
     else:

@@ -136,8 +136,8 @@ def two_layer(
     output.save_figure(pictures.rates_figure(rows, r=float(x.norm(dim=1).min()), n=samples), out / "rates.png")
     output.write_json(
         {
-            "rows": [_plain(asdict(row)) | {"values": [_finite(v) for v in row.values]} for row in rows],
-            "trend": {name: _plain(asdict(trend)) for name, trend in trends.items()},
+            "rows": [asdict(row) for row in rows],
+            "trend": {name: asdict(trend) for name, trend in trends.items()},
             "provenance": provenance(),
         },
         str(out / "rates.json"),
@@ -181,9 +181,7 @@ def regions(
         "right: flows that classify every point; ended: whose direction converged; line, inside: largest effective "
         "number of linear regions on the line and on (-R, R), mean: on (-R, R)."
     )
-    output.write_json(
-        {"rows": [_plain(asdict(row)) for row in rows], "provenance": provenance()}, str(out / "regions.json")
-    )
+    output.write_json({"rows": [asdict(row) for row in rows], "provenance": provenance()}, str(out / "regions.json"))
     typer.echo(f"wrote {out / 'regions.json'}")
 
 
@@ -217,9 +215,7 @@ def width(
         )  # fmt: skip
     console.print(table)
     output.save_figure(pictures.width_figure(rows), out / "width.png")
-    output.write_json(
-        {"rows": [_plain(asdict(row)) for row in rows], "provenance": provenance()}, str(out / "width.json")
-    )
+    output.write_json({"rows": [asdict(row) for row in rows], "provenance": provenance()}, str(out / "width.json"))
     for name in ("width.png", "width.json"):
         typer.echo(f"wrote {out / name}")
 
@@ -337,28 +333,20 @@ def _document(
 ) -> dict[str, Any]:
     end = result.end
     return {
-        "options": _plain(asdict(result.options)),
+        "options": asdict(result.options),
         "teacher": {"width": teacher.width, "switches": teacher.switches.tolist(), "rho": teacher.rho},
         "bound": theory.region_bound(teacher.width),
         "minimum": theory.minimum_regions(result.sample.y),
-        "log_t0": _finite(result.log_t0),
+        "log_t0": result.log_t0,
         "complete": result.status.complete,
         "reason": result.status.reason,
         "steps": {name: int(getattr(end, name)[0]) for name in _ACCOUNT},
         "ended": theory.ENDS[int(end.end[0])],
-        "direction_rate": _finite(float(end.direction_rate[0])),
-        "theorems": [_plain(asdict(need)) for need in needs],
-        "rows": [_plain(asdict(row)) for row in rows],
+        "direction_rate": float(end.direction_rate[0]),
+        "theorems": [asdict(need) for need in needs],
+        "rows": [asdict(row) for row in rows],
         "provenance": provenance(),
     }
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: _finite(v) if isinstance(v, float) else v for name, v in values.items()}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _numbers(option: str, text: str) -> list[float]:

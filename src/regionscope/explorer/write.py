@@ -16,6 +16,7 @@ from regionscope.explorer.page import page
 from regionscope.lab.frames import Film, Frame, film_of_partition, film_of_run, thin
 from regionscope.lab.store import RunFolder
 from regionscope.regions import DecisionRegions, Partition
+from regionscope.writing import replace_file
 
 __all__ = ["LIMIT", "Written", "explore"]
 
@@ -59,9 +60,7 @@ def explore(
             f"{limit / 1e6:,.0f} MB: {len(kept)} of them are shown, each with all its regions."
         )
     text = page(film, [packed[i] for i in kept], scales=_scales([film.frames[i] for i in kept]), notes=notes)
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    replace_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return Written(path, path.stat().st_size, len(kept), len(packed), (*film.notes, *notes))
 
 

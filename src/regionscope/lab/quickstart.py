@@ -20,6 +20,7 @@ from regionscope.lab.provenance import provenance
 from regionscope.lab.train import EpochRow, Trained, Training, evaluate, train
 from regionscope.lab.zoo import mlp
 from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
+from regionscope.writing import plain
 
 __all__ = ["Quickstart", "QuickstartConfig", "Snapshot", "quickstart", "save"]
 
@@ -109,7 +110,8 @@ def save(result: Quickstart, folder: Path) -> list[Path]:
     """Write ``numbers.json`` and ``model.safetensors`` into ``folder`` and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     numbers, weights = folder / "numbers.json", folder / "model.safetensors"
-    numbers.write_text(json.dumps(result.numbers(), indent=2) + "\n", encoding="utf-8")
+    text = json.dumps(plain(result.numbers()), indent=2, allow_nan=False)
+    numbers.write_text(text + "\n", encoding="utf-8")
     safetensors.torch.save_file(result.model.state_dict(), weights)
     return [numbers, weights]
 

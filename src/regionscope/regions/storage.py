@@ -16,6 +16,7 @@ from regionscope.network import Program
 from regionscope.regions.partition import Partition, Walls
 from regionscope.tolerance import Tolerance
 from regionscope.types import Stats, Status
+from regionscope.writing import replace_file
 
 if TYPE_CHECKING:
     from regionscope.regions.decision import DecisionRegions
@@ -51,10 +52,12 @@ def save_partition(part: Partition, path: Path, **extra: np.ndarray[Any, Any]) -
     stored: dict[str, Any] = {"about": np.array(json.dumps(about)), **extra}
     stored |= {name: rows.cpu().numpy() for name, rows in arrays.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as file:
-        np.savez_compressed(file, **stored)
-    temporary.replace(path)
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, **stored)
+
+    replace_file(path, write)
     return path
 
 

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from regionscope.lab.store.files import plain
 from regionscope.lab.sweep import flatten
 from regionscope.studies.charts import Pictures
 from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
 from regionscope.studies.verdict import Grade
+from regionscope.writing import plain
 
 __all__ = ["Page", "as_data", "as_html", "as_markdown", "index_markdown"]
 

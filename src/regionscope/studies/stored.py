@@ -12,7 +12,7 @@ from regionscope.errors import InputError
 from regionscope.lab.data import Split
 from regionscope.lab.store import RunFolder, Stored
 
-__all__ = ["last_model", "model_at", "nearest", "number", "read_number", "training_points"]
+__all__ = ["last_model", "model_at", "nearest", "read_number", "training_points"]
 
 
 def nearest(run: RunFolder, step: int) -> int:
@@ -50,11 +50,6 @@ def _split(run: Path, root: Path | None) -> Split:
     return RunFolder.open(run).split(root)
 
 
-def number(value: float) -> float | None:
-    """For JSON, which has no NaN."""
-    return value if math.isfinite(value) else None
-
-
 def read_number(value: float | None) -> float:
-    """The other way."""
+    """A number of a stored answer; JSON has no NaN or infinity, which come back as nothing."""
     return math.nan if value is None else value

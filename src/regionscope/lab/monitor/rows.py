@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regionscope.errors import InputError
+from regionscope.writing import plain
 
 __all__ = ["Row", "append_rows", "read_rows", "repair"]
 
@@ -30,8 +31,7 @@ class Row:
 
     def to_json(self) -> str:
         """One line."""
-        plain = {key: _finite(value) for key, value in asdict(self).items()}
-        return json.dumps(plain, allow_nan=False)
+        return json.dumps(plain(asdict(self)), allow_nan=False)
 
     @staticmethod
     def from_dict(entry: dict[str, Any]) -> Row:
@@ -78,7 +78,3 @@ def repair(path: Path) -> int:
         with path.open("r+b") as file:
             file.truncate(whole)
     return len(content) - whole
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,9 +8,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import math
 import os
-import secrets
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,6 +21,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError, RegionscopeError
+from regionscope.writing import flush_folder, plain, replace_file
 
 __all__ = [
     "Damaged",
@@ -30,7 +29,6 @@ __all__ = [
     "append_bytes",
     "digest",
     "make_folder",
-    "plain",
     "read_document",
     "read_tensor_header",
     "read_tensors",
@@ -55,27 +53,12 @@ class Damaged(RegionscopeError):
     """A file is there and does not hold what was written to it; the sentence says what is wrong."""
 
 
-def plain(value: Any) -> Any:
-    """``value`` as strict JSON: numbers that are not finite become null, tuples lists, keys text.
-
-    >>> plain({"a": (1, float("nan"))})
-    {'a': [1, None]}
-    """
-    if isinstance(value, Mapping):
-        return {str(name): plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
     """Write one JSON object, with a checksum of its content, in place of what was there."""
     content = plain(document)
     content.pop(_CHECKSUM, None)
     text = json.dumps(content | {_CHECKSUM: digest(content)}, indent=1, allow_nan=False)
-    _replace(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+    _write(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
@@ -106,7 +89,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
         seen.add(held[name].data_ptr())
     metadata = dict(notes or {}) | {_CHECKSUM: _tensor_digest(held)}
     raw = safetensors.torch.save(held, metadata)  # not save_file, whose files only their owner can read
-    _replace(path, lambda temporary: temporary.write_bytes(raw))
+    _write(path, lambda temporary: temporary.write_bytes(raw))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -157,7 +140,7 @@ def append_bytes(path: Path, data: bytes) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write ``data`` in place of what was there."""
-    _replace(path, lambda temporary: temporary.write_bytes(data))
+    _write(path, lambda temporary: temporary.write_bytes(data))
 
 
 def make_folder(path: Path, runs_dir: Path | str) -> None:
@@ -176,7 +159,7 @@ def set_aside(path: Path) -> Path:
         if not other.exists():
             with room(other):
                 os.replace(path, other)
-            _flush_folder(path.parent)
+            flush_folder(path.parent)
             return other
     raise RegionscopeError(f"{path.parent} holds 10,000 damaged copies of {path.name}; delete them.")
 
@@ -185,7 +168,7 @@ def remove(path: Path) -> None:
     """Delete a file, if it is there."""
     with suppress(FileNotFoundError):
         path.unlink()
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
 
 
 def sweep_leftovers(folder: Path) -> int:
@@ -196,18 +179,9 @@ def sweep_leftovers(folder: Path) -> int:
     return len(found)
 
 
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+def _write(path: Path, write: Callable[[Path], object]) -> None:
     with room(path):
-        try:
-            write(temporary)
-            _flush(temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-    _flush_folder(path.parent)
+        replace_file(path, write)
 
 
 @contextmanager
@@ -228,20 +202,6 @@ def _write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def _flush(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename or a deletion in ``folder`` last; file systems that cannot flush a folder do so by themselves."""
-    with suppress(OSError):
-        _flush(folder)
 
 
 def digest(content: Mapping[str, Any]) -> str:

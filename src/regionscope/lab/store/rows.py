@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
-from regionscope.lab.store.files import plain
+from regionscope.writing import plain
 
 __all__ = ["Parsed", "encode", "fingerprint", "last_row", "parse"]
 

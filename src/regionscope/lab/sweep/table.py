@@ -14,6 +14,7 @@ from typing import Any
 from regionscope.errors import InputError
 from regionscope.lab.store import files, is_held
 from regionscope.lab.store.rows import last_row, parse
+from regionscope.writing import plain
 
 __all__ = ["RunTable", "SweepStatus", "flatten", "read_runs", "read_series", "sweep_status"]
 
@@ -83,7 +84,7 @@ def read_series(runs_dir: Path | str) -> RunTable:
         path = Path(runs_dir) / key / "rows.jsonl"
         if path.exists():
             whole = parse(path.read_bytes()).rows
-            found += [{name: files.plain(row.get(name)) for name in SERIES} | {"key": key} for row in whole]
+            found += [{name: plain(row.get(name)) for name in SERIES} | {"key": key} for row in whole]
     return RunTable(tuple(SERIES), tuple(found))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.writing import replace_file
 
 __all__ = ["TrainState"]
 
@@ -44,15 +44,8 @@ class TrainState:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         metadata = {"format": FORMAT, "state": json.dumps({"step": self.step, "meta": dict(self.meta)})}
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            with temporary.open("wb") as file:
-                file.write(safetensors.torch.save(dict(self.tensors), metadata))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        raw = safetensors.torch.save(dict(self.tensors), metadata)
+        replace_file(path, lambda temporary: temporary.write_bytes(raw))
         return path
 
     @staticmethod

@@ -19,7 +19,7 @@ from regionscope.studies.humayun2023.claims import Value, larger, three_phases
 from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, curve, phases_table
 from regionscope.studies.humayun2023.scaled import DENSE, MIGRATED
 from regionscope.studies.humayun2023.settings import mlp
-from regionscope.studies.stored import model_at, nearest, number, read_number, training_points
+from regionscope.studies.stored import model_at, nearest, read_number, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Place, Workspace
 
@@ -79,12 +79,12 @@ def folds(place: Place, run: str, step: int, slices: int, resolution: int) -> di
 
 def _profile(one: FoldProfile) -> dict[str, Any]:
     return {
-        "near": number(one.near),
-        "near_error": number(one.near_stderr),
-        "ratio": number(one.ratio),
-        "ratio_error": number(one.stderr),
+        "near": one.near,
+        "near_error": one.near_stderr,
+        "ratio": one.ratio,
+        "ratio_error": one.stderr,
         "edges": one.edges.tolist(),
-        "density": [number(value) for value in one.density.tolist()],
+        "density": one.density.tolist(),
     }
 
 

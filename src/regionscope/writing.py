@@ -1,0 +1,60 @@
+"""Files that are either whole or not there, and values that JSON can hold."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = ["flush_folder", "plain", "replace_file"]
+
+
+def plain(value: Any) -> Any:
+    """``value`` as strict JSON: numbers that are not finite become null, tuples lists, keys text.
+
+    >>> plain({"a": (1, float("nan"))})
+    {'a': [1, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Put a new file in place of ``path``: at every moment it is the old one or the new one, never half of one.
+
+    ``write`` gets a temporary name in the same folder, which no other writer has and which starts with a dot and ends
+    in ".tmp"; what it leaves there is flushed to disk and renamed. After an error the temporary file is gone.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        write(temporary)
+        _flush(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make a rename or a deletion in ``folder`` last; file systems that cannot flush a folder do so by themselves."""
+    with suppress(OSError):
+        _flush(folder)
+
+
+def _flush(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
