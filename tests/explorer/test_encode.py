@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import base64
 import gzip
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from regionscope.explorer import explore
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.frames import Film, film_of_partition
+from regionscope.lab.frames import Film, Moment, film_of_models, film_of_partition
 from regionscope.lab.zoo import mlp
 from regionscope.regions import DecisionRegions, decision_regions, linear_regions
+from regionscope.regions.identity import follow
 
 
 def unpacked(packed: Packed) -> dict[str, Any]:
@@ -90,3 +93,36 @@ def test_the_slope_norm_does_not_depend_on_the_coordinates_of_the_slice() -> Non
 @pytest.mark.parametrize(("room", "kept"), [(100, [0, 1, 2, 3, 4]), (49, [0, 1, 3, 4]), (30, [0, 2, 4]), (5, [4])])
 def test_frames_are_thinned_evenly_and_one_stays(room: int, kept: list[int]) -> None:
     assert _fitting([Packed({}, "x" * 10)] * 5, room) == kept
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("where", [Box([0.0, 0.0], torch.eye(2), 1.0), Segment([-1.0, 0.5], [1.0, 0.0])])
+def test_what_was_computed_on_cuda_is_explored_as_what_was_on_the_cpu(where: Slice, tmp_path: Path) -> None:
+    model = mlp([2, 8, 8, 2], seed=0)
+    films = []
+    for device in ("cpu", "cuda"):
+        model.to(device)
+        films += [
+            film_of_partition(linear_regions(model, where)),
+            film_of_partition(decision_regions(model, where)),
+            film_of_models([Moment(0, model), Moment(1, model)], where.to(device)),
+        ]
+    for here, there in zip(films[:3], films[3:], strict=True):
+        packed = encode(there.frames[-1])
+        assert packed.about["counts"] == encode(here.frames[-1]).about["counts"]
+        sizes, wanted = unpacked(packed)["size"], unpacked(encode(here.frames[-1]))["size"]
+        np.testing.assert_allclose(np.sort(sizes), np.sort(wanted), rtol=1e-5)
+        assert explore(there, tmp_path / "film.html").size > 0
+
+
+def test_a_film_keeps_the_numbers_of_regions_that_stay() -> None:
+    where = Box([0.0, 0.0], torch.eye(2), 1.0)
+    first, other = mlp([2, 6, 2], seed=0), mlp([2, 6, 2], seed=1)
+    shares: list[float] = []
+    moments = [Moment(0, first), Moment(1, other), Moment(2, first)]
+    film = film_of_models(moments, where, progress=shares.append)
+    assert shares == pytest.approx([1 / 3, 2 / 3, 1.0])
+    followed = follow([frame.linear for frame in film.frames])
+    assert all(torch.equal(frame.ids, ids) for frame, ids in zip(film.frames, followed, strict=True))
+    assert [frame.step for frame in film.frames] == [0, 1, 2]
+    assert all(frame.decision is not None for frame in film.frames)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.network import patterns
+from regionscope.regions.partition import Walls
 from regionscope.tolerance import Tolerance
 
 SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
@@ -222,6 +225,47 @@ def test_arguments_that_make_no_sense_get_a_sentence() -> None:
         rs.linear_regions(rs.trace(model, (2,)), CUBE)
     with pytest.raises(rs.InputError, match="no file"):
         rs.Partition.load("nowhere.npz")
+
+
+def _tensors(value: object) -> dict[str, torch.Tensor]:
+    """All tensors of a result, of its slice and of its walls."""
+    if isinstance(value, torch.Tensor):
+        return {"": value}
+    if not isinstance(value, (rs.Partition, rs.DecisionRegions, Walls, rs.Segment, rs.Simplex, rs.Box)):
+        return {}
+    return {f"{name}.{k}": v for name, inner in vars(value).items() for k, v in _tensors(inner).items()}
+
+
+@pytest.mark.parametrize("name", SLICES)
+@pytest.mark.parametrize("find", [rs.linear_regions, rs.decision_regions])
+def test_a_result_moves_to_another_device_whole(name: str, find: Callable[..., Any]) -> None:
+    found = find(*SLICES[name])
+    assert found.to("cpu") is found
+    moved = found.to("meta")
+    assert {tensor.device.type for tensor in _tensors(moved).values()} == {"meta"}
+    there, here = _tensors(moved), _tensors(found)
+    assert set(there) == set(here)
+    assert all(there[key].shape == here[key].shape and there[key].dtype == here[key].dtype for key in here)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", SLICES)
+def test_a_result_from_cuda_is_the_same_on_the_cpu(name: str) -> None:
+    model, piece = SLICES[name]
+    there = rs.linear_regions(model.to("cuda"), piece)
+    labelled = rs.decision_regions(model, piece)
+    model.to("cpu")
+    here = there.to("cpu")
+    for key, tensor in _tensors(here).items():
+        assert not tensor.is_cuda, key
+        assert torch.equal(tensor, _tensors(there)[key].cpu()), key
+    assert here.n_linear_regions == there.n_linear_regions
+    assert torch.equal(here.patterns(), there.patterns().cpu())
+    first = torch.arange(min(3, len(here)))
+    for mine, theirs in zip(here.input_maps(first), there.input_maps(first.cuda()), strict=True):
+        assert torch.allclose(mine, theirs.cpu())
+    here.check()
+    assert torch.equal(labelled.to("cpu").sizes, labelled.sizes.cpu())
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -20,7 +20,7 @@ from regionscope.errors import InputError
 from regionscope.geometry import Box, Slice
 from regionscope.lab.store import RunFolder
 from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
-from regionscope.regions.identity import carry_over
+from regionscope.regions.identity import follow
 
 __all__ = [
     "Curve", "Film", "Frame", "Moment", "count_curves", "curves_of_rows", "film_of_models", "film_of_partition",
@@ -44,10 +44,10 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The regions at one moment.
+    """The regions at one moment, on the CPU.
 
     ids: (r,) a number for each activation region of ``linear``: one for each linear region, kept over the frames as
-        far as possible (see ``carry_over``).
+        far as possible (see ``follow``).
     decision: None where only a partition without the network is there.
     """
 
@@ -146,19 +146,18 @@ def film_of_models(
     """
     if where.dim > 2:
         raise InputError(f"Frames are drawn on slices of dimension 1 or 2, and this one has {where.dim}.")
-    found: list[Frame] = []
-    highest = -1
+    seen: list[tuple[int, float | None, Partition, DecisionRegions]] = []
     total = n_frames or (len(moments) if isinstance(moments, Sequence) else None)
     for moment in moments:
-        linear = linear_regions(moment.model, where)
-        last = found[-1] if found else None
-        ids = carry_over(last.linear, linear, last.ids, next_id=highest + 1) if last else linear.linear_ids
-        highest = max(highest, int(ids.max()))
-        found.append(Frame(moment.step, moment.epoch, linear, ids, decision_regions(moment.model, where)))
+        linear = linear_regions(moment.model, where).to("cpu")
+        seen.append((moment.step, moment.epoch, linear, decision_regions(moment.model, where).to("cpu")))
         if progress is not None and total:
-            progress(len(found) / total)
-    if not found:
+            progress(len(seen) / total)
+    if not seen:
         raise InputError("A film needs at least one moment, and none came.")
+    numbers = follow([linear for _, _, linear, _ in seen])
+    found = [Frame(step, epoch, linear, ids, decision)
+             for (step, epoch, linear, decision), ids in zip(seen, numbers, strict=True)]  # fmt: skip
     kept_rows = list(rows)
     points, classes, more = _data_on(where, inputs, labels)
     n_classes = max(2, found[0].linear.values.shape[1], int(classes.max()) + 1 if len(classes) else 0)
@@ -173,6 +172,7 @@ def film_of_models(
 
 def film_of_partition(part: Partition | DecisionRegions, *, title: str = "") -> Film:
     """A film of one frame from a partition alone. Pieces that are cut at the decision boundary stay cut."""
+    part = part.to("cpu")
     decision = part if isinstance(part, DecisionRegions) else None
     linear = part.partition if isinstance(part, DecisionRegions) else part
     if linear.dim > 2:
@@ -301,8 +301,8 @@ def _three(labels: Tensor) -> list[int]:
 def _data_on(where: Slice, inputs: Tensor | None, labels: Tensor | None) -> tuple[Tensor, Tensor, list[str]]:
     if inputs is None or labels is None:
         return torch.zeros((0, where.dim), dtype=torch.float64), torch.zeros(0, dtype=torch.int64), []
-    coords, on = on_slice(where, inputs)
-    coords, labels = coords[on], labels[on].cpu()
+    coords, on = on_slice(where.to("cpu"), inputs.cpu())
+    coords, labels = coords[on], labels.cpu()[on]
     chosen = thin(len(coords), _MOST_POINTS)
     note = f"{len(chosen):,} of {len(coords):,} data points are drawn."
     return coords[chosen], labels[chosen], [note] if len(chosen) < len(coords) else []

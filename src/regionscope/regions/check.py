@@ -73,7 +73,7 @@ def _check_network(part: Partition) -> None:
             coords = part.interior[rows]
             inputs = part.slice.embed(coords, dtype=program.dtype)
             expected = maps.constant[rows] + (coords[:, None] @ maps.slope[rows])[:, 0]
-            gap = (program(inputs).double() - expected).abs().amax(1)
+            gap = (program(inputs).to(expected) - expected).abs().amax(1)
             allowed = accuracy * maps.size + part.stats.rounding + 16 * maps.noise[rows] * maps.extent
             if bool((gap > allowed).any()):
                 worst = int((gap - allowed).argmax())

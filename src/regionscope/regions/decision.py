@@ -89,6 +89,15 @@ class DecisionRegions:
         index = start[:, None] + torch.arange(k, device=start.device)
         return self.partition.vertices[walls.vertices[index]]
 
+    def to(self, device: torch.device | str) -> DecisionRegions:
+        """The same regions with their tensors on ``device``; see ``Partition.to``."""
+        part = self.partition.to(device)
+        if part is self.partition:
+            return self
+        return DecisionRegions(
+            part, self.piece_labels.to(device), self.piece_regions.to(device), self.labels.to(device)
+        )
+
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""
         from regionscope.regions.storage import save_decision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -38,6 +38,10 @@ class Walls:
     offsets: Tensor
     regions: Tensor
     born: Tensor
+
+    def to(self, device: torch.device | str) -> Walls:
+        """The same walls with their tensors on ``device``."""
+        return Walls(*(part.to(device) for part in (self.vertices, self.offsets, self.regions, self.born)))
 
     @property
     def inner(self) -> Tensor:
@@ -152,7 +156,8 @@ class Partition:
         Computed from the network at interior points; cost: one forward pass over them.
         """
         points = self.interior if regions is None else self.interior[regions]
-        return patterns(self._network(), self.slice.embed(points, dtype=self._network().dtype))
+        found = patterns(self._network(), self.slice.embed(points, dtype=self._network().dtype))
+        return found.to(points.device)
 
     def input_maps(self, regions: Tensor) -> tuple[Tensor, Tensor]:
         """The affine maps of the listed regions in input space: Jacobians (r, c, *input_shape) and constants (r, c).
@@ -168,7 +173,23 @@ class Partition:
             ]
         jacobian = torch.stack(rows, 1)
         linear = (jacobian.flatten(2) * inputs.detach().flatten(1)[:, None]).sum(-1)
-        return jacobian, outputs.detach() - linear
+        here = self.vertices.device
+        return jacobian.to(here), (outputs.detach() - linear).to(here)
+
+    def to(self, device: torch.device | str) -> Partition:
+        """The same partition with its tensors on ``device``; itself where it is there. The network stays."""
+        if self.vertices.device == torch.device(device):
+            return self
+        return replace(
+            self,
+            slice=self.slice.to(device),
+            vertices=self.vertices.to(device),
+            values=self.values.to(device),
+            corners=self.corners.to(device),
+            offsets=self.offsets.to(device),
+            sizes=self.sizes.to(device),
+            walls=self.walls.to(device),
+        )
 
     def check(self) -> None:
         """Prove the result: raises CheckFailed when sizes do not add up or a map differs from the network."""
