@@ -19,6 +19,7 @@ from regionscope.shallow import (
     classification_error,
     effective_regions,
     initial_network,
+    largest_sigma_o,
     minimum_regions,
     n_linear_regions,
     population_loss,
@@ -178,6 +179,11 @@ def test_the_theorems_as_numbers() -> None:
     assert other.sigma_h == pytest.approx(4200 * 200**2 * 0.5 * math.sqrt(30) / 0.05)
     assert other.sigma_o == pytest.approx(1 / (40 * other.sigma_h * math.log(600)))
     assert other.holds == {"k": False}
+    assert largest_sigma_o(100_000) == found.sigma_o
+    assert largest_sigma_o(10, theorem="3.1", sigma_h=other.sigma_h, R=0.2) == other.sigma_o
+    assert largest_sigma_o(10, sigma_h=2.0, R=3.0, delta=0.5) == pytest.approx(1 / (240 * math.log(240)))
+    with pytest.raises(InputError, match=r"one of 2\.3, 3\.1"):
+        largest_sigma_o(10, theorem="4.2")
     assert (region_bound(1), region_bound(3)) == (99, 163)
     assert population_loss_bound(1.0) == pytest.approx(0.0625)
     assert population_loss_bound(0.9) is None

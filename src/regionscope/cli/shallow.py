@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -75,7 +74,7 @@ def flow(
     out = _folder(out)
     teacher = _teacher(teacher_width, switches, radius, seed)
     k = width or 4 * theory.region_bound(teacher.width)
-    deviation = sigma_o if sigma_o is not None else 1 / (4 * k * max(radius, 1.0) * sigma_h * math.log(12 * k / 0.1))
+    deviation = sigma_o if sigma_o is not None else theory.largest_sigma_o(k, sigma_h=sigma_h, R=radius)
     data = theory.sample(teacher, samples, seed=seed + 1)
     start = theory.initial_network(k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 2)
     options = theory.FlowOptions(loss=loss.value, rtol=rtol, max_log_loss=max_log_loss, direction_tol=direction_tol)

@@ -33,7 +33,14 @@ from regionscope.shallow.teachers import (
     sample,
     teacher_from_switches,
 )
-from regionscope.shallow.theorems import Requirements, population_loss_bound, region_bound, theorem_2_3, theorem_3_1
+from regionscope.shallow.theorems import (
+    Requirements,
+    largest_sigma_o,
+    population_loss_bound,
+    region_bound,
+    theorem_2_3,
+    theorem_3_1,
+)
 from regionscope.shallow.two_layer import (
     TwoLayer,
     active_units,
@@ -94,6 +101,7 @@ __all__ = [
     "initial_theta",
     "initial_two_layer",
     "kkt_residual",
+    "largest_sigma_o",
     "log_threshold",
     "minimum_regions",
     "n_linear_regions",

@@ -16,7 +16,7 @@ from regionscope.shallow.pieces import effective_regions, minimum_regions
 from regionscope.shallow.report import classification_error
 from regionscope.shallow.state import ENDS, FlowOptions
 from regionscope.shallow.teachers import alternating_teacher, sample
-from regionscope.shallow.theorems import region_bound
+from regionscope.shallow.theorems import largest_sigma_o, region_bound
 
 __all__ = ["RegionsRow", "regions_against_r"]
 
@@ -69,7 +69,7 @@ def _row(r: int, runs: int, n: int, radius: float, sigma_h: float, seed: int, op
     k = 4 * region_bound(r)
     teacher = alternating_teacher(r - 1, radius=radius)
     data = sample(teacher, n, seed=seed)
-    sigma_o = 1 / (4 * k * max(radius, 1.0) * sigma_h * math.log(12 * k / 0.1))
+    sigma_o = largest_sigma_o(k, sigma_h=sigma_h, R=radius)
     theta = initial_theta(runs, k, sigma_h=sigma_h, sigma_o=sigma_o, seed=seed + 1)
     end = gradient_flows(theta, data.x, data.y, options)
     won = torch.isfinite(end.log_t0)

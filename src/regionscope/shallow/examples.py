@@ -15,7 +15,7 @@ from regionscope.shallow.network import Network, initial_theta
 from regionscope.shallow.report import population_loss
 from regionscope.shallow.state import ENDS, FlowOptions, Flows
 from regionscope.shallow.teachers import Sample, Teacher, alternating_teacher, sample
-from regionscope.shallow.theorems import population_loss_bound
+from regionscope.shallow.theorems import largest_sigma_o, population_loss_bound
 
 __all__ = ["Example1", "WidthRow", "example_1", "success_against_width"]
 
@@ -83,7 +83,7 @@ def success_against_width(
     widths = [max(1, math.floor(alpha * r)) for alpha in alphas]
     starts = []
     for i, k in enumerate(widths):
-        deviation = sigma_o or 1 / (4 * k * max(radius, 1.0) * sigma_h * math.log(6 * k / 0.1))
+        deviation = sigma_o or largest_sigma_o(k, theorem="3.1", sigma_h=sigma_h, R=radius)
         theta = initial_theta(runs, k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 1 + i)
         starts.append(torch.nn.functional.pad(theta, (0, max(widths) - k)))
     end = gradient_flows(torch.cat(starts), data.x, data.y, options, workers=workers)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from regionscope.errors import InputError
 
-__all__ = ["Requirements", "population_loss_bound", "region_bound", "theorem_2_3", "theorem_3_1"]
+__all__ = ["Requirements", "largest_sigma_o", "population_loss_bound", "region_bound", "theorem_2_3", "theorem_3_1"]
+
+_UNION = {"2.3": 12, "3.1": 6}  # factor of k / delta inside the logarithm of the bound on sigma_o
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def theorem_2_3(
     need_n = C0 * (r * math.log(1 / eps) + math.log(2 / delta)) / eps
     need_k = 6144 * R**4 * math.log(48 * r / delta) / rho
     need_h = 8400 * n**2 * C * R**3.5 * math.sqrt(r * k) / (delta * rho)
-    return _judge("2.3", need_n, need_k, need_h, k, n, R, 12 * k / delta, sigma_h, sigma_o)
+    return _judge("2.3", need_n, need_k, need_h, k, n, R, delta, sigma_h, sigma_o)
 
 
 def theorem_3_1(
@@ -59,7 +61,21 @@ def theorem_3_1(
     R = max(R, 1.0)
     need_k = 6144 * R**4 * math.log(24 * r / delta) / rho
     need_h = 4200 * n**2 * C * R**3.5 * math.sqrt(r * k) / (delta * rho)
-    return _judge("3.1", None, need_k, need_h, k, n, R, 6 * k / delta, sigma_h, sigma_o)
+    return _judge("3.1", None, need_k, need_h, k, n, R, delta, sigma_h, sigma_o)
+
+
+def largest_sigma_o(k: int, *, theorem: str = "2.3", sigma_h: float = 1.0, R: float = 1.0, delta: float = 0.1) -> float:
+    """1 / (4 k R sigma_h log(c k / delta)): the largest deviation of the output weights that Theorem 2.3 (c = 12) or
+    3.1 (c = 6) allows for k units. R below 1 is replaced by 1 (footnote 2).
+
+    >>> largest_sigma_o(100, theorem="3.1") * 400 == 1 / math.log(6000)
+    True
+    """
+    if theorem not in _UNION:
+        raise InputError(f"theorem came as {theorem!r}; it must be one of {', '.join(_UNION)}.")
+    _check(k=k, sigma_h=sigma_h, R=R)
+    _check_share(delta=delta)
+    return 1 / (4 * k * max(R, 1.0) * sigma_h * math.log(_UNION[theorem] * k / delta))
 
 
 def region_bound(r: int) -> int:
@@ -80,10 +96,11 @@ def population_loss_bound(alpha: float) -> float | None:
 
 
 def _judge(
-    theorem: str, need_n: float | None, need_k: float, need_h: float, k: int, n: int, R: float, inside: float,
+    theorem: str, need_n: float | None, need_k: float, need_h: float, k: int, n: int, R: float, delta: float,
     sigma_h: float | None, sigma_o: float | None,
 ) -> Requirements:  # fmt: skip
-    most_o = 1 / (4 * k * R * (need_h if sigma_h is None else sigma_h) * math.log(inside))
+    used_h = need_h if sigma_h is None else sigma_h
+    most_o = largest_sigma_o(k, theorem=theorem, sigma_h=used_h, R=R, delta=delta)
     holds = {"k": k >= need_k}
     if need_n is not None:
         holds["n"] = n >= need_n

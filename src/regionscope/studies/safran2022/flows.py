@@ -99,7 +99,7 @@ def late_flows(*, r: int, width: int, n: int, seeds: int, max_log_loss: float) -
     """
     teacher = shallow.alternating_teacher(r - 1, radius=RADIUS)
     samples = [shallow.sample(teacher, n, seed=seed) for seed in range(seeds)]
-    sigma_o = 1 / (4 * width * math.log(12 * width / DELTA))
+    sigma_o = shallow.largest_sigma_o(width, R=RADIUS, delta=DELTA)
     starts = [
         shallow.initial_theta(1, width, sigma_h=1.0, sigma_o=sigma_o, seed=_INITIAL + seed) for seed in range(seeds)
     ]
