@@ -14,7 +14,9 @@ import regionscope
 
 PACKAGE = Path(regionscope.__file__).parent
 LAYERS = {
+    "checks": 0,
     "errors": 0,
+    "extras": 0,
     "tolerance": 0,
     "types": 0,
     "version": 0,

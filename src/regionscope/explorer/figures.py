@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regionscope.errors import InputError
 from regionscope.explorer.encode import shown
+from regionscope.extras import needed
 from regionscope.lab.frames import Curve, Film
 from regionscope.plot import style
 
@@ -26,17 +26,8 @@ _GREY = "#5b6573"
 
 def bokeh() -> Any:
     """The library, or a sentence that says how to get it."""
-    try:
-        import bokeh
-        import bokeh.embed
-        import bokeh.models
-        import bokeh.plotting
-        import bokeh.resources
-    except ImportError as missing:
-        raise InputError(
-            "The explorer needs Bokeh, which is not installed; run: pip install 'regionscope[explorer]'"
-        ) from missing
-    return bokeh
+    parts = ("bokeh.embed", "bokeh.models", "bokeh.plotting", "bokeh.resources", "bokeh")
+    return [needed(part, who="The explorer needs", library="Bokeh", extra="explorer") for part in parts][-1]
 
 
 def map_figure(film: Film) -> Figure:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.checks import is_whole
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.regions.sampler import Sampler
@@ -103,7 +104,7 @@ def _draw(sampler: Sampler, start: int, stop: int) -> list[Slice]:
 
 
 def _check(slices: int, until: float | None, max_slices: int) -> None:
-    if isinstance(slices, bool) or not isinstance(slices, int) or slices < 1:
+    if not is_whole(slices):
         raise InputError(f"slices is {slices!r}; a whole number of at least 1 (or a list of slices) is needed.")
     if until is not None and not (math.isfinite(until) and until > 0):
         raise InputError(f"until is {until}; it is a relative standard error, such as 0.02.")

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.checks import whole
 from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Segment, Simplex, Slice
 
@@ -213,9 +214,7 @@ def seed_of(seed: int, generator: torch.Generator | None) -> int:
     """``seed``, or a number drawn from ``generator`` when one is given."""
     if generator is not None:
         return int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed is {seed!r}; a whole number of at least 0 is needed.")
-    return seed
+    return whole("seed", seed, least=0)
 
 
 def _generator(seed: int, i: int) -> torch.Generator:
@@ -263,5 +262,4 @@ def _stretched(points: Tensor, alpha: tuple[float, float]) -> Slice:
 
 
 def _check_dim(dim: int) -> None:
-    if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
-        raise InputError(f"dim is {dim!r}; a whole number of at least 1 is needed.")
+    whole("dim", dim)

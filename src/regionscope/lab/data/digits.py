@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 
 from regionscope.errors import InputError
+from regionscope.extras import needed
 from regionscope.lab.data.dataset import Dataset, Split, balanced_choice, derived_seed
 
 __all__ = ["digits", "digits_split"]
@@ -14,13 +15,7 @@ __all__ = ["digits", "digits_split"]
 
 def digits() -> Dataset:
     """All 1,797 digits: inputs (1797, 1, 8, 8) between 0 and 1, 10 classes. Needs the ``lab`` extra."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as missing:
-        raise InputError(
-            "digits needs scikit-learn, which is not installed; run: pip install 'regionscope[lab]'"
-        ) from missing
-    found = load_digits()
+    found = needed("sklearn.datasets", who="digits needs", library="scikit-learn", extra="lab").load_digits()
     images = torch.from_numpy(found.images).float().div_(16)[:, None]
     return Dataset("digits", images, torch.from_numpy(found.target).long(), 10)
 

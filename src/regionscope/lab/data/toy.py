@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
+from regionscope.extras import needed
 from regionscope.lab.data.dataset import Dataset, Split, derived_seed
 
 __all__ = [
@@ -114,13 +115,7 @@ def _quantiles(n: int, classes: int, seed: int) -> tuple[Array, Array]:
 
 
 def _sklearn(name: str) -> Any:
-    try:
-        import sklearn.datasets as datasets
-    except ImportError as missing:
-        raise InputError(
-            f"{name} needs scikit-learn, which is not installed; run: pip install 'regionscope[lab]'"
-        ) from missing
-    return datasets
+    return needed("sklearn.datasets", who=f"{name} needs", library="scikit-learn", extra="lab")
 
 
 def _scaled(points: Array, by: Array) -> Array:

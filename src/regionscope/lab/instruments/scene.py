@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regionscope.checks import is_whole
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Slice
 from regionscope.lab.data import Dataset, Split
@@ -49,16 +50,16 @@ def check_option(instrument: str, name: str, value: Any) -> None:
     def refuse(accepted: str) -> None:
         raise InputError(f"{name} of {instrument} came as {value!r}; it must be {accepted}.")
 
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    number = whole or (isinstance(value, float) and math.isfinite(value))
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    number = is_int or (isinstance(value, float) and math.isfinite(value))
     if value is None:
         if name not in _OPTIONAL:
             refuse("given")
     elif name in _CHOICES and value not in _CHOICES[name]:
         refuse("one of " + ", ".join(_CHOICES[name]))
-    elif name in _COUNTS and not (whole and value >= 1):
+    elif name in _COUNTS and not is_whole(value):
         refuse("a whole number of at least 1")
-    elif name == "seed" and not (whole and value >= 0):
+    elif name == "seed" and not is_whole(value, least=0):
         refuse("a whole number of at least 0")
     elif name in _POSITIVE and not (number and value > 0):
         refuse("a positive number")

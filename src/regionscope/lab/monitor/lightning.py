@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.errors import InputError
+from regionscope.extras import needed
 from regionscope.lab.monitor.monitor import Monitor
 
 __all__ = ["lightning_callback"]
@@ -20,12 +20,8 @@ def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | 
     ``lambda module: module.net``; the whole module by default. With several processes only the first one measures.
     A schedule in epochs takes its length from the trainer.
     """
-    try:
-        from lightning.pytorch import Callback
-    except ImportError as missing:
-        raise InputError(
-            "lightning_callback needs lightning, which is not installed; run: pip install 'regionscope[track]'"
-        ) from missing
+    needed("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")
+    from lightning.pytorch import Callback
 
     class MonitorCallback(Callback):
         """Calls the monitor with the trainer's step."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regionscope.errors import InputError
+from regionscope.extras import needed
 from regionscope.lab.monitor.rows import Row
 
 __all__ = ["TensorBoard", "WeightsAndBiases"]
@@ -19,14 +20,13 @@ class TensorBoard:
 
     def __init__(self, folder: str | Path) -> None:
         """Events go to ``folder``; needs the ``track`` extra."""
-        try:
-            from torch.utils.tensorboard.writer import SummaryWriter
-        except ImportError as missing:
-            raise InputError(
-                "The TensorBoard listener needs tensorboard, which is not installed; run: "
-                "pip install 'regionscope[track]'"
-            ) from missing
-        self._writer = SummaryWriter(str(folder))
+        events = needed(
+            "torch.utils.tensorboard.writer",
+            who="The TensorBoard listener needs",
+            library="tensorboard",
+            extra="track",
+        )
+        self._writer = events.SummaryWriter(str(folder))
 
     def __call__(self, row: Row) -> None:
         self._writer.add_scalar(row.name, row.value, row.step)

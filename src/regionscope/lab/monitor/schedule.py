@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from regionscope.checks import is_whole
 from regionscope.errors import InputError
 
 __all__ = ["Schedule", "as_schedule", "every", "log_spaced", "parse"]
@@ -72,7 +73,7 @@ def every(n: int, unit: Unit = "steps") -> Schedule:
     >>> every(30).steps(100, per_epoch=10)
     (0, 30, 60, 90, 100)
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+    if not is_whole(n):
         raise InputError(f"every() needs a whole number of at least 1, and it came as {n!r}.")
     if unit not in ("steps", "epochs"):
         raise InputError(f'every() counts "steps" or "epochs", and unit came as {unit!r}.')

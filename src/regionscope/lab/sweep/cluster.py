@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import secrets
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regionscope.errors import InputError, RegionscopeError
+from regionscope.extras import needed
 from regionscope.lab.experiment import fail
 from regionscope.lab.store import files
 from regionscope.lab.sweep.work import Job, Outcome, work
@@ -97,13 +97,8 @@ def _outcome(future: Any, job: Job) -> Outcome:
 
 
 def _client(address: str, gpus: float, stack: ExitStack) -> Any:
-    try:
-        library: Any = importlib.import_module("distributed")
-    except ImportError as missing:
-        raise InputError(
-            "--dask needs Dask, which is not installed; run: pip install 'regionscope[dask]', or leave --dask out and "
-            "use --workers."
-        ) from missing
+    without = ", or leave --dask out and use --workers."
+    library = needed("distributed", who="--dask needs", library="Dask", extra="dask", otherwise=without)
     local = re.fullmatch(r"local:([1-9]\d*)", address)
     if local:
         n = int(local[1])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regionscope.errors import InputError
+from regionscope.extras import needed
 from regionscope.lab.sweep.table import SERIES, RunTable, read_runs, read_series
 
 __all__ = ["query", "write_parquet"]
@@ -97,11 +98,5 @@ def _quoted(column: str) -> str:
 
 
 def _duckdb(what: str) -> Any:
-    try:
-        import duckdb
-    except ImportError as missing:
-        raise InputError(
-            f"{what} needs DuckDB, which is not installed; run: pip install 'regionscope[lab]'. "
-            "The plain table and CSV work without it."
-        ) from missing
-    return duckdb
+    without = ". The plain table and CSV work without it."
+    return needed("duckdb", who=f"{what} needs", library="DuckDB", extra="lab", otherwise=without)

@@ -5,16 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from regionscope.checks import is_whole
 from regionscope.errors import InputError
 
-__all__ = ["channels_of", "choice", "flag", "number", "sizes_of", "whole"]
-
-
-def whole(name: str, value: object, *, least: int = 1) -> int:
-    """``value`` as a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} is {value!r}; a whole number of at least {least} is needed.")
-    return value
+__all__ = ["channels_of", "choice", "flag", "number", "sizes_of"]
 
 
 def flag(name: str, value: object) -> bool:
@@ -43,7 +37,7 @@ def choice(name: str, value: object, accepted: Iterable[str]) -> str:
 def sizes_of(input_shape: Sequence[int]) -> tuple[int, ...]:
     """The shape of one input: at least one size, all positive."""
     sizes = tuple(input_shape) if isinstance(input_shape, list | tuple) else ()
-    if not sizes or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
+    if not sizes or not all(is_whole(size) for size in sizes):
         raise InputError(
             f"input_shape is {input_shape!r}; the sizes of one input are needed, without the batch, such as "
             "(3, 32, 32) or (2,)."

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from .checks import channels_of, choice, flag, whole
+from regionscope.checks import whole
+
+from .checks import channels_of, choice, flag
 from .dense import scaled
 from .layers import activation_layer, chain, convolution, head
 

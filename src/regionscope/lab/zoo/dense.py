@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from regionscope.checks import whole
 from regionscope.errors import InputError
 
-from .checks import number, sizes_of, whole
+from .checks import number, sizes_of
 from .layers import activation_layer, chain
 from .seeding import seeded
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from torch import nn
 
+from regionscope.checks import whole
 from regionscope.errors import InputError
 
-from .checks import sizes_of, whole
+from .checks import sizes_of
 from .cnn import cnn
 from .dense import dense
 from .dla import simpledla

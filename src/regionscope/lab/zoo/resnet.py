@@ -7,8 +7,10 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from regionscope.checks import whole
+
 from .blocks import SqueezeExcite, basic_block, widening
-from .checks import channels_of, choice, flag, whole
+from .checks import channels_of, choice, flag
 from .layers import chain, convolution, head, network
 
 __all__ = ["preactresnet18", "resnet18", "resnet34", "senet18"]

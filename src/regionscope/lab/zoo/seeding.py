@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+from regionscope.checks import is_whole
 from regionscope.errors import InputError
 
 __all__ = ["seeded"]
@@ -18,7 +19,7 @@ def seeded(seed: int) -> Iterator[None]:
 
     The generators of GPUs are left alone: networks are built on the CPU.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**64:
+    if not (is_whole(seed, least=-(2**63)) and seed < 2**64):
         raise InputError(f"seed is {seed!r}; a whole number of at most 64 bits is needed.")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
