@@ -11,6 +11,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from regionscope.tolerance import FLAT, SLIVER, TINY
+
 __all__ = ["Envelope", "envelope_on_cell", "fan_weights"]
 
 Array = NDArray[np.float64]
@@ -59,7 +61,7 @@ def _hubs(local: Array, values: Array, maps: Array, near: float) -> tuple[Array,
     for i, j, k in combinations(alive, 3):
         system = np.stack([maps[:2, i] - maps[:2, j], maps[:2, i] - maps[:2, k]])
         size = np.abs(system).max()
-        if size == 0 or abs(np.linalg.det(system / size)) < 1e-12:
+        if size == 0 or abs(np.linalg.det(system / size)) < FLAT:
             continue
         point = np.linalg.solve(system, -np.array([maps[2, i] - maps[2, j], maps[2, i] - maps[2, k]]))
         here = maps[:2].T @ point + maps[2]
@@ -89,7 +91,7 @@ def fan_weights(corners: Array, point: Array) -> tuple[list[int], list[float]]:
     for i in range(1, len(corners) - 1):
         triangle = corners[[0, i, i + 1]]
         system = np.r_[triangle.T, np.ones((1, 3))]
-        if abs(np.linalg.det(system)) < 1e-300:
+        if abs(np.linalg.det(system)) < TINY:
             continue
         weights = np.linalg.solve(system, np.r_[point, 1.0])
         if best is None or weights.min() > best[0]:
@@ -105,7 +107,7 @@ def _inside(corners: Array, point: Array) -> bool:
     offset = point - corners
     length = np.hypot(sides[:, 0], sides[:, 1])
     distance = (sides[:, 0] * offset[:, 1] - sides[:, 1] * offset[:, 0])[length > 0] / length[length > 0]
-    return bool((distance > 1e-12).all())
+    return bool((distance > FLAT).all())
 
 
 def _in_order(members: list[int], points: Array) -> list[int]:
@@ -118,4 +120,4 @@ def _in_order(members: list[int], points: Array) -> list[int]:
     ring = chosen[order]
     following = np.roll(ring, -1, 0)
     area = 0.5 * np.sum(ring[:, 0] * following[:, 1] - ring[:, 1] * following[:, 0])
-    return [members[i] for i in order] if area > 1e-14 else []
+    return [members[i] for i in order] if area > SLIVER else []

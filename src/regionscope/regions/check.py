@@ -10,6 +10,7 @@ import torch
 from regionscope.errors import CheckFailed
 from regionscope.geometry.ragged import owners
 from regionscope.network import full_precision, patterns
+from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 
 if TYPE_CHECKING:
     from regionscope.regions.partition import Partition
@@ -37,22 +38,18 @@ def check_partition(part: Partition) -> None:
 
 def _check_coverage(part: Partition) -> None:
     total, whole = float(part.sizes.sum()), part.slice.size
-    if abs(total - whole) > 1e-9 * whole:
+    if abs(total - whole) > COVER * whole:
         raise CheckFailed(f"The sizes of the {len(part)} regions add up to {total}, but the slice has {whole}.")
-    if bool((part.sizes < -1e-12 * whole).any()):
+    if bool((part.sizes < -FLAT * whole).any()):
         raise CheckFailed(f"{int((part.sizes < 0).sum())} regions are turned inside out (negative size).")
-
-
-def _accuracy(dtype: torch.dtype) -> float:
-    """How far a value computed in this precision may be off, relative to the largest output."""
-    return 1e-9 if dtype == torch.float64 else 1e-4
 
 
 def _check_maps(part: Partition) -> None:
     maps, of = part.maps, owners(part.offsets)
     at_corner = maps.constant[of] + (part.vertices[part.corners][:, None] @ maps.slope[of])[:, 0]
     gap = (at_corner - part.values[part.corners].double()).abs().amax(1)
-    allowed = _accuracy(part.values.dtype) * maps.size + part.stats.rounding + 16 * maps.noise[of] * maps.extent
+    accuracy = Tolerance.of(part.values.dtype).slope
+    allowed = accuracy * maps.size + part.stats.rounding + 16 * maps.noise[of] * maps.extent
     if bool((gap > allowed).any()):
         worst = int((gap - allowed).argmax())
         raise CheckFailed(
@@ -64,8 +61,8 @@ def _check_network(part: Partition) -> None:
     program = part.program
     assert program is not None
     maps = part.maps
-    accuracy = _accuracy(program.dtype)
-    thin = maps.noise * maps.extent > accuracy * max(maps.size, 1e-300)
+    accuracy = Tolerance.of(program.dtype).slope
+    thin = maps.noise * maps.extent > accuracy * max(maps.size, TINY)
     seen: dict[bytes, int] = {}
     with torch.no_grad(), full_precision():
         for start in range(0, len(part), _ROWS):

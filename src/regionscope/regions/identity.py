@@ -14,6 +14,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners, ranges
 from regionscope.regions.partition import Partition
+from regionscope.tolerance import WITHIN
 
 __all__ = ["carry_over", "follow", "locate"]
 
@@ -142,7 +143,7 @@ def _keep_deepest(part: Partition, points: Tensor, point: Tensor, region: Tensor
     least = depth.new_empty(len(point)).scatter_reduce(0, pair, depth, "amin", include_self=False)
     best = torch.full_like(points[:, 0], -torch.inf).scatter_reduce(0, point, least, "amax")
     extent = float((part.vertices.amax(0) - part.vertices.amin(0)).max())
-    chosen = (least == best[point]) & (least >= -1e-9 * extent)
+    chosen = (least == best[point]) & (least >= -WITHIN * extent)
     found[point[chosen]] = region[chosen]
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.ragged import owners
-from regionscope.tolerance import Tolerance
+from regionscope.tolerance import TINY, Tolerance
 
 __all__ = ["AffineMaps", "affine_maps", "same_maps", "widest_simplex"]
 
@@ -77,7 +77,7 @@ def same_maps(maps: AffineMaps, pairs: Tensor, tolerance: Tolerance) -> tuple[Te
     Equal: slopes differ by at most ``tolerance.slope * size / extent``. Open: they differ by more, but by less than
     rounding may cause in regions this thin. (Neighbours agree on their wall, so equal slopes are equal maps.)
     """
-    limit = tolerance.slope * max(maps.size, torch.finfo(torch.float64).tiny) / max(maps.extent, 1e-300)
+    limit = tolerance.slope * max(maps.size, torch.finfo(torch.float64).tiny) / max(maps.extent, TINY)
     difference = torch.empty(len(pairs), dtype=torch.float64, device=pairs.device)
     step = max(1, (1 << 22) // max(1, maps.slope[0].numel())) if len(maps.slope) else 1
     for start in range(0, len(pairs), step):

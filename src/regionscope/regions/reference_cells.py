@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull
 
+from regionscope.tolerance import FLAT
+
 __all__ = ["Array", "Cell", "clip", "measure", "neighbours", "ordered", "root_cell"]
 
 Array = NDArray[np.float64]
@@ -45,7 +47,7 @@ class Cell:
 def root_cell(corners: Array, normals: Array, offsets: Array) -> Cell:
     """The domain {c : normals @ c <= offsets} with the given corners; facet i is row i of ``normals``."""
     slack = offsets - corners @ normals.T
-    tight = slack <= 1e-12 * np.abs(corners).max()
+    tight = slack <= FLAT * np.abs(corners).max()
     facets = tuple(frozenset(int(i) for i in np.flatnonzero(row)) for row in tight)
     return Cell(corners, facets, np.zeros((len(corners), 0)))
 

@@ -1,0 +1,90 @@
+"""One place for the epsilons of the exact engine, and what they are there for."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import regionscope
+import regionscope as rs
+from regionscope.regions.identity import locate
+from regionscope.tolerance import COVER, FLAT, WITHIN, Tolerance
+
+ROOT = Path(regionscope.__file__).parent
+SOURCES = sorted([*(ROOT / "geometry").rglob("*.py"), *(ROOT / "regions").rglob("*.py")])
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=[str(path.relative_to(ROOT)) for path in SOURCES])
+def test_no_epsilon_is_written_out_in_the_engine(path: Path) -> None:
+    found = [
+        f"line {node.lineno}: {node.value}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < node.value < 1e-4
+    ]
+    assert not found, "name these in tolerance.py"
+
+
+def _halves() -> rs.Partition:
+    """max(x, 0) on the square [-1, 1]^2: two regions, left and right of x = 0."""
+    net = torch.nn.Sequential(torch.nn.Linear(2, 1, bias=False), torch.nn.ReLU())
+    torch.nn.init.constant_(net[0].weight, 0.0)
+    net[0].weight.data[0, 0] = 1.0
+    return rs.linear_regions(net, rs.Box([0.0, 0.0], torch.eye(2), 1.0))
+
+
+@pytest.mark.parametrize(("share", "fails"), [(0.3 * COVER, False), (3 * COVER, True)])
+def test_sizes_that_miss_the_slice_are_found(share: float, fails: bool) -> None:
+    part = _halves()
+    part.sizes[0] += share * part.slice.size
+    if not fails:
+        part.check()
+        return
+    with pytest.raises(rs.CheckFailed, match="add up"):
+        part.check()
+
+
+@pytest.mark.parametrize(("share", "fails"), [(0.3 * FLAT, False), (3 * FLAT, True)])
+def test_regions_turned_inside_out_are_found(share: float, fails: bool) -> None:
+    part = _halves()
+    whole = part.slice.size
+    part.sizes[0], part.sizes[1] = -share * whole, (1 + share) * whole
+    if not fails:
+        part.check()
+        return
+    with pytest.raises(rs.CheckFailed, match="inside out"):
+        part.check()
+
+
+def test_a_point_outside_by_rounding_alone_is_found() -> None:
+    triangle = rs.Simplex([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    part = rs.linear_regions(torch.nn.Linear(2, 1), triangle)
+    beyond = torch.tensor([[0.3 * WITHIN], [3 * WITHIN]], dtype=torch.float64)  # the longest side
+    assert locate(part, 0.5 + beyond.expand(2, 2)).tolist() == [0, -1]
+
+
+@pytest.mark.parametrize(("dtype", "off", "fails"), [
+    (torch.float64, 1e-7, True), (torch.float32, 1e-5, False), (torch.float32, 1e-2, True),
+])  # fmt: skip
+def test_a_map_may_miss_the_network_by_as_much_as_its_precision(dtype: torch.dtype, off: float, fails: bool) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
+    torch.manual_seed(0)
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter)
+    part = rs.linear_regions(net, rs.Box([0.0, 0.0], torch.eye(2), 1.0), dtype=dtype)
+    assert (off > Tolerance.of(dtype).slope) is fails
+    with torch.no_grad():
+        net[2].bias += off * part.maps.size
+    moved = replace(part, program=rs.trace(net, (2,), dtype=dtype))
+    part.maps.constant[:] += off * part.maps.size
+    if not fails:
+        part.check()
+        moved.check()
+        return
+    with pytest.raises(rs.CheckFailed, match="not affine"):
+        part.check()
+    with pytest.raises(rs.CheckFailed, match="map and network differ"):
+        moved.check()
