@@ -24,6 +24,8 @@ _CURVED += "rsqrt pow square sin cos tan expm1 log1p logsumexp erf normalize nor
 _CURVED += "bilinear prod scaled_dot_product_attention multi_head_attention_forward lp_pool1d lp_pool2d cross_entropy"
 _JUMPS = "hardshrink sign round floor ceil trunc frac remainder fmod floordiv floor_divide heaviside gt lt ge le eq ne "
 _JUMPS += "argmax argmin where bool int long bucketize mod"
+_RANDOM = "rand_like randn_like randint_like bernoulli multinomial poisson normal log_normal uniform random "
+_RANDOM += "exponential geometric cauchy"
 
 REASONS: dict[str, str] = {
     **dict.fromkeys(_CURVED.split(), ""),
@@ -31,9 +33,13 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm"), SPREAD),
     **dict.fromkeys((f"{kind}max_pool{d}d_with_indices" for kind in ("", "adaptive_") for d in (1, 2, 3)), INDICES),
     **dict.fromkeys(("softmax", "log_softmax", "softmin", "gumbel_softmax"), "softmax"),
-    **dict.fromkeys(("rand_like", "randn_like", "bernoulli", "normal_", "uniform_", "new_empty"), "it is random"),
+    **dict.fromkeys(_RANDOM.split(), "it is random"),
+    **dict.fromkeys(("new_empty", "empty_like"), "its values are whatever memory holds"),
 }
-"""Known functions that are not continuous and piecewise affine, with the reason where the name does not say it."""
+"""Known functions that are not continuous and piecewise affine, with the reason where the name does not say it.
+
+Names are bare: ``normal`` stands for the method ``normal_`` too.
+"""
 
 LAYERS: dict[type[nn.Module], str] = {
     nn.RNNBase: "it multiplies values that depend on the input, or bends them smoothly",
