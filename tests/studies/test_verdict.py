@@ -98,31 +98,11 @@ def test_an_order_of_single_values_is_a_trend_at_most() -> None:
         assert verdict.ordering((10, 20, 30), (3, 2, 1), unknown).grade is Grade.NOT_REPRODUCED
 
 
-def test_a_phase_without_a_known_error_is_not_clear() -> None:
-    known, unknown = (1.0, 0.1), (1e6, math.nan)
-    assert verdict.phases((known, known, unknown)).grade is Grade.SAME_TREND
-    assert verdict.phases((unknown,) * 3).grade is Grade.NOT_REPRODUCED
-
-
 @pytest.mark.parametrize(
     ("ours", "grade"), [(101, Grade.REPRODUCED), (104, Grade.SAME_TREND), (120, Grade.NOT_REPRODUCED)]
 )
 def test_a_number_without_chance(ours: float, grade: Grade) -> None:
     assert verdict.agrees(100, ours, within=0.01).grade is grade
-
-
-@pytest.mark.parametrize(
-    ("changes", "grade"),
-    [
-        (((1, 0.1), (1, 0.1), (1, 0.1)), Grade.REPRODUCED),
-        (((1, 0.1), (1, 0.6), (1, 0.1)), Grade.SAME_TREND),
-        (((0, 0.0), (1, 0.1), (0.1, 0.1)), Grade.NOT_REPRODUCED),
-    ],
-)
-def test_three_phases(changes: tuple[tuple[float, float], ...], grade: Grade) -> None:
-    assert verdict.phases(changes).grade is grade
-    with pytest.raises(ValueError, match="2 came"):
-        verdict.phases(changes[:2])
 
 
 def test_a_theorem_holds_in_every_case_or_does_not() -> None:
@@ -148,14 +128,3 @@ def test_the_weakest_claim_decides() -> None:
 )  # fmt: skip
 def test_an_order_of_magnitude(ours: float, grade: Grade) -> None:
     assert verdict.near(1.0, ours).grade is grade
-
-
-@pytest.mark.parametrize(
-    ("values", "grade"),
-    [
-        ([3.0, 2.0, 4.0], Grade.REPRODUCED), ([1.0, 3.9], Grade.SAME_TREND), ([1.0, 4.1, 2.0], Grade.NOT_REPRODUCED),
-        ([0.0, 1.0], Grade.NOT_REPRODUCED),
-    ],
-)  # fmt: skip
-def test_a_constant_range(values: list[float], grade: Grade) -> None:
-    assert verdict.steady(values).grade is grade

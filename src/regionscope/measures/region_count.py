@@ -172,7 +172,7 @@ def slice_sampler(
 ) -> Sampler:
     """The sampler that ``region_count`` uses for these arguments."""
     if not isinstance(slices, int):
-        return Given(list(slices), seed=None)
+        return Given(list(slices))
     if inputs is None:
         raise InputError("No inputs came; give the inputs to draw slices through, or a list of slices.")
     if through == "inputs":

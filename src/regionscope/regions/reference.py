@@ -25,7 +25,7 @@ from regionscope.network import Maxima, Program, Thresholds
 from regionscope.regions.reference_cells import Array, Cell, clip, measure, neighbours, ordered, root_cell
 from regionscope.tolerance import Tolerance
 
-__all__ = ["ReferenceDecision", "ReferencePartition", "reference_decision", "reference_partition", "reference_regions"]
+__all__ = ["ReferenceDecision", "ReferencePartition", "reference_partition", "reference_regions"]
 
 Labels = NDArray[np.int64]
 TOLERANCE = Tolerance.of(torch.float64)
@@ -87,13 +87,10 @@ def reference_partition(program: Program, piece: Slice) -> ReferencePartition:
     return reference_regions(program, piece)[0]
 
 
-def reference_decision(program: Program, piece: Slice) -> ReferenceDecision:
-    """Cut ``piece`` at every kink, then each cell where its largest output changes, and join pieces of equal label."""
-    return reference_regions(program, piece)[1]
-
-
 def reference_regions(program: Program, piece: Slice) -> tuple[ReferencePartition, ReferenceDecision]:
-    """Both partitions of ``piece`` from one walk through the program."""
+    """Both partitions of ``piece`` from one walk through the program: cut at every kink, and for the labels once more
+    where the largest output changes; there, pieces of equal label are joined.
+    """
     cells, by_layer = _activation_cells(program, piece)
     return _partition(program, piece, cells, by_layer), _decision(program, piece, cells)
 

@@ -173,7 +173,8 @@ class Given:
     """Slices that the caller already has, in their order."""
 
     slices: Sequence[Slice]
-    seed: int | None = None
+
+    seed = None  # nothing is drawn
 
     def __post_init__(self) -> None:
         if len(self.slices) == 0:

@@ -28,9 +28,7 @@ __all__ = [
     "near",
     "ordering",
     "overall",
-    "phases",
     "shown",
-    "steady",
     "uncorrelated",
 ]
 
@@ -148,29 +146,6 @@ def near(paper: float, ours: float, *, factor: float = 2.0) -> Verdict:
     if off <= factor:
         return Verdict(Grade.REPRODUCED, rule)
     return Verdict(Grade.SAME_TREND if off <= factor**2 else Grade.NOT_REPRODUCED, rule)
-
-
-def steady(values: Sequence[float]) -> Verdict:
-    """Positive values that stay in a constant range."""
-    rule = "reproduced: the largest is at most twice the smallest; same trend: at most four times"
-    usable = all(map(math.isfinite, values)) and min(values) > 0
-    share = max(values) / min(values) if usable else math.inf
-    if share <= 2:
-        return Verdict(Grade.REPRODUCED, rule)
-    return Verdict(Grade.SAME_TREND if share <= 4 else Grade.NOT_REPRODUCED, rule)
-
-
-def phases(changes: Sequence[tuple[float, float]]) -> Verdict:
-    """A course of three phases, given by how large each change is and its standard error; one with NaN is not clear."""
-    rule = (
-        "reproduced: descent, ascent and second descent are each larger than two standard errors; "
-        "same trend: two of the three"
-    )
-    if len(changes) != 3:
-        raise ValueError(f"three phases are judged, and {len(changes)} came")
-    clear = sum(amount > 2 * error for amount, error in changes)
-    grade = {3: Grade.REPRODUCED, 2: Grade.SAME_TREND}.get(clear, Grade.NOT_REPRODUCED)
-    return Verdict(grade, rule)
 
 
 def shown() -> Verdict:

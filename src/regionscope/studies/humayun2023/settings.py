@@ -14,7 +14,7 @@ from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpe
 from regionscope.studies.study import Size
 
 __all__ = ["COARSE", "FINE", "Dense", "Images", "cnn", "cnn_grid", "gpu_resnet", "imagenet", "mlp", "mlp_grid",
-           "resnet", "resnet_grid"]  # fmt: skip
+           "resnet"]  # fmt: skip
 
 FINE, COARSE = 0.005, 0.5  # radii of Figure 3
 _CHECKPOINTS = 20
@@ -123,11 +123,6 @@ def mlp_grid(size: Size) -> Dense:
 def cnn_grid(size: Size) -> Images:
     """What is varied for plain convolutional networks."""
     return _CNN[size]
-
-
-def resnet_grid(size: Size) -> Images:
-    """How residual networks are trained."""
-    return _RESNET[size]
 
 
 def mlp(
