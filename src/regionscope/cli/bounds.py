@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from regionscope.lab.provenance import provenance
 from regionscope.measures.bounds import layer_widths, region_bounds
 from regionscope.measures.expected_counts import Init, hanin_rolnick, kac_rice, qi_wei_neurons, random_network
 from regionscope.regions import linear_regions
+from regionscope.types import Estimate
 
 __all__ = ["bounds"]
 
@@ -53,15 +53,19 @@ def bounds(
     models = [random_network(n_0, widths, n_out, init=kind, seed=seed + i) for i in range(networks)]
     rows: list[dict[str, Any]] = []
     for k, where in slices.items():
-        counts = torch.tensor([linear_regions(m, where).n_linear_regions for m in models], dtype=torch.float64)
+        found = Estimate.of(torch.tensor([linear_regions(m, where).n_linear_regions for m in models]))
         place = "segment" if k == 1 else "plane"
         rows += [_row(place, b.name, b.kind, b.value, b.reference) for b in region_bounds(k, widths)]
-        mean = float(counts.mean())
-        stderr = float(counts.std()) / math.sqrt(networks)
         if k == 1:
-            rows += _estimates(n_0, widths, end, kind, segment.size, target, mean)
+            rows += _estimates(n_0, widths, end, kind, segment.size, target, found.value)
         rows.append(
-            _row(place, "measured, exact", f"mean of {networks} networks ± {stderr:.2g}", mean, "linear_regions")
+            _row(
+                place,
+                "measured, exact",
+                f"mean of {networks} networks ± {found.stderr:.2g}",
+                found.value,
+                "linear_regions",
+            )
         )
     if n_0 > 2:
         rows += [_row("inputs", b.name, b.kind, b.value, b.reference) for b in region_bounds(n_0, widths)]

@@ -16,6 +16,7 @@ from regionscope.studies.humayun2023.settings import cnn, cnn_grid, resnet
 from regionscope.studies.stored import last_model, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Place, Workspace
+from regionscope.types import Estimate
 
 __all__ = ["FIGURE18", "FIGURE19", "cnn_claims", "over_seeds", "resnet_claims", "sizes_at"]
 
@@ -37,9 +38,8 @@ def sizes_at(place: Place, run: str, radius: float, points: int, dims: int) -> d
     found = deformation(last_model(folder), inputs[:points], dims=dims, radius=radius)
     return {
         name: [
-            [float(v.mean()), float(v.std()) / len(v) ** 0.5]
-            for layer, v in sizes.items()
-            if not layer.startswith(_HEAD)
+            [one.value, one.stderr]
+            for one in (Estimate.of(v) for layer, v in sizes.items() if not layer.startswith(_HEAD))
         ]
         for name, sizes in (("eccentricity", found.eccentricity), ("diameter", found.diameter))
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from regionscope.studies.humayun2023.settings import mlp
 from regionscope.studies.stored import model_at, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Place, Workspace
+from regionscope.types import Estimate
 
 __all__ = ["FIGURE14", "counts_at", "together"]
 
@@ -36,10 +36,9 @@ def counts_at(place: Place, run: str, step: int, points: int, radius: float) -> 
     plane = orthonormal_frames(tuple(around.shape[1:]), 2, seed=0)
     model = model_at(folder, step)
     squares = linear_regions(model, [Box(point, plane, radius) for point in around])
-    exact = torch.tensor([part.n_linear_regions for part in squares], dtype=torch.float64)
+    exact = Estimate.of(torch.tensor([part.n_linear_regions for part in squares]))
     found = local_complexity(model, around, dims=min(_DIMS, around[0].numel()), radius=radius)
-    error = float(exact.std()) / math.sqrt(points)
-    return {"exact": float(exact.mean()), "exact_error": error, "lc": found.mean, "lc_error": found.stderr}
+    return {"exact": exact.value, "exact_error": exact.stderr, "lc": found.mean, "lc_error": found.stderr}
 
 
 def together(lc: Curve, exact: Curve) -> tuple[Claim, ...]:
