@@ -140,6 +140,11 @@ def decision_regions(
     """
     slices = as_list(slice)
     program = model if isinstance(model, Program) else trace(model, one_shape(slices), dtype=dtype)
+    if len(program.output_shape) > 1:
+        raise InputError(
+            f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "
+            "needed, so flatten or pool them first."
+        )
     raw = exact_regions(
         with_decision(program), slices, dtype=dtype, max_regions=max_regions, on_limit="raise", memory=memory,
         tolerance=tolerance, progress=progress,
