@@ -8,18 +8,15 @@ few seconds) tells a live owner on another machine from a dead one.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import secrets
 import socket
-import sys
 import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-if sys.platform != "win32":
-    import fcntl
 
 from regionscope.errors import RegionscopeError
 from regionscope.lab.store.files import room
@@ -139,9 +136,7 @@ def is_held(folder: Path) -> bool:
 
 
 def _flock(file: int, path: Path) -> bool:
-    """Lock the open file, or say ``Busy``; False on a disk or a system that has no such locks."""
-    if sys.platform == "win32":
-        return False
+    """Lock the open file, or say ``Busy``; False on a disk that has no such locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
