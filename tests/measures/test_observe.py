@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import regionscope as rs
+from careless import Careless
 from regionscope.errors import InputError
 from regionscope.measures import local_complexity
 from regionscope.measures.survey import Site, survey
@@ -192,23 +193,8 @@ def trace_of(model: nn.Module) -> list[object]:
     return [hooks, [module.training for module in model.modules()], torch.get_rng_state().tolist()]
 
 
-class Careless(nn.Module):
-    """Writes to its buffers and draws random numbers, in eval mode too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.5))
-        self.register_buffer("calls", torch.zeros(3))
-        self.register_buffer("replaced", torch.zeros(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        self.replaced = self.replaced + 1
-        return self.net(x) + 0 * torch.rand(())
-
-
 def test_measuring_leaves_no_trace() -> None:
-    model = Careless()
+    model = Careless(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.5)))
     model(torch.randn(8, 4)).sum().backward()
     model.net[1].eval()
     model.net[0].register_forward_hook(lambda *_: None)

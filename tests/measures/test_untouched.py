@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from careless import Careless
 from regionscope.lab.monitor import Monitor
 from regionscope.lab.train.evaluation import count_wrong, evaluate
 
@@ -50,21 +51,6 @@ READS: dict[str, Call] = {  # these read the model and do not run it
 }
 
 
-class Careless(nn.Module):
-    """Writes to its buffers and draws random numbers, in eval mode too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = network()
-        self.register_buffer("calls", torch.zeros(3))
-        self.register_buffer("replaced", torch.zeros(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        self.replaced = self.replaced + 1
-        return self.net(x) + 0 * torch.rand(())
-
-
 def network() -> nn.Sequential:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
@@ -75,7 +61,7 @@ def network() -> nn.Sequential:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_model_is_as_before(name: str) -> None:
-    model = Careless()
+    model = Careless(network())
     model(X).sum().backward()
     model.net[1].eval()
     modes = [part.training for part in model.modules()]

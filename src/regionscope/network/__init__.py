@@ -3,7 +3,7 @@
 from .cuts import Cuts, Maxima, Thresholds
 from .decision import with_decision
 from .pattern import patterns
-from .precision import full_precision, tensor_float
+from .precision import full_precision
 from .program import Kink, Program, Values
 from .trace import trace
 from .untouched import home, same_modes, untouched
@@ -19,7 +19,6 @@ __all__ = [
     "home",
     "patterns",
     "same_modes",
-    "tensor_float",
     "trace",
     "untouched",
     "with_decision",

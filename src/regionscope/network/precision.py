@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["full_precision", "tensor_float"]
+__all__ = ["full_precision"]
 
 
 @contextmanager
@@ -18,32 +18,19 @@ def full_precision() -> Iterator[None]:
     Which side of a boundary a nearby point lies on is noise then: refined counts find regions that are not there, and
     exact breakpoints move. The user's own setting is back afterwards.
     """
-    with _with(allowed=False):
-        yield
-
-
-@contextmanager
-def tensor_float() -> Iterator[None]:
-    """With TensorFloat-32 for a while: several times as fast, to three digits."""
-    with _with(allowed=True):
-        yield
-
-
-@contextmanager
-def _with(*, allowed: bool) -> Iterator[None]:
     switches = _switches()
     before = [getattr(place, name) for place, name, _ in switches]
     try:
-        for place, name, values in switches:
-            setattr(place, name, values[allowed])
+        for place, name, off in switches:
+            setattr(place, name, off)
         yield
     finally:
         for (place, name, _), value in zip(switches, before, strict=True):
             _put_back(place, name, value)
 
 
-def _switches() -> list[tuple[Any, str, tuple[Any, Any]]]:
-    """Where torch keeps the setting: object, attribute, and its values for off and on.
+def _switches() -> list[tuple[Any, str, Any]]:
+    """Where torch keeps the setting: object, attribute, and its value for off.
 
     From torch 2.9 on there is one attribute for each kind of operation; reading the older flags is an error once the
     user has set one of these, and writing them overturns the setting of ``torch.set_float32_matmul_precision``.
@@ -52,8 +39,8 @@ def _switches() -> list[tuple[Any, str, tuple[Any, Any]]]:
     if hasattr(backends.cuda.matmul, "fp32_precision"):
         cudnn, mkldnn = backends.cudnn, backends.mkldnn
         places = (backends.cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul, mkldnn.conv, mkldnn.rnn)
-        return [(place, "fp32_precision", ("ieee", "tf32")) for place in places]
-    return [(place, "allow_tf32", (False, True)) for place in (backends.cuda.matmul, backends.cudnn)]
+        return [(place, "fp32_precision", "ieee") for place in places]
+    return [(place, "allow_tf32", False) for place in (backends.cuda.matmul, backends.cudnn)]
 
 
 def _put_back(place: Any, name: str, value: Any) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from regionscope.errors import InputError
-from regionscope.network import home, tensor_float, untouched
+from regionscope.network import home, untouched
 from regionscope.regions.footprint import call_model, row_bytes
 from regionscope.regions.sampler import Inputs
 from regionscope.regions.screen import Screen
@@ -175,7 +175,7 @@ def _module(
             return call_model(model, inputs)
 
     def quick_outputs(inputs: Tensor) -> Any:
-        with tensor_float(), torch.autocast(device.type, dtype=torch.float16):
+        with torch.autocast(device.type, dtype=torch.float16):
             found = call_model(model, inputs)
         return found.to(dtype) if isinstance(found, Tensor) and found.is_floating_point() else found
 

@@ -18,6 +18,7 @@ __all__ = [
 ]
 
 _LOOKED = "Images and steps were chosen after a first look, so that the networks fit their data in this time."
+_STEPS = "The paper gives neither the number of steps nor the batch size: 100,000 steps of 128 images."
 _OPEN = "The batch size (200) is that of Liu et al. 2022, whose setting the paper follows."
 
 DENSE: dict[Size, str] = {
@@ -36,13 +37,13 @@ SMALL_IMAGES: dict[Size, str] = {
     "smoke": "100 digits of 8 x 8 pixels, width 3, 20 steps: too short for any phase.",
     "desk": "500 images of CIFAR-10 in place of 50,000, width 8 in place of 32, 1,000 steps, LC at 48 points of each "
     "kind in place of 2,000; two seeds.",
-    "full": "The paper gives neither the number of steps nor the batch size: 100,000 steps of 128 images.",
+    "full": _STEPS,
 }
 RESIDUAL: dict[Size, str] = {
     "smoke": "64 digits of 8 x 8 pixels, width 1, 6 steps: too short for any phase.",
     "desk": "500 images of CIFAR-10 in place of 50,000, width 8 in place of 64, 600 steps, LC at 24 points of each "
     f"kind in place of 1,000; two seeds. {_LOOKED}",
-    "full": "The paper gives neither the number of steps nor the batch size: 100,000 steps of 128 images.",
+    "full": _STEPS,
 }
 RESIDUAL_GPU: dict[Size, str] = {
     **RESIDUAL,

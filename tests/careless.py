@@ -1,0 +1,21 @@
+"""A model that does what a measure has to undo."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Careless(nn.Module):
+    """``net``, but each forward pass writes to buffers and draws random numbers, in eval mode too."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+        self.register_buffer("calls", torch.zeros(3))
+        self.register_buffer("replaced", torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.replaced = self.replaced + 1
+        return self.net(x) + 0 * torch.rand(())  # type: ignore[no-any-return]
