@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regionscope.network import home, same_modes, tensor_float, untouched
+from regionscope.network import home, same_modes, untouched
 
 
 class Careless(nn.Module):
@@ -114,14 +114,15 @@ def allows_tensor_float() -> bool:
     return bool(matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32)
 
 
-def test_full_precision_unless_told_otherwise() -> None:
-    model = nn.Linear(2, 2)
-    with tensor_float():
-        with untouched(model):
-            assert not allows_tensor_float()
-        with untouched(model, precise=False):
-            assert allows_tensor_float()
+def test_full_precision_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, matmul = nn.Linear(2, 2), torch.backends.cuda.matmul
+    new = hasattr(matmul, "fp32_precision")
+    monkeypatch.setattr(matmul, "fp32_precision" if new else "allow_tf32", "tf32" if new else True)
+    with untouched(model):
+        assert not allows_tensor_float()
+    with untouched(model, precise=False):
         assert allows_tensor_float()
+    assert allows_tensor_float()
 
 
 def test_modes_alone() -> None:
