@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -114,10 +116,20 @@ def allows_tensor_float() -> bool:
     return bool(matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32)
 
 
-def test_full_precision_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, matmul = nn.Linear(2, 2), torch.backends.cuda.matmul
-    new = hasattr(matmul, "fp32_precision")
-    monkeypatch.setattr(matmul, "fp32_precision" if new else "allow_tf32", "tf32" if new else True)
+@pytest.fixture
+def tensor_float() -> Iterator[None]:
+    """The user allows TensorFloat-32."""
+    matmul = torch.backends.cuda.matmul
+    name, value = ("fp32_precision", "tf32") if hasattr(matmul, "fp32_precision") else ("allow_tf32", True)
+    before = getattr(matmul, name)
+    setattr(matmul, name, value)
+    yield
+    setattr(matmul, name, before)
+
+
+@pytest.mark.usefixtures("tensor_float")
+def test_full_precision_unless_told_otherwise() -> None:
+    model = nn.Linear(2, 2)
     with untouched(model):
         assert not allows_tensor_float()
     with untouched(model, precise=False):
