@@ -70,10 +70,11 @@ def test_a_margin_of_a_number_is_that_of_a_tensor(dtype: torch.dtype, layout: to
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_crop_flip_does_not_wait_for_the_device_on_cuda() -> None:
     batch, numbers = torch.rand(8, 3, 6, 6, device="cuda"), torch.Generator("cuda").manual_seed(0)
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         crop_flip(batch, numbers)
     finally:
         torch.cuda.set_sync_debug_mode("default")
