@@ -13,6 +13,7 @@ from regionscope.lab.config import Experiment
 from regionscope.lab.experiment import check
 from regionscope.lab.sweep import Sweep, run_sweep
 from regionscope.plot.charts import chart_figure
+from regionscope.studies.charts import Lines
 from regionscope.studies.li2025 import (
     STUDIES,
     cifar10,
@@ -114,6 +115,14 @@ def test_what_the_grid_misses_and_where_float32_differs() -> None:
     assert found["largest shift of a decision boundary from float64 to float32, share of the line"][0] == "6.2e-02"
     assert found["linear pieces, float32 / float64"][0] == "0.99010, 1.00000"
     assert found["seconds over those of a forward pass over the final vertices, float64"][0] == "2.50"
+
+
+def test_precisions_are_drawn_over_the_same_lines() -> None:
+    many, few = [segment(2, 2, pieces, [0.5]) for pieces in (1000, 3000)], [segment(2, 2, 1000, [0.5])]
+    chart = exact.of_segments({"float32": many, "float64": few}, "a network").charts[0]
+    assert isinstance(chart, Lines)
+    assert chart.series[0].y == chart.series[1].y == (500, 1000)
+    assert chart.y_label == "pieces (lines: 1, mean)"
 
 
 def test_a_grid_that_sees_every_region_is_fine_enough() -> None:

@@ -152,6 +152,7 @@ def test_answers_on_runs_stay_true_where_the_folder_is_moved(tmp_path: Path) -> 
     first = here.compute_on_runs(twice, asked)
     assert [one["times"] for one in first] == [1, 2]
     assert first[0]["label"] == EXPERIMENT.label
+    assert {document["provenance"]["device"] for document in here.used.values()} == {"cpu"}
     (tmp_path / "here").rename(tmp_path / "there")
     there = Workspace(tmp_path / "there", data_root=tmp_path, device="cuda")
     assert there.compute_on_runs(twice, asked) == first

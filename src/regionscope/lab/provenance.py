@@ -20,15 +20,19 @@ from regionscope.version import __version__
 __all__ = ["provenance", "run_provenance"]
 
 
-def provenance() -> dict[str, Any]:
-    """The versions and the machine, as plain values."""
-    return {
+def provenance(device: torch.device | None = None) -> dict[str, Any]:
+    """The versions, the machine and, where it is given, the device, as plain values."""
+    found = {
         "regionscope": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
     }
+    if device is None:
+        return found
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
+    return {**found, "device": str(device), "device_name": name}
 
 
 def run_provenance(*, device: torch.device, seed: int) -> dict[str, Any]:
@@ -38,12 +42,10 @@ def run_provenance(*, device: torch.device, seed: int) -> dict[str, Any]:
     version control had changed since.
     """
     return {
-        **provenance(),
+        **provenance(device),
         "commit": _commit(),
         "host": socket.gethostname(),
         "system": platform.platform(),
-        "device": str(device),
-        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu",
         "threads": torch.get_num_threads(),
         "seed": seed,
         "command": shlex.join(sys.argv),

@@ -95,14 +95,20 @@ class Workspace:
         """
         return self._compute(function, function, settings)
 
-    def _compute(self, named: Computation, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
+    def _compute(
+        self,
+        named: Computation,
+        function: Computation,
+        settings: Sequence[Settings],
+        device: torch.device | None = None,
+    ) -> list[dict[str, Any]]:
         paths = [self._path(named, setting) for setting in settings]
         lacking = {path: dict(setting) for path, setting in zip(paths, settings, strict=True) if _load(path) is None}
         if self.workers > 1 and len(lacking) > 1:
-            self._in_processes(function, lacking)
+            self._in_processes(function, lacking, device)
         else:
             for done, (path, setting) in enumerate(lacking.items(), 1):
-                _store(path, setting, *_timed(function, setting))
+                _store(path, setting, device, *_timed(function, setting))
                 self.on_share(done / len(lacking))
         found = [document for path in paths if (document := _load(path)) is not None]
         if len(found) < len(paths):
@@ -113,9 +119,11 @@ class Workspace:
     def compute_on_runs(self, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
         """``function(place, **setting)``, else as ``compute``; settings name runs by their keys, so that answers stay
         true where the folder is moved or the device is another."""
-        return self._compute(function, partial(function, self.place), settings)
+        return self._compute(function, partial(function, self.place), settings, torch.device(self.device))
 
-    def _in_processes(self, function: Computation, lacking: Mapping[Path, dict[str, Any]]) -> None:
+    def _in_processes(
+        self, function: Computation, lacking: Mapping[Path, dict[str, Any]], device: torch.device | None
+    ) -> None:
         context = get_context("spawn")
         failure: BaseException | None = None
         with ProcessPoolExecutor(self.workers, mp_context=context, initializer=_one_thread) as pool:
@@ -123,7 +131,7 @@ class Workspace:
             for done, job in enumerate(as_completed(jobs), 1):
                 self.on_share(done / len(jobs))
                 if (error := job.exception()) is None:
-                    _store(*jobs[job], *job.result())
+                    _store(*jobs[job], device, *job.result())
                 failure = failure or error
         if failure is not None:  # raised last, so that what the others found is kept
             raise failure
@@ -146,9 +154,11 @@ def _timed(function: Computation, setting: dict[str, Any]) -> tuple[dict[str, An
     return function(**setting), time.perf_counter() - start
 
 
-def _store(path: Path, setting: dict[str, Any], answer: dict[str, Any], seconds: float) -> None:
+def _store(
+    path: Path, setting: dict[str, Any], device: torch.device | None, answer: dict[str, Any], seconds: float
+) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = {"seconds": round(seconds, 3), "provenance": provenance()}
+    made = {"seconds": round(seconds, 3), "provenance": provenance(device)}
     write_document(path, {"settings": setting, "answer": answer, **made})
 
 

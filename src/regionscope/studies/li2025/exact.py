@@ -189,14 +189,16 @@ def _table(dtype: str, answers: Sequence[Answer]) -> Table:
 
 
 def _by_layer(found: Mapping[str, Sequence[Answer]]) -> Lines:
+    """Means over the lines that every precision has: one over other lines would differ for that alone."""
+    lines = min(map(len, found.values()))
     series = []
     for dtype, answers in found.items():
-        layers = list(zip(*(one["pieces"] for one in answers), strict=True))
+        layers = list(zip(*(one["pieces"] for one in answers[:lines]), strict=True))
         x = tuple(float(i) for i in range(1, len(layers) + 1))
         series.append(Series(label=dtype, x=x, y=tuple(fmean(layer) for layer in layers)))
     return Lines(
-        title="Linear pieces on a line after each nonlinearity", x_label="nonlinearity", y_label="pieces, mean",
-        series=tuple(series),
+        title="Linear pieces on a line after each nonlinearity", x_label="nonlinearity",
+        y_label=f"pieces (lines: {lines}, mean)", series=tuple(series),
     )  # fmt: skip
 
 
@@ -206,6 +208,6 @@ def _side_by_side(answers: Sequence[Answer]) -> Bars:
         for label, name in (("exact", "regions"), (f"grid of {_GRID}", "grid"))
     )
     return Bars(
-        title="Decision regions on every line", y_label="regions", names=tuple(str(i) for i in range(len(answers))),
-        series=series,
+        title="Decision regions on every line", x_label="line", y_label="regions",
+        names=tuple(str(i) for i in range(len(answers))), series=series,
     )  # fmt: skip
