@@ -209,7 +209,8 @@ def test_the_index_lists_all_studies_with_the_verdicts_that_are_there() -> None:
     assert cells[3] == ["li2025-c", "Table 1 | 2", "not run", "", ""]
     assert cells[6] == ["[qi2023-a](qi2023-a/report.md)", "Table 1 | 2", "shown", "1 shown", "desk"]
     assert "2 of 3 were rerun" in text
-    assert "1 same trend, 1 shown" in text
+    assert "Of 4 claims: 1 reproduced, 2 same trend, 1 shown." in text
+    assert "weakest claim: 1 same trend, 1 shown." in text
     assert "Humayun" not in text
     assert "\nqi2023-a/report\n" in text
     assert "li2025-c/report" not in text

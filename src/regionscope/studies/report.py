@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -109,10 +109,14 @@ def as_data(page: Page) -> dict[str, Any]:
 
 def index_markdown(studies: Sequence[Study], pages: Mapping[str, Mapping[str, Any]]) -> str:
     """The table of all studies; ``pages`` holds what ``as_data`` gave of those that have a page beside the index."""
-    grades = Counter(page["verdict"] for page in pages.values())
-    said = ", ".join(f"{grades[grade.value]} {grade.value}" for grade in Grade if grades[grade.value])
     lines = ["# Results", "", f"Every table and figure of the four papers; {len(pages)} of {len(studies)} were rerun."]
-    lines += [f"The verdict of a study is that of its weakest claim: {said}." if said else "", ""]
+    if pages:
+        claims = [claim for page in pages.values() for claim in page["claims"]]
+        lines += [
+            f"Of {len(claims)} claims: {_tally(claim['verdict']['grade'] for claim in claims)}.",
+            f"The verdict of a study is that of its weakest claim: {_tally(p['verdict'] for p in pages.values())}.",
+        ]
+    lines.append("")
     for paper, title in PAPERS.items():
         mine = [study for study in studies if study.paper == paper]
         if mine:
@@ -125,9 +129,14 @@ def index_markdown(studies: Sequence[Study], pages: Mapping[str, Mapping[str, An
 def _index_row(study: Study, page: Mapping[str, Any] | None) -> tuple[str, ...]:
     if page is None:
         return study.name, study.source, "not run", "", ""
-    grades = Counter(claim["verdict"]["grade"] for claim in page["claims"])
-    claims = ", ".join(f"{grades[grade.value]} {grade.value}" for grade in Grade if grades[grade.value])
+    claims = _tally(claim["verdict"]["grade"] for claim in page["claims"])
     return f"[{study.name}]({study.name}/report.md)", study.source, page["verdict"], claims, page["size"]
+
+
+def _tally(grades: Iterable[str]) -> str:
+    """How often each grade was given, from the best on."""
+    found = Counter(grades)
+    return ", ".join(f"{found[grade.value]} {grade.value}" for grade in Grade if found[grade.value])
 
 
 def _claim_table(claims: Sequence[Claim]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
