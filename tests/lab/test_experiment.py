@@ -14,7 +14,7 @@ from regionscope.errors import InputError
 from regionscope.lab import experiment as lab
 from regionscope.lab import instruments
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope.lab.experiment import Stopped, run
+from regionscope.lab.experiment import Stopped, fail, run
 from regionscope.lab.store import DiskFull, RunFolder, files
 from regionscope.lab.train import TrainState
 
@@ -257,6 +257,15 @@ def test_weights_come_back_in_the_precision_of_the_training(tmp_path: Path, undi
         assert {value.dtype for value in model.parameters()} == {dtype}
         assert not model.training
         assert all(torch.equal(value, held[name]) for name, value in model.state_dict().items())
+
+
+def test_a_failure_that_cannot_be_stored_ends_nothing(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, EXPERIMENT)
+    with folder.claim():
+        fail(EXPERIMENT, tmp_path, "Its worker died.")  # another process has taken it over
+        assert folder.result() is None
+    fail(EXPERIMENT, tmp_path, "Its worker died.")
+    assert (folder.result() or {})["error"] == "Its worker died."
 
 
 def test_a_full_disk_is_not_the_runs_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,15 +80,19 @@ def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
     x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
     data = torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
 
-    def fit(callbacks: list[Any]) -> Module:
+    class Endless(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+        def __iter__(self) -> Any:
+            return iter(data)
+
+    def fit(callbacks: list[Any], source: Any = data, **options: Any) -> Module:
         module = Module()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Lightning's advice on workers and logging
             trainer = lightning.Trainer(
                 max_epochs=2, callbacks=callbacks, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                enable_model_summary=False, accelerator="cpu", default_root_dir=tmp_path,
+                enable_model_summary=False, accelerator="cpu", default_root_dir=tmp_path, **options,
             )  # fmt: skip
-            trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=4))
+            trainer.fit(module, torch.utils.data.DataLoader(source, batch_size=4))
         return module
 
     look = {"regions": lambda m: rs.region_count(m, x, slices=5), "weight": lambda m: next(m.parameters()).norm()}
@@ -100,6 +104,11 @@ def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
     assert epochs.values("regions")[0] == [0, 5, 10]
     assert epochs.values("regions")[1][-1] == rs.region_count(watched.net, x, slices=5).value
     assert all(torch.equal(a, b) for a, b in zip(watched.parameters(), alone.parameters(), strict=True))
+    together = Monitor(look, "every epoch")
+    fit([lightning_callback(together)], accumulate_grad_batches=2)  # steps over 2, 2 and 1 batches
+    assert together.values("regions")[0] == [0, 3, 6]
+    with pytest.raises(InputError, match="does not know how many batches"):
+        fit([lightning_callback(Monitor(look, "every epoch"))], Endless())
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,10 @@ def test_rows_that_changed_after_the_end_undo_the_result(damage, folder: RunFold
     with folder.claim():
         folder.append([row(1), row(2)])
         folder.finish(RESULT)
+    assert folder.is_done
     damage(folder.path / "rows.jsonl")
+    assert not folder.is_done
+    assert (folder.path / "result.json").exists()  # a look changes nothing
     assert not folder.verify()
     assert "done again" in folder.repaired[0]
 
@@ -228,7 +231,9 @@ def test_a_damaged_checkpoint_is_not_used(damage, folder: RunFolder) -> None:
             folder.model_at(stored)
         return
     assert folder.checkpoints() == []
+    assert not folder.is_done
     assert folder.verify()
+    assert folder.is_done
     assert any("numbers of the run are kept" in sentence for sentence in folder.repaired)
 
 
@@ -278,6 +283,21 @@ def test_one_process_at_a_time(folder: RunFolder) -> None:
     with other.claim():
         assert is_held(folder.path)
     assert not is_held(folder.path)
+
+
+def test_two_processes_find_the_same_damage(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one is quicker: it has set the file aside when this one is about to."""
+    path = folder.path / "result.json"
+    path.write_text("{")
+    rename = os.replace
+
+    def late(source: Path, target: Path) -> None:
+        rename(source, target)
+        rename(source, target)
+
+    monkeypatch.setattr(files.os, "replace", late)
+    assert not folder.verify()
+    assert [found.name for found in folder.path.glob("result.json*")] == ["result.json.damaged-1"]
 
 
 HOLDER = """

@@ -158,20 +158,31 @@ def test_units_are_counted_per_position_and_max_pooling_is_listed() -> None:
     assert nn.ReLU in found[0].kinds
 
 
-def test_the_batch_axis_is_found_where_it_is() -> None:
+@pytest.mark.parametrize("tokens", [1, 5, 6, 7, 35])
+def test_the_batch_axis_is_found_where_it_is(tokens: int) -> None:
     class Sequence(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            tokens = torch.tanh(x.transpose(0, 1))  # tokens first
+            turned = torch.tanh(x.transpose(0, 1))  # tokens first
             merged = torch.relu(x.reshape(-1, x.shape[-1]))  # tokens in the batch axis
-            return tokens.sum() + merged.sum()
+            return turned.sum() + merged.sum()
 
-    found = sites(Sequence(), (5, 2))
-    assert [(site.units, site.axis) for site in found] == [(10, 1), (10, 0)]
-    x = torch.randn(6, 5, 2)
-    counts = local_complexity(Sequence(), x, dims=10, radius=0.5, frames=torch.eye(10).reshape(10, 5, 2))
+    n = 2 * tokens
+    found = sites(Sequence(), (tokens, 2))
+    assert [(site.units, site.axis) for site in found] == [(n, 1), (n, 0)]
+    x = torch.randn(6, tokens, 2)
+    counts = local_complexity(Sequence(), x, dims=n, radius=0.5, frames=torch.eye(n).reshape(n, tokens, 2))
     wanted = (x.abs() < 0.5).flatten(1).sum(1)
     for layer in counts.by_layer.values():
         assert layer.tolist() == wanted.tolist()
+
+
+def test_a_model_that_does_other_things_for_other_numbers_of_inputs_is_refused() -> None:
+    class Odd(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(x) if len(x) == 7 else torch.tanh(x)
+
+    with pytest.raises(InputError, match="other operations for 7 inputs than for 5"):
+        local_complexity(Odd(), torch.randn(3, 2), dims=2, radius=0.5)
 
 
 def test_a_transformer_layer_is_seen() -> None:

@@ -1,9 +1,10 @@
-"""Every measure leaves the model as it was, and gives the same numbers in ``torch.inference_mode``."""
+"""Every measure leaves the model as it was, and gives the same numbers whatever torch is set to around it."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import regionscope as rs
 from careless import Careless
 from regionscope.lab.monitor import Monitor
 from regionscope.lab.train.evaluation import count_wrong, evaluate
+from regionscope.measures import draw_points
 
 X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(20) % 3
@@ -49,6 +51,47 @@ READS: dict[str, Call] = {  # these read the model and do not run it
     "space": lambda net, x, y: rs.linear_regions(net, rs.Simplex(x[:4])).vertices.tolist(),
     "exact": lambda net, x, y: rs.region_count(net, x, slices=5, method="exact").counts.tolist(),
 }
+MORE: dict[str, Call] = {  # options and layers that compute in ways of their own
+    "decision": lambda net, x, y: rs.decision_regions(net, rs.Simplex(x[:3])).boundary.tolist(),
+    "box": lambda net, x, y: rs.decision_regions(net, rs.Box(x[0], x[1:3], 0.5)).count,
+    "float32": lambda net, x, y: rs.linear_regions(net, rs.Segment(x[0], x[1]), dtype=torch.float32).vertices.tolist(),
+    "convolutions": lambda net, x, y: rs.linear_regions(CONVOLUTIONAL, rs.Simplex(IMAGES[:3])).vertices.tolist(),
+    "complexity of convolutions": lambda net, x, y: rs.local_complexity(
+        CONVOLUTIONAL, IMAGES, dims=4, radius=0.2
+    ).total.tolist(),
+    "grid": lambda net, x, y: rs.region_count(net, x, dim=3, slices=4, grid=6).counts.tolist(),
+    "refined": lambda net, x, y: rs.region_count(net, x, dim=2, slices=4, grid=8, method="refined").counts.tolist(),
+    "from the origin": lambda net, x, y: rs.region_count(net, x, slices=4, through="origin").counts.tolist(),
+    "drawn frames": lambda net, x, y: rs.local_complexity(net, x, dims=2, frames="per-point").total.tolist(),
+    "drawn points": lambda net, x, y: [part.double().tolist() for part in points_of(x)],
+    "slices of lists": lambda net, x, y: [
+        rs.linear_regions(net, rs.Box(center=[0, 0, 1], directions=[[1, 0, 0], [0, 1, 0]], radius=1)).by_layer,
+        rs.linear_regions(net, rs.Segment([0.0, 1.0, 0.5], [1.0, 0.5, 0.0])).by_layer,
+    ],
+}
+IMAGES = torch.randn(6, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+
+
+def points_of(x: Tensor) -> tuple[Tensor, ...]:
+    drawn = draw_points(x, x[:9], 5)
+    return drawn.train, drawn.test, drawn.random
+
+
+def convolutional() -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        return nn.Sequential(
+            nn.Conv2d(1, 3, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Hardtanh(),
+            nn.AvgPool2d(2),
+            nn.Flatten(),
+            nn.Linear(3, 2),
+        )
+
+
+CONVOLUTIONAL = convolutional()
 
 
 def network() -> nn.Sequential:
@@ -87,6 +130,34 @@ def test_inference_mode_changes_no_number(name: str, made: str) -> None:
         if made == "model inside":
             model = network()
         assert call(model, x, y) == wanted
+
+
+@contextmanager
+def double_by_default() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+SURROUNDINGS: dict[str, Callable[[], AbstractContextManager[object]]] = {
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "default dtype": double_by_default,
+    "default device": lambda: torch.device("meta"),  # a tensor made there has no numbers: using it is an error
+}
+FOLLOWS = {"evaluate", "count_wrong"}  # these compute as the training does
+
+
+@pytest.mark.parametrize("surrounding", SURROUNDINGS)
+@pytest.mark.parametrize("name", [*RUNS, *READS, *MORE])
+def test_settings_of_torch_change_no_number(name: str, surrounding: str) -> None:
+    if surrounding == "autocast" and name in FOLLOWS:
+        pytest.skip("it follows the user's autocast on purpose")
+    call, model = (RUNS | READS | MORE)[name], network()
+    wanted = call(model, X, Y)
+    with SURROUNDINGS[surrounding]():
+        assert call(model, X, Y) == wanted
 
 
 def test_a_monitored_function_can_have_gradients_in_inference_mode() -> None:

@@ -95,14 +95,14 @@ def shown(where: Slice, coords: Tensor) -> Tensor:
 def _homes(frame: Frame, mesh: Partition) -> tuple[Tensor, Tensor]:
     """For each piece: its row in ``frame.linear``, and the number of its activation region."""
     if frame.decision is None:
-        rows = torch.arange(len(mesh))
+        rows = torch.arange(len(mesh), device="cpu")
         return rows, rows
     parents = frame.decision.piece_parents
     if frame.linear is mesh:
-        return torch.arange(len(mesh)), parents
+        return torch.arange(len(mesh), device="cpu"), parents
     # The largest piece of an activation region tells which one it is: its middle is the safest against rounding.
     order = mesh.sizes.argsort()
-    largest = torch.zeros(int(parents.max()) + 1, dtype=torch.int64)
+    largest = torch.zeros(int(parents.max()) + 1, dtype=torch.int64, device="cpu")
     largest[parents[order]] = order
     return locate(frame.linear, mesh.interior[largest]).clamp(min=0)[parents], parents
 
@@ -140,7 +140,7 @@ def _mirrored(where: Slice) -> bool:
 def _reversed(corners: Tensor, sides: Tensor) -> Tensor:
     """The corners of each piece in the other direction; piece i has ``sides[i]`` of them."""
     ends = sides.cumsum(0)
-    return corners[(2 * ends - sides - 1).repeat_interleave(sides) - torch.arange(len(corners))]
+    return corners[(2 * ends - sides - 1).repeat_interleave(sides) - torch.arange(len(corners), device="cpu")]
 
 
 def _active(part: Partition) -> Tensor:

@@ -81,7 +81,7 @@ def _classes(film: Film) -> list[int]:
 
 def _pale(n: int) -> style.Colours:
     """The colour of the area of each class; where the hues start again, they are stronger."""
-    pale, full = (style.class_colours(torch.arange(n), pale=pale) for pale in (True, False))
+    pale, full = (style.class_colours(torch.arange(n, device="cpu"), pale=pale) for pale in (True, False))
     again = np.array([(full[:i] == full[i]).all(1).sum() for i in range(n)])
     return np.asarray(pale + (full - pale) * np.minimum(0.45 * again, 0.9)[:, None])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -112,17 +113,16 @@ class Mixer:
     def apply(self, rows: Tensor) -> Tensor:
         """The mixed rows (w, ...); one pass over memory."""
         flat = rows.reshape(len(rows), -1)
-        shape = (len(self.start) - 1, self.n_old)
+        shape, weights = (len(self.start) - 1, self.n_old), self.weights.to(flat.dtype)
+        kind: dict[str, Any] = {"device": flat.device, "check_invariants": False}
         if flat.is_cuda or torch.backends.mkl.is_available():
             with warnings.catch_warnings():  # torch calls its CSR format beta; what is used of it here is stable
                 warnings.filterwarnings("ignore", message="Sparse ")
-                matrix = torch.sparse_csr_tensor(
-                    self.start, self.columns, self.weights.to(flat.dtype), shape, check_invariants=False
-                )
+                matrix = torch.sparse_csr_tensor(self.start, self.columns, weights, shape, **kind)
         else:
             row = torch.repeat_interleave(self.start.diff())
             index = torch.stack([row, self.columns])
-            matrix = torch.sparse_coo_tensor(index, self.weights.to(flat.dtype), shape, check_invariants=False)
+            matrix = torch.sparse_coo_tensor(index, weights, shape, **kind)
         out = flat.new_empty((shape[0], flat.shape[1]))
         if out.numel():
             torch.addmm(out, matrix, flat, beta=0, out=out)

@@ -82,7 +82,7 @@ def stitch(parts: list[Part], n_vertices: int, first_tag: int, n_tags: int) -> t
     device = parts[0].mesh.edges.device
     vertex_of, n_all = _number_vertices(parts, chains, n_vertices)
 
-    edge_base = offsets_of(torch.tensor([len(part.mesh.edges) for part in parts])).tolist()
+    edge_base = offsets_of(torch.tensor([len(part.mesh.edges) for part in parts], device="cpu")).tolist()
     edge_of = torch.arange(edge_base[-1], device=device)
     second, first = _twins(chains, [chain.edge + edge_base[i] for i, chain in enumerate(chains)])
     edge_of[second] = first
@@ -92,7 +92,7 @@ def stitch(parts: list[Part], n_vertices: int, first_tag: int, n_tags: int) -> t
     edges = torch.cat([vertex_of[i][part.mesh.edges] for i, part in enumerate(parts)])[kept]
     tags = torch.cat([part.mesh.tags for part in parts])[kept]
     tags[(tags >= first_tag) & (tags < first_tag + n_tags)] = -1
-    corner_base = offsets_of(torch.tensor([len(part.mesh.corners) for part in parts])).tolist()
+    corner_base = offsets_of(torch.tensor([len(part.mesh.corners) for part in parts], device="cpu")).tolist()
     offsets = [part.mesh.offsets[:-1] + corner_base[i] for i, part in enumerate(parts)]
     mesh = Mesh(
         n_all,
@@ -241,7 +241,7 @@ def _twins(chains: list[_Chain], items: list[Tensor]) -> tuple[Tensor, Tensor]:
 def _number_vertices(parts: list[Part], chains: list[_Chain], n_vertices: int) -> tuple[list[Tensor], int]:
     """The number of every vertex of every part in the whole: shared ones once, those on tagged edges once."""
     device = parts[0].mesh.edges.device
-    base = (offsets_of(torch.tensor([p.mesh.n_vertices for p in parts])) + n_vertices).tolist()
+    base = (offsets_of(torch.tensor([p.mesh.n_vertices for p in parts], device="cpu")) + n_vertices).tolist()
     number = torch.arange(base[-1], device=device)  # the whole's own vertices, then all parts'
     items = []
     for i, (part, chain) in enumerate(zip(parts, chains, strict=True)):

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -70,9 +71,9 @@ def run(
     check(experiment)
     folder = RunFolder.create(runs_dir, experiment)
     try:
-        if not folder.verify():
+        if not folder.is_done:
             with folder.claim():
-                if not folder.verify():  # else it ended between the look and the claim
+                if not folder.verify():  # else it ended between the look and the claim, or only weights were damaged
                     _try(folder, device, data_root, on_progress, stop, save_every)
     finally:
         if on_repair is not None:
@@ -122,11 +123,13 @@ def check(experiment: Experiment) -> None:
 
 
 def fail(experiment: Experiment, runs_dir: Path | str, sentence: str) -> None:
-    """Store that a run failed, for one whose own process could not."""
-    folder = RunFolder.create(runs_dir, experiment)
-    with folder.claim():
-        if not folder.verify():
-            folder.finish({"status": "failed", "error": sentence, "measures": {}})
+    """Store that a run failed, for one whose own process could not; nothing where another one has taken it over, or
+    where there is no room: the next start finds it unfinished either way."""
+    with suppress(Busy, DiskFull, LockLost):
+        folder = RunFolder.create(runs_dir, experiment)
+        with folder.claim():
+            if not folder.verify():
+                folder.finish({"status": "failed", "error": sentence, "measures": {}})
 
 
 def failure(error: Exception) -> dict[str, Any]:

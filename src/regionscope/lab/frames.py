@@ -178,9 +178,9 @@ def film_of_partition(part: Partition | DecisionRegions, *, title: str = "") -> 
     if linear.dim > 2:
         raise InputError(f"Frames are drawn on slices of dimension 1 or 2, and this one has {linear.dim}.")
     frame = Frame(0, None, linear, linear.linear_ids, decision)
-    nothing = torch.zeros((0, linear.dim), dtype=torch.float64)
+    nothing = torch.zeros((0, linear.dim), dtype=torch.float64, device="cpu")
     names = tuple(str(i) for i in range(max(2, linear.values.shape[1])))
-    return Film(title, (frame,), (), nothing, torch.zeros(0, dtype=torch.int64), names)
+    return Film(title, (frame,), (), nothing, torch.zeros(0, dtype=torch.int64, device="cpu"), names)
 
 
 def thin(n: int, most: int | None) -> list[int]:
@@ -205,11 +205,13 @@ def training_slice(inputs: Tensor, labels: Tensor) -> Slice:
         return plane_of(inputs, _three(labels))
     reach = inputs.double().flatten(1)
     if float(reach.abs().max()) <= 1.0:
-        return Box(torch.zeros(inputs.shape[1:]), torch.eye(d).reshape(d, *inputs.shape[1:]), 1.0)
+        return Box(
+            torch.zeros(inputs.shape[1:], device="cpu"), torch.eye(d, device="cpu").reshape(d, *inputs.shape[1:]), 1.0
+        )
     low, high = reach.amin(0), reach.amax(0)
     radius = ((high - low) * 0.55).clamp(min=1e-6)
     center = ((low + high) / 2).reshape(inputs.shape[1:])
-    return Box(center, torch.eye(d, dtype=torch.float64).reshape(d, *inputs.shape[1:]), radius)
+    return Box(center, torch.eye(d, dtype=torch.float64, device="cpu").reshape(d, *inputs.shape[1:]), radius)
 
 
 def plane_of(inputs: Tensor, numbers: Sequence[int]) -> Slice:
@@ -245,7 +247,7 @@ def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Curve]:
         )
     curves = []
     for name, entries in series.items():
-        steps, values, spread = torch.tensor(sorted(entries), dtype=torch.float64).T
+        steps, values, spread = torch.tensor(sorted(entries), dtype=torch.float64, device="cpu").T
         if name.endswith("error"):
             name, values = f"{name.removesuffix('error')}accuracy", 1.0 - values
         curves.append(Curve(_panel(name), name.replace("_", " "), steps, values, spread))
@@ -262,10 +264,11 @@ def count_curves(frames: Sequence[Frame]) -> list[Curve]:
     if all(frame.decision is not None for frame in frames):
         found = [frame.decision.count for frame in frames if frame.decision is not None]
         counts.append(("decision regions", "decision regions", found))
-    steps = torch.tensor([frame.step for frame in frames], dtype=torch.float64)
+    steps = torch.tensor([frame.step for frame in frames], dtype=torch.float64, device="cpu")
     unknown = torch.full_like(steps, math.nan)
     return [
-        Curve(panel, name, steps, torch.tensor(values, dtype=torch.float64), unknown) for panel, name, values in counts
+        Curve(panel, name, steps, torch.tensor(values, dtype=torch.float64, device="cpu"), unknown)
+        for panel, name, values in counts
     ]
 
 
@@ -300,7 +303,11 @@ def _three(labels: Tensor) -> list[int]:
 
 def _data_on(where: Slice, inputs: Tensor | None, labels: Tensor | None) -> tuple[Tensor, Tensor, list[str]]:
     if inputs is None or labels is None:
-        return torch.zeros((0, where.dim), dtype=torch.float64), torch.zeros(0, dtype=torch.int64), []
+        return (
+            torch.zeros((0, where.dim), dtype=torch.float64, device="cpu"),
+            torch.zeros(0, dtype=torch.int64, device="cpu"),
+            [],
+        )
     coords, on = on_slice(where.to("cpu"), inputs.cpu())
     coords, labels = coords[on], labels.cpu()[on]
     chosen = thin(len(coords), _MOST_POINTS)

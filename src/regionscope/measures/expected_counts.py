@@ -70,7 +70,7 @@ def kac_rice(
     length = float((b - a).norm())
     _check(length=length)
     direction = (b - a) / length
-    s = (torch.arange(nodes, dtype=torch.float64) + 0.5) / nodes * length
+    s = (torch.arange(nodes, dtype=torch.float64, device="cpu") + 0.5) / nodes * length
     x = a + s[:, None] * direction
     fan_in, total = n_0, torch.zeros_like(s)
     q, speed, mixed = x.square().sum(1) / n_0, torch.full_like(s, 1 / n_0), x @ direction / n_0
@@ -108,10 +108,13 @@ def random_network(
         with torch.no_grad():
             for value, deviation in ((linear.weight, math.sqrt(2 / fan_in)), (linear.bias, bias)):
                 if init == "he":
-                    value.copy_(torch.randn(value.shape, generator=generator, dtype=torch.float64) * deviation)
+                    value.copy_(
+                        torch.randn(value.shape, generator=generator, dtype=torch.float64, device="cpu") * deviation
+                    )
                 else:
                     value.copy_(
-                        (torch.rand(value.shape, generator=generator, dtype=torch.float64) * 2 - 1) / fan_in**0.5
+                        (torch.rand(value.shape, generator=generator, dtype=torch.float64, device="cpu") * 2 - 1)
+                        / fan_in**0.5
                     )
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers[:-1])

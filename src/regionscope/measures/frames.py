@@ -48,9 +48,10 @@ def draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: to
     changes them.
     """
     _check(dims, d)
-    draw = [torch.randn(d, dims, generator=generator, device=generator.device) for _ in range(n)]
+    device = generator.device
+    draw = [torch.randn(d, dims, generator=generator, device=device, dtype=torch.float32) for _ in range(n)]
     if not draw:
-        return torch.empty(0, dims, d, dtype=dtype, device=generator.device)
+        return torch.empty(0, dims, d, dtype=dtype, device=device)
     exact = dtype if dtype == torch.float64 else torch.float32  # QR knows no half precision
     q = torch.linalg.qr(torch.stack(draw).to(exact))[0]
     frames: Tensor = q.transpose(1, 2).contiguous().to(dtype)

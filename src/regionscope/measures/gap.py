@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.geometry.points import read_array
 from regionscope.regions.footprint import call_model
 from regionscope.regions.predict import INVALID, open_labeller
 from regionscope.types import Estimate
@@ -54,7 +55,7 @@ def error_rate(
     with as many logits cannot give.
     """
     wanted = read_labels(inputs, labels)
-    rows = torch.as_tensor(inputs)
+    rows = read_array(inputs)
     with open_labeller(model, inputs, tuple(rows.shape[1:]), batch_size=batch_size, memory=memory) as labeller:
         if isinstance(model, nn.Module):
             _check_against(call_model(model, rows[:1].to(labeller.device, labeller.dtype)), wanted)
@@ -83,7 +84,7 @@ def generalisation_gap(
 
 def read_labels(inputs: Tensor | Array, labels: Tensor | Array) -> Tensor:
     """The labels as int64 (n,) on the CPU, one for each input."""
-    wanted = torch.as_tensor(labels).detach().cpu()
+    wanted = read_array(labels).detach().cpu()
     if wanted.is_floating_point() or wanted.is_complex():
         raise InputError(f"labels came as {str(wanted.dtype).removeprefix('torch.')}; labels must be integers.")
     if len(inputs) == 0:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.geometry.points import read_array
 from regionscope.measures.frames import draw_frames
 from regionscope.measures.hulls import Pass, Shape, count_vertices, passes
 from regionscope.measures.survey import LayerChoice, select, survey
@@ -149,7 +150,7 @@ class Neighbourhoods:
     ) -> Neighbourhoods:  # fmt: skip
         """Check the arguments and bring the points to the model's device and dtype."""
         device, dtype = home(model)
-        points = torch.as_tensor(x).detach().to(device=device, dtype=dtype)
+        points = read_array(x).detach().to(device=device, dtype=dtype)
         if points.ndim < 2 or len(points) == 0 or points[0].numel() == 0:
             raise InputError(f"x has shape {tuple(points.shape)}; (b, *input_shape) with at least one point is needed.")
         if not bool(torch.isfinite(points).all()):

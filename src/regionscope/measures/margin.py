@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
+from regionscope.geometry.points import read_array
 from regionscope.measures.gap import check_range, read_labels
 from regionscope.network import home, untouched
 from regionscope.regions import DecisionRegions
@@ -37,7 +38,7 @@ def output_margin(
     wanted = read_labels(inputs, labels)
     refuse_batch_statistics(model)
     device, dtype = home(model)
-    rows = torch.as_tensor(inputs)
+    rows = read_array(inputs)
     margins = []
     with untouched(model):
         for part, own in zip(rows.split(batch_size), wanted.split(batch_size), strict=True):
@@ -101,7 +102,7 @@ def _isometry(where: Slice) -> Array:
 
 def _coordinates(where: Slice, point: Tensor | Array) -> Array:
     """The coordinates (k,) of an input that lies on the slice."""
-    flat = torch.as_tensor(point).detach().double().cpu()
+    flat = read_array(point).detach().double().cpu()
     if tuple(flat.shape) != where.input_shape:
         raise InputError(f"The point has shape {tuple(flat.shape)}; an input of shape {where.input_shape} is needed.")
     offset = (flat - where.origin.cpu()).flatten().numpy()

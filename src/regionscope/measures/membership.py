@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from scipy.stats import rankdata
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.geometry.points import read_array
 from regionscope.measures.local_complexity import LocalComplexity
 
 __all__ = ["ComplexityGap", "complexity_gap"]
@@ -71,7 +71,7 @@ def complexity_gap(train: LocalComplexity | Tensor, test: LocalComplexity | Tens
 
 
 def _values(found: LocalComplexity | Tensor, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    counts = found.total if isinstance(found, LocalComplexity) else torch.as_tensor(found)
+    counts = found.total if isinstance(found, LocalComplexity) else read_array(found)
     if counts.ndim != 1 or len(counts) < 2:
         raise InputError(f"{name} has shape {tuple(counts.shape)}; the counts (b,) of at least two points are needed.")
     values: np.ndarray[tuple[int], np.dtype[np.float64]] = counts.double().cpu().numpy()

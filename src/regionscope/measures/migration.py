@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
+from regionscope.geometry.points import read_array
 from regionscope.network import Program
 from regionscope.regions import DecisionRegions, decision_regions
 
@@ -138,7 +139,7 @@ def fold_profiles(
         raise InputError(
             f"{len(found)} slice(s), {bins} bins and resolution {resolution} came; at least 1, 1, 2 are needed."
         )
-    known = torch.as_tensor(data)
+    known = read_array(data)
     flats = [_Flat.of(each, known, resolution) for each in found]
     reach = max(float(flat.to_data(flat.room).max()) for flat in flats)
     edges = torch.linspace(0.0, reach, bins + 1, dtype=torch.float64, device=flats[0].room.device)
@@ -258,7 +259,7 @@ def _room(where: Slice, resolution: int) -> Tensor:
     corners = where.corners.cpu()
     low, high = corners.amin(0), corners.amax(0)
     n = resolution if where.dim == 2 else resolution * 8
-    steps = (torch.arange(n, dtype=torch.float64) + 0.5) / n
+    steps = (torch.arange(n, dtype=torch.float64, device="cpu") + 0.5) / n
     grid = torch.cartesian_prod(*[low[i] + (high[i] - low[i]) * steps for i in range(where.dim)]).reshape(-1, where.dim)
     matrix, limit = (each.cpu() for each in where.halfspaces)
     return grid[(grid @ matrix.T <= limit + 1e-9 * (high - low).max()).all(1)]

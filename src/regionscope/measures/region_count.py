@@ -152,7 +152,9 @@ def linear_region_count(
 
     def counter(block: Sequence[Slice]) -> Tensor:
         parts = linear_regions(program, block, memory=memory)
-        return torch.tensor([p.n_linear_regions if pieces == "linear" else p.n_activation_regions for p in parts])
+        return torch.tensor(
+            [p.n_linear_regions if pieces == "linear" else p.n_activation_regions for p in parts], device="cpu"
+        )
 
     number = slices if isinstance(slices, int) else len(slices)
     found = over_slices(counter, sampler, slices=number, until=until, max_slices=max_slices)
@@ -259,7 +261,7 @@ def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[S
         raise NotPiecewiseAffine(f'{error} (Here: take method="refined" or "grid".)') from error
 
     def count(block: Sequence[Slice]) -> Tensor:
-        return torch.tensor([found.count for found in decision_regions(program, block, memory=memory)])
+        return torch.tensor([found.count for found in decision_regions(program, block, memory=memory)], device="cpu")
 
     return count
 

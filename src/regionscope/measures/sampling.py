@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.geometry.points import read_array
 
 __all__ = ["MeasurePoints", "draw_points", "uniform_points"]
 
@@ -40,7 +41,8 @@ def uniform_points(
     low, high = domain
     if n < 1 or not low < high:
         raise InputError(f"uniform_points needs n >= 1 and low < high; n is {n} and the domain is {domain}.")
-    unit = torch.rand(n, *input_shape, generator=torch.Generator().manual_seed(seed))
+    source = torch.Generator().manual_seed(seed)
+    unit = torch.rand(n, *input_shape, generator=source, device=source.device, dtype=torch.float32)
     return low + (high - low) * unit
 
 
@@ -53,13 +55,16 @@ def draw_points(
     seed: int = 0,
 ) -> MeasurePoints:
     """Up to n training and n test points, drawn without replacement, and n uniform random points of the domain."""
-    inside, outside = torch.as_tensor(train), torch.as_tensor(test)
+    inside, outside = read_array(train), read_array(test)
     if inside.shape[1:] != outside.shape[1:] or min(len(inside), len(outside)) == 0:
         raise InputError(
             f"train has shape {tuple(inside.shape)} and test {tuple(outside.shape)}; both must hold inputs of "
             "one shape."
         )
     generator = torch.Generator().manual_seed(seed)
-    chosen = [data[torch.randperm(len(data), generator=generator)[:n].to(data.device)] for data in (inside, outside)]
+    chosen = [
+        data[torch.randperm(len(data), generator=generator, device="cpu")[:n].to(data.device)]
+        for data in (inside, outside)
+    ]
     random = uniform_points(n, inside.shape[1:], domain=domain, seed=seed)
     return MeasurePoints(chosen[0], chosen[1], random)

@@ -15,6 +15,7 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from regionscope.errors import InputError, LimitReached
+from regionscope.geometry.points import read_array
 from regionscope.network import home, untouched
 from regionscope.regions.footprint import call_model
 from regionscope.regions.predict import refuse_batch_statistics
@@ -162,7 +163,7 @@ def _default_loss(outputs: Tensor, targets: Tensor) -> Tensor:
 def _sample(
     inputs: Tensor | NDArray[Any], targets: Tensor | NDArray[Any], samples: int | None, seed: int
 ) -> tuple[Tensor, Tensor]:
-    rows, wanted = torch.as_tensor(inputs).detach(), torch.as_tensor(targets).detach()
+    rows, wanted = read_array(inputs).detach(), read_array(targets).detach()
     if len(rows) == 0:
         raise InputError("There is no data: inputs is empty.")
     if len(wanted) != len(rows):
@@ -171,5 +172,5 @@ def _sample(
         raise InputError(f"samples is {samples}; it must be at least 1, or None for all.")
     if samples is None or samples >= len(rows):
         return rows, wanted
-    chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:samples]
+    chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed), device="cpu")[:samples]
     return rows[chosen.to(rows.device)], wanted[chosen.to(wanted.device)]

@@ -1,4 +1,4 @@
-"""One small forward pass that lists the layers of a model: what there is to count, before anything is counted."""
+"""Two small forward passes that list the layers of a model: what there is to count, before anything is counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from regionscope.errors import InputError
@@ -19,7 +19,7 @@ __all__ = ["LayerChoice", "Site", "Survey", "select", "survey"]
 
 LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
 
-_ROWS = 7  # a prime that is rarely the size of another axis: this is how the batch axis of a layer is found
+_ROWS, _FEWER = 7, 5  # inputs of the two passes: the axis of a layer whose size follows them runs over the batch
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,35 @@ class Survey:
 
 
 def survey(model: nn.Module, example: Tensor) -> Survey:
-    """List the sites of ``model`` by a forward pass over copies of ``example`` (*shape), inside ``untouched``."""
-    surveyor = _Surveyor(model)
-    batch = example.expand(_ROWS, *example.shape).clone()
+    """List the sites of ``model`` by forward passes over copies of ``example`` (*shape), inside ``untouched``."""
+    found, other = (_surveyed(model, example, rows) for rows in (_ROWS, _FEWER))
+    if [site.name for site in found.sites] != [site.name for site in other.sites]:
+        raise InputError(
+            f"The model calls other operations for {_ROWS} inputs than for {_FEWER}, so its layers cannot be counted; "
+            "it must do the same for every number of inputs."
+        )
+    axes = map(_batch_axis, found.shapes, other.shapes)
+    sites = [replace(site, axis=axis) for site, axis in zip(found.sites, axes, strict=True)]
+    return Survey(tuple(sites[i] for i in found.counted()), found.widest // _ROWS + 1)
+
+
+def _surveyed(model: nn.Module, example: Tensor, rows: int) -> _Surveyor:
+    surveyor = _Surveyor(model, rows)
     with surveyor.watching():
-        surveyor.forward(batch)
-    return Survey(tuple(surveyor.result()), surveyor.widest // _ROWS + 1)
+        surveyor.forward(example.expand(rows, *example.shape).clone())
+    return surveyor
+
+
+def _batch_axis(shape: Size, fewer: Size) -> int | None:
+    """Which axis runs over the inputs, from the shapes for ``_ROWS`` and for ``_FEWER`` of them; None: none does."""
+    if len(shape) != len(fewer):
+        return None
+    match [axis for axis, (a, b) in enumerate(zip(shape, fewer, strict=True)) if a != b]:
+        case [axis] if (shape[axis], fewer[axis]) == (_ROWS, _FEWER):
+            return axis
+        case [0] if shape[0] * _FEWER == fewer[0] * _ROWS:
+            return 0  # inputs and tokens share the first axis
+    return None
 
 
 def select(found: Survey, layers: LayerChoice | None, *, max_pool: bool, linear_outputs: bool) -> tuple[Site, ...]:
@@ -104,18 +127,20 @@ def _also(found: Survey, roles: set[str]) -> str:
 class _Surveyor(Observer):
     """Follows every tensor to say which linear layers feed it; None stands for "computed from parameters alone"."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, rows: int) -> None:
         super().__init__(model)
         self.sites: list[Site] = []
+        self.shapes: list[Size] = []  # of the tensors at ``sites``
         self.widest = 0
+        self._rows = rows
         self._followed: set[int] = set()  # places in ``sites`` of linear outputs that an activation follows
         self._sources: Any = WeakTensorKeyDictionary()
         for tensor in (*model.parameters(), *model.buffers()):
             self._sources[tensor] = None
 
-    def result(self) -> Iterator[Site]:
-        """Activations, max-poolings, and the linear outputs that no activation follows."""
-        return (site for i, site in enumerate(self.sites) if i not in self._followed)
+    def counted(self) -> Iterator[int]:
+        """The places in ``sites`` of activations, max-poolings, and linear outputs that no activation follows."""
+        return (i for i in range(len(self.sites)) if i not in self._followed)
 
     def at_activation(
         self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
@@ -123,8 +148,8 @@ class _Surveyor(Observer):
         sources = self._of(args, kwargs)
         if sources is not None:
             self._followed |= sources
-            site = _site(name, "activation", found.values, kind, len(found.at))
-            self.sites.append(replace(site, kinds=site.kinds.union(*(self.sites[i].kinds for i in sources))))
+            feeding = frozenset[type[nn.Module]]().union(*(self.sites[i].kinds for i in sources))
+            self._add(name, "activation", found.values, kind, len(found.at), feeding)
             sources = frozenset()
         return self._run(func, args, kwargs, sources)
 
@@ -134,7 +159,7 @@ class _Surveyor(Observer):
         if self._of(args, kwargs) is None:
             return self._run(func, args, kwargs, None)
         output = self._run(func, args, kwargs, frozenset({len(self.sites)}))
-        self.sites.append(_site(name, "linear", output, kind or LINEAR[operation(func)], 1))
+        self._add(name, "linear", output, kind or LINEAR[operation(func)])
         return output
 
     def at_max_pool(
@@ -143,11 +168,24 @@ class _Surveyor(Observer):
         sources = self._of(args, kwargs)
         output = self._run(func, args, kwargs, sources)
         if sources is not None:
-            self.sites.append(_site(name, "max_pool", output if isinstance(output, Tensor) else output[0], kind, 1))
+            self._add(name, "max_pool", output if isinstance(output, Tensor) else output[0], kind)
         return output
 
     def at_other(self, op: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return self._run(func, args, kwargs, self._of(args, kwargs), writes_first=op == "__setitem__")
+
+    def _add(
+        self,
+        name: str,
+        role: Literal["activation", "max_pool", "linear"],
+        values: Tensor,
+        kind: type[nn.Module] | None,
+        folds: int = 1,
+        feeding: frozenset[type[nn.Module]] = frozenset(),
+    ) -> None:
+        kinds = feeding if kind is None else feeding | {kind}
+        self.sites.append(Site(name, role, folds * values.numel() // self._rows, None, kinds))
+        self.shapes.append(values.shape)
 
     def _of(self, args: Any, kwargs: Mapping[str, Any]) -> frozenset[int] | None:
         """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""
@@ -176,20 +214,6 @@ class _Surveyor(Observer):
             }
             self.widest = max(self.widest, sum(around.values()))
         return result
-
-
-def _site(
-    name: str,
-    role: Literal["activation", "max_pool", "linear"],
-    values: Tensor,
-    kind: type[nn.Module] | None,
-    folds: int,
-) -> Site:
-    axes = [axis for axis, size in enumerate(values.shape) if size == _ROWS]
-    if not axes and values.ndim and values.shape[0] and values.shape[0] % _ROWS == 0:
-        axes = [0]  # inputs and tokens share the first axis
-    kinds = frozenset({kind} if kind is not None else set())
-    return Site(name, role, folds * values.numel() // _ROWS, axes[0] if axes else None, kinds)
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

@@ -28,7 +28,7 @@ class Tally(Observer):
         self._sites = {site.name: site for site in sites}
         self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
         self._at: dict[str, tuple[float, ...]] = {}
-        self._points = self._vertices = torch.empty(0)
+        self._points = self._vertices = torch.empty(0, device="cpu")
         self._offsets: Tensor | None = None
         self._version = self._m = 0
 
@@ -51,7 +51,9 @@ class Tally(Observer):
         low, high = self._ranges[name]
         if self._sites[name].role == "max_pool":
             return (low != high).sum(1)
-        cut = sum((((low < t) & (high > t)).sum(1) for t in self._at[name]), torch.zeros((), dtype=torch.int64))
+        cut = sum(
+            (((low < t) & (high > t)).sum(1) for t in self._at[name]), torch.zeros((), dtype=torch.int64, device="cpu")
+        )
         return torch.where((low != low).any(1), -1, cut)
 
     def at_activation(

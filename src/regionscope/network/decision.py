@@ -35,6 +35,6 @@ def with_decision(program: Program) -> Program:
         frees=(name,),
         overwrite="never",
     )
-    row_bytes = 2 * c * torch.empty((), dtype=program.dtype).element_size()
+    row_bytes = 2 * c * torch.empty((), dtype=program.dtype, device="cpu").element_size()
     kink = Kink(name="decision", kind="argmax", n_units=1, row_bytes=row_bytes, folds=folds, instructions=(keep,))
     return replace(program, kinks=(*program.kinks, kink))

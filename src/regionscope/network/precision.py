@@ -13,17 +13,19 @@ __all__ = ["full_precision"]
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Without TensorFloat-32 for a while: it keeps 10 bits of a product, and is PyTorch's default for convolutions.
+    """Without TensorFloat-32 and without the autocast around it for a while.
 
-    Which side of a boundary a nearby point lies on is noise then: refined counts find regions that are not there, and
-    exact breakpoints move. The user's own setting is back afterwards.
+    The first keeps 10 bits of a product and is PyTorch's default for convolutions, the second 7 or 10. Which side of a
+    boundary a nearby point lies on is noise then: refined counts find regions that are not there, and exact breakpoints
+    move. The user's own settings are back afterwards.
     """
     switches = _switches()
     before = [getattr(place, name) for place, name, _ in switches]
     try:
         for place, name, off in switches:
             setattr(place, name, off)
-        yield
+        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+            yield
     finally:
         for (place, name, _), value in zip(switches, before, strict=True):
             _put_back(place, name, value)

@@ -141,9 +141,10 @@ class Call:
             self.mixes_rows()
         return shapes[0]
 
-    def constant(self, value: Tensor) -> Tensor:
+    def constant(self, value: Tensor | float) -> Tensor:
         """``value`` as the program keeps it: detached, in its dtype, on its device."""
-        return value.detach().to(device=self.recorder.device, dtype=self.recorder.dtype)
+        kept = value if isinstance(value, Tensor) else torch.tensor(value, device="cpu")
+        return kept.detach().to(device=self.recorder.device, dtype=self.recorder.dtype)
 
     def number(self, value: Any) -> float:
         """``value`` as a finite Python number."""

@@ -37,7 +37,7 @@ def flow_frame(flow: Flow, moment: int, *, ax: Axes, radius: float, teacher: Tea
     The height of a bar is the share |v| |(w, b)| / |theta|^2 of the unit, relative to the largest.
     """
     network = flow.network(moment)
-    edge = torch.tensor([-radius, radius], dtype=torch.float64)
+    edge = torch.tensor([-radius, radius], dtype=torch.float64, device="cpu")
     x = torch.cat([edge, breakpoints(network).inside(radius).at]).sort().values
     values = network(x)
     values = values / values.abs().max().clamp(min=1e-300)

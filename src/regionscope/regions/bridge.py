@@ -51,7 +51,7 @@ def bridged_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice
         return count_linked(labels, lattice.pairs)
     cut = hidden_cuts(labeller, slices, lattice, labels).numpy()
     found = [_pieces(row, apart, lattice) for row, apart in zip(rows, cut, strict=True)]
-    counts = torch.tensor([n for n, _ in found])
+    counts = torch.tensor([n for n, _ in found], device="cpu")
     tried: list[set[tuple[int, int]]] = [set() for _ in slices]
     active = list(range(len(slices)))
     for _ in range(_ROUNDS):
@@ -151,7 +151,7 @@ def _connected(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, pa
 
     def keep(some: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
         together = max(1, _MOST_PLACES // (len(bends) * samples))
-        every = torch.arange(len(some.owner)).split(together)
+        every = torch.arange(len(some.owner), device="cpu").split(together)
         return torch.cat([keep_few(some[part], bends, samples) for part in every])
 
     def keep_few(some: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
@@ -160,7 +160,7 @@ def _connected(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, pa
         found = label_points(labeller, slices, owner, places.reshape(-1, lattice.dim)).reshape(places.shape[:-1])
         return (found == some.wanted[:, None, None]).all(2).any(1)
 
-    holds = torch.zeros(len(paths.owner), dtype=torch.bool)
+    holds = torch.zeros(len(paths.owner), dtype=torch.bool, device="cpu")
     for bends, first_look in ((_WIDE, _WIDE), (_NARROW, (0.0,))):
         left = (~holds).nonzero()[:, 0]
         if len(left):
@@ -172,10 +172,10 @@ def _connected(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, pa
 
 def _along(paths: _Paths, bends: tuple[float, ...], samples: int, lattice: Lattice) -> Tensor:
     """Points (m, bends, samples, k) along the bent paths, moved onto the slice where they leave it."""
-    share = torch.arange(1, samples + 1, dtype=torch.float64)[:, None] / (samples + 1)
+    share = torch.arange(1, samples + 1, dtype=torch.float64, device="cpu")[:, None] / (samples + 1)
     ahead = (paths.end - paths.start)[:, None, None]
     side = _sideways(paths.end - paths.start)[:, None, None]
-    bend = torch.tensor(bends, dtype=torch.float64)[:, None, None] * 4 * share * (1 - share)
+    bend = torch.tensor(bends, dtype=torch.float64, device="cpu")[:, None, None] * 4 * share * (1 - share)
     places = (paths.start[:, None, None] + share * ahead + bend * side).clamp_min(0)
     if lattice.kind == "box":
         return places.clamp_max(1)
@@ -188,7 +188,12 @@ def _sideways(directions: Tensor) -> Tensor:
     if k == 2:
         return torch.stack([-directions[:, 1], directions[:, 0]], 1)
     # No axis of the lattice is special to the square roots of the primes, so the bend leaves every face and edge.
-    odd = torch.tensor([2.0, 3.0, 5.0, 7.0, 11.0, 13.0], dtype=torch.float64).sqrt().repeat(k // 6 + 1)[:k].expand(m, k)
+    odd = (
+        torch.tensor([2.0, 3.0, 5.0, 7.0, 11.0, 13.0], dtype=torch.float64, device="cpu")
+        .sqrt()
+        .repeat(k // 6 + 1)[:k]
+        .expand(m, k)
+    )
     squared = directions.square().sum(1, keepdim=True)
     side = odd - directions * (odd * directions).sum(1, keepdim=True) / squared
     length: Tensor = side.norm(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)

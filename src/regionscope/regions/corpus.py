@@ -82,7 +82,9 @@ class KnownAnswer:
             {"float32": torch.float32, "float64": torch.float64}[self.dtype]
         )
         if self.weights is not None:
-            network.load_state_dict({k: torch.tensor(v, dtype=torch.float64) for k, v in self.weights.items()})
+            network.load_state_dict(
+                {k: torch.tensor(v, dtype=torch.float64, device="cpu") for k, v in self.weights.items()}
+            )
         if weights_checksum(network) != self.weights_sha256:
             raise InputError(
                 f"the weights of known answer {self.name!r} do not have the stored checksum: torch {torch.__version__} "

@@ -87,8 +87,8 @@ def refined_counts(
     labels = label_lattice(labeller, slices, lattice.units)
     plain = count_linked(labels, lattice.pairs)
     counts, last = bridged_counts(labeller, slices, lattice, labels), torch.full_like(plain, lattice.grid)
-    settled = torch.zeros(len(slices), dtype=torch.bool)
-    active = torch.arange(len(slices))
+    settled = torch.zeros(len(slices), dtype=torch.bool, device="cpu")
+    active = torch.arange(len(slices), device="cpu")
     while len(active) and lattice.points_when_halved <= max_points:
         lattice = lattice.halved
         mine = [slices[i] for i in active.tolist()]

@@ -46,7 +46,7 @@ def hidden_cuts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, l
 
 def _ends(chosen: Tensor, lattice: Lattice) -> Tensor:
     """(s, p): the points of the chosen pairs (s, m)."""
-    hits = torch.zeros(len(chosen), len(lattice), dtype=torch.int32)
+    hits = torch.zeros(len(chosen), len(lattice), dtype=torch.int32, device="cpu")
     for end in lattice.pairs.unbind(1):
         hits.index_add_(1, end, chosen.to(torch.int32))
     return hits > 0
@@ -62,7 +62,7 @@ def _changes(
     labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, labels: Tensor, owner: Tensor, pair: Tensor, n: int
 ) -> Tensor:
     """Whether one of ``n`` places between the two points of each pair has another label than they have."""
-    share = torch.arange(1, n + 1, dtype=torch.float64)[:, None] / (n + 1)
+    share = torch.arange(1, n + 1, dtype=torch.float64, device="cpu")[:, None] / (n + 1)
     found = []
     for mine, chosen in zip(owner.split(_TOGETHER // n), pair.split(_TOGETHER // n), strict=True):
         start, end = lattice.pairs[chosen].unbind(1)

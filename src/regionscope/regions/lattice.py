@@ -114,11 +114,11 @@ def make_lattice(kind: Kind, dim: int, grid: int) -> Lattice:
             f"grid={grid} in {dim} dimensions means {points:.3g} points in every slice, "
             f"and at most {_MOST_POINTS:,} are taken; lower grid."
         )
-    index = torch.zeros(1, 0, dtype=torch.int64)
+    index = torch.zeros(1, 0, dtype=torch.int64, device="cpu")
     for _ in range(dim):
-        room = torch.full((len(index),), grid) if kind == "box" else grid - index.sum(1)
-        row = torch.arange(len(index)).repeat_interleave(room)
-        value = torch.arange(len(row)) - (room.cumsum(0) - room)[row]
+        room = torch.full((len(index),), grid, device="cpu") if kind == "box" else grid - index.sum(1)
+        row = torch.arange(len(index), device="cpu").repeat_interleave(room)
+        value = torch.arange(len(row), device="cpu") - (room.cumsum(0) - room)[row]
         index = torch.cat([index[row], value[:, None]], 1)
     return Lattice(kind, dim, grid, index)
 

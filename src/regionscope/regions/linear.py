@@ -220,7 +220,7 @@ def _of_complex(
     mine = cells.take((cells.slice_id == i).nonzero()[:, 0])
     mine, vertices = mine.compact()
     found = facets(mine)
-    ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]]).cumsum(0).to(coords.device)
+    ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]], device="cpu").cumsum(0).to(coords.device)
     born = torch.where(found.wall < 0, -1, torch.searchsorted(ends, found.wall, right=True) - 1)
     walls = Walls(found.corners, found.offsets, found.cells, born)
     return vertices, mine.corners, mine.offsets, volumes(mine, coords[vertices]), walls

@@ -130,11 +130,11 @@ class Rays:
     def draw(self, i: int) -> Slice:
         """Slice number i."""
         generator = _generator(self.seed, i)
-        start = _item(self.inputs, int(torch.randint(len(self.inputs), (1,), generator=generator)))
+        start = _item(self.inputs, int(torch.randint(len(self.inputs), (1,), generator=generator, device="cpu")))
         d = start.numel()
         if self.dim > d:
             raise SliceError(f"dim is {self.dim}, but an input has only {d} number(s); take at most {d}.")
-        normal = torch.randn(d, self.dim, generator=generator, dtype=torch.float64)
+        normal = torch.randn(d, self.dim, generator=generator, dtype=torch.float64, device="cpu")
         directions = torch.linalg.qr(normal)[0].T if self.dim > 1 else (normal / normal.norm()).T
         ends = start + self.reach * directions.reshape(self.dim, *start.shape)
         return _stretched(torch.cat([start[None], ends]), (0.0, 1.0))
@@ -162,7 +162,7 @@ class Spokes:
         """Slice number i."""
         generator = _generator(self.seed, i)
         for _ in range(_ATTEMPTS):
-            end = _item(self.inputs, int(torch.randint(len(self.inputs), (1,), generator=generator)))
+            end = _item(self.inputs, int(torch.randint(len(self.inputs), (1,), generator=generator, device="cpu")))
             if bool(end.any()):
                 return Segment(torch.zeros_like(end), end)
         raise SliceError(f"{_ATTEMPTS} draws in a row gave the origin, to which no line leads from itself")
@@ -227,9 +227,9 @@ def _without_replacement(n: int, m: int, generator: torch.Generator) -> list[int
     """m different numbers below n, every ordered choice equally likely (Floyd's method: m draws, whatever n is)."""
     chosen: list[int] = []
     for top in range(n - m, n):
-        pick = int(torch.randint(top + 1, (1,), generator=generator))
+        pick = int(torch.randint(top + 1, (1,), generator=generator, device="cpu"))
         chosen.append(top if pick in chosen else pick)
-    return [chosen[j] for j in torch.randperm(m, generator=generator).tolist()]
+    return [chosen[j] for j in torch.randperm(m, generator=generator, device="cpu").tolist()]
 
 
 def _item(inputs: Inputs, i: int) -> Tensor:

@@ -111,6 +111,8 @@ def _rebuild(about: dict[str, Any]) -> Slice:
     """The slice that ``_describe`` was given, bit for bit."""
     parts = {name: value for name, value in about.items() if name != "kind"}
     arrays = {
-        name: torch.tensor(value, dtype=torch.float64) for name, value in parts.items() if isinstance(value, list)
+        name: torch.tensor(value, dtype=torch.float64, device="cpu")
+        for name, value in parts.items()
+        if isinstance(value, list)
     }
     return _KINDS[about["kind"]].from_parts(**(parts | arrays))

@@ -70,7 +70,9 @@ class Record:
     @staticmethod
     def start(n_kinks: int, n_slices: int, finished: Callable[[float], None] | None) -> Record:
         return Record(
-            torch.zeros(n_kinks, n_slices, dtype=torch.int64), torch.zeros(n_slices, dtype=torch.int64), finished
+            torch.zeros(n_kinks, n_slices, dtype=torch.int64, device="cpu"),
+            torch.zeros(n_slices, dtype=torch.int64, device="cpu"),
+            finished,
         )
 
     def add(self, kink: int, parent: Tensor, limit: int | None) -> None:
@@ -123,7 +125,7 @@ def _largest(program: Program, piece: Slice, rows: int) -> Tensor:
     """The largest value on the probe points, (kinks + 2,): of the inputs, at each nonlinearity, of the outputs."""
     generator = torch.Generator().manual_seed(0)
     corners = piece.corners.cpu()
-    weights = torch.empty(_PROBES, len(corners), dtype=torch.float64).exponential_(generator=generator)
+    weights = torch.empty(_PROBES, len(corners), dtype=torch.float64, device="cpu").exponential_(generator=generator)
     coords = torch.cat([corners, (weights / weights.sum(1, keepdim=True)) @ corners])
     found = []
     for some in coords.split(rows):

@@ -35,7 +35,9 @@ class Example1:
 
 def example_1() -> Example1:
     """Example 1: gradient flow from ``start`` keeps its direction, although it is not a global optimum."""
-    data = Sample(torch.tensor([-4.0, 4.0], dtype=torch.float64), torch.ones(2, dtype=torch.float64))
+    data = Sample(
+        torch.tensor([-4.0, 4.0], dtype=torch.float64, device="cpu"), torch.ones(2, dtype=torch.float64, device="cpu")
+    )
     start = Network([0.0, 0.0], [1.0, 0.0], [1.0, 0.0])
     return Example1(data, start, Network([0.5, -0.5], [0.0, 0.0], [0.5, 0.5]))
 
@@ -87,7 +89,7 @@ def success_against_width(
         theta = initial_theta(runs, k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 1 + i)
         starts.append(torch.nn.functional.pad(theta, (0, max(widths) - k)))
     end = gradient_flows(torch.cat(starts), data.x, data.y, options, workers=workers)
-    ends = [end.take(torch.arange(i * runs, (i + 1) * runs)) for i in range(len(widths))]
+    ends = [end.take(torch.arange(i * runs, (i + 1) * runs, device="cpu")) for i in range(len(widths))]
     return [_width_row(alpha, k, part, teacher, options) for alpha, k, part in zip(alphas, widths, ends, strict=True)]
 
 
@@ -96,7 +98,7 @@ def _width_row(alpha: float, k: int, end: Flows, teacher: Teacher, options: Flow
     won = int(torch.isfinite(end.log_t0).sum())
     open_ended = int((end.end == ENDS.index("steps")).sum())
     networks = [Network.of(theta[:, :k]) for theta in end.theta]
-    losses = torch.tensor([population_loss(network, teacher, loss=options.loss) for network in networks])
+    losses = torch.tensor([population_loss(network, teacher, loss=options.loss) for network in networks], device="cpu")
     bound = population_loss_bound(alpha)
     above = math.nan if bound is None else float((losses >= bound).double().mean())
     return WidthRow(

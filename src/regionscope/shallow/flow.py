@@ -150,5 +150,5 @@ def conserved_drift(start: Tensor, end: Tensor) -> Tensor:
 
 
 def _start(network: Network, sample: Sample, options: FlowOptions) -> tuple[Tensor, Tensor, Tensor]:
-    zero = torch.zeros((), dtype=torch.float64)
+    zero = torch.zeros((), dtype=torch.float64, device="cpu")
     return pull(sample.y * network(sample.x), options.loss).F, zero, zero - math.inf

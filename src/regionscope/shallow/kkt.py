@@ -81,8 +81,8 @@ def _kink_columns(u: Tensor, tied: Tensor, sample: Sample) -> Array:
     """y_i v_j (x_i, 1) in the place of (w_j, b_j), one column for each kink j on a point i: (3k, m)."""
     point, unit = tied[:, 0], tied[:, 1]
     k = u.shape[1]
-    columns = torch.zeros((3 * k, len(tied)), dtype=torch.float64)
-    index = torch.arange(len(tied))
+    columns = torch.zeros((3 * k, len(tied)), dtype=torch.float64, device="cpu")
+    index = torch.arange(len(tied), device="cpu")
     pull = u[2, unit] * sample.y[point]
     columns[unit, index] = pull * sample.x[point]
     columns[k + unit, index] = pull

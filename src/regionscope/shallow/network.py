@@ -80,8 +80,8 @@ def initial_theta(n_networks: int, width: int, *, sigma_h: float, sigma_o: float
             f"An initialisation needs width >= 1 and standard deviations >= 0; got {width}, {sigma_h}, {sigma_o}."
         )
     generator = torch.Generator().manual_seed(seed)
-    theta = torch.randn((n_networks, 3, width), generator=generator, dtype=torch.float64)
-    return theta * torch.tensor([sigma_h, sigma_h, sigma_o], dtype=torch.float64)[:, None]
+    theta = torch.randn((n_networks, 3, width), generator=generator, dtype=torch.float64, device="cpu")
+    return theta * torch.tensor([sigma_h, sigma_h, sigma_o], dtype=torch.float64, device="cpu")[:, None]
 
 
 def initial_network(width: int, *, sigma_h: float, sigma_o: float, seed: int = 0) -> Network:

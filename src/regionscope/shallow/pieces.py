@@ -118,14 +118,14 @@ def effective_regions(
     above. Cost: one sort for each tolerance.
     """
     if tolerances is None:
-        tolerances = torch.logspace(-6, 0, 61, dtype=torch.float64)
+        tolerances = torch.logspace(-6, 0, 61, dtype=torch.float64, device="cpu")
     if len(tolerances) < 2 or not bool((tolerances > 0).all()) or not bool((tolerances.diff() > 0).all()):
         raise InputError("tolerances must be at least two positive numbers in ascending order.")
     if not 0 < tolerance < 1:
         raise InputError(f"tolerance must lie strictly between 0 and 1, got {tolerance}.")
     values = torch.cat([tolerances, tolerances.new_tensor([tolerance])]).unique()
     counts = [_reduced_counts(network, e, radius) for e in values.tolist()]
-    line, inside = (torch.tensor(column) for column in zip(*counts, strict=True))
+    line, inside = (torch.tensor(column, device="cpu") for column in zip(*counts, strict=True))
     chosen = int((values - tolerance).abs().argmin())
     return EffectiveRegions(_plateau(line, values, chosen), _plateau(inside, values, chosen), values, line, inside)
 
@@ -199,7 +199,7 @@ def sign_pieces(network: Network, radius: float) -> tuple[Tensor, Tensor]:
     Exact: N is linear between its breakpoints, and a zero is found in each piece. Neighbours with equal sign are one.
     """
     kinks = breakpoints(network).inside(radius).at
-    ends = torch.tensor([radius], dtype=torch.float64)
+    ends = torch.tensor([radius], dtype=torch.float64, device="cpu")
     nodes = torch.cat([-ends, kinks, ends])
     values = network(nodes)
     small = _EXACT.zero * float(values.abs().max())

@@ -123,7 +123,7 @@ def population_loss(
     piece.
     """
     density = density or Density.uniform(teacher.radius)
-    limit = torch.tensor([-teacher.radius, teacher.radius], dtype=torch.float64)
+    limit = torch.tensor([-teacher.radius, teacher.radius], dtype=torch.float64, device="cpu")
     kinks = breakpoints(network).inside(teacher.radius).at
     nodes = torch.cat([limit, kinks, teacher.switches, density.edges.clamp(*limit.tolist())]).unique()
     label = torch.where(teacher.network((nodes[:-1] + nodes[1:]) / 2) > 0, 1.0, -1.0)

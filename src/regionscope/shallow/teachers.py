@@ -25,7 +25,10 @@ class Density:
     @staticmethod
     def uniform(radius: float) -> Density:
         """The uniform density on [-radius, radius]."""
-        return Density(torch.tensor([-radius, radius], dtype=torch.float64), torch.ones(1, dtype=torch.float64))
+        return Density(
+            torch.tensor([-radius, radius], dtype=torch.float64, device="cpu"),
+            torch.ones(1, dtype=torch.float64, device="cpu"),
+        )
 
     @property
     def highest(self) -> float:
@@ -42,7 +45,7 @@ class Density:
     def draw(self, n: int, generator: torch.Generator) -> Tensor:
         """n independent points, in the order of drawing."""
         cell = torch.multinomial(self.mass, n, replacement=True, generator=generator)
-        part = torch.rand(n, generator=generator, dtype=torch.float64)
+        part = torch.rand(n, generator=generator, dtype=torch.float64, device="cpu")
         return self.edges[cell] + part * self.edges.diff()[cell]
 
 
@@ -98,7 +101,7 @@ def teacher_from_switches(points: Sequence[float] | Tensor, *, radius: float = 1
         heights.append(-heights[-1] * float((turns[j + 1] - at[j - 1]) / (at[j - 1] - turns[j])))
     rise = [float(first)] if len(at) == 0 else [heights[1] / float(turns[1] - turns[0])]
     rise += [-heights[j] / float(at[j - 1] - turns[j]) for j in range(1, len(at) + 1)]
-    slopes = torch.tensor([0.0, *rise], dtype=torch.float64)
+    slopes = torch.tensor([0.0, *rise], dtype=torch.float64, device="cpu")
     return Teacher.of(Network(torch.ones_like(turns), -turns, slopes.diff()), radius)
 
 
@@ -113,9 +116,9 @@ def random_teacher(
     wanted = width - 1 if switches is None else switches
     least = radius / (2 * (wanted + 1)) if rho is None else rho
     generator = torch.Generator().manual_seed(seed)
-    probe = torch.linspace(-radius, radius, 257, dtype=torch.float64)
+    probe = torch.linspace(-radius, radius, 257, dtype=torch.float64, device="cpu")
     for _ in range(100):
-        theta = torch.randn((1000, 3, width), generator=generator, dtype=torch.float64)
+        theta = torch.randn((1000, 3, width), generator=generator, dtype=torch.float64, device="cpu")
         w, b, v = theta[:, :, None].unbind(1)
         values = (torch.relu(probe[:, None] * w + b) * v).sum(-1)
         likely = ((values.sign().diff(dim=1) != 0).sum(1) == wanted) & (values != 0).all(1)
@@ -131,7 +134,7 @@ def random_teacher(
 
 def alternating_teacher(switches: int, *, radius: float = 1.0) -> Teacher:
     """The teacher with evenly spaced switches: the hardest for a given number of them, all intervals equally short."""
-    ends = torch.linspace(-radius, radius, switches + 2, dtype=torch.float64)
+    ends = torch.linspace(-radius, radius, switches + 2, dtype=torch.float64, device="cpu")
     return teacher_from_switches(ends[1:-1], radius=radius)
 
 

@@ -61,8 +61,8 @@ class TwoLayer:
 def initial_two_layer(width: int, d: int, *, scale: float = 1.0, seed: int = 0) -> TwoLayer:
     """Independent w_i ~ N(0, scale^2 / d) and uniform signs a_i."""
     generator = torch.Generator().manual_seed(seed)
-    weights = torch.randn((width, d), generator=generator, dtype=torch.float64) * scale / d**0.5
-    signs = torch.randint(0, 2, (width,), generator=generator).to(torch.float64) * 2 - 1
+    weights = torch.randn((width, d), generator=generator, dtype=torch.float64, device="cpu") * scale / d**0.5
+    signs = torch.randint(0, 2, (width,), generator=generator, device="cpu").to(torch.float64) * 2 - 1
     return TwoLayer(weights, signs)
 
 
@@ -100,13 +100,13 @@ def region_counts(network: TwoLayer, x: Tensor, pairs: Tensor | None = None) -> 
     together.
     """
     if pairs is None:
-        pairs = torch.combinations(torch.arange(len(x)), 2)
-    counts = torch.ones(len(pairs), dtype=torch.long)
+        pairs = torch.combinations(torch.arange(len(x), device="cpu"), 2)
+    counts = torch.ones(len(pairs), dtype=torch.long, device="cpu")
     apart = (pairs[:, 0] != pairs[:, 1]).nonzero()[:, 0]
     if len(apart):
         segments = [Segment(x[a], x[b]) for a, b in pairs[apart].tolist()]
         found = decision_regions(network.module(), segments)
-        counts[apart] = torch.tensor([dec.count for dec in found])
+        counts[apart] = torch.tensor([dec.count for dec in found], device="cpu")
     return pairs, counts
 
 
@@ -136,7 +136,7 @@ def dense_sharpness(network: TwoLayer, x: Tensor, y: Tensor | None = None) -> fl
 
     Cost: a (p d, p d) matrix and its eigenvalues.
     """
-    target = torch.zeros(len(x), dtype=torch.float64) if y is None else y
+    target = torch.zeros(len(x), dtype=torch.float64, device="cpu") if y is None else y
 
     def value(weights: Tensor) -> Tensor:
         outputs: Tensor = torch.relu(x @ weights.T) @ network.signs

@@ -65,8 +65,8 @@ def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     if n < 2 or d < 1:
         raise InputError(f"At least two points and one dimension are needed; got n = {n} and d = {d}.")
     generator = torch.Generator().manual_seed(seed)
-    x = torch.randn((n, d), generator=generator, dtype=torch.float64)
-    y = torch.randint(0, 2, (n,), generator=generator).to(torch.float64) * 2 - 1
+    x = torch.randn((n, d), generator=generator, dtype=torch.float64, device="cpu")
+    y = torch.randint(0, 2, (n,), generator=generator, device="cpu").to(torch.float64) * 2 - 1
     return x / x.norm(dim=1, keepdim=True), y
 
 
@@ -74,8 +74,8 @@ def alternating_line(n: int) -> tuple[Tensor, Tensor]:
     """n evenly spaced points (t, 1), t in [-1, 1], with alternating labels: the worst case that Li et al. name."""
     if n < 2:
         raise InputError(f"At least two points are needed, got {n}.")
-    t = torch.linspace(-1, 1, n, dtype=torch.float64)
-    y = 1 - 2 * (torch.arange(n) % 2).to(torch.float64)
+    t = torch.linspace(-1, 1, n, dtype=torch.float64, device="cpu")
+    y = 1 - 2 * (torch.arange(n, device="cpu") % 2).to(torch.float64)
     return torch.stack([t, torch.ones_like(t)], 1), y
 
 
@@ -110,11 +110,11 @@ def rate_trend(rows: Sequence[RateRow], *, edge: float = 0.0) -> Trend:
     (Assumption 6.2).
     """
     chosen = [row for row in rows if row.sharpness >= edge and row.lost < row.runs]
-    counts = torch.tensor([row.values for row in chosen], dtype=torch.float64)
+    counts = torch.tensor([row.values for row in chosen], dtype=torch.float64, device="cpu")
     if len(chosen) < 2:
         return Trend(math.nan, math.nan, math.nan, 0)
     counts = counts[:, torch.isfinite(counts).all(0)]
-    at = torch.log2(torch.tensor([row.rate for row in chosen], dtype=torch.float64))
+    at = torch.log2(torch.tensor([row.rate for row in chosen], dtype=torch.float64, device="cpu"))
     at = at - at.mean()
     slopes = (at[:, None] * counts).sum(0) / at.square().sum()
     return Trend(*t_interval(slopes.tolist()), len(slopes))

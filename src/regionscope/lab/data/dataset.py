@@ -104,13 +104,13 @@ def balanced_choice(labels: Tensor, n: int, *, seed: int, what: str = "The data"
     """
     if not 1 <= n <= len(labels):
         raise InputError(f"{what} has {len(labels):,} points to choose from, and {n:,} were asked for.")
-    shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed), device="cpu")
     mixed = labels.cpu()[shuffled]
     by_class = mixed.argsort(stable=True)
     counts = mixed.bincount()
     first = counts.cumsum(0) - counts
     number = torch.empty_like(by_class)
-    number[by_class] = torch.arange(len(labels)) - first[mixed[by_class]]
+    number[by_class] = torch.arange(len(labels), device="cpu") - first[mixed[by_class]]
     return shuffled[number.argsort(stable=True)[:n]].sort().values.to(labels.device)
 
 
@@ -123,8 +123,8 @@ def add_label_noise(data: Dataset, share: float, *, seed: int = 0) -> Dataset:
         raise InputError(f"label_noise is a share of the labels, from 0 to 1, and came as {share}.")
     generator = torch.Generator().manual_seed(seed)
     n = len(data)
-    replaced = torch.randperm(n, generator=generator)[: round(share * n)]
-    random = torch.randint(data.n_classes, (n,), generator=generator)
+    replaced = torch.randperm(n, generator=generator, device="cpu")[: round(share * n)]
+    random = torch.randint(data.n_classes, (n,), generator=generator, device="cpu")
     labels = data.labels.cpu().clone()
     labels[replaced] = random[replaced]
     return replace(data, labels=labels.to(data.labels.device))

@@ -30,7 +30,7 @@ def digits_split(
     if not 0 < test_share < 1:
         raise InputError(f"test_share of digits must lie between 0 and 1, and came as {test_share}.")
     everything = digits()
-    in_test = torch.zeros(len(everything), dtype=torch.bool)
+    in_test = torch.zeros(len(everything), dtype=torch.bool, device="cpu")
     in_test[balanced_choice(everything.labels, round(test_share * len(everything)) or 1, seed=seed)] = True
     parts = [
         replace(everything, inputs=everything.inputs[chosen], labels=everything.labels[chosen])

@@ -88,7 +88,7 @@ def _choose(folder: Path, classes: list[str], n: int | None, seed: int) -> tuple
             f"{str(folder)!r} has no images; they must lie in a folder for each class, such as "
             f"{str(folder / classes[0])!r}, and end in {', '.join(sorted(_ENDINGS))}."
         )
-    numbers = torch.tensor(labels)
+    numbers = torch.tensor(labels, device="cpu")
     if n is None or n == len(paths):
         return paths, numbers
     chosen = balanced_choice(numbers, n, seed=seed, what=str(folder))
@@ -96,7 +96,7 @@ def _choose(folder: Path, classes: list[str], n: int | None, seed: int) -> tuple
 
 
 def _read(paths: list[Path], labels: Tensor, size: int) -> Pixels:
-    images = torch.empty((len(paths), 3, size, size), dtype=torch.uint8)
+    images = torch.empty((len(paths), 3, size, size), dtype=torch.uint8, device="cpu")
     for i, path in enumerate(paths):
         images[i] = read_image(path, size)
     return Pixels(images, labels)

@@ -84,8 +84,8 @@ def random_labels(n: int = 1000, *, classes: int = 2, dim: int = 2, seed: int = 
             f"random_labels needs n >= 1, classes >= 2 and dim >= 1, and came with n={n}, classes={classes}, dim={dim}."
         )
     generator = torch.Generator().manual_seed(derived_seed(seed, "inputs"))  # not the numbers of initial weights
-    inputs = torch.rand((n, dim), generator=generator) * 2 - 1
-    return Dataset("random_labels", inputs, torch.randint(classes, (n,), generator=generator), classes)
+    inputs = torch.rand((n, dim), generator=generator, device="cpu") * 2 - 1
+    return Dataset("random_labels", inputs, torch.randint(classes, (n,), generator=generator, device="cpu"), classes)
 
 
 def random_labels_split(n_train: int, n_test: int, *, classes: int = 2, dim: int = 2, seed: int = 0) -> Split:

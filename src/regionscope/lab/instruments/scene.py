@@ -101,7 +101,7 @@ class Scene:
         data = self.data(part)
         if n is None or n >= len(data):
             return data.inputs, data.labels
-        chosen = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))[:n]
+        chosen = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed), device="cpu")[:n]
         return data.inputs[chosen], data.labels[chosen]
 
     def range(self) -> tuple[float, float]:
@@ -129,7 +129,7 @@ class Scene:
             )
         d, shape = inputs[0].numel(), inputs.shape[1:]
         reach = (corners[1] - corners[0]).flatten()
-        axes = torch.eye(d, dtype=torch.float64).reshape(d, *shape)
+        axes = torch.eye(d, dtype=torch.float64, device="cpu").reshape(d, *shape)
         return Box((corners[0] + corners[1]) / 2, axes, reach * (0.5 + margin))
 
     def seed_of(self, options: Mapping[str, Any]) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 
+from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.monitor.monitor import Monitor
 
@@ -16,9 +18,9 @@ __all__ = ["lightning_callback"]
 def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | None = None) -> Any:
     """A callback for ``Trainer(callbacks=[...])`` that measures before training, after each step and at the end.
 
-    Steps are the trainer's ``global_step``. model: which part of the ``LightningModule`` to measure, such as
-    ``lambda module: module.net``; the whole module by default. With several processes only the first one measures.
-    A schedule in epochs takes its length from the trainer.
+    Steps are the trainer's ``global_step``: moves of the weights, not batches. A schedule in epochs takes its length
+    from the trainer. With several processes only the first one measures. model: which part of the ``LightningModule``
+    to measure, such as ``lambda module: module.net``; the whole module by default.
     """
     needed("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")
     from lightning.pytorch import Callback
@@ -28,7 +30,7 @@ def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | 
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             if monitor.when.epoch_periods and monitor.steps_per_epoch is None:
-                monitor.steps_per_epoch = int(trainer.num_training_batches)
+                monitor.steps_per_epoch = _steps_in_epoch(trainer)
             self._look(trainer, pl_module)
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -42,3 +44,14 @@ def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | 
                 monitor(int(trainer.global_step), pl_module if model is None else model(pl_module), last=last)
 
     return MonitorCallback()
+
+
+def _steps_in_epoch(trainer: Any) -> int:
+    """Moves of the weights in an epoch: the last one may be over fewer batches than ``accumulate_grad_batches``."""
+    batches: float = trainer.num_training_batches
+    if not math.isfinite(batches):
+        raise InputError(
+            "The schedule counts epochs, and the trainer does not know how many batches its data has; give the monitor "
+            "steps_per_epoch, or a schedule in steps."
+        )
+    return math.ceil(batches / int(trainer.accumulate_grad_batches))

@@ -153,11 +153,14 @@ def make_folder(path: Path, runs_dir: Path | str) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file, in its folder, to a name that nothing reads, and return that."""
+    """Rename a damaged file, in its folder, to a name that nothing reads, and return that.
+
+    Where another process has just done so, it is done.
+    """
     for number in range(1, 10_000):
         other = path.with_name(f"{path.name}.damaged-{number}")
         if not other.exists():
-            with room(other):
+            with room(other), suppress(FileNotFoundError):
                 os.replace(path, other)
             flush_folder(path.parent)
             return other

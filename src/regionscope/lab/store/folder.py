@@ -152,10 +152,18 @@ class RunFolder:
             self._lock.release()
             self._lock = None
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the run has ended and its files are what was written; only looks."""
+        return self._has_ended() and repair.is_whole(self.path)
+
     def verify(self) -> bool:
-        """Whether the run has ended and its files are what was written; damaged ones are set aside and noted."""
+        """Whether the run has ended and its result holds; damaged files are set aside and noted, so claim it first."""
         for sentence in repair.verify(self.path):
             self.note(sentence)
+        return self._has_ended()
+
+    def _has_ended(self) -> bool:
         result = self.result()
         return result is not None and result["status"] in ENDED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor
 from regionscope.lab.store import files
 from regionscope.lab.store.rows import fingerprint, parse
 
-__all__ = ["Saved", "mend", "resume", "verify"]
+__all__ = ["Saved", "is_whole", "mend", "resume", "verify"]
 
 
 def mend(folder: Path) -> list[str]:
@@ -28,22 +29,36 @@ def mend(folder: Path) -> list[str]:
     return said
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether ``verify`` would find nothing; only looks, so that it needs no lock."""
+    return next(_damaged(folder), None) is None
+
+
 def verify(folder: Path) -> list[str]:
-    """Check a result, the rows it was made from and the checkpoints; one sentence for each thing set aside."""
-    said = _document(folder / "result.json")
-    result = files.read_document(folder / "result.json")
-    rows = folder / "rows.jsonl"
+    """Check a result, the rows it was made from and the checkpoints (the lock is held); one sentence for each thing
+    set aside."""
+    return [
+        f"{what} It was set aside as {files.set_aside(path).name}{then}" for path, what, then in [*_damaged(folder)]
+    ]
+
+
+def _damaged(folder: Path) -> Iterator[tuple[Path, str, str]]:
+    """Files that are not what was written: which, what was found, and what follows when it is set aside."""
+    path, rows = folder / "result.json", folder / "rows.jsonl"
+    result = None
+    try:
+        result = files.read_document(path)
+    except files.Damaged as damage:
+        yield path, str(damage), "."
     if result is not None and result.get("rows") != fingerprint(rows.read_bytes() if rows.exists() else b""):
-        kept = files.set_aside(folder / "result.json").name
-        said.append(f"{rows} is not as it was when the run ended; {kept} was set aside, and the run is done again.")
-    for path in sorted((folder / "checkpoints").glob("step-*.safetensors")):
+        result = None
+        yield path, f"{rows} is not as it was when the run ended; its result is void.", ", and the run is done again."
+    ended = "" if result is None else " The numbers of the run are kept; delete its folder to train it again."
+    for checkpoint in sorted((folder / "checkpoints").glob("step-*.safetensors")):
         try:
-            files.read_tensor_header(path)
+            files.read_tensor_header(checkpoint)
         except files.Damaged as damage:
-            kept = files.set_aside(path).name
-            ended = "" if result is None else " The numbers of the run are kept; delete its folder to train it again."
-            said.append(f"{damage} It was set aside as {kept}.{ended}")
-    return said
+            yield checkpoint, str(damage), f".{ended}"
 
 
 def _document(path: Path) -> list[str]:

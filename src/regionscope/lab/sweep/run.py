@@ -111,7 +111,7 @@ def run_sweep(
 
     jobs, root = [], None if data_root is None else Path(data_root).absolute()
     for key, experiment in zip(sweep.keys, sweep, strict=True):
-        ended = _ended(runs_dir / key, experiment, known)
+        ended = _ended(runs_dir / key, experiment)
         if ended is None:
             jobs.append(Job(key, experiment, runs_dir.absolute(), device, root, threads, deadline))
         else:
@@ -172,7 +172,7 @@ def _free(jobs: Sequence[Job], known: _Progress, report: Callable[[Outcome], obj
         path = job.runs_dir / job.key
         if is_held(path):
             report(Outcome(job.key, job.experiment.label, "busy", f"{path} is being worked on by another process."))
-        elif (ended := _ended(path, job.experiment, known)) is not None:
+        elif (ended := _ended(path, job.experiment)) is not None:
             report(replace(ended, skipped=False))
         else:
             free.append(job)
@@ -193,15 +193,12 @@ def _run_here(
             report(work(job, stop=stop, on_share=partial(on_share, job.key)))
 
 
-def _ended(path: Path, experiment: Experiment, known: _Progress) -> Outcome | None:
-    """The outcome of a run that has ended and is whole; what verifying it found damaged is remembered."""
+def _ended(path: Path, experiment: Experiment) -> Outcome | None:
+    """The outcome of a run that has ended and is whole."""
     if not (path / "result.json").exists():
         return None
     folder = RunFolder(path, experiment)
-    if folder.verify():
-        return outcome_of(folder, skipped=True)
-    known.repaired.setdefault(path.name, []).extend(folder.repaired)
-    return None
+    return outcome_of(folder, skipped=True) if folder.is_done else None
 
 
 def _write_plan(sweep: Sweep, runs_dir: Path) -> None:

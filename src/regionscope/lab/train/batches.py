@@ -89,7 +89,7 @@ class Batches:
 
     def shuffle(self) -> None:
         """Draw the order of the next epoch."""
-        order = torch.randperm(len(self._inputs), generator=self._randomness.order)
+        order = torch.randperm(len(self._inputs), generator=self._randomness.order, device="cpu")
         self.order = order.to(self._inputs.device, non_blocking=True)
 
     def examples(self, batches: int) -> int:

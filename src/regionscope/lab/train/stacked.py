@@ -135,7 +135,7 @@ class _Group:
     def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """(m, b, *shape) and (m, b), each member in its own order."""
         n, size = len(self.inputs), self.common.batch_size
-        order = torch.stack([torch.randperm(n, generator=generator) for generator in self.orders])
+        order = torch.stack([torch.randperm(n, generator=generator, device="cpu") for generator in self.orders])
         order = order.to(self.inputs.device)
         row = len(self.models) * self.inputs[0].numel() * self.inputs.element_size()
         together = size * max(1, _CHUNK // max(1, row * size))

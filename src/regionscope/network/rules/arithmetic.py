@@ -15,9 +15,9 @@ __all__ = ["Operand", "aligned", "reduced_axis", "row_dims", "same_layout"]
 Operand = Data | Tensor | float | int
 
 
-def aligned(call: Call, x: Data, constant: Tensor) -> Tensor:
-    """``constant`` broadcast against the user's ``x``, laid out as the program keeps ``x``: rows first."""
-    constant = call.constant(constant)
+def aligned(call: Call, x: Data, value: Tensor | float) -> Tensor:
+    """``value`` broadcast against the user's ``x``, laid out as the program keeps ``x``: rows first."""
+    constant = call.constant(value)
     if constant.dim() == 0:
         return constant
     if constant.dim() > x.ndim:

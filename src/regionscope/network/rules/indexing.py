@@ -62,7 +62,7 @@ def _is_everything(entry: Any) -> bool:
 
 def _as_indices(entry: Any) -> list[Any]:
     if isinstance(entry, list):
-        entry = torch.tensor(entry)
+        entry = torch.tensor(entry, device="cpu")
     if isinstance(entry, Tensor):
         if entry.dtype == torch.bool:
             return list(entry.nonzero(as_tuple=True))
@@ -209,7 +209,7 @@ def _where(call: Call, condition: Any, a: Any, b: Any) -> Data:
         same_layout(call, a, b)
         return call.affine(lambda a, b, mask: torch.where(mask, a, b), a, b, constants=(mask,))
     other = b if isinstance(a, Data) else a
-    fixed = aligned(call, data, torch.as_tensor(other))
+    fixed = aligned(call, data, other)
     if isinstance(a, Data):
         return call.affine(lambda x, mask, other: torch.where(mask, x, other), a, constants=(mask, fixed))
     return call.affine(lambda x, mask, other: torch.where(mask, other, x), b, constants=(mask, fixed))

@@ -147,7 +147,7 @@ def _larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
         operands: tuple[Data, ...] = (x, other)
         constants: tuple[Tensor, ...] = ()
     else:
-        bound = aligned(call, x, torch.as_tensor(other))
+        bound = aligned(call, x, other)
         shape = torch.broadcast_shapes(x.shape, bound.shape[1:])
         level = bound.flatten()[0].item() if bound.numel() else 0.0
         if shape == x.shape and bool((bound == level).all()):
@@ -259,7 +259,7 @@ def _pooling_rules(spatial: int) -> None:
         def function(x: Tensor) -> Tensor:
             return pool(x, kernel, steps, pads, gaps, ceil_mode)  # type: ignore[no-any-return]
 
-        out = function(torch.zeros((1, *x.shape))).shape[2:]
+        out = function(torch.zeros((1, *x.shape), device="cpu")).shape[2:]
         sizes = zip(x.shape[1:], out, kernel, steps, pads, gaps, strict=True)
         groups = window_groups(x.shape, [pooling_positions(*numbers) for numbers in sizes])
         return _largest_of(call, x, groups, function, axis=0)
