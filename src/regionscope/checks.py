@@ -6,7 +6,7 @@ from typing import TypeGuard
 
 from regionscope.errors import InputError
 
-__all__ = ["is_whole", "whole"]
+__all__ = ["check_memory", "is_whole", "whole"]
 
 
 def is_whole(value: object, *, least: int = 1) -> TypeGuard[int]:
@@ -23,3 +23,9 @@ def whole(name: str, value: object, *, least: int = 1) -> int:
     if not is_whole(value, least=least):
         raise InputError(f"{name} is {value!r}; a whole number of at least {least} is needed.")
     return value
+
+
+def check_memory(memory: object) -> None:
+    """Refuse what is neither None nor enough bytes to work with."""
+    if memory is not None and not is_whole(memory, least=1 << 20):
+        raise InputError(f"memory is {memory!r}; a whole number of bytes is needed, at least 1 MiB (1048576).")

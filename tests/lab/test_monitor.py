@@ -78,7 +78,7 @@ def test_schedules_in_python() -> None:
     for wrong in (lambda: every(0), lambda: every(1.5), lambda: every(True), lambda: every(2, "days")):  # type: ignore[arg-type, call-overload]
         with pytest.raises(InputError, match="every"):
             wrong()
-    for a, b, points in ((0, 10, 3), (5, 4, 3), (1, 10, 1)):
+    for a, b, points in ((0, 10, 3), (5, 4, 3), (1, 10, 1), (1, 10, 2.5), (1.5, 10, 3)):
         with pytest.raises(InputError, match="log_spaced"):
             log_spaced(a, b, points)
     with pytest.raises(InputError, match="steps_per_epoch"):

@@ -214,6 +214,9 @@ def test_the_result_says_its_spread() -> None:
     [
         ({"dims": 0}, "1 <= dims <= 20"),
         ({"dims": 21}, "1 <= dims <= 20"),
+        ({"dims": 2.5}, r"dims is 2\.5"),
+        ({"memory": 0}, "memory is 0"),
+        ({"seed": -1}, "seed is -1"),
         ({"radius": 0.0}, "larger than 0"),
         ({"radius": float("nan")}, "larger than 0"),
         ({"hull": "ball"}, "cross-polytope"),

@@ -185,6 +185,15 @@ def test_a_model_that_does_other_things_for_other_numbers_of_inputs_is_refused()
         local_complexity(Odd(), torch.randn(3, 2), dims=2, radius=0.5)
 
 
+@pytest.mark.parametrize("wrap", [lambda net: torch.compile(net, backend="eager"), nn.DataParallel])
+def test_a_wrapped_model_is_the_one_inside(wrap: Callable[[nn.Module], nn.Module]) -> None:
+    model, x = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(5, 4)
+    plain, wrapped = (local_complexity(net, x, dims=3, radius=0.5) for net in (model, wrap(model)))
+    assert list(wrapped.by_layer) == ["1"]
+    assert wrapped.total.tolist() == plain.total.tolist()
+    assert list(rs.deformation(wrap(model), x, dims=3).diameter) == list(rs.deformation(model, x, dims=3).diameter)
+
+
 def test_a_transformer_layer_is_seen() -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu")
     assert names(layer, (5, 8)) == ["gelu"]

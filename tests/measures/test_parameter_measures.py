@@ -236,6 +236,8 @@ def without_statistics() -> nn.Module:
         (lambda: rs.sharpness(mlp([3, 4, 3]), X[:0], Y[:0]), "no data"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, samples=0), "samples"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, max_products=0), "max_products is 0"),
+        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, batch_size=0), "batch_size is 0"),
+        (lambda: rs.output_margin(mlp([3, 3]), X, Y, batch_size=0), "batch_size is 0"),
         (lambda: rs.sharpness(without_statistics(), X, Y), "running statistics"),
         (lambda: rs.output_margin(without_statistics(), X, Y), "running statistics"),
     ],

@@ -182,12 +182,13 @@ def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> N
 
 
 def test_any_measure_can_be_averaged_over_slices() -> None:
-    done: list[int] = []
+    done: list[float] = []
     found = over_slices(
         lambda block: torch.tensor([piece.size for piece in block]), rs.Hulls(DATA, 1), slices=300, progress=done.append
     )
     assert found.estimate.value == pytest.approx(float(torch.pdist(DATA.double()).mean()), rel=0.1)
-    assert done[-1] == 300
+    assert done == sorted(done)
+    assert 0 < done[0] < done[-1] == 1
 
 
 @pytest.mark.parametrize(
@@ -198,6 +199,10 @@ def test_any_measure_can_be_averaged_over_slices() -> None:
         ({"inputs": None}, "No inputs"),
         ({"inputs": DATA[:1]}, "1 input"),
         ({"slices": 0}, "slices is 0"),
+        ({"slices": 3.0}, r"slices is 3\.0"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"memory": 5}, "memory is 5"),
+        ({"memory": 2e9}, "whole number of bytes"),
         ({"grid": 1}, "at least 2"),
         ({"method": "best"}, "method is 'best'"),
         ({"through": "walls"}, "through is 'walls'"),

@@ -223,6 +223,11 @@ def test_arguments_that_make_no_sense_get_a_sentence() -> None:
         rs.linear_regions(model, SQUARE, memory=10)
     with pytest.raises(rs.SliceError, match="shape"):
         rs.linear_regions(rs.trace(model, (2,)), CUBE)
+    for read in (rs.linear_regions, rs.decision_regions):
+        with pytest.raises(rs.InputError, match=r"read in torch\.float64; leave dtype out"):
+            read(rs.trace(model, (2,)), SQUARE, dtype=torch.float32)
+    read_once = rs.trace(model, (2,), dtype=torch.float32)
+    assert rs.linear_regions(read_once, SQUARE).values.dtype == torch.float32
     with pytest.raises(rs.InputError, match="no file"):
         rs.Partition.load("nowhere.npz")
 

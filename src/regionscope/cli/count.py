@@ -90,7 +90,7 @@ def count(
     drawing: dict[str, Any] = {"through": through, "alpha": alpha or (0.0, 1.0), "length": length, "seed": seed}
     working: dict[str, Any] = {"until": until, "batch_size": batch_size, "memory": bytes_allowed}
     with output.progress_bar("Counting") as bar:
-        working["progress"] = lambda done: bar(min(1.0, done / slices))
+        working["progress"] = bar
         result = region_count(network, inputs, dim, slices, grid, method.value, **drawing, **working)
     if json_file != "-":
         Console().print(_table(result))

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from regionscope.checks import is_whole
 from regionscope.errors import InputError
 
-__all__ = ["draw_frames", "orthonormal_frames"]
+__all__ = ["check_dims", "draw_frames", "orthonormal_frames"]
 
 
 def orthonormal_frames(
@@ -34,7 +35,7 @@ def orthonormal_frames(
     True
     """
     d = math.prod(input_shape)
-    _check(dims, d)
+    check_dims(dims, d)
     source = generator if generator is not None else torch.Generator().manual_seed(seed)
     frames = draw_frames(1 if points is None else points, dims, d, source, dtype)
     frames = frames.reshape(len(frames), dims, *input_shape)
@@ -47,7 +48,7 @@ def draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: to
     The Gaussians are always drawn in float32, one point at a time, so that neither the batch nor the dtype of the model
     changes them.
     """
-    _check(dims, d)
+    check_dims(dims, d)
     device = generator.device
     draw = [torch.randn(d, dims, generator=generator, device=device, dtype=torch.float32) for _ in range(n)]
     if not draw:
@@ -58,8 +59,9 @@ def draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: to
     return frames
 
 
-def _check(dims: int, d: int) -> None:
-    if not 1 <= dims <= d:
+def check_dims(dims: int, d: int) -> None:
+    """Refuse numbers of directions that an input of d numbers does not have."""
+    if not is_whole(dims) or dims > d:
         raise InputError(
             f"dims is {dims}, and an input has {d} number(s); orthonormal directions need 1 <= dims <= {d}."
         )

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import whole
 from regionscope.errors import InputError
 from regionscope.geometry.points import read_array
-from regionscope.measures.frames import draw_frames
+from regionscope.measures.frames import check_dims, draw_frames
 from regionscope.measures.hulls import Pass, Shape, count_vertices, passes
 from regionscope.measures.survey import LayerChoice, select, survey
 from regionscope.measures.tally import Tally
@@ -158,9 +159,10 @@ class Neighbourhoods:
         if not (math.isfinite(radius) and radius > 0):
             raise InputError(f"radius is {radius}; a finite number larger than 0 is needed.")
         shape, flat = tuple(points.shape[1:]), points.flatten(1)
-        source = generator if generator is not None else torch.Generator().manual_seed(seed)
+        source = generator if generator is not None else torch.Generator().manual_seed(whole("seed", seed, least=0))
         given = _given_frames(frames, len(flat), shape, flat)
         dims = dims if given is None else given.shape[1]
+        check_dims(dims, flat.shape[1])
         count_vertices(hull, dims)
         if given is None and frames == "shared":
             given = draw_frames(1, dims, flat.shape[1], source, dtype).to(device)
@@ -170,7 +172,7 @@ class Neighbourhoods:
         """Cut the points so that a pass over their vertices stays within ``memory`` bytes."""
         if memory is None:
             memory = 16 << 20 if self.points.device.type == "cpu" else 1 << 30
-        rows = max(1, memory // row_bytes)
+        rows = max(1, whole("memory", memory) // row_bytes)
         m = count_vertices(self.hull, self.dims)
         n = max(1, rows // m)
         for start in range(0, len(self.points), n):

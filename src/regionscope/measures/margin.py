@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from torch import Tensor, nn
 
+from regionscope.checks import whole
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.geometry.points import read_array
@@ -35,6 +36,7 @@ def output_margin(
     A single logit f stands for the pair (0, f): the margin is f where y = 1 and -f where y = 0. Not invariant to
     reparametrisation: doubling the last layer doubles it. Cost: one forward pass.
     """
+    whole("batch_size", batch_size)
     wanted = read_labels(inputs, labels)
     refuse_batch_statistics(model)
     device, dtype = home(model)

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from regionscope.errors import InputError
 from regionscope.measures.activations import LINEAR, MAX_POOLS, Folds, argument, folds, operation
+from regionscope.network import unwrapped
 from regionscope.regions.footprint import call_model
 
 __all__ = ["Observer"]
@@ -31,7 +32,7 @@ class Observer(TorchFunctionMode):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model = model
+        self.model = unwrapped(model)  # compiled code runs below Python
         self._stack: list[tuple[str, nn.Module]] = []
         self._seen: Counter[str] = Counter()
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import is_whole
+from regionscope.checks import is_whole, whole
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.regions.sampler import Sampler
@@ -45,7 +45,7 @@ def over_slices(
     slices: int = 100,
     until: float | None = None,
     max_slices: int = 100_000,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> SliceValues:
     """Draw slices, measure each, and stop after ``slices`` of them, or when the mean is known well enough.
 
@@ -53,7 +53,7 @@ def over_slices(
     until: the wanted relative standard error (standard error / mean); checked after every ``slices`` slices. When
         ``max_slices`` comes first, the status says so. Stopping at a precision favours lucky samples a little; the
         effect is of the order of 1 / n.
-    progress: called with the number of slices done.
+    progress: called with the finished share of the work, 0 to 1; with ``until``, of that up to the next check.
     """
     _check(slices, until, max_slices)
     start = time.perf_counter()
@@ -67,7 +67,7 @@ def over_slices(
             values.append(measure(block))
             done += len(block)
             if progress is not None:
-                progress(done)
+                progress(done / target)
         everything = torch.cat(values)
         relative = Estimate.of(everything).relative_stderr
         if until is None or relative <= until:
@@ -108,5 +108,4 @@ def _check(slices: int, until: float | None, max_slices: int) -> None:
         raise InputError(f"slices is {slices!r}; a whole number of at least 1 (or a list of slices) is needed.")
     if until is not None and not (math.isfinite(until) and until > 0):
         raise InputError(f"until is {until}; it is a relative standard error, such as 0.02.")
-    if max_slices < 1:
-        raise InputError(f"max_slices is {max_slices}; it must be at least 1.")
+    whole("max_slices", max_slices)

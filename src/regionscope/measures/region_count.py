@@ -96,7 +96,7 @@ def region_count(
     through: Through = "inputs", alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None,
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
     batch_size: int | None = None, memory: int | None = None, autocast: torch.dtype | None = None,
-    max_points: int = 100_000, progress: Callable[[int], None] | None = None,
+    max_points: int = 100_000, progress: Callable[[float], None] | None = None,
 ) -> RegionCount:  # fmt: skip
     """R_d: the mean number of connected regions of one predicted label on slices through d + 1 random inputs.
 
@@ -118,7 +118,7 @@ def region_count(
     first = sampler.draw(0)
     used = None if method == "exact" else lattice_for([first], grid).grid
     with _counter(model, inputs, first, method, used, batch_size, memory, autocast, max_points) as counter:
-        number = slices if isinstance(slices, int) else len(slices)
+        number = len(slices) if isinstance(slices, Sequence) else slices
         found = over_slices(counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress)
     return RegionCount(
         counts=found.values,
@@ -156,7 +156,7 @@ def linear_region_count(
             [p.n_linear_regions if pieces == "linear" else p.n_activation_regions for p in parts], device="cpu"
         )
 
-    number = slices if isinstance(slices, int) else len(slices)
+    number = len(slices) if isinstance(slices, Sequence) else slices
     found = over_slices(counter, sampler, slices=number, until=until, max_slices=max_slices)
     return RegionCount(found.values, sampler.dim, "exact", None, sampler.seed, found.seconds, status=found.status)
 
@@ -173,7 +173,7 @@ def slice_sampler(
     generator: torch.Generator | None = None,
 ) -> Sampler:
     """The sampler that ``region_count`` uses for these arguments."""
-    if not isinstance(slices, int):
+    if isinstance(slices, Sequence):
         return Given(list(slices))
     if inputs is None:
         raise InputError("No inputs came; give the inputs to draw slices through, or a list of slices.")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from regionscope.checks import whole
 from regionscope.errors import InputError, LimitReached
 from regionscope.geometry.points import read_array
 from regionscope.network import home, untouched
@@ -56,8 +57,8 @@ def sharpness(
     Cost: about 20 to 100 products, each about four forward passes over the sample; memory of one batch's graph.
     """
     refuse_batch_statistics(model)
-    if max_products < 1:
-        raise InputError(f"max_products is {max_products}; it must be at least 1.")
+    whole("max_products", max_products)
+    whole("batch_size", batch_size)
     with untouched(model):
         data = _sample(inputs, targets, samples, seed)
         hessian = _Hessian(model, data, loss or _default_loss, batch_size, dtype, max_products)

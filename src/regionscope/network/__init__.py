@@ -7,6 +7,7 @@ from .precision import full_precision
 from .program import Kink, Program, Values
 from .trace import trace
 from .untouched import home, same_modes, untouched
+from .wrappers import unwrapped
 
 __all__ = [
     "Cuts",
@@ -21,5 +22,6 @@ __all__ = [
     "same_modes",
     "trace",
     "untouched",
+    "unwrapped",
     "with_decision",
 ]

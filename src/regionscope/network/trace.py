@@ -14,6 +14,7 @@ from .private_copy import private_copy
 from .program import Program
 from .reader import Reader
 from .record import Data, Recorder
+from .wrappers import unwrapped
 
 __all__ = ["trace"]
 
@@ -34,7 +35,7 @@ def trace(
     Raises NotPiecewiseAffine, UntraceableModel or InputError with a sentence. Cost: milliseconds and one copy of the
     weights.
     """
-    module = _unwrapped(module)
+    module = _python_module(module)
     shape = _checked_shape(input_shape)
     if dtype not in (torch.float64, torch.float32):
         raise InputError(f"dtype must be torch.float64 or torch.float32, got {dtype}.")
@@ -91,20 +92,14 @@ def _listed(shape: tuple[int, ...]) -> str:
     return ", ".join(map(str, shape))
 
 
-def _unwrapped(module: nn.Module) -> nn.Module:
-    """The network inside torch.compile and data-parallel wrappers."""
+def _python_module(module: nn.Module) -> nn.Module:
+    """The network without wrappers, or what it should have been."""
     if not isinstance(module, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, got {type(module).__name__}.")
-    while True:
-        if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
-            module = module.module
-        elif isinstance(getattr(module, "_orig_mod", None), nn.Module):
-            module = module._orig_mod  # type: ignore[assignment]
-        else:
-            break
-    if any(isinstance(child, torch.jit.ScriptModule) for child in module.modules()):
+    inner = unwrapped(module)
+    if any(isinstance(child, torch.jit.ScriptModule) for child in inner.modules()):
         raise UntraceableModel("the module is a TorchScript module; give the Python module it was made from.")
-    return module
+    return inner
 
 
 def _checked_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -16,8 +16,8 @@ from regionscope.geometry import Slice
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
-from regionscope.network import Program, trace, with_decision
-from regionscope.regions.linear import Progress, as_list, exact_regions, one_shape
+from regionscope.network import Program, with_decision
+from regionscope.regions.linear import Progress, as_list, exact_regions, program_of
 from regionscope.regions.partition import Partition, components
 from regionscope.tolerance import Tolerance
 
@@ -114,19 +114,21 @@ class DecisionRegions:
 
 @overload
 def decision_regions(
-    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype = ..., max_regions: int | None = ...,
-    memory: int | None = ..., tolerance: Tolerance | None = ..., progress: Progress | None = ...,
+    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
+    max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
+    progress: Progress | None = ...,
 ) -> DecisionRegions: ...  # fmt: skip
 @overload
 def decision_regions(
-    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype = ..., max_regions: int | None = ...,
-    memory: int | None = ..., tolerance: Tolerance | None = ..., progress: Progress | None = ...,
+    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
+    max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
+    progress: Progress | None = ...,
 ) -> list[DecisionRegions]: ...  # fmt: skip
 def decision_regions(
     model: nn.Module | Program,
     slice: Slice | Sequence[Slice],
     *,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | None = None,
     max_regions: int | None = None,
     memory: int | None = None,
     tolerance: Tolerance | None = None,
@@ -135,19 +137,19 @@ def decision_regions(
     """The exact regions of equal argmax on a slice (or on each of a list of slices).
 
     The argmax is one more fold after the last layer: every linear region is cut where its largest output changes, and
-    pieces of one label that share a wall are joined. Arguments as in ``linear_regions``. Cost: that of
-    ``linear_regions``.
+    pieces of one label that share a wall are joined. Arguments and cost as in ``linear_regions``, but
+    for ``on_limit``: a partition that is cut off has no decisions yet, so a limit that is reached is always raised.
     """
     slices = as_list(slice)
-    program = model if isinstance(model, Program) else trace(model, one_shape(slices), dtype=dtype)
+    program = program_of(model, slices, dtype)
     if len(program.output_shape) > 1:
         raise InputError(
             f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "
             "needed, so flatten or pool them first."
         )
     raw = exact_regions(
-        with_decision(program), slices, dtype=dtype, max_regions=max_regions, on_limit="raise", memory=memory,
-        tolerance=tolerance, progress=progress,
+        with_decision(program), slices, max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
+        progress=progress,
     )  # fmt: skip
     found = []
     for part in raw.partitions():

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from regionscope.errors import InputError, RegionscopeError
+from regionscope.network import unwrapped
 
 __all__ = ["call_model", "row_bytes"]
 
@@ -51,7 +52,7 @@ def row_bytes(model: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype
     Measured by running zeros: weights are part of an operation too, so the difference between 2 rows and 1 is taken.
     Cost: two forward passes of one and two inputs.
     """
-    watched = getattr(model, "_orig_mod", model)  # a compiled module is watched uncompiled
+    watched = unwrapped(model)
     seen = []
     for n in (1, 2):
         probe = torch.zeros(n, *input_shape, dtype=dtype, device=device)

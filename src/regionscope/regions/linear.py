@@ -10,6 +10,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import check_memory, whole
 from regionscope.errors import InputError, LimitReached, SliceError
 from regionscope.geometry import Slice
 from regionscope.geometry.mesh import Mesh, areas
@@ -24,28 +25,28 @@ from regionscope.regions.walk import Budget, Record, TooManyRegions, zero_scales
 from regionscope.tolerance import Tolerance
 from regionscope.types import Stats, Status
 
-__all__ = ["Progress", "Raw", "as_list", "exact_regions", "linear_regions", "one_shape"]
+__all__ = ["Progress", "Raw", "as_list", "exact_regions", "linear_regions", "one_shape", "program_of"]
 
 Progress = Callable[[float], None]
 
 
 @overload
 def linear_regions(
-    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype = ..., max_regions: int | None = ...,
-    on_limit: Literal["raise", "return"] = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
-    progress: Progress | None = ...,
+    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
+    max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
+    tolerance: Tolerance | None = ..., progress: Progress | None = ...,
 ) -> Partition: ...  # fmt: skip
 @overload
 def linear_regions(
-    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype = ..., max_regions: int | None = ...,
-    on_limit: Literal["raise", "return"] = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
-    progress: Progress | None = ...,
+    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
+    max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
+    tolerance: Tolerance | None = ..., progress: Progress | None = ...,
 ) -> list[Partition]: ...  # fmt: skip
 def linear_regions(
     model: nn.Module | Program,
     slice: Slice | Sequence[Slice],
     *,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | None = None,
     max_regions: int | None = None,
     on_limit: Literal["raise", "return"] = "raise",
     memory: int | None = None,
@@ -60,10 +61,9 @@ def linear_regions(
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
     slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
-    dtype: of the computation; coordinates are float64 always.
+    dtype: of the computation, float64 by default; coordinates are float64 always.
     max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
-        the last
-        nonlinearity that fits, with ``status`` saying so.
+        the last nonlinearity that fits, with ``status`` saying so.
     memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
         worked through in pieces, with the same result.
     progress: called with the finished share of the work, 0 to 1.
@@ -72,8 +72,8 @@ def linear_regions(
     """
     slices = as_list(slice)
     raw = exact_regions(
-        model, slices, dtype=dtype, max_regions=max_regions, on_limit=on_limit, memory=memory, tolerance=tolerance,
-        progress=progress,
+        program_of(model, slices, dtype), slices, max_regions=max_regions, on_limit=on_limit, memory=memory,
+        tolerance=tolerance, progress=progress,
     )  # fmt: skip
     parts = raw.partitions()
     return parts if isinstance(slice, Sequence) else parts[0]
@@ -122,14 +122,25 @@ class Raw:
         )
 
 
+def program_of(model: nn.Module | Program, slices: Sequence[Slice], dtype: torch.dtype | None) -> Program:
+    """The network as it is read for these slices; one that was read before is taken as it is."""
+    if not isinstance(model, Program):
+        return trace(model, one_shape(slices), dtype=dtype or torch.float64)
+    if dtype not in (None, model.dtype):
+        raise InputError(
+            f"dtype is {dtype}, and the network was read in {model.dtype}; leave dtype out, or read it with "
+            f"trace(..., dtype={dtype})."
+        )
+    return model
+
+
 def exact_regions(
-    model: nn.Module | Program, slices: Sequence[Slice], *, dtype: torch.dtype, max_regions: int | None,
-    on_limit: Literal["raise", "return"], memory: int | None, tolerance: Tolerance | None, progress: Progress | None,
+    program: Program, slices: Sequence[Slice], *, max_regions: int | None, on_limit: Literal["raise", "return"],
+    memory: int | None, tolerance: Tolerance | None, progress: Progress | None,
 ) -> Raw:  # fmt: skip
-    """Trace, check the arguments, and walk all slices through the network together."""
+    """Check the arguments, and walk all slices through the network together."""
     start = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
-    program = model if isinstance(model, Program) else trace(model, one_shape(slices), dtype=dtype)
     for piece in slices:
         if piece.input_shape != program.input_shape:
             raise SliceError(
@@ -249,9 +260,8 @@ def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
 
 
 def _check_options(max_regions: int | None, on_limit: str, memory: int | None) -> None:
-    if max_regions is not None and max_regions < 1:
-        raise InputError(f"max_regions must be a positive number or None, got {max_regions}.")
+    if max_regions is not None:
+        whole("max_regions", max_regions)
     if on_limit not in ("raise", "return"):
         raise InputError(f'on_limit must be "raise" or "return", got {on_limit!r}.')
-    if memory is not None and memory < 1 << 20:
-        raise InputError(f"memory must be at least 1 MiB (1048576 bytes), got {memory}.")
+    check_memory(memory)

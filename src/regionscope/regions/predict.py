@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from regionscope.checks import check_memory, whole
 from regionscope.errors import InputError
 from regionscope.network import home, untouched
 from regionscope.regions.footprint import call_model, row_bytes
@@ -244,7 +245,6 @@ def _rows(
 
 
 def _check_options(batch_size: int | None, memory: int | None) -> None:
-    if batch_size is not None and batch_size < 1:
-        raise InputError(f"batch_size is {batch_size}; it must be at least 1.")
-    if memory is not None and memory < 1 << 20:
-        raise InputError(f"memory must be at least 1 MiB (1048576 bytes), got {memory}.")
+    if batch_size is not None:
+        whole("batch_size", batch_size)
+    check_memory(memory)

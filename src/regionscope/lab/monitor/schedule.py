@@ -86,9 +86,9 @@ def log_spaced(a: int, b: int, points: int) -> Schedule:
     >>> log_spaced(1, 1000, 4).points
     (1, 10, 100, 1000)
     """
-    if a < 1 or b < a or points < 2:
+    if not (is_whole(a) and is_whole(b, least=a) and is_whole(points, least=2)):
         raise InputError(
-            f"log_spaced needs 1 <= a <= b and at least 2 points; a is {a}, b is {b} and points is {points}."
+            f"log_spaced needs whole numbers 1 <= a <= b and at least 2 points; a is {a}, b is {b}, points is {points}."
         )
     return Schedule(points=tuple(sorted({round(float(step)) for step in np.geomspace(a, b, points)})))
 
