@@ -286,11 +286,35 @@ def test_whatever_a_measure_does_is_undone(with_gradients: bool) -> None:
     assert pointers == [value.data_ptr() for value in model.parameters()]
 
 
-def test_looking_between_forward_and_backward() -> None:
-    model = mlp([2, 4, 2])
+@pytest.mark.parametrize("mean", [0.0, math.nan])
+def test_looking_between_forward_and_backward_leaves_the_graph_usable(mean: float) -> None:
+    norm = nn.BatchNorm1d(4).eval()
+    norm.running_mean.fill_(mean)
+    model = nn.Sequential(nn.Linear(2, 4), norm, nn.Linear(4, 2))
     loss = model(torch.randn(3, 2)).sum()
     Monitor({"w": weight}, every(1))(0, model)
     loss.backward()
+
+
+def test_a_measure_that_can_no_longer_ends_no_training(tmp_path: Path) -> None:
+    def look(model: nn.Module) -> dict[str, float]:
+        if model[0].weight.isnan().any():
+            raise InputError("the weights are not finite.")
+        return {"": 1.0, "more": 2.0}
+
+    model, path = nn.Sequential(nn.Linear(2, 2)), tmp_path / "rows.jsonl"
+    monitor = Monitor({"look": look}, every(1), path=path)
+    monitor(0, model)
+    nn.init.constant_(model[0].weight, math.nan)
+    with pytest.warns(UserWarning, match="'look' has no value at step 1: the weights are not finite"):
+        monitor(1, model)
+    assert len(monitor.failures) == 1
+    for rows in (monitor.rows, Monitor({"look": look}, path=path).rows):
+        assert [(row.step, row.name) for row in rows] == [(0, "look"), (0, "look.more"), (1, "look"), (1, "look.more")]
+        assert [row.value for row in rows[:2]] == [1.0, 2.0]
+        assert all(math.isnan(row.value) for row in rows[2:])
+    with pytest.raises(InputError, match="not finite"):  # the first time it may be a mistake
+        Monitor({"look": look}, every(1))(0, model)
 
 
 def test_it_is_undone_when_the_measure_fails() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,9 +11,9 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.errors import InputError
+from regionscope.errors import InputError, RegionscopeError
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
-from regionscope.lab.monitor.readings import readings
+from regionscope.lab.monitor.readings import Reading, readings
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows, repair
 from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
 
@@ -29,7 +30,9 @@ class Monitor:
 
     In a loop of your own call ``monitor(step, model)`` after each step; ``lab.train.train`` calls it by itself. The
     functions see the model in eval mode without gradients (``torch.enable_grad()`` inside one brings them back), and
-    whatever they do, weights, gradients, buffers, modes and all random states are bit-identical afterwards.
+    whatever they do, weights, gradients, buffers, modes and all random states are bit-identical afterwards. A measure
+    that worked before and then cannot (too many regions, weights that are not finite) ends no training: its row is NaN,
+    and a warning and ``failures`` say why. The first time it is raised, and other errors always.
 
     >>> import torch
     >>> model = nn.Linear(2, 1)
@@ -114,12 +117,12 @@ class Monitor:
         """Measure now, whatever the schedule says, unless this step has been measured; return the new rows."""
         self._begin(step)
         new: list[Row] = []
-        for name, measure in self._measures.items():
+        for name in self._measures:
             if (step, name) in self._done:
                 continue
             start = time.perf_counter()
             with no_trace(model):
-                found = readings(name, measure(model))
+                found = self._read(name, model, step)
             seconds = time.perf_counter() - start
             rows = [Row(step, label, value, spread, seconds) for label, value, spread in found]
             fresh = [row for row in rows if (row.step, row.name) not in self._rows]
@@ -130,6 +133,20 @@ class Monitor:
             new += fresh
             self._tell(fresh)
         return tuple(new)
+
+    def _read(self, name: str, model: nn.Module, step: int) -> list[Reading]:
+        try:
+            return readings(name, self._measures[name](model))
+        except RegionscopeError as error:
+            known = dict.fromkeys(row.name for row in self._rows.values() if self._owner(row.name) == name)
+            if not known:
+                raise
+            self._complain(f"The measure {name!r} has no value at step {step}: {error}")
+            return [(label, math.nan, None) for label in known]
+
+    def _complain(self, sentence: str) -> None:
+        self.failures.append(sentence)
+        warnings.warn(sentence, stacklevel=4)
 
     def _begin(self, step: int) -> None:
         """Say once that a training starts where the file already has rows."""
@@ -152,9 +169,7 @@ class Monitor:
                         listener(row)
             except Exception as error:  # noqa: BLE001 - a listener is a guest: its trouble is told, and training goes on
                 self._listeners.remove(listener)
-                sentence = f"The listener {_name_of(listener)} failed and hears no more rows: {error!r}"
-                self.failures.append(sentence)
-                warnings.warn(sentence, stacklevel=3)
+                self._complain(f"The listener {_name_of(listener)} failed and hears no more rows: {error!r}")
 
     def _owner(self, row_name: str) -> str | None:
         """The measure that a row came from: the longest name that fits."""

@@ -72,7 +72,7 @@ class _Kept:
         tensor = self.tensor
         if tensor.data_ptr() != self.data.data_ptr() or tensor.dtype != self.data.dtype:
             tensor.data = self.data
-        if _version(tensor) != self.version or not torch.equal(tensor, self.value):
+        if _version(tensor) != self.version or not _same(tensor, self.value):
             with torch.inference_mode(tensor.is_inference()), torch.no_grad():
                 tensor.copy_(self.value)
         if not tensor.is_leaf:
@@ -81,10 +81,15 @@ class _Kept:
             tensor.requires_grad_(self.trained)
         if self.gradient is not None and self.gradient_value is not None:
             tensor.grad = self.gradient
-            if not torch.equal(self.gradient, self.gradient_value):
+            if not _same(self.gradient, self.gradient_value):
                 self.gradient.copy_(self.gradient_value)
         else:
             tensor.grad = None
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Whether both hold the same numbers; NaN is the same as NaN."""
+    return torch.equal(a, b) or (a.shape == b.shape and bool(((a == b) | (a.isnan() & b.isnan())).all()))
 
 
 def _version(tensor: Tensor) -> int | None:
