@@ -10,12 +10,19 @@ import regionscope as rs
 
 TOP = [
     "Box",
+    "Estimate",
+    "Hulls",
+    "Monitor",
+    "Rays",
     "Segment",
     "Simplex",
+    "Spokes",
     "count_components",
     "decision_regions",
+    "every",
     "linear_regions",
     "local_complexity",
+    "log_spaced",
     "region_count",
 ]
 PARTITION = ["by_layer", "check", "load", "n_activation_regions", "n_linear_regions", "save", "slice", "vertices"]

@@ -14,25 +14,32 @@ from regionscope.lab.monitor import Monitor, every, log_spaced
 from regionscope.measures import (
     ComplexityWatch,
     LocalComplexity,
+    RegionCount,
     complexity_gap,
+    correlate,
+    correlation_difference,
+    correlation_table,
     deformation,
+    distance_from,
     draw_points,
+    error_rate,
     fold_migration,
+    generalisation_gap,
+    linear_region_count,
     local_complexity,
     orthonormal_frames,
+    output_margin,
+    parameter_norms,
+    region_count,
+    sharpness,
+    slice_margin,
     trusted_radius,
     uniform_points,
 )
-from regionscope.measures.correlate import correlate, correlation_difference, correlation_table
-from regionscope.measures.gap import error_rate, generalisation_gap
-from regionscope.measures.margin import output_margin, slice_margin
-from regionscope.measures.norms import distance_from, parameter_norms
-from regionscope.measures.region_count import RegionCount, linear_region_count, region_count
-from regionscope.measures.sharpness import sharpness
 from regionscope.network import trace
 from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.regions.components import count_components
-from regionscope.regions.sampler import Hulls, Rays
+from regionscope.regions.sampler import Hulls, Rays, Spokes
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate
 from regionscope.version import __version__
@@ -57,6 +64,7 @@ __all__ = [
     "Simplex",
     "Slice",
     "SliceError",
+    "Spokes",
     "Tolerance",
     "UntraceableModel",
     "__version__",

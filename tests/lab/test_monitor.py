@@ -16,7 +16,7 @@ import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, Split
-from regionscope.lab.monitor import Monitor, Row, Schedule, every, log_spaced, no_trace, parse, read_rows
+from regionscope.lab.monitor import Monitor, Row, Schedule, every, log_spaced, no_trace, parse_schedule, read_rows
 from regionscope.lab.train import TrainState, train
 from regionscope.lab.zoo import mlp
 
@@ -57,9 +57,9 @@ def weight(model: nn.Module) -> Tensor:
     ],
 )
 def test_words(words: str, steps: tuple[int, ...]) -> None:
-    schedule = parse(words)
+    schedule = parse_schedule(words)
     assert schedule.steps(100, per_epoch=10) == steps
-    assert parse(str(schedule)) == schedule
+    assert parse_schedule(str(schedule)) == schedule
     inside = [step for step in range(100) if schedule.includes(step, per_epoch=10)]
     assert inside == [step for step in steps if step < 100]
 
@@ -67,14 +67,14 @@ def test_words(words: str, steps: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("words", ["", "sometimes", "every", "every 0 steps", "every -1 steps", "log 1 2", "log 5 2 3"])
 def test_words_that_are_none(words: str) -> None:
     with pytest.raises(InputError):
-        parse(words)
+        parse_schedule(words)
 
 
 def test_schedules_in_python() -> None:
     assert log_spaced(1, 1000, 4) == Schedule(points=(1, 10, 100, 1000))
     dense = log_spaced(1, 10, 100).points
     assert dense == tuple(range(1, 11))
-    assert every(2, "epochs") == parse("every 2 epochs")
+    assert every(2, "epochs") == parse_schedule("every 2 epochs")
     for wrong in (lambda: every(0), lambda: every(1.5), lambda: every(True), lambda: every(2, "days")):  # type: ignore[arg-type, call-overload]
         with pytest.raises(InputError, match="every"):
             wrong()

@@ -14,7 +14,7 @@ from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, Split
 from regionscope.lab.train import EpochRow, Progress, adjust, evaluate, evaluation, train
-from regionscope.lab.train.evaluation import count_wrong
+from regionscope.lab.train.evaluation import error_share
 from regionscope.lab.zoo import mlp
 
 PLAIN = Training(epochs=3, optimizer="adam", lr=1e-2, batch_size=32, schedule="constant")
@@ -228,7 +228,7 @@ def test_nan_outputs_are_wrong() -> None:
     broken = mlp([2, 4, 2])
     with torch.no_grad():
         broken[2].bias[0] = math.nan
-    assert count_wrong(broken, data.inputs, data.labels) == 1.0
+    assert error_share(broken, data.inputs, data.labels) == 1.0
     loss, accuracy = evaluate(broken, data.inputs, torch.zeros_like(data.labels))
     assert math.isnan(loss)
     assert accuracy == 0.0, "the largest of some NaN is found at 0, which is no answer"
@@ -242,7 +242,7 @@ def test_evaluation_by_hand() -> None:
     assert loss == pytest.approx(float(nn.functional.cross_entropy(logits, labels)), rel=1e-12), "in float64"
     assert accuracy == 0.75
     assert evaluate(identity, logits, labels, loss="mse")[0] == pytest.approx((1 / 2 + 10 / 2) / 4)
-    assert count_wrong(identity, logits, labels) == 0.25
+    assert error_share(identity, logits, labels) == 0.25
 
 
 def test_evaluation_reads_its_sums_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,18 +254,18 @@ def test_evaluation_reads_its_sums_once(monkeypatch: pytest.MonkeyPatch) -> None
         own = getattr(torch.Tensor, name)
         monkeypatch.setattr(torch.Tensor, name, lambda value, name=name, own=own: reads.append(name) or own(value))
     evaluate(model, data.inputs, data.labels)
-    count_wrong(model, data.inputs, data.labels)
+    error_share(model, data.inputs, data.labels)
     assert reads == ["__float__", "__int__", "__float__"]
 
 
 def test_evaluation_in_small_batches_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     data, model = halves(50), mlp([2, 8, 2])
-    whole = evaluate(model, data.inputs, data.labels), count_wrong(model, data.inputs, data.labels)
+    whole = evaluate(model, data.inputs, data.labels), error_share(model, data.inputs, data.labels)
     for rows in (1, 7, 49, 50):
         monkeypatch.setitem(evaluation._NUMBERS, "cpu", 2 * rows)
         again = evaluate(model, data.inputs, data.labels)
         assert again[0] == pytest.approx(whole[0][0], rel=1e-6)
-        assert (again[1], count_wrong(model, data.inputs, data.labels)) == (whole[0][1], whole[1])
+        assert (again[1], error_share(model, data.inputs, data.labels)) == (whole[0][1], whole[1])
 
 
 def test_bad_input_gets_a_sentence() -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from careless import Careless
 from regionscope.lab.monitor import Monitor
-from regionscope.lab.train.evaluation import count_wrong, evaluate
+from regionscope.lab.train.evaluation import error_share, evaluate
 from regionscope.measures import draw_points
 
 X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
@@ -42,7 +42,7 @@ RUNS: dict[str, Call] = {
     "output_margin": lambda net, x, y: rs.output_margin(net, x, y),
     "error_rate": lambda net, x, y: rs.error_rate(net, x, y),
     "evaluate": evaluate,
-    "count_wrong": count_wrong,
+    "error_share": error_share,
     "monitor": watched,
 }
 READS: dict[str, Call] = {  # these read the model and do not run it
@@ -146,7 +146,7 @@ SURROUNDINGS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "default dtype": double_by_default,
     "default device": lambda: torch.device("meta"),  # a tensor made there has no numbers: using it is an error
 }
-FOLLOWS = {"evaluate", "count_wrong"}  # these compute as the training does, on purpose
+FOLLOWS = {"evaluate", "error_share"}  # these compute as the training does, on purpose
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from regionscope.errors import InputError
 from regionscope.lab import zoo
 from regionscope.lab.experiment import check
 from regionscope.lab.load import box
-from regionscope.lab.monitor import parse
+from regionscope.lab.monitor import parse_schedule
 from regionscope.lab.sweep import run_sweep
 from regionscope.plot.charts import chart_figure
 from regionscope.regions import linear_regions
@@ -55,7 +55,9 @@ def test_every_size_can_be_made(study: Study, size: str) -> None:
         n = experiment.data.n_train
         assert n is not None
         per_epoch = -(-n // experiment.training.batch_size)
-        steps = parse(experiment.measures[0].when).steps(experiment.training.epochs * per_epoch, per_epoch=per_epoch)
+        steps = parse_schedule(experiment.measures[0].when).steps(
+            experiment.training.epochs * per_epoch, per_epoch=per_epoch
+        )
         wanted = settings.random_grid(scale) if experiment.data.name == "random_labels" else settings.toy_grid(scale)
         assert tuple(step // per_epoch for step in steps) == wanted.epochs
 

@@ -23,7 +23,7 @@ from regionscope.lab.data import Split, load
 from regionscope.lab.data import check_options as check_data_options
 from regionscope.lab.data import names as data_names
 from regionscope.lab.data.dataset import derived_seed
-from regionscope.lab.monitor import Monitor, Row, parse
+from regionscope.lab.monitor import Monitor, Row, parse_schedule
 from regionscope.lab.provenance import run_provenance
 from regionscope.lab.store import Busy, DiskFull, LockLost, RunFolder
 from regionscope.lab.train import EpochRow, Progress, Trained, TrainState, adjust, train
@@ -118,8 +118,8 @@ def check(experiment: Experiment) -> None:
         if spec.name in HISTORY:
             raise InputError(f"A measure is called {spec.name!r}, which every run has already; give it another name.")
         instruments.check(spec)
-        parse(spec.when)
-    parse(experiment.training.checkpoints)
+        parse_schedule(spec.when)
+    parse_schedule(experiment.training.checkpoints)
 
 
 def fail(experiment: Experiment, runs_dir: Path | str, sentence: str) -> None:

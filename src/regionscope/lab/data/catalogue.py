@@ -11,7 +11,7 @@ from regionscope.errors import InputError
 from regionscope.lab.data import cifar, idx
 from regionscope.lab.data.dataset import Dataset, Split, add_label_noise, derived_seed
 from regionscope.lab.data.digits import digits_split
-from regionscope.lab.data.files import Damaged, data_root, the_command, the_folder
+from regionscope.lab.data.files import WrongFile, data_root, the_command, the_folder
 from regionscope.lab.data.imagenet import read_imagenet
 from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels
 from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
@@ -65,7 +65,7 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> Split:
     folder = data_root(root)
     try:
         split = found.read(spec, folder, options)
-    except Damaged as error:
+    except WrongFile as error:
         raise InputError(f"{error.what}; {the_command(spec.name, folder, again=True)}") from error
     if spec.label_noise == 0:
         return split

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from regionscope.lab.data.files import Damaged, read_exactly
+from regionscope.lab.data.files import WrongFile, read_exactly
 from regionscope.lab.data.images import Pixels
 from regionscope.lab.data.pickles import read_pickle
 
@@ -82,20 +82,20 @@ def _pickled(folder: Path, name: str, n: int, layout: Cifar, labels: Labels) -> 
     key = "labels" if len(layout.classes) == 1 else f"{labels}_labels"
     for wanted in ("data", key):
         if wanted not in found:
-            raise Damaged(f"{str(path)!r} has no {wanted!r}; it has {', '.join(map(repr, sorted(found)))}")
+            raise WrongFile(f"{str(path)!r} has no {wanted!r}; it has {', '.join(map(repr, sorted(found)))}")
     data, answers = found["data"], found[key]
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (n, _PIXELS):
         came = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
-        raise Damaged(f"{str(path)!r} is damaged: data must be uint8 {(n, _PIXELS)} and is {came}")
+        raise WrongFile(f"{str(path)!r} is damaged: data must be uint8 {(n, _PIXELS)} and is {came}")
     if not isinstance(answers, list) or len(answers) != n or not all(type(label) is int for label in answers):
-        raise Damaged(f"{str(path)!r} is damaged: {key} must be a list of {n:,} whole numbers")
+        raise WrongFile(f"{str(path)!r} is damaged: {key} must be a list of {n:,} whole numbers")
     most = layout.classes[labels]
     return _pixels(path, data, np.array([min(max(label, -1), most) for label in answers]), most)
 
 
 def _pixels(path: Path, images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], classes: int) -> Pixels:
     if int(labels.max()) >= classes or int(labels.min()) < 0:
-        raise Damaged(f"{str(path)!r} is damaged: it holds a label outside 0, ..., {classes - 1}")
+        raise WrongFile(f"{str(path)!r} is damaged: it holds a label outside 0, ..., {classes - 1}")
     return Pixels(
         torch.from_numpy(np.ascontiguousarray(images).copy()).reshape(-1, 3, 32, 32),
         torch.from_numpy(labels.astype(np.int64)),

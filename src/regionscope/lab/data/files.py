@@ -11,12 +11,12 @@ from typing import BinaryIO
 
 from regionscope.errors import InputError
 
-__all__ = ["Damaged", "data_root", "read_exactly", "read_head", "the_command", "the_folder"]
+__all__ = ["WrongFile", "data_root", "read_exactly", "read_head", "the_command", "the_folder"]
 
 _CHUNK = 2**20
 
 
-class Damaged(InputError):
+class WrongFile(InputError):
     """A file is not what its format says; ``what`` is the sentence without its full stop."""
 
     def __init__(self, what: str) -> None:
@@ -54,7 +54,7 @@ def read_exactly(path: Path, size: int) -> bytes:
     found = read_head(path, size + 1)
     if len(found) != size:
         more = "more than that" if len(found) > size else f"{len(found):,}"
-        raise Damaged(f"{str(path)!r} is damaged: it must hold {size:,} bytes and holds {more}")
+        raise WrongFile(f"{str(path)!r} is damaged: it must hold {size:,} bytes and holds {more}")
     return found
 
 
@@ -67,9 +67,9 @@ def read_head(path: Path, size: int) -> bytes:
                 parts.append(part)
                 missing -= len(part)
     except FileNotFoundError as error:
-        raise Damaged(f"The file {str(path)!r} does not exist") from error
+        raise WrongFile(f"The file {str(path)!r} does not exist") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise Damaged(
+        raise WrongFile(
             f"{str(path)!r} is damaged: its {path.stat().st_size:,} bytes cannot be decompressed ({error})"
         ) from error
     except OSError as error:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.lab.data.files import Damaged, read_exactly, read_head
+from regionscope.lab.data.files import WrongFile, read_exactly, read_head
 from regionscope.lab.data.images import Pixels
 
 __all__ = ["FILES", "read_idx", "read_idx_folder"]
@@ -32,9 +32,9 @@ def read_idx(path: Path, *, ndim: int) -> Tensor:
     start = 4 + 4 * ndim
     head = read_head(path, start)
     if len(head) < start:
-        raise Damaged(f"{str(path)!r} is damaged: its header has {start} bytes and {len(head)} were found")
+        raise WrongFile(f"{str(path)!r} is damaged: its header has {start} bytes and {len(head)} were found")
     if head[:4] != bytes((0, 0, _BYTES, ndim)):
-        raise Damaged(
+        raise WrongFile(
             f"{str(path)!r} is not an idx file of {ndim}-dimensional bytes: it starts with {head[:4].hex()} "
             f"and must start with 0000{_BYTES:02x}{ndim:02x}"
         )
@@ -47,14 +47,14 @@ def _part(folder: Path, images_name: str, labels_name: str) -> Pixels:
     images_path, labels_path = _either(folder / images_name), _either(folder / labels_name)
     images, labels = read_idx(images_path, ndim=3), read_idx(labels_path, ndim=1)
     if images.shape[1:] != (28, 28):
-        raise Damaged(f"{str(images_path)!r} holds images of {tuple(images.shape[1:])} pixels; (28, 28) is expected")
+        raise WrongFile(f"{str(images_path)!r} holds images of {tuple(images.shape[1:])} pixels; (28, 28) is expected")
     if len(images) != len(labels):
-        raise Damaged(
+        raise WrongFile(
             f"{str(images_path)!r} holds {len(images):,} images and {str(labels_path)!r} {len(labels):,} labels; "
             "they must be of one set"
         )
     if len(labels) and int(labels.max()) > 9:
-        raise Damaged(f"{str(labels_path)!r} is damaged: labels go from 0 to 9, and {int(labels.max())} was found")
+        raise WrongFile(f"{str(labels_path)!r} is damaged: labels go from 0 to 9, and {int(labels.max())} was found")
     return Pixels(images[:, None], labels.long())
 
 

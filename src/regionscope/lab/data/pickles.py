@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
-from regionscope.lab.data.files import Damaged, read_head
+from regionscope.lab.data.files import WrongFile, read_head
 
 __all__ = ["read_pickle"]
 
@@ -122,7 +122,7 @@ def read_pickle(path: Path) -> dict[str, Any]:
     except _Refused as error:
         raise InputError(f"The pickle {str(path)!r} is refused: {error}.") from error
     except _BROKEN as error:
-        raise Damaged(f"{str(path)!r} is damaged: its {len(raw):,} bytes are no whole pickle ({error})") from error
+        raise WrongFile(f"{str(path)!r} is damaged: its {len(raw):,} bytes are no whole pickle ({error})") from error
 
 
 def _look_through(raw: bytes) -> None:

@@ -5,7 +5,7 @@ from regionscope.lab.monitor.listeners import TensorBoard, WeightsAndBiases
 from regionscope.lab.monitor.monitor import Listener, Measure, Monitor
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows
-from regionscope.lab.monitor.schedule import Schedule, as_schedule, every, log_spaced, parse
+from regionscope.lab.monitor.schedule import Schedule, as_schedule, every, log_spaced, parse_schedule
 
 __all__ = [
     "Listener",
@@ -21,7 +21,7 @@ __all__ = [
     "lightning_callback",
     "log_spaced",
     "no_trace",
-    "parse",
+    "parse_schedule",
     "read_rows",
     "same_randomness",
 ]

@@ -14,7 +14,7 @@ import numpy as np
 from regionscope.checks import is_whole
 from regionscope.errors import InputError
 
-__all__ = ["Schedule", "as_schedule", "every", "log_spaced", "parse"]
+__all__ = ["Schedule", "as_schedule", "every", "log_spaced", "parse_schedule"]
 
 Unit = Literal["steps", "epochs"]
 
@@ -56,7 +56,7 @@ class Schedule:
         return step in self.points or any(step % period == 0 for period in periods)
 
     def __str__(self) -> str:
-        """In words that ``parse`` reads."""
+        """In words that ``parse_schedule`` reads."""
         start, rest = self.points[:1] == (0,), [point for point in self.points if point]
         parts = [
             *(["start"] if start else []),
@@ -93,10 +93,10 @@ def log_spaced(a: int, b: int, points: int) -> Schedule:
     return Schedule(points=tuple(sorted({round(float(step)) for step in np.geomspace(a, b, points)})))
 
 
-def parse(words: str) -> Schedule:
+def parse_schedule(words: str) -> Schedule:
     """Read a schedule in words.
 
-    >>> parse("start and every 5 epochs").steps(100, per_epoch=10)
+    >>> parse_schedule("start and every 5 epochs").steps(100, per_epoch=10)
     (0, 50, 100)
     """
     chosen = Schedule()
@@ -108,7 +108,7 @@ def parse(words: str) -> Schedule:
 def as_schedule(when: Schedule | str) -> Schedule:
     """A schedule, or the words for one."""
     if isinstance(when, str):
-        return parse(when)
+        return parse_schedule(when)
     if not isinstance(when, Schedule):
         raise InputError(f"when came as {when!r}; give every(n), log_spaced(a, b, points), or words: {WORDS}.")
     return when

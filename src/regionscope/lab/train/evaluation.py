@@ -12,7 +12,7 @@ from torch.nn import functional
 from regionscope.errors import InputError
 from regionscope.network import home, untouched
 
-__all__ = ["count_wrong", "evaluate", "wrong_labels"]
+__all__ = ["error_share", "evaluate", "wrong_labels"]
 
 
 def _squares(logits: Tensor, wanted: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
     return float(total) / n, (n - int(wrong)) / n
 
 
-def count_wrong(
+def error_share(
     model: nn.Module, inputs: Tensor, labels: Tensor, *, autocast: AbstractContextManager[object] | None = None
 ) -> float:
     """Share of wrong labels in eval mode. An output with a NaN is wrong. One wait for the device, at the end."""

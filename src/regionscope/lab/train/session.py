@@ -17,10 +17,10 @@ from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset
 from regionscope.lab.monitor.monitor import Monitor
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
-from regionscope.lab.monitor.schedule import parse
+from regionscope.lab.monitor.schedule import parse_schedule
 from regionscope.lab.train.batches import Batches, Randomness
 from regionscope.lab.train.check import check_data, check_outputs, check_state
-from regionscope.lab.train.evaluation import count_wrong
+from regionscope.lab.train.evaluation import error_share
 from regionscope.lab.train.history import EpochRow, Progress, RunStatus, Trained
 from regionscope.lab.train.recipe import REPLAYABLE, floats, learning_rate, make_optimizer, objective
 from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
@@ -97,7 +97,7 @@ class Session:
         """Which steps have something to do."""
         per_epoch = self.batches.per_epoch
         self._measured = [(each, set(each.when.steps(self.total, per_epoch=per_epoch))) for each in self.hooks.monitors]
-        self._stored = set(parse(self.training.checkpoints).steps(self.total, per_epoch=per_epoch))
+        self._stored = set(parse_schedule(self.training.checkpoints).steps(self.total, per_epoch=per_epoch))
         self._moments = self._stored.union(*(steps for _, steps in self._measured))
 
     def _begin(self, state: TrainState | None) -> None:
@@ -188,7 +188,7 @@ class Session:
     def _error(self, inputs: Tensor | None, labels: Tensor | None) -> float | None:
         if inputs is None or labels is None:
             return None
-        return count_wrong(self.model, inputs, labels, autocast=self._autocast())
+        return error_share(self.model, inputs, labels, autocast=self._autocast())
 
     def _finite(self) -> bool:
         """Whether the losses of this epoch and the weights are finite. Waits for the device."""
