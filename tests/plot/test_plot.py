@@ -68,7 +68,15 @@ def test_one_affine_map_has_one_colour() -> None:
     torch.nn.init.constant_(dead.get_submodule("linear2").bias, -100.0)
     part = rs.linear_regions(dead, SQUARE)
     assert part.n_activation_regions > part.n_linear_regions == 1
-    assert len(np.unique(plot.linear_regions(part, ax=axes()).get_facecolor(), axis=0)) == 1
+    ax = axes()
+    assert len(np.unique(plot.linear_regions(part, ax=ax).get_facecolor(), axis=0)) == 1
+    assert len(lines_of(ax)[0].get_segments()) == 0  # no wall inside one map
+    dec, ax = rs.decision_regions(dead, SQUARE), axes()
+    assert len(np.unique(plot.decision_mosaic(dec, ax=ax).get_facecolor(), axis=0)) == len(dec.labels.unique())
+    assert len(lines_of(ax)[0].get_segments()) == 0
+    ax = axes()
+    plot.linear_regions(part, ax=ax, ids=torch.arange(len(part)))
+    assert len(lines_of(ax)[0].get_segments()) == len(part.walls.inner)
 
 
 def test_a_region_that_keeps_its_id_keeps_its_colour() -> None:
@@ -106,11 +114,13 @@ def test_a_mosaic_has_the_hue_of_the_class_and_the_shade_of_the_region() -> None
     dec = rs.decision_regions(NET, SQUARE)
     ax = axes()
     colours = plot.decision_mosaic(dec, ax=ax).get_facecolor()[:, :3]
-    assert np.allclose(colours, style.shaded_colours(dec.piece_parents, dec.piece_labels))
+    ids = dec.partition.linear_ids
+    assert np.allclose(colours, style.shaded_colours(ids, dec.piece_labels))
     per_class = [len(np.unique(colours[dec.piece_labels.numpy() == label], axis=0)) for label in dec.labels.unique()]
     assert min(per_class) > 2
     edges, boundary = lines_of(ax)
-    assert len(edges.get_segments()) == len(dec.partition.walls.inner)
+    a, b = ids[dec.partition.walls.regions[dec.partition.walls.inner]].T
+    assert len(edges.get_segments()) == int((a != b).sum()) < len(a)
     assert len(boundary.get_segments()) == len(dec.boundary)
 
 

@@ -36,16 +36,17 @@ def linear_regions(
     edges: bool = True,
     rasterized: bool = False,
 ) -> Cells:
-    """Fill each activation region, with the edges between them on top; one affine map has one colour.
+    """Fill each linear region, with the edges between them on top; one affine map has one colour.
 
     Colours look random and depend on the id alone. ids: (r,) an id for each activation region in place of
-    ``part.linear_ids``; regions that keep their id from one epoch to the next keep their colour. rasterized: in PDF and
-    SVG files, draw the regions as an image; everything else stays vector.
+    ``part.linear_ids``; regions that keep their id from one epoch to the next keep their colour, and
+    ``torch.arange(len(part))`` shows the activation regions. edges: between different ids. rasterized: in PDF and SVG
+    files, draw the regions as an image; everything else stays vector.
     """
     ids = part.linear_ids if ids is None else _one_each(ids, part, "ids")
     fill = _fill(part, style.region_colours(ids), ax, rasterized=rasterized)
     if edges:
-        _edges(part, ax, rasterized=rasterized)
+        _edges(part, ax, between=ids, rasterized=rasterized)
     return fill
 
 
@@ -68,7 +69,7 @@ def region_values(
     fill.set_cmap(colormap)
     fill.autoscale_None()
     if edges:
-        _edges(part, ax, rasterized=rasterized)
+        _edges(part, ax, between=torch.arange(len(part), device=part.vertices.device), rasterized=rasterized)
     return fill
 
 
@@ -89,15 +90,16 @@ def decision_mosaic(
     boundary: bool = True,
     rasterized: bool = False,
 ) -> Cells:
-    """Linear and decision regions in one picture: the hue is the class, the shade the activation region.
+    """Linear and decision regions in one picture: the hue is the class, the shade the linear region.
 
-    ids: (r,) an id for each piece of ``dec.partition`` in place of ``dec.piece_parents``, as in ``linear_regions``.
+    ids: (r,) an id for each piece of ``dec.partition`` in place of its ``linear_ids``, as in ``linear_regions``;
+    ``dec.piece_parents`` shows the activation regions.
     """
     part = dec.partition
-    ids = dec.piece_parents if ids is None else _one_each(ids, part, "ids")
+    ids = part.linear_ids if ids is None else _one_each(ids, part, "ids")
     fill = _fill(part, style.shaded_colours(ids, dec.piece_labels), ax, rasterized=rasterized)
     if edges:
-        _edges(part, ax, rasterized=rasterized)
+        _edges(part, ax, between=ids, rasterized=rasterized)
     if boundary:
         decision_boundary(dec, ax=ax)
     return fill
@@ -154,11 +156,14 @@ def _fill(part: Partition, colours: NDArray[np.float64], ax: Axes, *, rasterized
     return fill
 
 
-def _edges(part: Partition, ax: Axes, *, rasterized: bool) -> Segments:
+def _edges(part: Partition, ax: Axes, *, between: Tensor, rasterized: bool) -> Segments:
+    """The walls between regions of different ids."""
+    walls = part.walls.inner
+    a, b = between.to(walls.device)[part.walls.regions[walls]].T
     lines = Segments(
-        wall_segments(part, part.walls.inner),
+        wall_segments(part, walls[a != b]),
         colour=style.EDGE,
-        width=style.edge_width(len(part)),
+        width=style.edge_width(int(between.unique().numel())),
         rasterized=rasterized,
         zorder=1.5,
     )
