@@ -194,6 +194,24 @@ def test_a_wrapped_model_is_the_one_inside(wrap: Callable[[nn.Module], nn.Module
     assert list(rs.deformation(wrap(model), x, dims=3).diameter) == list(rs.deformation(model, x, dims=3).diameter)
 
 
+def test_a_compiled_part_is_watched_uncompiled() -> None:
+    part = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
+    model, x = nn.Sequential(torch.compile(part, backend="eager"), nn.Linear(6, 2), nn.ReLU()), torch.randn(5, 4)
+    model(x)
+    plain = local_complexity(nn.Sequential(part, *model[1:]), x, dims=3, radius=0.5)
+    found = local_complexity(model, x, dims=3, radius=0.5)
+    assert list(found.by_layer) == list(plain.by_layer) == ["0.1", "2"]
+    assert found.total.tolist() == plain.total.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+def test_a_scripted_model_is_one_sentence() -> None:
+    scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 6), nn.ReLU()))
+    for model, words in ((scripted, "The model is a TorchScript"), (nn.Sequential(scripted), "The layer '0' is a")):
+        with pytest.raises(InputError, match=words):
+            local_complexity(model, torch.randn(5, 4), dims=3)
+
+
 def test_a_transformer_layer_is_seen() -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu")
     assert names(layer, (5, 8)) == ["gelu"]

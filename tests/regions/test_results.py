@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -97,6 +99,43 @@ def test_a_saved_partition_comes_back(found: tuple[nn.Module, rs.Partition], tmp
     assert back.n_linear_regions == part.n_linear_regions
     with pytest.raises(rs.InputError, match="does not carry the network"):
         rs.Partition.load(path).patterns()
+
+
+def test_a_partition_goes_to_another_process_without_its_network() -> None:
+    part = rs.linear_regions(_mlp(2, 4, 2), SQUARE)
+    dec = rs.decision_regions(_mlp(2, 4, 2), SQUARE)
+    assert part.n_linear_regions  # what was computed on the way stays behind
+    back, decided = pickle.loads(pickle.dumps((part, dec)))
+    assert torch.equal(back.vertices, part.vertices)
+    assert (back.by_layer, back.n_linear_regions, back.program) == (part.by_layer, part.n_linear_regions, None)
+    assert torch.equal(decided.boundary, dec.boundary)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    model = _mlp(2, 4, 2)
+    part, dec = (
+        read(model, SQUARE).save(tmp_path / name)
+        for read, name in ((rs.linear_regions, "part"), (rs.decision_regions, "dec"))
+    )
+    with pytest.raises(rs.InputError, match=r"not cut at the decision boundary; read it with Partition\.load"):
+        rs.DecisionRegions.load(part)
+    with pytest.raises(rs.InputError, match=r"holds decision regions.*DecisionRegions\.load"):
+        rs.Partition.load(dec)
+
+
+@pytest.mark.parametrize("content", ["text", "nothing", "array", "half", "other arrays"])
+def test_a_file_that_is_no_partition_is_one_sentence(content: str, tmp_path: Path) -> None:
+    path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
+    if content == "array":
+        with path.open("wb") as file:
+            np.save(file, np.zeros(3))
+    elif content == "other arrays":
+        np.savez(path, a=np.zeros(3))
+    else:
+        path.write_bytes({"text": b"hello", "nothing": b"", "half": path.read_bytes()[:300]}[content])
+    for kind in (rs.Partition, rs.DecisionRegions):
+        with pytest.raises(rs.InputError, match="is not a saved partition, or is damaged"):
+            kind.load(path)
 
 
 OFF_GRID = torch.randn(4, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) / 3

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -32,7 +33,7 @@ class Observer(TorchFunctionMode):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model = unwrapped(model)  # compiled code runs below Python
+        self.model = unwrapped(model)
         self._stack: list[tuple[str, nn.Module]] = []
         self._seen: Counter[str] = Counter()
 
@@ -40,8 +41,15 @@ class Observer(TorchFunctionMode):
     def watching(self) -> Iterator[None]:
         """Forward passes are watched inside; afterwards all hooks are gone."""
         with ExitStack() as hooks:
+            if any(unwrapped(module) is not module for module in self.model.modules()):
+                hooks.enter_context(torch.compiler.set_stance("force_eager"))  # compiled code runs below Python
             for path, module in self.model.named_modules():
-                self._watch(path, module, hooks)
+                if isinstance(module, torch.jit.ScriptModule):
+                    raise InputError(
+                        f"{f'The layer {path!r}' if path else 'The model'} is a TorchScript module, which runs below "
+                        "Python and cannot be watched; give the Python module it was made from."
+                    )
+                self._watch(path.replace("_orig_mod.", "").removesuffix("._orig_mod"), module, hooks)
             yield
 
     def forward(self, inputs: Tensor) -> None:

@@ -107,9 +107,9 @@ class DecisionRegions:
     @staticmethod
     def load(path: str | Path, program: Program | None = None) -> DecisionRegions:
         """Read what ``save`` wrote."""
-        from regionscope.regions.storage import load_partition
+        from regionscope.regions.storage import load_decision
 
-        return label_pieces(load_partition(Path(path), program))
+        return DecisionRegions(*load_decision(Path(path), program))
 
 
 @overload

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,6 +60,8 @@ class Partition:
     sizes: (r,) length, area or volume in input space; they add up to ``slice.size``.
     walls: faces between regions. by_layer: regions after each nonlinearity, in order.
     status: whether the work was finished; an unfinished partition holds the regions of the layers in ``by_layer`` only.
+
+    A copy that went through pickle (to another process, say) has no network, like one that ``load`` read.
     """
 
     slice: Slice
@@ -77,6 +80,10 @@ class Partition:
     def __repr__(self) -> str:
         state = "" if self.status else ", incomplete"
         return f"Partition(dim={self.dim}, n_activation_regions={self.n_activation_regions}{state})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return own | {"program": None}  # it is made of functions
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

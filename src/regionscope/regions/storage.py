@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
@@ -21,9 +24,10 @@ from regionscope.writing import replace_file
 if TYPE_CHECKING:
     from regionscope.regions.decision import DecisionRegions
 
-__all__ = ["load_partition", "save_decision", "save_partition"]
+__all__ = ["holds_decisions", "load_decision", "load_partition", "save_decision", "save_partition"]
 
 _FORMAT = 1
+_LABELS = ("piece_labels", "piece_regions", "labels")  # what decision regions have beside their partition
 _KINDS: dict[str, type[Segment] | type[Simplex] | type[Box]] = {"Segment": Segment, "Simplex": Simplex, "Box": Box}
 
 
@@ -63,23 +67,54 @@ def save_partition(part: Partition, path: Path, **extra: np.ndarray[Any, Any]) -
 
 def save_decision(dec: DecisionRegions, path: Path) -> Path:
     """Write a partition together with the labels of its pieces and regions."""
-    labels = {"piece_labels": dec.piece_labels, "piece_regions": dec.piece_regions, "labels": dec.labels}
-    return save_partition(dec.partition, path, **{name: rows.cpu().numpy() for name, rows in labels.items()})
+    labels = zip(_LABELS, (dec.piece_labels, dec.piece_regions, dec.labels), strict=True)
+    return save_partition(dec.partition, path, **{name: rows.cpu().numpy() for name, rows in labels})
 
 
 def load_partition(path: Path, program: Program | None = None) -> Partition:
     """Read a partition written by ``save_partition``."""
+    about, arrays = _read(path)
+    if _LABELS[0] in arrays:
+        raise InputError(
+            f"{path} holds decision regions, with pieces cut at the boundary; read it with DecisionRegions.load."
+        )
+    return _partition(about, arrays, program)
+
+
+def load_decision(path: Path, program: Program | None = None) -> tuple[Partition, Tensor, Tensor, Tensor]:
+    """Read what ``save_decision`` wrote: a partition, and the labels of its pieces and regions."""
+    about, arrays = _read(path)
+    if _LABELS[0] not in arrays:
+        raise InputError(
+            f"{path} holds a partition that is not cut at the decision boundary; read it with Partition.load, or "
+            "compute decision_regions."
+        )
+    pieces, regions, labels = (arrays[name] for name in _LABELS)
+    return _partition(about, arrays, program), pieces, regions, labels
+
+
+def holds_decisions(path: Path) -> bool:
+    """Whether the file was written by ``save_decision``, and not by ``save_partition``."""
+    return _LABELS[0] in _read(path)[1]
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a file says about itself, and its arrays."""
     if not path.is_file():
         raise InputError(f"There is no file {path}; a partition is written by Partition.save(path).")
-    with np.load(path, allow_pickle=False) as file:
-        if "about" not in file.files:
-            raise InputError(
-                f"{path} is not a saved partition (it has no 'about'); write one with Partition.save(path)."
-            )
-        about = json.loads(str(file["about"]))
-        if about.get("format") != _FORMAT:
-            raise InputError(f"{path} has format {about.get('format')}; this version reads format {_FORMAT}.")
-        arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != "about"}
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            about = json.loads(str(file["about"]))
+            arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != "about"}
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        sentence = f"{path} is not a saved partition, or is damaged; write one with Partition.save(path)."
+        raise InputError(sentence) from error
+    if about.get("format") != _FORMAT:
+        raise InputError(f"{path} has format {about.get('format')}; this version reads format {_FORMAT}.")
+    return about, arrays
+
+
+def _partition(about: dict[str, Any], arrays: dict[str, Tensor], program: Program | None) -> Partition:
     names = ("vertices", "offsets", "regions", "born")
     return Partition(
         slice=_rebuild(about["slice"]),
