@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -70,7 +72,7 @@ def test_a_layer_knows_its_regions() -> None:
 def test_panels_show_the_regions_after_each_layer() -> None:
     figure = plot.layer_panels_figure(PART)
     titles = [ax.get_title() for ax in figure.axes]
-    assert titles == [f"{name}: {count:,} regions" for name, count in PART.by_layer.items()]
+    assert titles == [f"{name}\n{count:,} regions" for name, count in PART.by_layer.items()]
     for ax, name in zip(figure.axes, PART.by_layer, strict=True):
         fill = ax.collections[0]
         assert np.allclose(fill.get_facecolor()[:, :3], style.region_colours(PART.layer_ids(name)))
@@ -113,3 +115,19 @@ def test_a_training_is_two_rows() -> None:
         plot.epoch_figure(parts, {0: decs[0]})
     with pytest.raises(InputError, match="two rows of 2"):
         plot.epoch_grid(parts, decs, axes=[figure.axes[:2], figure.axes[2:3]])
+
+
+def test_names_of_many_layers_stay_inside_the_figure() -> None:
+    """Thirty layers with long names: every entry of the legend is drawn, and no title is wider than its panel."""
+    names = [f"stage{i}.block2.branch.activation.relu1" for i in range(30)]
+    part = replace(PART, by_layer=dict.fromkeys(names, 5))
+    figure = plot.neurons_figure(part)
+    figure.draw_without_rendering()
+    edges = figure.bbox.extents
+    for text in figure.legends[0].get_texts():
+        box = text.get_window_extent().extents
+        assert (box[:2] >= edges[:2]).all()
+        assert (box[2:] <= edges[2:]).all()
+    panels = plot.layer_panels_figure(replace(PART, by_layer=dict(zip(names, PART.by_layer.values(), strict=False))))
+    assert all(len(line) <= 26 for ax in panels.axes for line in ax.get_title().splitlines())
+    assert panels.axes[0].get_title().startswith("…")

@@ -12,7 +12,7 @@ import pytest
 
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Picture, Pictures, Series
+from regionscope.studies.charts import Bars, Lines, Picture, Pictures, Series
 from regionscope.studies.report import Page, as_data, as_html, as_markdown, index_markdown
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
@@ -90,6 +90,10 @@ class Elements(HTMLParser):
             self.cells[-1] += data
 
 
+def line(**around: Any) -> Series:
+    return Series(label="", x=(1.0, 2.0), y=(0.5, 1.5), **around)
+
+
 def markdown_rows(text: str) -> list[list[str]]:
     """The cells of all table lines; an escaped bar belongs to its cell."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
@@ -112,6 +116,27 @@ def test_markdown_has_claims_tables_figures_notes_rules_and_the_command() -> Non
     assert "- counts. Rule: reproduced: within 1% of the paper's value" in text
     assert "regionscope study run qi2023-figure99 --size desk" in text
     assert "3 training runs, 1,234 s; regionscope 1.2.3, cores 2" in text
+
+
+AROUND = {
+    "Band: ± one standard error.": line(spread=(0.1, 0.2)),
+    "Band: ± one standard deviation.": line(spread=(0.1, 0.2), spread_is="standard deviation"),
+    "Band: 95% interval.": line(interval=((0, 1), (1, 2))),
+    "Bars: 95% interval.": line(interval=((0, 1), (1, 2))),
+    "": line(),
+}
+
+
+@pytest.mark.parametrize("words", AROUND)
+def test_what_is_drawn_around_the_values_is_said(words: str) -> None:
+    chart: Lines | Bars = Lines(title="t", x_label="x", y_label="y", series=(AROUND[words],))
+    if words.startswith("Bars"):
+        chart = Bars(title="t", y_label="y", names=("a", "b"), series=(AROUND[words],))
+    page = replace(PAGE, outcome=replace(PAGE.outcome, charts=(chart,)), figures=("figure1.png",))
+    text = as_markdown(page)
+    after = text[text.index("(figure1.png)") :].splitlines()[2]
+    assert (after == words) if words else not after.startswith(("Band", "Bars"))
+    assert words in as_html(page, {"figure1.png": "there"})
 
 
 @pytest.mark.parametrize(

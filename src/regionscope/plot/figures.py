@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regionscope.plot import style
+from regionscope.plot.artists import Segments
 from regionscope.plot.points import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.walls import layer_panels, zero_lines
@@ -15,6 +17,8 @@ from regionscope.regions import DecisionRegions, Partition
 
 if TYPE_CHECKING:
     from regionscope.lab.quickstart import Quickstart
+
+_LEGEND_ROW, _LEGEND_HANDLE, _LEGEND_LETTER = 0.21, 0.55, 0.085  # inches
 
 __all__ = ["decision_figure", "layer_panels_figure", "neurons_figure", "quickstart_figure", "regions_figure"]
 
@@ -58,8 +62,7 @@ def neurons_figure(part: Partition, dec: DecisionRegions | None = None) -> Figur
         boundary = decision_boundary(dec, ax=ax, colour=style.VERMILLION, width=2.0)
         boundary.set_label("decision boundary")
         handles = [*handles, boundary]
-    columns = min(len(handles), 4)
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize="small", frameon=False)
+    _legend_beside(figure, handles)
     return figure
 
 
@@ -68,12 +71,25 @@ def layer_panels_figure(part: Partition, *, columns: int = 4) -> Figure:
     n = len(part.by_layer)
     across = max(1, min(n, columns))
     down = max(1, -(-n // across))
-    figure, axes = style.figure(down, across, width=0.72 * style.PANEL_INCHES, height=0.78 * style.PANEL_INCHES)
+    figure, axes = style.figure(down, across, width=0.72 * style.PANEL_INCHES, height=0.84 * style.PANEL_INCHES)
     layer_panels(part, axes=axes[:n])
     style.map_axes(axes[:n], ticks=False)
     for ax in axes[n:]:
         ax.remove()
     return figure
+
+
+def _legend_beside(figure: Figure, handles: Sequence[Segments]) -> None:
+    """A legend to the right of the panel, in a figure that grows as wide as its names need."""
+    width, height = figure.get_size_inches()
+    rows = max(1, int(height / _LEGEND_ROW))
+    columns = -(-len(handles) // rows)
+    letters = max(len(str(handle.get_label())) for handle in handles)
+    figure.set_size_inches(width + columns * (_LEGEND_HANDLE + letters * _LEGEND_LETTER), height)
+    legend = figure.legend(handles=handles, loc="outside right upper", ncols=columns, fontsize="small", frameon=False)
+    for handle in legend.legend_handles:
+        if handle is not None:
+            handle.set(linewidth=2.0)  # the lines in the panel are too thin to tell their colours apart
 
 
 def _panel(part: Partition) -> tuple[Figure, Axes]:

@@ -15,6 +15,7 @@ from regionscope.regions import Partition
 __all__ = ["layer_panels", "zero_lines"]
 
 _THICK, _THIN = 1.0, 0.6
+_LETTERS = 26  # of a layer's name that fit over a panel
 
 
 def zero_lines(
@@ -66,8 +67,13 @@ def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = Fa
                 wall_segments(part, walls), colour=colour, width=scale * width, rasterized=rasterized, zorder=1.5
             )
             ax.add_collection(lines, autolim=False)
-        ax.set_title(f"{name}: {count:,} region{'' if count == 1 else 's'}", fontsize="medium")
+        ax.set_title(f"{_end_of(name)}\n{count:,} region{'' if count == 1 else 's'}", fontsize="medium")
     return drawn
+
+
+def _end_of(name: str) -> str:
+    """A long name without its beginning, which says the least: names of layers go from the whole to the part."""
+    return name if len(name) <= _LETTERS else f"…{name[1 - _LETTERS :]}"
 
 
 def _crowding(part: Partition) -> float:

@@ -15,10 +15,10 @@ Scale = Literal["linear", "log", "symlog"]
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Points of one colour: ``spread`` is a standard error or deviation for each y, or empty.
+    """Points of one colour: ``spread`` is a standard error for each y (or what ``spread_is`` says), or empty.
 
-    interval: in place of ``spread``, the lower and the upper end for each y, such as those of a confidence interval.
-    Both are drawn around curves and bars.
+    interval: in place of ``spread``, the lower and the upper end of a 95% interval for each y. Both are drawn around
+    curves and bars, and the report says which it is.
     beside: as a curve, the label of the series that this one is compared with: dashed, in its colour.
     """
 
@@ -26,6 +26,7 @@ class Series:
     x: tuple[float, ...]
     y: tuple[float, ...]
     spread: tuple[float, ...] = ()
+    spread_is: Literal["standard error", "standard deviation"] = "standard error"
     beside: str = ""
     interval: tuple[tuple[float, float], ...] = ()
 

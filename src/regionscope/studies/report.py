@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from regionscope.lab.sweep import flatten
-from regionscope.studies.charts import Pictures
+from regionscope.studies.charts import Chart, Lines, Pictures, Scatter
 from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
 from regionscope.studies.verdict import Grade
 from regionscope.writing import plain
@@ -47,7 +47,8 @@ def as_markdown(page: Page) -> str:
     lines = [f"# {study.name}: {study.source}", "", f"{PAPERS[study.paper]}.", "", f"**Claim.** {study.claim}", ""]
     lines += [f"**Verdict at size {page.size}: {outcome.grade.value}.** {_scaled(page)}", ""]
     lines += [*_markdown_table(*_claim_table(outcome.claims)), ""]
-    lines += [text for title, name in _captions(page) for text in (f"![{_flat(title)}]({name})", "")]
+    for title, name, around in _captions(page):
+        lines += [f"![{_flat(title)}]({name})", "", *([around, ""] if around else [])]
     for table in outcome.tables:
         lines += [f"## {table.title}", "", *_markdown_table(table.columns, table.rows), ""]
     if outcome.notes:
@@ -67,7 +68,8 @@ def as_html(page: Page, pictures: Mapping[str, str]) -> str:
     grade = outcome.grade.value
     body += [f'<p><b>Verdict at size {page.size}: <span class="{_CLASSES[grade]}">{grade}</span>.</b> ']
     body += [f"{text(_scaled(page))}</p>", _html_table(*_claim_table(outcome.claims))]
-    body += [f'<img src="{text(pictures[name])}" alt="{text(title)}">' for title, name in _captions(page)]
+    for title, name, around in _captions(page):
+        body += [f'<img src="{text(pictures[name])}" alt="{text(title)}">', *([f"<p>{around}</p>"] if around else [])]
     for table in outcome.tables:
         body += [f"<h2>{text(table.title)}</h2>", _html_table(table.columns, table.rows)]
     if outcome.notes:
@@ -190,8 +192,24 @@ def _rules(outcome: Outcome) -> list[str]:
     return [f"{'; '.join(claims)}. Rule: {rule}." for rule, claims in judged.items()]
 
 
-def _captions(page: Page) -> list[tuple[str, str]]:
-    return [(chart.title, name) for chart, name in zip(page.outcome.charts, page.figures, strict=True)]
+def _captions(page: Page) -> list[tuple[str, str, str]]:
+    """Title, file and, in words, what is drawn around the values, for every figure."""
+    return [
+        (chart.title, name, _drawn_around(chart)) for chart, name in zip(page.outcome.charts, page.figures, strict=True)
+    ]
+
+
+def _drawn_around(chart: Chart) -> str:
+    if isinstance(chart, Scatter):
+        return "" if chart.fit is None else "Band: 95% interval of the line."
+    if isinstance(chart, Pictures):
+        return ""
+    kinds = {
+        "95% interval" if one.interval else f"± one {one.spread_is}"
+        for one in chart.series
+        if one.interval or one.spread
+    }
+    return f"{'Band' if isinstance(chart, Lines) else 'Bars'}: {', '.join(sorted(kinds))}." if kinds else ""
 
 
 def _scaled(page: Page) -> str:

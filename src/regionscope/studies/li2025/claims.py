@@ -68,8 +68,8 @@ def scatter(
 
 
 def points_table(title: str, chosen: Sequence[Point], names: Sequence[str]) -> Table:
-    """One row a setting: means over seeds, and the standard deviation over seeds of the first two measures."""
-    spreads = names[:2]
+    """One row a setting: means over seeds and, where there are several, the standard deviation of the first two."""
+    spreads = names[:2] if any(one.seeds > 1 for one in chosen) else ()
     columns = (
         "network",
         "data",

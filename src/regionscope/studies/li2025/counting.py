@@ -178,5 +178,6 @@ def _curve(title: str, label: str, counts: _Counts) -> Lines:
     series = Series(
         label="", x=tuple(map(float, counts)), y=tuple(map(fmean, counts.values())),
         spread=tuple(map(deviation, counts.values())) if min(map(len, counts.values())) > 1 else (),
+        spread_is="standard deviation",
     )  # fmt: skip
     return Lines(title=title, x_label=label, y_label="regions, sd over seeds", series=(series,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,10 +50,7 @@ def of_table3(runs: Sequence[RunFolder]) -> Outcome:
                 "Gap while training", "generalisation gap, %",
                 [(m, m.gap, m.gap_error) for m in moments if m.gap is not None],
             ),
-            _lines(
-                "Correlation of region count and gap while training", "correlation",
-                [(m, m.found.pearson.value, half_width(m.found.pearson)) for m in moments if m.found is not None],
-            ),
+            _correlations(moments),
         ),
         notes=(
             f"Runs have different numbers of epochs here and in the paper ({_LAST}), so moments are compared at the "
@@ -108,13 +106,23 @@ def _table(moments: Sequence[Moment]) -> Table:
             m.epoch,
             f"{m.share:.0%}",
             m.regions,
-            "N/A" if m.gap is None else m.gap,
-            "N/A" if m.found is None else str(m.found.pearson),
+            math.nan if m.gap is None else m.gap,
+            math.nan if m.found is None else str(m.found.pearson),
             m.n,
         )
         for m in moments
     )
     return Table("Evolution (Table 3)", ("epoch", "share", "regions", "gap, %", "correlation [95%]", "settings"), rows)
+
+
+def _correlations(moments: Sequence[Moment]) -> Lines:
+    known = [(m.epoch, m.found.pearson) for m in moments if m.found is not None]
+    series = Series(
+        label="", x=tuple(epoch for epoch, _ in known), y=tuple(found.value for _, found in known),
+        interval=tuple(found.interval for _, found in known),
+    )  # fmt: skip
+    title = "Correlation of region count and gap while training"
+    return Lines(title=title, x_label="epoch", y_label="correlation", series=(series,))
 
 
 def _lines(title: str, label: str, values: Sequence[tuple[Moment, float, float]]) -> Lines:

@@ -60,7 +60,7 @@ def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     charts += scatter("Region count and gap", chosen, "regions", "regions on a line")
     return Outcome(
         claims=tuple(claims),
-        tables=(points_table("Settings", chosen, ("regions", "gap", "train_error", *_OTHERS)),),
+        tables=(points_table("Norm and margin by setting", chosen, ("regions", "gap", "train_error", *_OTHERS)),),
         charts=tuple(charts),
         notes=(
             "Figure 2 shows the distance from the initial weights and the output margin of Example 1; the norm of the "
@@ -166,7 +166,7 @@ def of_figure8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
         )
     return Outcome(
         claims=tuple(claims),
-        tables=(points_table("Settings", chosen, ("regions", "test_accuracy", "train_error")),),
+        tables=(points_table("Test accuracy by setting", chosen, ("regions", "test_accuracy", "train_error")),),
         charts=tuple(charts),
         notes=(
             "The numbers of Figure 8 stand in the picture only. At a training error near 0 the gap is the test error, "

@@ -154,9 +154,9 @@ def _chart(title: str, label: str, key: str, rows: Mapping[str, list[RateRow]]) 
     series = []
     for data, own in rows.items():
         kept = [row for row in own if math.isfinite(row.high)]
-        spread = tuple((row.high - row.low) / 2 for row in kept) if key == "regions" else ()
+        interval = tuple((row.low, row.high) for row in kept) if key == "regions" else ()
         heights = tuple(float(getattr(row, key)) for row in kept)
-        series.append(Series(label=_NAMES[data], x=tuple(row.edge for row in kept), y=heights, spread=spread))
+        series.append(Series(label=_NAMES[data], x=tuple(row.edge for row in kept), y=heights, interval=interval))
     return Lines(
         title=title,
         x_label="learning rate x sharpness at the start",

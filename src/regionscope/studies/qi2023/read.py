@@ -82,7 +82,7 @@ class Course:
 
     def series(self, label: str) -> Series:
         """Mean and standard deviation, as a curve."""
-        return Series(label=label, x=self.places, y=self.means, spread=self.deviations)
+        return Series(label=label, x=self.places, y=self.means, spread=self.deviations, spread_is="standard deviation")
 
 
 def curves(courses: Mapping[str, Course]) -> tuple[Series, ...]:

@@ -94,6 +94,7 @@ def _chart(known: Sequence[Ends]) -> Lines:
             Series(
                 label="found, mean ± deviation", x=r, y=tuple(mean(one.line) for one in known),
                 spread=tuple(deviation(one.line) for one in known),
+                spread_is="standard deviation",
             ),
             Series(label="bound 32r + 67", x=r, y=tuple(float(region_bound(one.r)) for one in known)),
             Series(label="fewest possible", x=r, y=tuple(mean(one.minimum) for one in known)),
