@@ -48,7 +48,7 @@ def animate(
     output.check_folder(target)
     animation.check_movie(target, kind=kind.value, fps=fps, size=size)
     film = film_of_folder(run, points=points, box=box, frames=frames, data_root=data_root)
-    with output.progress_bar("Frames") as progress:
+    with output.writing_to(target), output.progress_bar("Frames") as progress:
         animation.animate(film, target, kind=kind.value, fps=fps, size=size, points=data, progress=progress)
     for note in film.notes:
         typer.echo(note, err=True)

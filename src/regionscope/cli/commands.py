@@ -66,8 +66,7 @@ def quickstart(
 ) -> None:
     """Train a 2-[32,32,32]-2 network on two moons and count its regions before and after."""
     console = Console()
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out came as {str(out)!r}, which is a file; give a folder.")
+    output.check_out(out)
     columns = (TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.4f}"))
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
         task = progress.add_task("training", total=epochs, loss=float("nan"))
@@ -77,7 +76,8 @@ def quickstart(
 
         result = first_job.quickstart(first_job.QuickstartConfig(epochs=epochs, seed=seed), on_epoch=advance)
     console.print(output.before_and_after(result))
-    written = first_job.save(result, out)
+    with output.writing_to(out):
+        written = first_job.save(result, out)
     picture = out / "regions.png"
     output.save_figure(plot.quickstart_figure(result), picture)
     for path in (picture, *written):

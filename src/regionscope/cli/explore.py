@@ -75,7 +75,8 @@ def explore(
         if points is not None or box is not None or frames is not None:
             raise InputError("--points, --box and --frames are for runs; a saved partition has one slice already.")
         film = film_of_partition(read_partition(what), title=what.name)
-    written = write_page(film, target)
+    with output.writing_to(target):
+        written = write_page(film, target)
     for note in written.notes:
         typer.echo(note, err=True)
     typer.echo(f"wrote {written.path} ({written.size / 1e6:.1f} MB, {written.frames} of {written.of} frames)")

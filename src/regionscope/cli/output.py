@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,16 +17,20 @@ from rich.table import Table
 
 from regionscope.errors import InputError
 from regionscope.lab.quickstart import Quickstart
-from regionscope.writing import plain
+from regionscope.writing import plain, replace_file
 
 __all__ = [
     "before_and_after",
     "check_folder",
+    "check_out",
     "check_plot",
+    "make_folder",
     "print_counts",
     "progress_bar",
     "save_figure",
+    "write_file",
     "write_json",
+    "writing_to",
 ]
 
 _PICTURES = (".png", ".pdf", ".svg")
@@ -79,12 +84,32 @@ def write_json(document: dict[str, Any], target: str) -> None:
     if target == "-":
         typer.echo(text)
     else:
-        Path(target).write_text(text + "\n", encoding="utf-8")
+        write_file(Path(target), lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
 
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write the picture, without a date in it, so that the same result gives the same file."""
-    figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+    form = path.suffix.removeprefix(".")  # the temporary name does not tell it
+    metadata = {"Software": None} if form == "png" else None
+    write_file(path, lambda temporary: figure.savefig(temporary, format=form, metadata=metadata))
+
+
+def write_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Every output file: whole or as before (see ``replace_file``), or one sentence that says why not."""
+    with writing_to(path):
+        replace_file(path, write)
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Turn an error of the system while ``path`` is written into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{str(path)!r} cannot be written ({error.strerror or error}); give a place that you may write to and that "
+            "has room."
+        ) from error
 
 
 def check_plot(path: Path, dim: int) -> None:
@@ -98,7 +123,32 @@ def check_plot(path: Path, dim: int) -> None:
 
 def check_folder(path: Path) -> None:
     """Say before the work, not after it, that the file cannot be written."""
-    if path.is_dir():
-        raise InputError(f"{str(path)!r} is a folder; give the name of a file.")
-    if not path.parent.is_dir():
-        raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
+    with writing_to(path):
+        if path.is_dir():
+            raise InputError(f"{str(path)!r} is a folder; give the name of a file.")
+        if not path.parent.is_dir():
+            raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
+        if path.is_file() or not path.exists():  # pipes and devices are written to as they are
+            _try(path.resolve().parent)
+
+
+def check_out(folder: Path) -> None:
+    """Say before the work, not after it, that ``folder`` cannot be made or holds no new files."""
+    with writing_to(folder):
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        if not there.is_dir():
+            raise InputError(f"The files go to the folder {str(folder)!r}, but {str(there)!r} is a file; give another.")
+        _try(there)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder for several files, made where it is not there."""
+    check_out(folder)
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def _try(folder: Path) -> None:
+    """Permissions do not tell what the system allows (a disk that is only read, /proc); a nameless file does."""
+    with tempfile.TemporaryFile(dir=folder):
+        pass

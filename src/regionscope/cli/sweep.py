@@ -152,10 +152,11 @@ def export(
         raise InputError(f"The file came as {str(target)!r}; it must end in .csv or .parquet.")
     output.check_folder(target)
     found = lab.read_series(runs) if rows else lab.read_runs(runs)
-    if target.suffix == ".csv":
-        found.write_csv(target)
-    else:
-        lab.write_parquet(found, target)
+    with output.writing_to(target):
+        if target.suffix == ".csv":
+            found.write_csv(target)
+        else:
+            lab.write_parquet(found, target)
     typer.echo(f"wrote {target} ({len(found):,} lines)")
 
 
