@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import Progress
@@ -33,7 +34,7 @@ __all__ = [
     "writing_to",
 ]
 
-_PICTURES = (".png", ".pdf", ".svg")
+_NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 
 def before_and_after(result: Quickstart) -> Table:
@@ -88,10 +89,10 @@ def write_json(document: dict[str, Any], target: str) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write the picture, without a date in it, so that the same result gives the same file."""
+    """Write the picture, without a date or random names in it, so that the same result gives the same file."""
     form = path.suffix.removeprefix(".")  # the temporary name does not tell it
-    metadata = {"Software": None} if form == "png" else None
-    write_file(path, lambda temporary: figure.savefig(temporary, format=form, metadata=metadata))
+    with rc_context({"svg.hashsalt": "regionscope"}):
+        write_file(path, lambda temporary: figure.savefig(temporary, format=form, metadata=_NO_DATE[path.suffix]))
 
 
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -114,8 +115,8 @@ def writing_to(path: Path) -> Iterator[None]:
 
 def check_plot(path: Path, dim: int) -> None:
     """Say before the work, not after it, that the picture cannot be made."""
-    if path.suffix not in _PICTURES:
-        raise InputError(f"--plot came as {str(path)!r}; the file must end in {', '.join(_PICTURES)}.")
+    if path.suffix not in _NO_DATE:
+        raise InputError(f"--plot came as {str(path)!r}; the file must end in {', '.join(_NO_DATE)}.")
     if dim > 2:
         raise InputError(f"--plot draws slices of dimension 1 or 2, and this slice has dimension {dim}.")
     check_folder(path)
