@@ -93,7 +93,8 @@ def regions(
     box: options.BoxOption = None,
     json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None,
-    memory: options.MemoryOption = "2GiB",
+    memory: options.MemoryOption = None,
+    device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64,
     max_regions: options.LimitOption = None,
 ) -> None:
@@ -101,7 +102,7 @@ def regions(
 
     Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 --plot regions.png
     """
-    network = read_network(model, weights)
+    network = read_network(model, weights, device)
     where = _slice(network, points, box, input_shape)
     _check_targets(json_file, plot_file, where)
     limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
@@ -129,7 +130,8 @@ def decision(
     box: options.BoxOption = None,
     json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None,
-    memory: options.MemoryOption = "2GiB",
+    memory: options.MemoryOption = None,
+    device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64,
     max_regions: options.LimitOption = None,
 ) -> None:
@@ -137,7 +139,7 @@ def decision(
 
     Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -
     """
-    network = read_network(model, weights)
+    network = read_network(model, weights, device)
     where = _slice(network, points, box, input_shape)
     _check_targets(json_file, plot_file, where)
     limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
@@ -155,12 +157,12 @@ def decision(
 
 class _Limits(TypedDict):
     dtype: torch.dtype
-    memory: int
+    memory: int | None
     max_regions: int | None
 
 
 def _slice(network: nn.Module, points: Path | None, box: tuple[float, float] | None, shape: str | None) -> Slice:
-    input_shape = None if shape is None else options.read_shape(shape)
+    input_shape = options.read_shape(shape)
     if points is not None and box is None:
         return load.hull(load.load_points(points, input_shape=input_shape))
     if box is not None and points is None:

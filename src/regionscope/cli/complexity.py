@@ -69,9 +69,14 @@ OutputsOption = Annotated[bool, _option("--linear-outputs", help="Also linear ou
 PoolOption = Annotated[bool, _option("--max-pool", help="Also max-pooling windows.")]
 SeedOption = Annotated[int, _option("--seed", least=0, help="For directions and random points.")]
 MemoryOption = Annotated[
-    str | None, _option("--memory", metavar="SIZE", panel=_WORK, help="Memory to stay within, such as 64MiB.")
+    str | None,
+    _option(
+        "--memory",
+        metavar="SIZE",
+        panel=_WORK,
+        help="Memory to stay within, such as 64MiB; by default 16MiB, on a GPU 1GiB.",
+    ),
 ]
-DeviceOption = Annotated[str, _option("--device", panel=_WORK, help="Where the model runs, such as cpu or cuda.")]
 PlotOption = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", rich_help_panel="Output", help="Draw the layers (.png, .pdf, .svg)."),
@@ -84,7 +89,7 @@ def complexity(
     domain: DomainOption = (0.0, 1.0), dims: DimsOption = 25, radius: RadiusOption = 0.005,
     frames: FramesOption = Frames.shared, hull: HullOption = Hull.cross_polytope, layers: LayersOption = None,
     linear_outputs: OutputsOption = False, max_pool: PoolOption = False, seed: SeedOption = 0,
-    memory: MemoryOption = None, device: DeviceOption = "cpu", json_file: options.JsonOption = None,
+    memory: MemoryOption = None, device: options.DeviceOption = "cpu", json_file: options.JsonOption = None,
     plot_file: PlotOption = None,
 ) -> None:  # fmt: skip
     """Count the units that fold the neighbourhood of each point, for any network.
@@ -96,13 +101,13 @@ def complexity(
         output.check_folder(Path(json_file))
     if plot_file is not None:
         output.check_plot(plot_file, 1)
-    points = _points(data, test, random, domain, None if input_shape is None else options.read_shape(input_shape), seed)
+    points = _points(data, test, random, domain, options.read_shape(input_shape), seed)
     start = time.perf_counter()
     found = {
         name: local_complexity(
             network, each, dims=dims, radius=radius, frames=frames.value, hull=hull.value, layers=layers or None,
             linear_outputs=linear_outputs, max_pool=max_pool, seed=seed,
-            memory=None if memory is None else options.read_memory(memory),
+            memory=options.read_memory(memory),
         )
         for name, each in points.items()
     }  # fmt: skip

@@ -63,7 +63,15 @@ BatchOption = Annotated[
     int | None,
     _option("--batch-size", metavar="N", least=1, panel=_WORK, help="Inputs at a time; by default from --memory."),
 ]
-DeviceOption = Annotated[str, _option("--device", panel=_WORK, help="Where the model runs, such as cpu or cuda.")]
+MemoryOption = Annotated[
+    str | None,
+    _option(
+        "--memory",
+        metavar="SIZE",
+        panel=_WORK,
+        help="Memory to stay within; by default 64MiB, on a GPU 4GiB; exact: 2GiB, on a GPU half of what is free.",
+    ),
+]
 
 
 def count(
@@ -71,7 +79,7 @@ def count(
     input_shape: options.ShapeOption = None, dim: DimOption = 1, slices: SlicesOption = 100, grid: GridOption = None,
     method: MethodOption = Method.grid, until: UntilOption = None, alpha: RangeOption = None,
     length: LengthOption = None, seed: SeedOption = 0, batch_size: BatchOption = None,
-    memory: options.MemoryOption = "1GiB", device: DeviceOption = "cpu", json_file: options.JsonOption = None,
+    memory: MemoryOption = None, device: options.DeviceOption = "cpu", json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
@@ -79,8 +87,7 @@ def count(
     Example: regionscope count --model net.py:build --weights net.safetensors --data train.npy --dim 1 --slices 100
     """
     network = read_network(model, weights, device)
-    shape = None if input_shape is None else options.read_shape(input_shape)
-    inputs = torch.from_numpy(load.load_points(data, input_shape=shape))
+    inputs = torch.from_numpy(load.load_points(data, input_shape=options.read_shape(input_shape)))
     if json_file is not None and json_file != "-":
         output.check_folder(Path(json_file))
     if plot_file is not None:
@@ -106,7 +113,7 @@ def count(
 
 
 def _examples(
-    network: torch.nn.Module, inputs: torch.Tensor, chosen: Any, grid: int | None, memory: int
+    network: torch.nn.Module, inputs: torch.Tensor, chosen: Any, grid: int | None, memory: int | None
 ) -> list[LabelMap]:
     with open_labeller(network, inputs, chosen[0].input_shape, memory=memory) as labeller:
         return label_maps(labeller, chosen, grid)

@@ -15,6 +15,7 @@ from regionscope.lab.load import LARGEST_BOX
 
 __all__ = [
     "BoxOption",
+    "DeviceOption",
     "Dtype",
     "DtypeOption",
     "JsonOption",
@@ -107,8 +108,16 @@ PlotOption = Annotated[
     ),
 ]
 MemoryOption = Annotated[
-    str,
-    typer.Option("--memory", metavar="SIZE", rich_help_panel=_WORK, help="Memory the engine may use, such as 512MiB."),
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        rich_help_panel=_WORK,
+        help="Memory the engine may use, such as 512MiB; by default 2GiB, on a GPU half of what is free.",
+    ),
+]
+DeviceOption = Annotated[
+    str, typer.Option("--device", rich_help_panel=_WORK, help="Where the model runs, such as cpu or cuda.")
 ]
 DtypeOption = Annotated[Dtype, typer.Option("--dtype", rich_help_panel=_WORK, help="Working precision.")]
 LimitOption = Annotated[
@@ -119,23 +128,27 @@ LimitOption = Annotated[
 ]
 
 
-def read_shape(text: str) -> tuple[int, ...]:
-    """The shape that ``text`` spells.
+def read_shape(text: str | None) -> tuple[int, ...] | None:
+    """The shape that ``text`` spells; None where nothing came.
 
     >>> read_shape("3,32,32")
     (3, 32, 32)
     """
+    if text is None:
+        return None
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
         raise InputError(f"--input-shape came as {text!r}; it must look like 2 or 3,32,32.")
     return tuple(int(n) for n in text.split(","))
 
 
-def read_memory(text: str) -> int:
-    """The number of bytes that ``text`` spells.
+def read_memory(text: str | None) -> int | None:
+    """The number of bytes that ``text`` spells; None, the default of each instrument, where nothing came.
 
     >>> read_memory("2GiB") == 2 * 1024**3
     True
     """
+    if text is None:
+        return None
     parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
     if parts is None or parts[2] not in _UNITS or float(parts[1]) == 0:
         raise InputError(f"--memory came as {text!r}; it must look like 512MiB or 2GiB.")
