@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -216,6 +217,16 @@ def test_weights_of_another_network(folder: Path) -> None:
     done = run("regions --model net.py:build --box -1 1 --weights w.pt")
     assert done.exit_code == 2
     assert "do not fit the model" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["sweep run", "study run", "study report", "data list", "data get", "train", "explore", "animate"]
+)
+def test_the_data_folder_has_one_name(command: str) -> None:
+    words = set(re.findall(r"--[a-z-]+", run(f"{command} --help").output))
+    assert "--data-root" in words
+    assert "--root" not in words
+    assert ("--data" in words) == (command in ("train", "animate"))  # the data set; whether it is drawn
 
 
 @pytest.mark.parametrize("command", ["regions", "regions --model net.py:build --dtype float16", "nothere"])

@@ -126,7 +126,8 @@ def _points(
     data: Path, test: Path | None, random: int, domain: tuple[float, float], shape: tuple[int, ...] | None, seed: int
 ) -> dict[str, Tensor]:
     """The sets of points by name; random ones have the shape of the training points."""
-    found = {"train": torch.from_numpy(load.load_points(data, input_shape=shape))}
+    least = 1 if test is None else 2  # a gap has an error from two points on
+    found = {"train": torch.from_numpy(load.load_points(data, input_shape=shape, least=least))}
     if test is not None:
         found["test"] = torch.from_numpy(load.load_points(test, input_shape=shape))
     if random:

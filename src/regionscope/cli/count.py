@@ -35,6 +35,14 @@ class Method(StrEnum):
     exact = "exact"
 
 
+class Through(StrEnum):
+    """What the slices go through."""
+
+    inputs = "inputs"
+    direction = "direction"
+    origin = "origin"
+
+
 def _option(*names: str, help: str, metavar: str | None = None, least: int | None = None, panel: str = _SLICES) -> Any:
     return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help)
 
@@ -51,13 +59,19 @@ MethodOption = Annotated[Method, _option("--method", help="How a slice is counte
 UntilOption = Annotated[
     float | None, _option("--until", metavar="SHARE", help="Draw on until the relative standard error is this small.")
 ]
-RangeOption = Annotated[
+ThroughOption = Annotated[
+    Through | None,
+    _option(
+        "--through",
+        help="Hulls of inputs (the default), an input and random directions (the default with --length), or lines from "
+        "the origin to an input.",
+    ),
+]
+AlphaOption = Annotated[
     tuple[float, float] | None,
-    _option("--range", metavar="LO HI", help="Stretch the slices to these alpha; 0 1 is the hull."),
+    _option("--alpha", metavar="LO HI", help="Stretch hulls of inputs to these alpha; 0 1 is the hull."),
 ]
-LengthOption = Annotated[
-    float | None, _option("--length", metavar="L", help="Slices from one input in a random direction, this long.")
-]
+LengthOption = Annotated[float | None, _option("--length", metavar="L", help="Length of slices in random directions.")]
 SeedOption = Annotated[int, _option("--seed", least=0, help="For the slices.")]
 BatchOption = Annotated[
     int | None,
@@ -77,8 +91,9 @@ MemoryOption = Annotated[
 def count(
     model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
     input_shape: options.ShapeOption = None, dim: DimOption = 1, slices: SlicesOption = 100, grid: GridOption = None,
-    method: MethodOption = Method.grid, until: UntilOption = None, alpha: RangeOption = None,
-    length: LengthOption = None, seed: SeedOption = 0, batch_size: BatchOption = None,
+    method: MethodOption = Method.grid, until: UntilOption = None,
+    through: ThroughOption = None, alpha: AlphaOption = None, length: LengthOption = None,
+    seed: SeedOption = 0, batch_size: BatchOption = None,
     memory: MemoryOption = None, device: options.DeviceOption = "cpu", json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None,
 ) -> None:  # fmt: skip
@@ -87,14 +102,14 @@ def count(
     Example: regionscope count --model net.py:build --weights net.safetensors --data train.npy --dim 1 --slices 100
     """
     network = read_network(model, weights, device)
-    inputs = torch.from_numpy(load.load_points(data, input_shape=options.read_shape(input_shape)))
+    inputs = torch.from_numpy(load.load_points(data, input_shape=options.read_shape(input_shape), least=1))
     if json_file is not None and json_file != "-":
         output.check_folder(Path(json_file))
     if plot_file is not None:
         output.check_plot(plot_file, dim)
     bytes_allowed = options.read_memory(memory)
-    through = "inputs" if length is None else "direction"
-    drawing: dict[str, Any] = {"through": through, "alpha": alpha or (0.0, 1.0), "length": length, "seed": seed}
+    through = through or (Through.inputs if length is None else Through.direction)
+    drawing: dict[str, Any] = {"through": through.value, "alpha": alpha or (0.0, 1.0), "length": length, "seed": seed}
     working: dict[str, Any] = {"until": until, "batch_size": batch_size, "memory": bytes_allowed}
     with output.progress_bar("Counting") as bar:
         working["progress"] = lambda done: bar(min(1.0, done / slices))

@@ -22,9 +22,7 @@ data = typer.Typer(no_args_is_help=True, help="List the data sets, and download 
 
 RootOption = Annotated[
     Path | None,
-    typer.Option(
-        "--data-root", "--root", metavar="DIR", help="The data folder; by default $REGIONSCOPE_DATA, else ./data."
-    ),
+    typer.Option("--data-root", metavar="DIR", help="The data folder; by default $REGIONSCOPE_DATA, else ./data."),
 ]
 
 

@@ -39,7 +39,7 @@ SizeOption = Annotated[str, typer.Option("--size", help="smoke (seconds), desk (
 FolderOption = Annotated[
     Path, typer.Option("--folder", metavar="DIR", help="Where runs and results are kept; studies share them.")
 ]
-DataOption = Annotated[Path | None, typer.Option("--data-root", "--data", metavar="ROOT", help="Where the data lies.")]
+DataOption = Annotated[Path | None, typer.Option("--data-root", metavar="ROOT", help="Where the data lies.")]
 
 
 @study.command("list")

@@ -37,7 +37,7 @@ def run(
     runs: Annotated[Path, typer.Option("--runs", metavar="DIR", rich_help_panel=_RUNNING, help="One folder a run.")],
     data: Annotated[
         Path | None,
-        typer.Option("--data-root", "--data", metavar="ROOT", rich_help_panel=_RUNNING, help="Where the data lies."),
+        typer.Option("--data-root", metavar="ROOT", rich_help_panel=_RUNNING, help="Where the data lies."),
     ] = None,
     workers: Annotated[
         int, typer.Option("--workers", min=1, rich_help_panel=_COMPUTING, help="Processes of this machine.")
