@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import regionscope as rs
@@ -256,6 +257,25 @@ def test_quickstart_writes_its_folder(folder: Path) -> None:
     numbers = json.loads((folder / "results" / "numbers.json").read_text())
     for word in ("activation regions after relu3", "decision regions", str(numbers["after"]["decision_regions"])):
         assert word in done.stdout
+    assert "Training" not in done.output  # the bar is for terminals, on stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "commands"),
+    [
+        ("--device", ["regions", "decision", "count", "complexity", "train", "sweep run", "study run"]),
+        ("--data-root", ["train", "sweep run", "study run", "study report", "data list", "explore", "animate"]),
+        ("--json", ["regions", "decision", "count", "complexity", "bounds", "train"]),
+    ],
+)
+def test_an_option_says_the_same_in_every_command(name: str, commands: list[str]) -> None:
+    said = set()
+    for command in commands:
+        found = get_command(app)
+        for word in command.split():
+            found = found.commands[word]
+        said |= {option.help for option in found.params if name in option.opts}
+    assert len(said) == 1
 
 
 def test_python_dash_m_is_the_same_program() -> None:

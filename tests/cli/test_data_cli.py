@@ -66,5 +66,5 @@ def test_get_downloads_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_mistakes_are_one_sentence(words: tuple[str, ...], sentence: str) -> None:
     done = run(*words)
-    assert isinstance(done.exception, RegionscopeError)  # the program prints it; see cli/commands.py
+    assert isinstance(done.exception, RegionscopeError)  # the program prints it; see cli/app.py
     assert sentence in str(done.exception)

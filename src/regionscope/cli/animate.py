@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from regionscope.cli import output
-from regionscope.cli.explore import BoxOption, DataRootOption, FramesOption, PointsOption, film_of_folder, find_run
+from regionscope.cli import options, output
+from regionscope.cli.explore import BoxOption, FramesOption, PointsOption, film_of_folder, find_run
 from regionscope.plot import animation
 
 __all__ = ["animate"]
@@ -37,7 +37,7 @@ def animate(
     points: PointsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,
-    data_root: DataRootOption = None,
+    data_root: options.DataRootOption = None,
 ) -> None:
     """Make a film of the regions from the checkpoints of a run.
 

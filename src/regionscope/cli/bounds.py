@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -45,8 +44,7 @@ def bounds(
     Example: regionscope bounds 2-32-32-32-2
     """
     n_0, *widths, n_out = layer_widths(architecture)
-    if json_file is not None and json_file != "-":
-        output.check_folder(Path(json_file))
+    output.check_json(json_file)
     end = torch.full((n_0,), radius, dtype=torch.float64)
     segment = Segment(-end, end)
     slices: dict[int, Any] = {1: segment}

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regionscope.cli import options, output
 from regionscope.cli.network import note_weights, read_network
+from regionscope.cli.options import option
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.measures.history import Level
@@ -25,7 +26,7 @@ from regionscope.plot.complexity import layers_figure
 
 __all__ = ["complexity"]
 
-_POINTS, _HULL, _WORK = "Points", "Neighbourhood", "Working"
+_POINTS, _HULL = "Points", "Neighbourhood"
 
 
 class Frames(StrEnum):
@@ -42,44 +43,43 @@ class Hull(StrEnum):
     hypercube = "hypercube"
 
 
-def _option(*names: str, help: str, metavar: str | None = None, least: int | None = None, panel: str = _HULL) -> Any:
-    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help)
-
-
 DataOption = Annotated[
-    Path, _option("--data", metavar="FILE", panel=_POINTS, help="Training points: the rows of an .npy or .npz file.")
+    Path, option("--data", metavar="FILE", panel=_POINTS, help="Training points: the rows of an .npy or .npz file.")
 ]
 TestOption = Annotated[
-    Path | None, _option("--test", metavar="FILE", panel=_POINTS, help="Test points; the train/test gap is reported.")
+    Path | None, option("--test", metavar="FILE", panel=_POINTS, help="Test points; the train/test gap is reported.")
 ]
 RandomOption = Annotated[
-    int, _option("--random", metavar="N", least=0, panel=_POINTS, help="So many uniform random points of the domain.")
+    int, option("--random", metavar="N", least=0, panel=_POINTS, help="So many uniform random points of the domain.")
 ]
 DomainOption = Annotated[
-    tuple[float, float], _option("--domain", metavar="LO HI", panel=_POINTS, help="Where random points are drawn.")
+    tuple[float, float], option("--domain", metavar="LO HI", panel=_POINTS, help="Where random points are drawn.")
 ]
-DimsOption = Annotated[int, _option("--dims", least=1, help="Directions P.")]
-RadiusOption = Annotated[float, _option("--radius", help="Distance r of the vertices from the point.")]
-FramesOption = Annotated[Frames, _option("--frames", help="One frame for all points, or one for each.")]
-HullOption = Annotated[Hull, _option("--hull", help="2 P or 2^P vertices.")]
+DimsOption = Annotated[int, option("--dims", least=1, panel=_HULL, help="Directions P.")]
+RadiusOption = Annotated[float, option("--radius", panel=_HULL, help="Distance r of the vertices from the point.")]
+FramesOption = Annotated[Frames, option("--frames", panel=_HULL, help="One frame for all points, or one for each.")]
+HullOption = Annotated[Hull, option("--hull", panel=_HULL, help="2 P or 2^P vertices.")]
 LayersOption = Annotated[
-    list[str] | None, _option("--layers", metavar="NAME", help="Only layers of this name or pattern; can be repeated.")
+    list[str] | None,
+    option("--layers", metavar="NAME", panel=_HULL, help="Only layers of this name or pattern; can be repeated."),
 ]
-OutputsOption = Annotated[bool, _option("--linear-outputs", help="Also linear outputs that no activation follows.")]
-PoolOption = Annotated[bool, _option("--max-pool", help="Also max-pooling windows.")]
-SeedOption = Annotated[int, _option("--seed", least=0, help="For directions and random points.")]
+OutputsOption = Annotated[
+    bool, option("--linear-outputs", panel=_HULL, help="Also linear outputs that no activation follows.")
+]
+PoolOption = Annotated[bool, option("--max-pool", panel=_HULL, help="Also max-pooling windows.")]
+SeedOption = Annotated[int, option("--seed", least=0, panel=_HULL, help="For directions and random points.")]
 MemoryOption = Annotated[
     str | None,
-    _option(
+    option(
         "--memory",
         metavar="SIZE",
-        panel=_WORK,
+        panel=options.WORK,
         help="Memory to stay within, such as 64MiB; by default 16MiB, on a GPU 1GiB.",
     ),
 ]
 PlotOption = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", rich_help_panel="Output", help="Draw the layers (.png, .pdf, .svg)."),
+    option("--plot", metavar="FILE", panel="Output", help="Draw the layers (.png, .pdf, .svg)."),
 ]
 
 
@@ -97,8 +97,7 @@ def complexity(
     Example: regionscope complexity --model net.py:build --weights net.safetensors --data train.npy --test test.npy
     """
     network = read_network(model, weights, device)
-    if json_file is not None and json_file != "-":
-        output.check_folder(Path(json_file))
+    output.check_json(json_file)
     if plot_file is not None:
         output.check_plot(plot_file, 1)
     points = _points(data, test, random, domain, options.read_shape(input_shape), seed)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from regionscope.cli import options, output
 from regionscope.cli.network import note_weights, read_network
+from regionscope.cli.options import option
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.measures.region_count import RegionCount, region_count, slice_sampler
@@ -24,7 +24,7 @@ from regionscope.types import Estimate
 __all__ = ["count"]
 
 _EXAMPLES = 4
-_SLICES, _WORK = "Slices", "Working"
+_SLICES = "Slices"
 
 
 class Method(StrEnum):
@@ -43,46 +43,52 @@ class Through(StrEnum):
     origin = "origin"
 
 
-def _option(*names: str, help: str, metavar: str | None = None, least: int | None = None, panel: str = _SLICES) -> Any:
-    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help)
-
-
 DataOption = Annotated[
-    Path, _option("--data", metavar="FILE", help="Inputs to draw slices through: the rows of an .npy or .npz file.")
+    Path,
+    option(
+        "--data", metavar="FILE", panel=_SLICES, help="Inputs to draw slices through: the rows of an .npy or .npz file."
+    ),
 ]
-DimOption = Annotated[int, _option("--dim", least=1, help="Dimension of the slices.")]
-SlicesOption = Annotated[int, _option("--slices", least=1, help="How many slices.")]
+DimOption = Annotated[int, option("--dim", least=1, panel=_SLICES, help="Dimension of the slices.")]
+SlicesOption = Annotated[int, option("--slices", least=1, panel=_SLICES, help="How many slices.")]
 GridOption = Annotated[
-    int | None, _option("--grid", metavar="N", help="Points along each axis: 200 in 1-D, 30 in 2-D, fewer beyond.")
+    int | None,
+    option("--grid", metavar="N", panel=_SLICES, help="Points along each axis: 200 in 1-D, 30 in 2-D, fewer beyond."),
 ]
-MethodOption = Annotated[Method, _option("--method", help="How a slice is counted.")]
+MethodOption = Annotated[Method, option("--method", panel=_SLICES, help="How a slice is counted.")]
 UntilOption = Annotated[
-    float | None, _option("--until", metavar="SHARE", help="Draw on until the relative standard error is this small.")
+    float | None,
+    option("--until", metavar="SHARE", panel=_SLICES, help="Draw on until the relative standard error is this small."),
 ]
 ThroughOption = Annotated[
     Through | None,
-    _option(
+    option(
         "--through",
+        panel=_SLICES,
         help="Hulls of inputs (the default), an input and random directions (the default with --length), or lines from "
         "the origin to an input.",
     ),
 ]
 AlphaOption = Annotated[
     tuple[float, float] | None,
-    _option("--alpha", metavar="LO HI", help="Stretch hulls of inputs to these alpha; 0 1 is the hull."),
+    option("--alpha", metavar="LO HI", panel=_SLICES, help="Stretch hulls of inputs to these alpha; 0 1 is the hull."),
 ]
-LengthOption = Annotated[float | None, _option("--length", metavar="L", help="Length of slices in random directions.")]
-SeedOption = Annotated[int, _option("--seed", least=0, help="For the slices.")]
+LengthOption = Annotated[
+    float | None, option("--length", metavar="L", panel=_SLICES, help="Length of slices in random directions.")
+]
+SeedOption = Annotated[int, option("--seed", least=0, panel=_SLICES, help="For the slices.")]
 BatchOption = Annotated[
     int | None,
-    _option("--batch-size", metavar="N", least=1, panel=_WORK, help="Inputs at a time; by default from --memory."),
+    option(
+        "--batch-size", metavar="N", least=1, panel=options.WORK, help="Inputs at a time; by default from --memory."
+    ),
 ]
 MemoryOption = Annotated[
     str | None,
-    _option(
+    option(
         "--memory",
         metavar="SIZE",
-        panel=_WORK,
+        panel=options.WORK,
         help="Memory to stay within; by default 64MiB, on a GPU 4GiB; exact: 2GiB, on a GPU half of what is free.",
     ),
 ]
@@ -103,8 +109,7 @@ def count(
     """
     network = read_network(model, weights, device)
     inputs = torch.from_numpy(load.load_points(data, input_shape=options.read_shape(input_shape), least=1))
-    if json_file is not None and json_file != "-":
-        output.check_folder(Path(json_file))
+    output.check_json(json_file)
     if plot_file is not None:
         output.check_plot(plot_file, dim)
     bytes_allowed = options.read_memory(memory)

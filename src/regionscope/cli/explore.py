@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import typer
 
-from regionscope.cli import output
+from regionscope.cli import options, output
 from regionscope.errors import InputError
 from regionscope.explorer import explore as write_page
 from regionscope.geometry import Box, Slice
@@ -20,7 +20,7 @@ from regionscope.lab.frames import Film, film_of_partition, film_of_run, plane_o
 from regionscope.lab.store import RunFolder
 from regionscope.regions import DecisionRegions, Partition
 
-__all__ = ["BoxOption", "DataRootOption", "FramesOption", "PointsOption", "explore", "film_of_folder", "find_run"]
+__all__ = ["BoxOption", "FramesOption", "PointsOption", "explore", "film_of_folder", "find_run"]
 
 _SLICE = "Slice of a run"
 _CONFIG = "config.json"  # what makes a folder a run
@@ -39,9 +39,6 @@ FramesOption = Annotated[
     int | None,
     typer.Option("--frames", metavar="N", min=1, rich_help_panel=_SLICE, help="At most so many frames."),
 ]
-DataRootOption = Annotated[
-    Path | None, typer.Option("--data-root", metavar="ROOT", rich_help_panel=_SLICE, help="Where the data lies.")
-]
 
 
 def explore(
@@ -58,7 +55,7 @@ def explore(
     points: PointsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,
-    data_root: DataRootOption = None,
+    data_root: options.DataRootOption = None,
 ) -> None:
     """Write one HTML page that shows the regions at every checkpoint; it works offline and can be mailed.
 

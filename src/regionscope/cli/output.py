@@ -17,12 +17,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 from regionscope.errors import InputError
-from regionscope.lab.quickstart import Quickstart
 from regionscope.writing import plain, replace_file
 
 __all__ = [
-    "before_and_after",
     "check_folder",
+    "check_json",
     "check_out",
     "check_plot",
     "make_folder",
@@ -35,27 +34,6 @@ __all__ = [
 ]
 
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
-
-
-def before_and_after(result: Quickstart) -> Table:
-    """The table of the quickstart."""
-    table = Table(title=f"Exact regions on [-1, 1]^2 (seed {result.config.seed})")
-    table.add_column("")
-    table.add_column("before training", justify="right")
-    table.add_column("after", justify="right")
-    before, after = result.before, result.after
-    for name, count in before.partition.by_layer.items():
-        table.add_row(f"activation regions after {name}", f"{count:,}", f"{after.partition.by_layer[name]:,}")
-    table.add_section()
-    for title, first, second in (
-        ("activation regions", before.partition.n_activation_regions, after.partition.n_activation_regions),
-        ("linear regions", before.partition.n_linear_regions, after.partition.n_linear_regions),
-        ("decision regions", before.decision.count, after.decision.count),
-    ):
-        table.add_row(title, f"{first:,}", f"{second:,}")
-    table.add_section()
-    table.add_row("accuracy", f"{before.accuracy:.1%}", f"{after.accuracy:.1%}")
-    return table
 
 
 def print_counts(title: str, counts: dict[str, int]) -> None:
@@ -111,6 +89,12 @@ def writing_to(path: Path) -> Iterator[None]:
             f"{str(path)!r} cannot be written ({error.strerror or error}); give a place that you may write to and that "
             "has room."
         ) from error
+
+
+def check_json(target: str | None) -> None:
+    """Say before the work, not after it, that ``write_json`` cannot write; None is no file, ``-`` is stdout."""
+    if target is not None and target != "-":
+        check_folder(Path(target))
 
 
 def check_plot(path: Path, dim: int) -> None:

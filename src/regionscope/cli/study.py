@@ -39,7 +39,6 @@ SizeOption = Annotated[str, typer.Option("--size", help="smoke (seconds), desk (
 FolderOption = Annotated[
     Path, typer.Option("--folder", metavar="DIR", help="Where runs and results are kept; studies share them.")
 ]
-DataOption = Annotated[Path | None, typer.Option("--data-root", metavar="ROOT", help="Where the data lies.")]
 
 
 @study.command("list")
@@ -58,9 +57,9 @@ def run(
     name: NameArgument,
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
-    data: DataOption = None,
+    data_root: options.DataRootOption = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes of this machine.")] = 1,
-    device: Annotated[str, typer.Option("--device", help="Where networks are trained and read: cpu or cuda.")] = "cpu",
+    device: options.DeviceOption = "cpu",
     dask: Annotated[
         str | None, typer.Option("--dask", metavar="WHERE", help="A Dask cluster: tcp://host:8786 or local:4.")
     ] = None,
@@ -76,13 +75,13 @@ def run(
     chosen, scale = find(name), _size(size)
     if dask is None:
         options.read_device(device)
-    place = Workspace(folder, data_root=data, workers=workers, device=device)
+    place = Workspace(folder, data_root=data_root, workers=workers, device=device)
     wanted = [experiment for one in chosen for experiment in one.experiments(scale)]
     missing = place.missing(wanted)
     if missing:
         with interruptible() as stop, shown_progress(len(missing), progress) as shown:
             done = lab.run_sweep(
-                missing, place.runs_folder, workers=workers, device=device, data_root=data, dask=dask,
+                missing, place.runs_folder, workers=workers, device=device, data_root=data_root, dask=dask,
                 limit_seconds=limit_seconds, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
             )  # fmt: skip
         for outcome in done.outcomes:
@@ -102,7 +101,7 @@ def report(
     name: NameArgument,
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
-    data: DataOption = None,
+    data_root: options.DataRootOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Where the pages go; by default FOLDER/reports.")
     ] = None,
@@ -114,7 +113,7 @@ def report(
     chosen, scale = find(name), _size(size)
     target = out or folder / "reports"
     for one in chosen:
-        _write(one, scale, Workspace(folder, data_root=data), target)
+        _write(one, scale, Workspace(folder, data_root=data_root), target)
     _index(target)
 
 
