@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 import zlib
@@ -9,13 +10,13 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import torch
 import typer
 
 from regionscope.cli import options, output
 from regionscope.errors import InputError
 from regionscope.explorer import explore as write_page
-from regionscope.geometry import Box, Slice
+from regionscope.geometry import Slice
+from regionscope.lab import load
 from regionscope.lab.frames import Film, film_of_partition, film_of_run, plane_of
 from regionscope.lab.store import RunFolder
 from regionscope.regions import DecisionRegions, Partition
@@ -130,11 +131,7 @@ def _slice(run: RunFolder, points: str | None, box: tuple[float, float] | None, 
         return plane_of(run.split(data_root).train.inputs, [int(n) for n in points.split(",")])
     if box is None:
         return None
-    lo, hi = box
-    shape = run.split(data_root).input_shape
-    if not lo < hi:
-        raise InputError(f"--box came as {lo} {hi}; the first number must be smaller than the second.")
-    if torch.Size(shape).numel() != 2:
-        raise InputError(f"--box is for inputs of two numbers, and these have shape {tuple(shape)}; give --points.")
-    middle = torch.full(tuple(shape), (lo + hi) / 2, dtype=torch.float64)
-    return Box(middle, torch.eye(2, dtype=torch.float64).reshape(2, *shape), (hi - lo) / 2)
+    shape = tuple(run.split(data_root).input_shape)
+    if math.prod(shape) != 2:
+        raise InputError(f"--box is for inputs of two numbers, and these have shape {shape}; give --points.")
+    return load.box(*box, shape)
