@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,32 +13,73 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 from torch import nn
 
 import regionscope as rs
 from regionscope.cli import output
+from regionscope.errors import InputError
+from regionscope.explorer import explore
+from regionscope.lab import quickstart
+from regionscope.lab.frames import film_of_partition
 from regionscope.lab.store.files import write_bytes
+from regionscope.lab.sweep import RunTable, write_parquet
 from regionscope.lab.train.state import TrainState
+from regionscope.lab.zoo import mlp
+from regionscope.plot.animation import animate
+from regionscope.plot.shallow import flow_animation
+from regionscope.shallow import FlowOptions, gradient_flow, initial_network, sample, teacher_from_switches
 from regionscope.writing import plain, replace_file
+
+SEGMENT = rs.Segment([0.0], [1.0])
+TABLE = RunTable(("key", "gap"), ({"key": "a", "gap": 0.5}, {"key": "b"}))
 
 
 def _partition(path: Path) -> None:
-    rs.linear_regions(nn.Linear(1, 1), rs.Segment([0.0], [1.0])).save(path)
+    rs.linear_regions(nn.Linear(1, 1), SEGMENT).save(path)
 
 
-WRITERS: dict[str, Callable[[Path], object]] = {
-    "helper": lambda path: replace_file(path, lambda temporary: temporary.write_text("new")),
-    "store": lambda path: write_bytes(path, b"new"),
-    "training state": TrainState(0, {"model.w": torch.zeros(1)}, {}).save,
-    "partition": _partition,
+def _animation(path: Path) -> None:
+    animate(film_of_partition(rs.linear_regions(mlp([1, 3, 2]), SEGMENT)), path, fps=1, size=100)
+
+
+def _flow(path: Path) -> None:
+    teacher = teacher_from_switches([0.1])
+    flow = gradient_flow(
+        initial_network(4, sigma_h=1.0, sigma_o=0.1, seed=2), sample(teacher, 4, seed=1), FlowOptions(max_steps=5)
+    )
+    flow_animation(flow, path, radius=1.0, frames=2, fps=1)
+
+
+WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "helper": ("file", lambda path: replace_file(path, lambda temporary: temporary.write_text("new"))),
+    "store": ("file", lambda path: write_bytes(path, b"new")),
+    "training state": ("file.safetensors", TrainState(0, {"model.w": torch.zeros(1)}, {}).save),
+    "partition": ("file.npz", _partition),
+    "csv": ("file.csv", TABLE.write_csv),
+    "parquet": ("file.parquet", lambda path: write_parquet(TABLE, path)),
+    "page": ("file.html", lambda path: explore(rs.linear_regions(mlp([1, 3, 2]), SEGMENT), path)),
+    "animation": ("file.gif", _animation),
+    "animation of a flow": ("file.gif", _flow),
+    "json of a command": ("file.json", lambda path: output.write_json({"a": 1}, str(path))),
+    "png of a command": ("file.png", lambda path: output.save_figure(Figure(), path)),
+    "pdf of a command": ("file.pdf", lambda path: output.save_figure(Figure(), path)),
+    "svg of a command": ("file.svg", lambda path: output.save_figure(Figure(), path)),
 }
+REFUSED = (PermissionError, InputError)  # commands turn the first into the second
+
+
+def refuse(*_: object) -> None:
+    raise PermissionError("no")
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_new_file_takes_the_place_of_the_old_one(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "file.npz"
+    file, write = WRITERS[name]
+    path = tmp_path / file
     path.write_text("old")
-    WRITERS[name](path)
+    write(path)
     assert path.read_bytes() != b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -47,14 +89,12 @@ def test_a_new_file_takes_the_place_of_the_old_one(name: str, tmp_path: Path) ->
 def test_an_error_leaves_the_old_file_and_nothing_else(
     name: str, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError("no")
-
-    path = tmp_path / "file.npz"
+    file, write = WRITERS[name]
+    path = tmp_path / file
     path.write_text("old")
     monkeypatch.setattr(os, moment, refuse)
-    with pytest.raises(PermissionError):
-        WRITERS[name](path)
+    with pytest.raises(REFUSED, match=r"\bno\b"):
+        write(path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -70,8 +110,59 @@ def test_an_error_while_the_content_is_made_leaves_nothing(
     monkeypatch.setattr(safetensors.torch, "save", interrupt)
     name = "partition" if library is np else "training state"
     with pytest.raises(KeyboardInterrupt):
-        WRITERS[name](tmp_path / "file.npz")
+        WRITERS[name][1](tmp_path / "file.npz")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_files_of_the_quickstart_are_whole_or_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = quickstart.quickstart(quickstart.QuickstartConfig(n_points=20, hidden=(4,), epochs=1))
+    written = quickstart.save(result, tmp_path)
+    assert safetensors.torch.load_file(written[1]).keys() == result.model.state_dict().keys()
+    for path in written:
+        path.write_text("old")
+        monkeypatch.setattr(
+            os, "replace", lambda old, new, path=path, move=os.rename: refuse() if new == path else move(old, new)
+        )
+        with pytest.raises(PermissionError):
+            quickstart.save(result, tmp_path)
+        assert path.read_text() == "old"
+        assert sorted(tmp_path.iterdir()) == sorted(written)
+
+
+def test_parquet_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="nothere"):
+        write_parquet(TABLE, tmp_path / "nothere" / "file.parquet")
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")
+def test_a_failure_of_ffmpeg_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with rc_context({"animation.codec": "nothere"}), pytest.raises(OSError, match="ffmpeg ended with status"):
+        _animation(tmp_path / "file.mp4")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_stays_and_the_file_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    file, link = tmp_path / "there" / "file", tmp_path / "link"
+    link.symlink_to(file)
+    for text in ("first", "second"):
+        replace_file(link, lambda temporary, text=text: temporary.write_text(text))
+        assert link.is_symlink()
+        assert file.read_text() == text
+    assert list((tmp_path / "there").iterdir()) == [file]
+
+
+def test_a_pipe_stays_and_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        output.check_folder(pipe)
+        output.write_json({"a": 1}, str(pipe))
+        assert json.loads(os.read(reader, 100)) == {"a": 1}
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:

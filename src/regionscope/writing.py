@@ -32,8 +32,13 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Put a new file in place of ``path``: at every moment it is the old one or the new one, never half of one.
 
     ``write`` gets a temporary name in the same folder, which no other writer has and which starts with a dot and ends
-    in ".tmp"; what it leaves there is flushed to disk and renamed. After an error the temporary file is gone.
+    in ".tmp"; what it leaves there is flushed to disk and renamed. After an error the temporary file is gone. A link
+    stays a link: the file that it leads to is replaced. A pipe or a device (/dev/stdout) is written to as it is.
     """
+    if path.exists() and not path.is_file():
+        write(path)
+        return
+    path = path.resolve() if path.is_symlink() else path
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         write(temporary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import regionscope as rs
 from regionscope.cli import app
 from regionscope.lab.zoo import mlp
+from regionscope.regions.walk import Budget
 
 NET = """
 import torch
@@ -103,6 +106,55 @@ def test_flat_points_take_the_input_shape_and_the_engine_its_options(folder: Pat
     assert json.loads(done.stdout)["slice"]["input_shape"] == [1, 4, 4]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "regions --model net.py:build --box -1 1",
+        "decision --model net.py:build --box -1 1",
+        "count --model net.py:build --data many.npy --slices 2 --method exact",
+    ],
+)
+def test_memory_is_what_came_and_else_left_to_the_library(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int | None] = []
+    real = Budget.of
+
+    def record(device: torch.device, memory: int | None, max_regions: int | None) -> Budget:
+        seen.append(memory)
+        return real(device, memory, max_regions)
+
+    monkeypatch.setattr(Budget, "of", record)
+    assert run(command).exit_code == 0
+    assert set(seen) == {None}
+    seen.clear()
+    assert run(f"{command} --memory 64MiB").exit_code == 0
+    assert set(seen) == {64 * 2**20}
+
+
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [
+        ("regions", "2GiB, on a GPU half of what is free"),
+        ("decision", "2GiB, on a GPU half of what is free"),
+        ("count", "64MiB, on a GPU 4GiB; exact: 2GiB, on a GPU half of what is free"),
+        ("complexity", "16MiB, on a GPU 1GiB"),
+    ],
+)
+def test_help_says_how_much_memory_is_used(command: str, default: str) -> None:
+    assert f"by default {default}" in " ".join(run(f"{command} --help").output.replace("│", " ").split())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("command", ["regions", "decision"])
+def test_a_gpu_gives_the_same_counts(command: str) -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        done = run(f"{command} --model net.py:build --box -1 1 --device {device} --json - --plot {device}.png")
+        assert done.exit_code == 0, done.output
+        numbers = json.loads(done.stdout)
+        found.append({name: numbers[name] for name in numbers if name.endswith("regions")})
+    assert found[0] == found[1] != {}
+
+
 def test_weights_that_the_code_makes_are_named(folder: Path) -> None:
     assert "Weights as net.py:build makes them" in run("regions --model net.py:build --box -1 1").stdout
     assert "Weights as" not in run("regions --model net.py:build --box -1 1 --json -").stdout
@@ -140,6 +192,8 @@ def test_three_dimensions_are_counted() -> None:
         ("decision --model net.py:build --points many.npy", "20 points, whose hull has 19 dimensions"),
         ("decision --model net.py:build --points net.py", "is not an .npy or .npz file of numbers.\n"),
         ("regions --model net.py:build --box -1 1 --memory lots", "--memory"),
+        ("regions --model net.py:build --box -1 1 --device moon", "--device came as 'moon'"),
+        ("decision --model net.py:build --box -1 1 --device moon", "--device came as 'moon'"),
         ("regions --model net.py:build --box -1 1 --plot out.gif", ".png"),
         ("regions --model net.py:build --box -1 1 --plot nothere/out.png", "does not exist"),
         ("regions --model net.py:build --box -1 1 --json nothere/out.json", "does not exist"),
@@ -166,6 +220,16 @@ def test_weights_of_another_network(folder: Path) -> None:
     assert "do not fit the model" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "command", ["sweep run", "study run", "study report", "data list", "data get", "train", "explore", "animate"]
+)
+def test_the_data_folder_has_one_name(command: str) -> None:
+    words = set(re.findall(r"--[a-z-]+", run(f"{command} --help").output))
+    assert "--data-root" in words
+    assert "--root" not in words
+    assert ("--data" in words) == (command in ("train", "animate"))  # the data set; whether it is drawn
+
+
 @pytest.mark.parametrize("command", ["regions", "regions --model net.py:build --dtype float16", "nothere"])
 def test_wrong_options_exit_with_2(command: str) -> None:
     assert run(command).exit_code == 2
@@ -178,7 +242,7 @@ def test_help_names_every_option(command: str) -> None:
     wanted = {
         "": ["quickstart", "regions", "decision", "--version"],
         "quickstart": ["--out", "--epochs", "--seed"],
-    }.get(command, ["--model", "--weights", "--points", "--box", "--json", "--plot", "--memory", "--dtype"])
+    }.get(command, ["--model", "--weights", "--points", "--box", "--json", "--plot", "--memory", "--dtype", "--device"])
     assert all(word in done.output for word in wanted)
 
 
@@ -193,6 +257,25 @@ def test_quickstart_writes_its_folder(folder: Path) -> None:
     numbers = json.loads((folder / "results" / "numbers.json").read_text())
     for word in ("activation regions after relu3", "decision regions", str(numbers["after"]["decision_regions"])):
         assert word in done.stdout
+    assert "Training" not in done.output  # the bar is for terminals, on stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "commands"),
+    [
+        ("--device", ["regions", "decision", "count", "complexity", "train", "sweep run", "study run"]),
+        ("--data-root", ["train", "sweep run", "study run", "study report", "data list", "explore", "animate"]),
+        ("--json", ["regions", "decision", "count", "complexity", "bounds", "train"]),
+    ],
+)
+def test_an_option_says_the_same_in_every_command(name: str, commands: list[str]) -> None:
+    said = set()
+    for command in commands:
+        found = get_command(app)
+        for word in command.split():
+            found = found.commands[word]
+        said |= {option.help for option in found.params if name in option.opts}
+    assert len(said) == 1
 
 
 def test_python_dash_m_is_the_same_program() -> None:

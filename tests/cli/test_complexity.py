@@ -32,6 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "net.py").write_text(NET)
     rng = np.random.default_rng(0)
     np.save(tmp_path / "train.npy", rng.normal(size=(30, 6)).astype(np.float32))
+    np.save(tmp_path / "one.npy", rng.normal(size=(1, 6)).astype(np.float32))
     np.save(tmp_path / "wide.npy", rng.normal(size=(20, 7)).astype(np.float32))
     np.save(tmp_path / "test.npy", rng.normal(size=(20, 6)).astype(np.float32))
     safetensors.torch.save_file(mlp([6, 12, 12, 2], seed=9).state_dict(), tmp_path / "net.safetensors")
@@ -79,6 +80,15 @@ def test_smooth_networks_layers_and_shapes() -> None:
     assert cube.exit_code == 0, cube.output
 
 
+def test_a_single_point_has_a_number_and_no_error() -> None:
+    done = run("--model net.py:build --data one.npy --dims 3 --radius 1 --json out.json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(Path("out.json").read_text())["local_complexity"]["train"]
+    assert found["points"] == 1
+    assert found["total"] == [found["mean"]]
+    assert found["stderr"] is None
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
@@ -88,6 +98,14 @@ def test_smooth_networks_layers_and_shapes() -> None:
         ("--model net.py:build --data train.npy --dims 3 --radius 0", "larger than 0"),
         ("--model net.py:build --data train.npy --dims 3 --device moon", "--device came as 'moon'"),
         ("--model net.py:build --data train.npy --dims 3 --plot out.txt", "must end in"),
+        (
+            "--model net.py:build --data one.npy --test test.npy --dims 3",
+            "one.npy has shape (1, 6); it must hold at least two",
+        ),
+        (
+            "--model net.py:build --data train.npy --test one.npy --dims 3",
+            "one.npy has shape (1, 6); it must hold at least two",
+        ),
         ("--model net.py:build --data wide.npy --dims 3", "failed on inputs of shape (7, 7)"),
         ("--model net.py:build --data train.npy --test wide.npy --dims 3", "failed on inputs of shape (7, 7)"),
     ],

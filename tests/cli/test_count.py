@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.save(tmp_path / "data.npy", np.random.default_rng(0).normal(size=(30, 4)) * 3)
     np.save(tmp_path / "images.npy", np.random.default_rng(0).normal(size=(30, 1, 2, 2)) * 3)
     np.save(tmp_path / "two.npy", np.eye(4)[:2])
+    np.save(tmp_path / "one.npy", np.eye(4)[:1])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     return tmp_path
@@ -70,8 +72,32 @@ def test_methods_and_options() -> None:
         "--device cpu --memory 64MiB --until 0.5"
     )
     assert flat.exit_code == 0, flat.output
-    one = run("count --model net.py:build --data data.npy --slices 1 --range -1 2 --json -")
+    one = run("count --model net.py:build --data data.npy --slices 1 --alpha -1 2 --json -")
     assert json.loads(one.stdout)["stderr"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("", {"through": "inputs"}),
+        ("--alpha -1 2", {"through": "inputs", "alpha": (-1.0, 2.0)}),
+        ("--through inputs --alpha -1 2", {"through": "inputs", "alpha": (-1.0, 2.0)}),
+        ("--length 5", {"through": "direction", "length": 5.0}),
+        ("--through direction", {"through": "direction"}),
+        ("--through origin", {"through": "origin"}),
+    ],
+)
+def test_slices_are_named_as_in_python(words: str, options: dict[str, Any]) -> None:
+    done = run(f"count --model net.py:build --data data.npy --slices 30 {words} --json -")
+    assert done.exit_code == 0, done.output
+    wanted = rs.region_count(mlp([4, 12, 3], seed=1), torch.from_numpy(np.load("data.npy")), 1, 30, **options)
+    assert json.loads(done.stdout)["counts"] == wanted.counts.tolist()
+
+
+def test_one_input_is_enough_for_lines_from_the_origin() -> None:
+    done = run("count --model net.py:build --data one.npy --through origin --slices 2 --json -")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["n"] == 2
 
 
 @pytest.mark.parametrize(
@@ -85,8 +111,11 @@ def test_methods_and_options() -> None:
         ("--model net.py:build --data data.npy --dim 3 --plot out.png", "dimension 1 or 2"),
         ("--model net.py:build --data data.npy --json nothere/x.json", "does not exist"),
         ("--model net.py:build --data data.npy --device tpu9", "tpu9"),
-        ("--model net.py:build --data data.npy --length 1 --range 0 2", "alpha goes with"),
+        ("--model net.py:build --data data.npy --length 1 --alpha 0 2", "alpha goes with"),
         ("--model net.py:build --data data.npy --until 0", "until"),
+        ("--model net.py:build --data data.npy --through origin --dim 2", "is for lines"),
+        ("--model net.py:build --data data.npy --through inputs --length 1", "length goes with"),
+        ("--model net.py:build --data one.npy", "1 input"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> None:
@@ -101,5 +130,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> 
 def test_help_names_every_option() -> None:
     done = run("count --help")
     assert done.exit_code == 0
-    words = ["--model", "--data", "--dim", "--slices", "--grid", "--method", "--until", "--range", "--length", "--json"]
+    words = ["--model", "--data", "--dim", "--slices", "--grid", "--method", "--until", "--json"]
+    words += ["--through", "--alpha", "--length"]
     assert all(word in done.output for word in words)
+    assert "--range" not in done.output

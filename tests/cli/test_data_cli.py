@@ -32,7 +32,7 @@ def run(*words: str) -> Result:
 
 def test_list_says_what_lies_where(folder: Path) -> None:
     (folder / "here" / "cifar-10-batches-py").mkdir(parents=True)
-    done = run("list", "--root", "here")
+    done = run("list", "--data-root", "here")
     assert done.exit_code == 0, done.output
     rows = {line.split()[1]: line for line in done.stdout.splitlines() if line.startswith("│")}
     assert set(rows) == set(names())
@@ -66,5 +66,5 @@ def test_get_downloads_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_mistakes_are_one_sentence(words: tuple[str, ...], sentence: str) -> None:
     done = run(*words)
-    assert isinstance(done.exception, RegionscopeError)  # the program prints it; see cli/commands.py
+    assert isinstance(done.exception, RegionscopeError)  # the program prints it; see cli/app.py
     assert sentence in str(done.exception)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,6 +146,30 @@ def test_of_several_runs_one_must_be_named(folder: Path, tmp_path: Path, command
         shutil.copytree(folder, tmp_path / "runs" / name)
     said = call(command, tmp_path / "runs", code=2)
     assert "holds 2 runs; give the folder of one of them" in " ".join(said.split())
+
+
+def test_a_box_is_for_inputs_of_two_numbers(tmp_path: Path) -> None:
+    experiment = Experiment(
+        data=DataSpec(name="digits", n_train=20, n_test=10),
+        network=NetworkSpec(name="mlp", options={"width": 4}),
+        training=Training(epochs=1, checkpoints="every 1 epochs"),
+    )
+    digits = run(experiment, tmp_path).path
+    said = " ".join(call("explore", digits, "--box", -1, 1, code=2).split())
+    assert "--box is for inputs of two numbers, and these have shape (1, 8, 8); give --points." in said
+
+
+def test_a_box_is_that_of_the_other_commands(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def record(*words: Any) -> Any:
+        asked.append(words)
+        return box(*words)
+
+    monkeypatch.setattr("regionscope.lab.load.box", record)
+    call("explore", folder, "--out", tmp_path / "box.html", "--box", -2, 3, "--frames", 1)
+    assert asked == [(-2.0, 3.0, (2,))]
+    assert "area 25" in (tmp_path / "box.html").read_text(encoding="utf-8")
 
 
 def test_a_box_and_points_of_the_data(folder: Path, tmp_path: Path) -> None:

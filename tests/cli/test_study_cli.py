@@ -98,5 +98,5 @@ def test_mistakes_are_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = run(*words)
-    assert isinstance(done.exception, RegionscopeError)  # the program prints it; see cli/commands.py
+    assert isinstance(done.exception, RegionscopeError)  # the program prints it; see cli/app.py
     assert sentence in str(done.exception)

@@ -136,6 +136,11 @@ def test_points_and_hulls(tmp_path: Path) -> None:
     for name in ("p.npy", "p.npz"):
         assert np.array_equal(load_points(tmp_path / name), three)
     assert load_points(tmp_path / "p.npy", input_shape=(1, 2, 2)).shape == (3, 1, 2, 2)
+    np.save(tmp_path / "one.npy", three[:1])
+    assert np.array_equal(load_points(tmp_path / "one.npy", least=1), three[:1])
+    np.save(tmp_path / "none.npy", three[:0])
+    with pytest.raises(InputError, match="at least one point"):
+        load_points(tmp_path / "none.npy", least=1)
     assert isinstance(hull(three[:2]), Segment)
     assert isinstance(hull(three), Simplex)
     with pytest.raises(SliceError):

@@ -1,12 +1,14 @@
 """The command line program ``regionscope``: parse, call, print."""
 
 from regionscope.cli.animate import animate
+from regionscope.cli.app import app
 from regionscope.cli.bounds import bounds
-from regionscope.cli.commands import app
 from regionscope.cli.complexity import complexity
 from regionscope.cli.count import count
 from regionscope.cli.data import data
 from regionscope.cli.explore import explore
+from regionscope.cli.quickstart import quickstart
+from regionscope.cli.regions import decision, regions
 from regionscope.cli.shallow import shallow
 from regionscope.cli.study import study
 from regionscope.cli.sweep import sweep
@@ -14,6 +16,9 @@ from regionscope.cli.train import train
 
 __all__ = ["app"]
 
+app.command()(quickstart)
+app.command()(regions)
+app.command()(decision)
 app.command()(count)
 app.command()(complexity)
 app.command()(bounds)

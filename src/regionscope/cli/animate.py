@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from regionscope.cli import output
-from regionscope.cli.explore import BoxOption, DataRootOption, FramesOption, PointsOption, film_of_folder, find_run
+from regionscope.cli import options, output
+from regionscope.cli.explore import BoxOption, FramesOption, PointsOption, film_of_folder, find_run
 from regionscope.plot import animation
 
 __all__ = ["animate"]
@@ -37,7 +37,7 @@ def animate(
     points: PointsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,
-    data_root: DataRootOption = None,
+    data_root: options.DataRootOption = None,
 ) -> None:
     """Make a film of the regions from the checkpoints of a run.
 
@@ -48,7 +48,7 @@ def animate(
     output.check_folder(target)
     animation.check_movie(target, kind=kind.value, fps=fps, size=size)
     film = film_of_folder(run, points=points, box=box, frames=frames, data_root=data_root)
-    with output.progress_bar("Frames") as progress:
+    with output.writing_to(target), output.progress_bar("Frames") as progress:
         animation.animate(film, target, kind=kind.value, fps=fps, size=size, points=data, progress=progress)
     for note in film.notes:
         typer.echo(note, err=True)

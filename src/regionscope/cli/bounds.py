@@ -44,6 +44,7 @@ def bounds(
     Example: regionscope bounds 2-32-32-32-2
     """
     n_0, *widths, n_out = layer_widths(architecture)
+    output.check_json(json_file)
     end = torch.full((n_0,), radius, dtype=torch.float64)
     segment = Segment(-end, end)
     slices: dict[int, Any] = {1: segment}

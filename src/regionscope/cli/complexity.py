@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regionscope.cli import options, output
 from regionscope.cli.network import note_weights, read_network
+from regionscope.cli.options import option
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.measures.history import Level
@@ -25,7 +26,7 @@ from regionscope.plot.complexity import layers_figure
 
 __all__ = ["complexity"]
 
-_POINTS, _HULL, _WORK = "Points", "Neighbourhood", "Working"
+_POINTS, _HULL = "Points", "Neighbourhood"
 
 
 class Frames(StrEnum):
@@ -42,39 +43,43 @@ class Hull(StrEnum):
     hypercube = "hypercube"
 
 
-def _option(*names: str, help: str, metavar: str | None = None, least: int | None = None, panel: str = _HULL) -> Any:
-    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help)
-
-
 DataOption = Annotated[
-    Path, _option("--data", metavar="FILE", panel=_POINTS, help="Training points: the rows of an .npy or .npz file.")
+    Path, option("--data", metavar="FILE", panel=_POINTS, help="Training points: the rows of an .npy or .npz file.")
 ]
 TestOption = Annotated[
-    Path | None, _option("--test", metavar="FILE", panel=_POINTS, help="Test points; the train/test gap is reported.")
+    Path | None, option("--test", metavar="FILE", panel=_POINTS, help="Test points; the train/test gap is reported.")
 ]
 RandomOption = Annotated[
-    int, _option("--random", metavar="N", least=0, panel=_POINTS, help="So many uniform random points of the domain.")
+    int, option("--random", metavar="N", least=0, panel=_POINTS, help="So many uniform random points of the domain.")
 ]
 DomainOption = Annotated[
-    tuple[float, float], _option("--domain", metavar="LO HI", panel=_POINTS, help="Where random points are drawn.")
+    tuple[float, float], option("--domain", metavar="LO HI", panel=_POINTS, help="Where random points are drawn.")
 ]
-DimsOption = Annotated[int, _option("--dims", least=1, help="Directions P.")]
-RadiusOption = Annotated[float, _option("--radius", help="Distance r of the vertices from the point.")]
-FramesOption = Annotated[Frames, _option("--frames", help="One frame for all points, or one for each.")]
-HullOption = Annotated[Hull, _option("--hull", help="2 P or 2^P vertices.")]
+DimsOption = Annotated[int, option("--dims", least=1, panel=_HULL, help="Directions P.")]
+RadiusOption = Annotated[float, option("--radius", panel=_HULL, help="Distance r of the vertices from the point.")]
+FramesOption = Annotated[Frames, option("--frames", panel=_HULL, help="One frame for all points, or one for each.")]
+HullOption = Annotated[Hull, option("--hull", panel=_HULL, help="2 P or 2^P vertices.")]
 LayersOption = Annotated[
-    list[str] | None, _option("--layers", metavar="NAME", help="Only layers of this name or pattern; can be repeated.")
+    list[str] | None,
+    option("--layers", metavar="NAME", panel=_HULL, help="Only layers of this name or pattern; can be repeated."),
 ]
-OutputsOption = Annotated[bool, _option("--linear-outputs", help="Also linear outputs that no activation follows.")]
-PoolOption = Annotated[bool, _option("--max-pool", help="Also max-pooling windows.")]
-SeedOption = Annotated[int, _option("--seed", least=0, help="For directions and random points.")]
+OutputsOption = Annotated[
+    bool, option("--linear-outputs", panel=_HULL, help="Also linear outputs that no activation follows.")
+]
+PoolOption = Annotated[bool, option("--max-pool", panel=_HULL, help="Also max-pooling windows.")]
+SeedOption = Annotated[int, option("--seed", least=0, panel=_HULL, help="For directions and random points.")]
 MemoryOption = Annotated[
-    str | None, _option("--memory", metavar="SIZE", panel=_WORK, help="Memory to stay within, such as 64MiB.")
+    str | None,
+    option(
+        "--memory",
+        metavar="SIZE",
+        panel=options.WORK,
+        help="Memory to stay within, such as 64MiB; by default 16MiB, on a GPU 1GiB.",
+    ),
 ]
-DeviceOption = Annotated[str, _option("--device", panel=_WORK, help="Where the model runs, such as cpu or cuda.")]
 PlotOption = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", rich_help_panel="Output", help="Draw the layers (.png, .pdf, .svg)."),
+    option("--plot", metavar="FILE", panel="Output", help="Draw the layers (.png, .pdf, .svg)."),
 ]
 
 
@@ -84,7 +89,7 @@ def complexity(
     domain: DomainOption = (0.0, 1.0), dims: DimsOption = 25, radius: RadiusOption = 0.005,
     frames: FramesOption = Frames.shared, hull: HullOption = Hull.cross_polytope, layers: LayersOption = None,
     linear_outputs: OutputsOption = False, max_pool: PoolOption = False, seed: SeedOption = 0,
-    memory: MemoryOption = None, device: DeviceOption = "cpu", json_file: options.JsonOption = None,
+    memory: MemoryOption = None, device: options.DeviceOption = "cpu", json_file: options.JsonOption = None,
     plot_file: PlotOption = None,
 ) -> None:  # fmt: skip
     """Count the units that fold the neighbourhood of each point, for any network.
@@ -92,17 +97,16 @@ def complexity(
     Example: regionscope complexity --model net.py:build --weights net.safetensors --data train.npy --test test.npy
     """
     network = read_network(model, weights, device)
-    if json_file is not None and json_file != "-":
-        output.check_folder(Path(json_file))
+    output.check_json(json_file)
     if plot_file is not None:
         output.check_plot(plot_file, 1)
-    points = _points(data, test, random, domain, None if input_shape is None else options.read_shape(input_shape), seed)
+    points = _points(data, test, random, domain, options.read_shape(input_shape), seed)
     start = time.perf_counter()
     found = {
         name: local_complexity(
             network, each, dims=dims, radius=radius, frames=frames.value, hull=hull.value, layers=layers or None,
             linear_outputs=linear_outputs, max_pool=max_pool, seed=seed,
-            memory=None if memory is None else options.read_memory(memory),
+            memory=options.read_memory(memory),
         )
         for name, each in points.items()
     }  # fmt: skip
@@ -121,7 +125,8 @@ def _points(
     data: Path, test: Path | None, random: int, domain: tuple[float, float], shape: tuple[int, ...] | None, seed: int
 ) -> dict[str, Tensor]:
     """The sets of points by name; random ones have the shape of the training points."""
-    found = {"train": torch.from_numpy(load.load_points(data, input_shape=shape))}
+    least = 1 if test is None else 2  # a gap has an error from two points on
+    found = {"train": torch.from_numpy(load.load_points(data, input_shape=shape, least=least))}
     if test is not None:
         found["test"] = torch.from_numpy(load.load_points(test, input_shape=shape))
     if random:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from regionscope.cli import options, output
 from regionscope.cli.network import note_weights, read_network
+from regionscope.cli.options import option
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.measures.region_count import RegionCount, region_count, slice_sampler
@@ -24,7 +24,7 @@ from regionscope.types import Estimate
 __all__ = ["count"]
 
 _EXAMPLES = 4
-_SLICES, _WORK = "Slices", "Working"
+_SLICES = "Slices"
 
 
 class Method(StrEnum):
@@ -35,43 +35,72 @@ class Method(StrEnum):
     exact = "exact"
 
 
-def _option(*names: str, help: str, metavar: str | None = None, least: int | None = None, panel: str = _SLICES) -> Any:
-    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help)
+class Through(StrEnum):
+    """What the slices go through."""
+
+    inputs = "inputs"
+    direction = "direction"
+    origin = "origin"
 
 
 DataOption = Annotated[
-    Path, _option("--data", metavar="FILE", help="Inputs to draw slices through: the rows of an .npy or .npz file.")
+    Path,
+    option(
+        "--data", metavar="FILE", panel=_SLICES, help="Inputs to draw slices through: the rows of an .npy or .npz file."
+    ),
 ]
-DimOption = Annotated[int, _option("--dim", least=1, help="Dimension of the slices.")]
-SlicesOption = Annotated[int, _option("--slices", least=1, help="How many slices.")]
+DimOption = Annotated[int, option("--dim", least=1, panel=_SLICES, help="Dimension of the slices.")]
+SlicesOption = Annotated[int, option("--slices", least=1, panel=_SLICES, help="How many slices.")]
 GridOption = Annotated[
-    int | None, _option("--grid", metavar="N", help="Points along each axis: 200 in 1-D, 30 in 2-D, fewer beyond.")
+    int | None,
+    option("--grid", metavar="N", panel=_SLICES, help="Points along each axis: 200 in 1-D, 30 in 2-D, fewer beyond."),
 ]
-MethodOption = Annotated[Method, _option("--method", help="How a slice is counted.")]
+MethodOption = Annotated[Method, option("--method", panel=_SLICES, help="How a slice is counted.")]
 UntilOption = Annotated[
-    float | None, _option("--until", metavar="SHARE", help="Draw on until the relative standard error is this small.")
+    float | None,
+    option("--until", metavar="SHARE", panel=_SLICES, help="Draw on until the relative standard error is this small."),
 ]
-RangeOption = Annotated[
+ThroughOption = Annotated[
+    Through | None,
+    option(
+        "--through",
+        panel=_SLICES,
+        help="Hulls of inputs (the default), an input and random directions (the default with --length), or lines from "
+        "the origin to an input.",
+    ),
+]
+AlphaOption = Annotated[
     tuple[float, float] | None,
-    _option("--range", metavar="LO HI", help="Stretch the slices to these alpha; 0 1 is the hull."),
+    option("--alpha", metavar="LO HI", panel=_SLICES, help="Stretch hulls of inputs to these alpha; 0 1 is the hull."),
 ]
 LengthOption = Annotated[
-    float | None, _option("--length", metavar="L", help="Slices from one input in a random direction, this long.")
+    float | None, option("--length", metavar="L", panel=_SLICES, help="Length of slices in random directions.")
 ]
-SeedOption = Annotated[int, _option("--seed", least=0, help="For the slices.")]
+SeedOption = Annotated[int, option("--seed", least=0, panel=_SLICES, help="For the slices.")]
 BatchOption = Annotated[
     int | None,
-    _option("--batch-size", metavar="N", least=1, panel=_WORK, help="Inputs at a time; by default from --memory."),
+    option(
+        "--batch-size", metavar="N", least=1, panel=options.WORK, help="Inputs at a time; by default from --memory."
+    ),
 ]
-DeviceOption = Annotated[str, _option("--device", panel=_WORK, help="Where the model runs, such as cpu or cuda.")]
+MemoryOption = Annotated[
+    str | None,
+    option(
+        "--memory",
+        metavar="SIZE",
+        panel=options.WORK,
+        help="Memory to stay within; by default 64MiB, on a GPU 4GiB; exact: 2GiB, on a GPU half of what is free.",
+    ),
+]
 
 
 def count(
     model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
     input_shape: options.ShapeOption = None, dim: DimOption = 1, slices: SlicesOption = 100, grid: GridOption = None,
-    method: MethodOption = Method.grid, until: UntilOption = None, alpha: RangeOption = None,
-    length: LengthOption = None, seed: SeedOption = 0, batch_size: BatchOption = None,
-    memory: options.MemoryOption = "1GiB", device: DeviceOption = "cpu", json_file: options.JsonOption = None,
+    method: MethodOption = Method.grid, until: UntilOption = None,
+    through: ThroughOption = None, alpha: AlphaOption = None, length: LengthOption = None,
+    seed: SeedOption = 0, batch_size: BatchOption = None,
+    memory: MemoryOption = None, device: options.DeviceOption = "cpu", json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
@@ -79,15 +108,13 @@ def count(
     Example: regionscope count --model net.py:build --weights net.safetensors --data train.npy --dim 1 --slices 100
     """
     network = read_network(model, weights, device)
-    shape = None if input_shape is None else options.read_shape(input_shape)
-    inputs = torch.from_numpy(load.load_points(data, input_shape=shape))
-    if json_file is not None and json_file != "-":
-        output.check_folder(Path(json_file))
+    inputs = torch.from_numpy(load.load_points(data, input_shape=options.read_shape(input_shape), least=1))
+    output.check_json(json_file)
     if plot_file is not None:
         output.check_plot(plot_file, dim)
     bytes_allowed = options.read_memory(memory)
-    through = "inputs" if length is None else "direction"
-    drawing: dict[str, Any] = {"through": through, "alpha": alpha or (0.0, 1.0), "length": length, "seed": seed}
+    through = through or (Through.inputs if length is None else Through.direction)
+    drawing: dict[str, Any] = {"through": through.value, "alpha": alpha or (0.0, 1.0), "length": length, "seed": seed}
     working: dict[str, Any] = {"until": until, "batch_size": batch_size, "memory": bytes_allowed}
     with output.progress_bar("Counting") as bar:
         working["progress"] = bar
@@ -106,7 +133,7 @@ def count(
 
 
 def _examples(
-    network: torch.nn.Module, inputs: torch.Tensor, chosen: Any, grid: int | None, memory: int
+    network: torch.nn.Module, inputs: torch.Tensor, chosen: Any, grid: int | None, memory: int | None
 ) -> list[LabelMap]:
     with open_labeller(network, inputs, chosen[0].input_shape, memory=memory) as labeller:
         return label_maps(labeller, chosen, grid)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from regionscope.cli import options
 from regionscope.lab.data import data_root, names
 from regionscope.lab.data import get as get_data
 from regionscope.lab.data.catalogue import entry
@@ -20,16 +20,9 @@ __all__ = ["data"]
 
 data = typer.Typer(no_args_is_help=True, help="List the data sets, and download those that are not built in.")
 
-RootOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-root", "--root", metavar="DIR", help="The data folder; by default $REGIONSCOPE_DATA, else ./data."
-    ),
-]
-
 
 @data.command(name="list")
-def show(root: RootOption = None) -> None:
+def show(root: options.DataRootOption = None) -> None:
     """What data sets there are, their options, and which of them lie on disk.
 
     Example: regionscope data list
@@ -49,7 +42,7 @@ def show(root: RootOption = None) -> None:
 @data.command()
 def get(
     name: Annotated[str, typer.Argument(help="mnist, fashion_mnist, cifar10 or cifar100.")],
-    root: RootOption = None,
+    root: options.DataRootOption = None,
     mirror: Annotated[
         str | None, typer.Option("--mirror", metavar="URL", help="Another server that has the same files.")
     ] = None,

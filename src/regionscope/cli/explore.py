@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 import zlib
@@ -9,18 +10,18 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import torch
 import typer
 
-from regionscope.cli import output
+from regionscope.cli import options, output
 from regionscope.errors import InputError
 from regionscope.explorer import explore as write_page
-from regionscope.geometry import Box, Slice
+from regionscope.geometry import Slice
+from regionscope.lab import load
 from regionscope.lab.frames import Film, film_of_partition, film_of_run, plane_of
 from regionscope.lab.store import RunFolder
 from regionscope.regions import DecisionRegions, Partition
 
-__all__ = ["BoxOption", "DataRootOption", "FramesOption", "PointsOption", "explore", "film_of_folder", "find_run"]
+__all__ = ["BoxOption", "FramesOption", "PointsOption", "explore", "film_of_folder", "find_run"]
 
 _SLICE = "Slice of a run"
 _CONFIG = "config.json"  # what makes a folder a run
@@ -39,9 +40,6 @@ FramesOption = Annotated[
     int | None,
     typer.Option("--frames", metavar="N", min=1, rich_help_panel=_SLICE, help="At most so many frames."),
 ]
-DataRootOption = Annotated[
-    Path | None, typer.Option("--data-root", metavar="ROOT", rich_help_panel=_SLICE, help="Where the data lies.")
-]
 
 
 def explore(
@@ -58,7 +56,7 @@ def explore(
     points: PointsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,
-    data_root: DataRootOption = None,
+    data_root: options.DataRootOption = None,
 ) -> None:
     """Write one HTML page that shows the regions at every checkpoint; it works offline and can be mailed.
 
@@ -75,7 +73,8 @@ def explore(
         if points is not None or box is not None or frames is not None:
             raise InputError("--points, --box and --frames are for runs; a saved partition has one slice already.")
         film = film_of_partition(read_partition(what), title=what.name)
-    written = write_page(film, target)
+    with output.writing_to(target):
+        written = write_page(film, target)
     for note in written.notes:
         typer.echo(note, err=True)
     typer.echo(f"wrote {written.path} ({written.size / 1e6:.1f} MB, {written.frames} of {written.of} frames)")
@@ -132,11 +131,7 @@ def _slice(run: RunFolder, points: str | None, box: tuple[float, float] | None, 
         return plane_of(run.split(data_root).train.inputs, [int(n) for n in points.split(",")])
     if box is None:
         return None
-    lo, hi = box
-    shape = run.split(data_root).input_shape
-    if not lo < hi:
-        raise InputError(f"--box came as {lo} {hi}; the first number must be smaller than the second.")
-    if torch.Size(shape).numel() != 2:
-        raise InputError(f"--box is for inputs of two numbers, and these have shape {tuple(shape)}; give --points.")
-    middle = torch.full(tuple(shape), (lo + hi) / 2, dtype=torch.float64)
-    return Box(middle, torch.eye(2, dtype=torch.float64).reshape(2, *shape), (hi - lo) / 2)
+    shape = tuple(run.split(data_root).input_shape)
+    if math.prod(shape) != 2:
+        raise InputError(f"--box is for inputs of two numbers, and these have shape {shape}; give --points.")
+    return load.box(*box, shape)

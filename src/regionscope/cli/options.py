@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -14,7 +14,10 @@ from regionscope.errors import InputError
 from regionscope.lab.load import LARGEST_BOX
 
 __all__ = [
+    "WORK",
     "BoxOption",
+    "DataRootOption",
+    "DeviceOption",
     "Dtype",
     "DtypeOption",
     "JsonOption",
@@ -25,6 +28,7 @@ __all__ = [
     "PointsOption",
     "ShapeOption",
     "WeightsOption",
+    "option",
     "read_device",
     "read_memory",
     "read_shape",
@@ -44,98 +48,117 @@ class Dtype(StrEnum):
         return torch.float64 if self is Dtype.float64 else torch.float32
 
 
-_NETWORK, _SLICE, _OUTPUT, _WORK = "Network", "Slice (--points or --box)", "Output", "Working"
+WORK = "Working"
+_NETWORK, _SLICE, _OUTPUT = "Network", "Slice (--points or --box)", "Output"
+
+
+def option(*names: str, help: str, panel: str, metavar: str | None = None, least: float | None = None) -> Any:
+    """An option of a command, under the heading ``panel`` of its help; ``least``: the smallest number it takes."""
+    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help)
+
 
 ModelOption = Annotated[
     str,
-    typer.Option(
+    option(
         "--model",
         metavar="WHERE:NAME",
-        rich_help_panel=_NETWORK,
+        panel=_NETWORK,
         help="Your code: pkg.module:factory or file.py:factory. It is run.",
     ),
 ]
 WeightsOption = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--weights",
         metavar="FILE",
-        rich_help_panel=_NETWORK,
+        panel=_NETWORK,
         help="Its weights: .safetensors, or torch.save of a state dict.",
     ),
 ]
 ShapeOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--input-shape",
         metavar="SHAPE",
-        rich_help_panel=_NETWORK,
+        panel=_NETWORK,
         help="Shape of one input, such as 3,32,32, where points are flat or --box cannot tell.",
     ),
 ]
 PointsOption = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--points",
         metavar="FILE",
-        rich_help_panel=_SLICE,
+        panel=_SLICE,
         help="Hull of the rows of an .npy or .npz file: 2 rows are a segment, 3 a triangle.",
     ),
 ]
 BoxOption = Annotated[
     tuple[float, float] | None,
-    typer.Option(
+    option(
         "--box",
         metavar="LO HI",
-        rich_help_panel=_SLICE,
+        panel=_SLICE,
         help=f"Every input with all entries in [LO, HI], for up to {LARGEST_BOX} entries.",
     ),
 ]
 JsonOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--json",
         metavar="FILE",
-        rich_help_panel=_OUTPUT,
+        panel=_OUTPUT,
         help="Write the numbers as JSON; - writes them to stdout in place of the table.",
     ),
 ]
 PlotOption = Annotated[
     Path | None,
-    typer.Option(
-        "--plot", metavar="FILE", rich_help_panel=_OUTPUT, help="Draw the regions (.png, .pdf, .svg), dim 1 or 2."
-    ),
+    option("--plot", metavar="FILE", panel=_OUTPUT, help="Draw the regions (.png, .pdf, .svg), dim 1 or 2."),
 ]
 MemoryOption = Annotated[
-    str,
-    typer.Option("--memory", metavar="SIZE", rich_help_panel=_WORK, help="Memory the engine may use, such as 512MiB."),
-]
-DtypeOption = Annotated[Dtype, typer.Option("--dtype", rich_help_panel=_WORK, help="Working precision.")]
-LimitOption = Annotated[
-    int | None,
-    typer.Option(
-        "--max-regions", metavar="N", min=1, rich_help_panel=_WORK, help="Stop with an error past this many regions."
+    str | None,
+    option(
+        "--memory",
+        metavar="SIZE",
+        panel=WORK,
+        help="Memory the engine may use, such as 512MiB; by default 2GiB, on a GPU half of what is free.",
     ),
 ]
+DeviceOption = Annotated[str, option("--device", panel=WORK, help="Where networks run: cpu, cuda, cuda:1 or mps.")]
+DataRootOption = Annotated[
+    Path | None,
+    option(
+        "--data-root", metavar="DIR", panel=WORK, help="The data folder; by default $REGIONSCOPE_DATA, else ./data."
+    ),
+]
+DtypeOption = Annotated[Dtype, option("--dtype", panel=WORK, help="Working precision.")]
+LimitOption = Annotated[
+    int | None,
+    option("--max-regions", metavar="N", least=1, panel=WORK, help="Stop with an error past this many regions."),
+]
 
 
-def read_shape(text: str) -> tuple[int, ...]:
-    """The shape that ``text`` spells.
+def read_shape(text: str | None) -> tuple[int, ...] | None:
+    """The shape that ``text`` spells; None where nothing came.
 
     >>> read_shape("3,32,32")
     (3, 32, 32)
     """
+    if text is None:
+        return None
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
         raise InputError(f"--input-shape came as {text!r}; it must look like 2 or 3,32,32.")
     return tuple(int(n) for n in text.split(","))
 
 
-def read_memory(text: str) -> int:
-    """The number of bytes that ``text`` spells.
+def read_memory(text: str | None) -> int | None:
+    """The number of bytes that ``text`` spells; None, the default of each instrument, where nothing came.
 
     >>> read_memory("2GiB") == 2 * 1024**3
     True
     """
+    if text is None:
+        return None
     parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
     if parts is None or parts[2] not in _UNITS or float(parts[1]) == 0:
         raise InputError(f"--memory came as {text!r}; it must look like 512MiB or 2GiB.")

@@ -3,53 +3,37 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from regionscope.errors import InputError
-from regionscope.lab.quickstart import Quickstart
-from regionscope.writing import plain
+from regionscope.writing import plain, replace_file
 
 __all__ = [
-    "before_and_after",
     "check_folder",
+    "check_json",
+    "check_out",
     "check_plot",
+    "make_folder",
     "print_counts",
     "progress_bar",
     "save_figure",
+    "write_file",
     "write_json",
+    "writing_to",
 ]
 
-_PICTURES = (".png", ".pdf", ".svg")
-
-
-def before_and_after(result: Quickstart) -> Table:
-    """The table of the quickstart."""
-    table = Table(title=f"Exact regions on [-1, 1]^2 (seed {result.config.seed})")
-    table.add_column("")
-    table.add_column("before training", justify="right")
-    table.add_column("after", justify="right")
-    before, after = result.before, result.after
-    for name, count in before.partition.by_layer.items():
-        table.add_row(f"activation regions after {name}", f"{count:,}", f"{after.partition.by_layer[name]:,}")
-    table.add_section()
-    for title, first, second in (
-        ("activation regions", before.partition.n_activation_regions, after.partition.n_activation_regions),
-        ("linear regions", before.partition.n_linear_regions, after.partition.n_linear_regions),
-        ("decision regions", before.decision.count, after.decision.count),
-    ):
-        table.add_row(title, f"{first:,}", f"{second:,}")
-    table.add_section()
-    table.add_row("accuracy", f"{before.accuracy:.1%}", f"{after.accuracy:.1%}")
-    return table
+_NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 
 def print_counts(title: str, counts: dict[str, int]) -> None:
@@ -79,18 +63,44 @@ def write_json(document: dict[str, Any], target: str) -> None:
     if target == "-":
         typer.echo(text)
     else:
-        Path(target).write_text(text + "\n", encoding="utf-8")
+        write_file(Path(target), lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write the picture, without a date in it, so that the same result gives the same file."""
-    figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+    """Write the picture, without a date or random names in it, so that the same result gives the same file."""
+    form = path.suffix.removeprefix(".")  # the temporary name does not tell it
+    with rc_context({"svg.hashsalt": "regionscope"}):
+        write_file(path, lambda temporary: figure.savefig(temporary, format=form, metadata=_NO_DATE[path.suffix]))
+
+
+def write_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Every output file: whole or as before (see ``replace_file``), or one sentence that says why not."""
+    with writing_to(path):
+        replace_file(path, write)
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Turn an error of the system while ``path`` is written into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{str(path)!r} cannot be written ({error.strerror or error}); give a place that you may write to and that "
+            "has room."
+        ) from error
+
+
+def check_json(target: str | None) -> None:
+    """Say before the work, not after it, that ``write_json`` cannot write; None is no file, ``-`` is stdout."""
+    if target is not None and target != "-":
+        check_folder(Path(target))
 
 
 def check_plot(path: Path, dim: int) -> None:
     """Say before the work, not after it, that the picture cannot be made."""
-    if path.suffix not in _PICTURES:
-        raise InputError(f"--plot came as {str(path)!r}; the file must end in {', '.join(_PICTURES)}.")
+    if path.suffix not in _NO_DATE:
+        raise InputError(f"--plot came as {str(path)!r}; the file must end in {', '.join(_NO_DATE)}.")
     if dim > 2:
         raise InputError(f"--plot draws slices of dimension 1 or 2, and this slice has dimension {dim}.")
     check_folder(path)
@@ -98,7 +108,32 @@ def check_plot(path: Path, dim: int) -> None:
 
 def check_folder(path: Path) -> None:
     """Say before the work, not after it, that the file cannot be written."""
-    if path.is_dir():
-        raise InputError(f"{str(path)!r} is a folder; give the name of a file.")
-    if not path.parent.is_dir():
-        raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
+    with writing_to(path):
+        if path.is_dir():
+            raise InputError(f"{str(path)!r} is a folder; give the name of a file.")
+        if not path.parent.is_dir():
+            raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
+        if path.is_file() or not path.exists():  # pipes and devices are written to as they are
+            _try(path.resolve().parent)
+
+
+def check_out(folder: Path) -> None:
+    """Say before the work, not after it, that ``folder`` cannot be made or holds no new files."""
+    with writing_to(folder):
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        if not there.is_dir():
+            raise InputError(f"The files go to the folder {str(folder)!r}, but {str(there)!r} is a file; give another.")
+        _try(there)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder for several files, made where it is not there."""
+    check_out(folder)
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def _try(folder: Path) -> None:
+    """Permissions do not tell what the system allows (a disk that is only read, /proc); a nameless file does."""
+    with tempfile.TemporaryFile(dir=folder):
+        pass

@@ -71,7 +71,7 @@ def flow(
 
     Example: regionscope shallow flow --teacher-width 3 --width 800 --samples 100
     """
-    out = _folder(out)
+    output.make_folder(out)
     teacher = _teacher(teacher_width, switches, radius, seed)
     k = width or 4 * theory.region_bound(teacher.width)
     deviation = sigma_o if sigma_o is not None else theory.largest_sigma_o(k, sigma_h=sigma_h, R=radius)
@@ -90,7 +90,8 @@ def flow(
     ]
     _print_flow(console, result, rows, teacher, needs)
     minimum = theory.minimum_regions(data.y)
-    pictures.flow_animation(result, out / "flow.gif", radius=radius, teacher=teacher, frames=frames)
+    with output.writing_to(out / "flow.gif"):
+        pictures.flow_animation(result, out / "flow.gif", radius=radius, teacher=teacher, frames=frames)
     plateau = theory.effective_regions(result.network(), radius=radius)
     picture = pictures.flow_figure(rows, plateau, r=teacher.width, minimum=minimum, log_t0=result.log_t0)
     output.save_figure(picture, out / "regions.png")
@@ -118,7 +119,7 @@ def two_layer(
 
     Example: regionscope shallow two-layer --width 100 --dim 5 --samples 10
     """
-    out = _folder(out)
+    output.make_folder(out)
     x, y = theory.alternating_line(samples) if data is DataName.line else theory.random_sphere(samples, dim, seed=seed)
     first = theory.initial_two_layer(width, x.shape[1], seed=seed + 1)
     edge = 2 / theory.sharpness(first, x)
@@ -158,7 +159,7 @@ def regions(
 
     Example: regionscope shallow regions --teachers 1,2,3 --runs 5
     """
-    out = _folder(out)
+    output.make_folder(out)
     console = Console()
     wanted = [int(r) for r in _numbers("--teachers", teachers)]
     with console.status("Integrating ..."):
@@ -197,7 +198,7 @@ def width(
 
     Example: regionscope shallow width --switches 6 --runs 32
     """
-    out = _folder(out)
+    output.make_folder(out)
     console = Console()
     with console.status("Integrating ..."):
         limit = theory.FlowOptions(max_steps=steps, stall=1e-5, rest=1e-4)
@@ -353,10 +354,3 @@ def _numbers(option: str, text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
         raise InputError(f"{option} came as {text!r}; it must look like -0.4,0.3.") from error
-
-
-def _folder(out: Path) -> Path:
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out came as {str(out)!r}, which is a file; give a folder.")
-    out.mkdir(parents=True, exist_ok=True)
-    return out

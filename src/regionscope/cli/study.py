@@ -21,6 +21,7 @@ from regionscope.lab.store.files import write_bytes, write_document
 from regionscope.plot.charts import chart_figure
 from regionscope.studies import report as pages
 from regionscope.studies.catalogue import find, studies
+from regionscope.studies.charts import Chart
 from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
 
@@ -38,7 +39,6 @@ SizeOption = Annotated[str, typer.Option("--size", help="smoke (seconds), desk (
 FolderOption = Annotated[
     Path, typer.Option("--folder", metavar="DIR", help="Where runs and results are kept; studies share them.")
 ]
-DataOption = Annotated[Path | None, typer.Option("--data-root", "--data", metavar="ROOT", help="Where the data lies.")]
 
 
 @study.command("list")
@@ -57,9 +57,9 @@ def run(
     name: NameArgument,
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
-    data: DataOption = None,
+    data_root: options.DataRootOption = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes of this machine.")] = 1,
-    device: Annotated[str, typer.Option("--device", help="Where networks are trained and read: cpu or cuda.")] = "cpu",
+    device: options.DeviceOption = "cpu",
     dask: Annotated[
         str | None, typer.Option("--dask", metavar="WHERE", help="A Dask cluster: tcp://host:8786 or local:4.")
     ] = None,
@@ -75,13 +75,13 @@ def run(
     chosen, scale = find(name), _size(size)
     if dask is None:
         options.read_device(device)
-    place = Workspace(folder, data_root=data, workers=workers, device=device)
+    place = Workspace(folder, data_root=data_root, workers=workers, device=device)
     wanted = [experiment for one in chosen for experiment in one.experiments(scale)]
     missing = place.missing(wanted)
     if missing:
         with interruptible() as stop, shown_progress(len(missing), progress) as shown:
             done = lab.run_sweep(
-                missing, place.runs_folder, workers=workers, device=device, data_root=data, dask=dask,
+                missing, place.runs_folder, workers=workers, device=device, data_root=data_root, dask=dask,
                 limit_seconds=limit_seconds, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
             )  # fmt: skip
         for outcome in done.outcomes:
@@ -101,7 +101,7 @@ def report(
     name: NameArgument,
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
-    data: DataOption = None,
+    data_root: options.DataRootOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Where the pages go; by default FOLDER/reports.")
     ] = None,
@@ -113,36 +113,44 @@ def report(
     chosen, scale = find(name), _size(size)
     target = out or folder / "reports"
     for one in chosen:
-        _write(one, scale, Workspace(folder, data_root=data), target)
+        _write(one, scale, Workspace(folder, data_root=data_root), target)
     _index(target)
 
 
 def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
     """Analyse one study and write its page, figures and numbers."""
+    home = target / one.name
+    output.check_out(home)
     place.used.clear()
     with output.progress_bar(one.name) as place.on_share:
         outcome = one.analyse(place, size)
     runs = place.runs(one.experiments(size))
     made = [*(each.result() or {} for each in runs), *place.used.values()]
     seconds = sum(float(each.get("seconds") or 0) for each in made)
-    home = target / one.name
-    home.mkdir(parents=True, exist_ok=True)
-    for old in home.glob("figure*.png"):
-        old.unlink()
-    figures = []
-    for i, chart in enumerate(outcome.charts, 1):
-        figures.append(f"figure{i}.png")
-        output.save_figure(chart_figure(chart), home / figures[-1])
-        _shrink(home / figures[-1])
+    figures = _write_figures(outcome.charts, home)
     page = pages.Page(
         study=one, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds, runs=len(runs),
         provenance=_made_with([*(each.provenance for each in runs), *_provenances(place)]),
     )  # fmt: skip
     embedded = {name: _data_uri(home / name) for name in figures}
-    write_bytes(home / "report.md", pages.as_markdown(page).encode())
-    write_bytes(home / "report.html", pages.as_html(page, embedded).encode())
-    write_document(home / "data.json", pages.as_data(page))
+    with output.writing_to(home):
+        write_bytes(home / "report.md", pages.as_markdown(page).encode())
+        write_bytes(home / "report.html", pages.as_html(page, embedded).encode())
+        write_document(home / "data.json", pages.as_data(page))
     typer.echo(f"{one.name}: {outcome.grade.value} ({duration(seconds)}); {home / 'report.md'}")
+
+
+def _write_figures(charts: Sequence[Chart], home: Path) -> list[str]:
+    """Write the charts in place of those that were there, and return their names."""
+    output.make_folder(home)
+    with output.writing_to(home):
+        for old in home.glob("figure*.png"):
+            old.unlink()
+    names = [f"figure{i}.png" for i in range(1, len(charts) + 1)]
+    for chart, name in zip(charts, names, strict=True):
+        output.save_figure(chart_figure(chart), home / name)
+        _shrink(home / name)
+    return names
 
 
 def _shrink(path: Path) -> None:
@@ -153,7 +161,7 @@ def _shrink(path: Path) -> None:
 
     with Image.open(path) as picture:
         small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    small.save(path, optimize=True)
+    output.write_file(path, lambda temporary: small.save(temporary, format="PNG", optimize=True))
 
 
 def _provenances(place: Workspace) -> list[dict[str, Any]]:
@@ -172,7 +180,8 @@ def _index(target: Path) -> None:
     every = studies()
     files = {study.name: target / study.name / "data.json" for study in every}
     found = {name: json.loads(path.read_text()) for name, path in files.items() if path.exists()}
-    write_bytes(target / "index.md", pages.index_markdown(every, found).encode())
+    with output.writing_to(target):
+        write_bytes(target / "index.md", pages.index_markdown(every, found).encode())
     typer.echo(f"index: {target / 'index.md'} ({len(found)} of {len(every)} studies)")
 
 

@@ -23,7 +23,7 @@ __all__ = ["sweep"]
 
 sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments; stop, continue, and ask questions of it.")
 
-_RUNNING, _COMPUTING = "Where the runs go", "Computing"
+_RUNNING = "Where the runs go"
 _STATUSES = ("finished", "diverged", "failed", "running", "stopped", "new", "damaged")
 _HIDDEN = ("key", "status", "epochs", "steps", "seconds", "train_loss", "error", "note")
 _WIDTH = 12  # columns that a terminal can show
@@ -35,34 +35,32 @@ RunsArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder th
 def run(
     grid: Annotated[Path, typer.Argument(metavar="GRID.toml", help="The sweep: a base, a grid, measures.")],
     runs: Annotated[Path, typer.Option("--runs", metavar="DIR", rich_help_panel=_RUNNING, help="One folder a run.")],
-    data: Annotated[
-        Path | None,
-        typer.Option("--data-root", "--data", metavar="ROOT", rich_help_panel=_RUNNING, help="Where the data lies."),
-    ] = None,
+    data_root: options.DataRootOption = None,
     workers: Annotated[
-        int, typer.Option("--workers", min=1, rich_help_panel=_COMPUTING, help="Processes of this machine.")
+        int,
+        typer.Option(
+            "--workers", min=1, rich_help_panel=options.WORK, help="Processes of this machine, which share the device."
+        ),
     ] = 1,
-    device: Annotated[
-        str, typer.Option("--device", rich_help_panel=_COMPUTING, help="cpu or cuda; workers share the device.")
-    ] = "cpu",
+    device: options.DeviceOption = "cpu",
     threads: Annotated[
-        int, typer.Option("--threads", min=1, rich_help_panel=_COMPUTING, help="Torch threads of each run.")
+        int, typer.Option("--threads", min=1, rich_help_panel=options.WORK, help="Torch threads of each run.")
     ] = 1,
     dask: Annotated[
         str | None,
         typer.Option(
-            "--dask", metavar="WHERE", rich_help_panel=_COMPUTING, help="A Dask cluster: tcp://host:8786 or local:4."
+            "--dask", metavar="WHERE", rich_help_panel=options.WORK, help="A Dask cluster: tcp://host:8786 or local:4."
         ),
     ] = None,
     gpu_resource: Annotated[
         float | None,
         typer.Option(
-            "--gpu-resource", min=0.0, rich_help_panel=_COMPUTING, help="GPU that a run takes on Dask; 1 for cuda."
+            "--gpu-resource", min=0.0, rich_help_panel=options.WORK, help="GPU that a run takes on Dask; 1 for cuda."
         ),
     ] = None,
     limit_seconds: Annotated[
         float | None,
-        typer.Option("--limit-seconds", metavar="S", rich_help_panel=_COMPUTING, help="Save and stop after so long."),
+        typer.Option("--limit-seconds", metavar="S", rich_help_panel=options.WORK, help="Save and stop after so long."),
     ] = None,
     progress: ProgressOption = None,
 ) -> None:
@@ -77,7 +75,7 @@ def run(
         options.read_device(device)
     with interruptible() as stop, shown_progress(len(plan), progress) as shown:
         report = lab.run_sweep(
-            plan, runs, workers=workers, device=device, data_root=data, dask=dask, gpu_resource=gpu_resource,
+            plan, runs, workers=workers, device=device, data_root=data_root, dask=dask, gpu_resource=gpu_resource,
             threads=threads, limit_seconds=limit_seconds, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
         )  # fmt: skip
     _say(report)
@@ -152,10 +150,11 @@ def export(
         raise InputError(f"The file came as {str(target)!r}; it must end in .csv or .parquet.")
     output.check_folder(target)
     found = lab.read_series(runs) if rows else lab.read_runs(runs)
-    if target.suffix == ".csv":
-        found.write_csv(target)
-    else:
-        lab.write_parquet(found, target)
+    with output.writing_to(target):
+        if target.suffix == ".csv":
+            found.write_csv(target)
+        else:
+            lab.write_parquet(found, target)
     typer.echo(f"wrote {target} ({len(found):,} lines)")
 
 

@@ -47,10 +47,8 @@ def train(
     runs: Annotated[
         Path, typer.Option("--runs", metavar="DIR", rich_help_panel=_WHERE, help="The run gets a folder in this one.")
     ] = Path("runs"),
-    data_root: Annotated[
-        Path | None, typer.Option("--data-root", metavar="ROOT", rich_help_panel=_WHERE, help="Where the data lies.")
-    ] = None,
-    device: Annotated[str, typer.Option("--device", rich_help_panel=_WHERE, help="cpu or cuda.")] = "cpu",
+    data_root: options.DataRootOption = None,
+    device: options.DeviceOption = "cpu",
     json_file: options.JsonOption = None,
     progress: ProgressOption = None,
 ) -> None:
@@ -68,8 +66,7 @@ def train(
     if measure:
         document["measure"] = [*_measures(document), *({"instrument": name} for name in measure)]
     experiment = read_experiment(document, given)
-    if json_file is not None and json_file != "-":
-        output.check_folder(Path(json_file))
+    output.check_json(json_file)
     place = options.read_device(device)
     said: list[str] = []
     with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:

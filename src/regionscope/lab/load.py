@@ -72,10 +72,11 @@ def load_weights(model: nn.Module, path: Path) -> None:
     model.load_state_dict(state)
 
 
-def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
+def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least: int = 2) -> np.ndarray[Any, Any]:
     """The points in an .npy file, or in an .npz file that holds one array: one input for each row.
 
-    The result has shape (m, *input_shape); flat rows are given ``input_shape`` when they have as many numbers.
+    The result has shape (m, *input_shape), m at least ``least``; flat rows are given ``input_shape`` when they have as
+    many numbers.
     """
     _must_exist(path, "points")
     try:
@@ -90,8 +91,9 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None) -> np
             loaded = loaded[loaded.files[0]]
     if not isinstance(loaded, np.ndarray) or not np.issubdtype(loaded.dtype, np.number) or np.iscomplexobj(loaded):
         raise InputError(f"{path} does not hold an array of real numbers.")
-    if loaded.ndim < 2 or len(loaded) < 2:
-        raise InputError(f"{path} has shape {loaded.shape}; it must hold at least two points, one in each row.")
+    if loaded.ndim < 2 or len(loaded) < least:
+        wanted = {1: "one point", 2: "two points"}.get(least, f"{least} points")
+        raise InputError(f"{path} has shape {loaded.shape}; it must hold at least {wanted}, one in each row.")
     shape = loaded.shape[1:] if input_shape is None else input_shape
     if math.prod(shape) != math.prod(loaded.shape[1:]):
         raise InputError(f"{path} holds points of shape {loaded.shape[1:]}, which do not fit --input-shape {shape}.")

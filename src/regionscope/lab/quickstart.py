@@ -20,7 +20,7 @@ from regionscope.lab.provenance import provenance
 from regionscope.lab.train import EpochRow, Trained, Training, evaluate, train
 from regionscope.lab.zoo import mlp
 from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
-from regionscope.writing import plain
+from regionscope.writing import plain, replace_file
 
 __all__ = ["Quickstart", "QuickstartConfig", "Snapshot", "quickstart", "save"]
 
@@ -111,8 +111,9 @@ def save(result: Quickstart, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     numbers, weights = folder / "numbers.json", folder / "model.safetensors"
     text = json.dumps(plain(result.numbers()), indent=2, allow_nan=False)
-    numbers.write_text(text + "\n", encoding="utf-8")
-    safetensors.torch.save_file(result.model.state_dict(), weights)
+    replace_file(numbers, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+    raw = safetensors.torch.save(result.model.state_dict())
+    replace_file(weights, lambda temporary: temporary.write_bytes(raw))
     return [numbers, weights]
 
 

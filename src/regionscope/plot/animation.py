@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from regionscope.errors import InputError
 from regionscope.lab.frames import Film, Frame
 from regionscope.plot import style
+from regionscope.plot.animation_file import write_animation
 from regionscope.plot.points import data
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
 from regionscope.plot.walls import zero_lines
@@ -47,27 +48,23 @@ def animate(
     """
     path = Path(path)
     check_movie(path, kind=kind, fps=fps, size=size)
-    from matplotlib.animation import FFMpegWriter, PillowWriter
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    writer: Any = PillowWriter(fps=round(fps)) if path.suffix == ".gif" else FFMpegWriter(fps=round(fps))
     width = 2 * round(size / 2)  # video codecs want even numbers
     figure = Figure(figsize=(width / _DPI, 2 * round(width * 1.12 / 2) / _DPI), dpi=_DPI)
     FigureCanvasAgg(figure)
     shown = [*range(len(film.frames)), *[len(film.frames) - 1] * max(0, round(_HOLD * fps) - 1)]
-    temporary = path.with_name(f"{path.stem}.part{path.suffix}")
-    try:
-        with writer.saving(figure, str(temporary), _DPI):
-            for n, i in enumerate(shown):
-                if n == 0 or i != shown[n - 1]:
-                    figure.clear()
-                    film_frame(film, i, figure=figure, kind=kind, points=points)
-                writer.grab_frame()
-                if progress is not None:
-                    progress((n + 1) / len(shown))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+
+    def draw() -> Iterator[None]:
+        for n, i in enumerate(shown):
+            if n == 0 or i != shown[n - 1]:
+                figure.clear()
+                film_frame(film, i, figure=figure, kind=kind, points=points)
+            yield
+            if progress is not None:
+                progress((n + 1) / len(shown))
+
+    write_animation(figure, draw(), path, fps=round(fps))
     return path
 
 

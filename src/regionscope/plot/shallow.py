@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.animation import PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from regionscope.plot import style
+from regionscope.plot.animation_file import write_animation
 from regionscope.shallow import (
     EffectiveRegions,
     Flow,
@@ -67,13 +67,15 @@ def flow_animation(
     figure = Figure(figsize=(5.6, 3.6), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     moments = np.unique(np.linspace(0, len(flow) - 1, min(frames, len(flow))).round().astype(int))
-    writer = PillowWriter(fps=fps)
     ax = figure.add_subplot()
-    with writer.saving(figure, str(path), dpi=100):
+
+    def draw() -> Iterator[None]:
         for moment in [*moments.tolist(), *[int(moments[-1])] * fps]:  # the last frame stands for a second
             ax.clear()
             flow_frame(flow, moment, ax=ax, radius=radius, teacher=teacher)
-            writer.grab_frame()
+            yield
+
+    write_animation(figure, draw(), path, fps=fps)
     return path
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.sweep.table import SERIES, RunTable, read_runs, read_series
+from regionscope.writing import replace_file
 
 __all__ = ["query", "write_parquet"]
 
@@ -62,9 +63,16 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 def write_parquet(table: RunTable, path: Path) -> None:
     """Write a table as Parquet."""
     duckdb = _duckdb("A Parquet file")
+
+    def write(temporary: Path) -> None:
+        try:
+            connection.execute("COPY runs TO ? (FORMAT parquet)", [str(temporary)])
+        except duckdb.IOException as error:
+            raise OSError(" ".join(str(error).split())) from error
+
     with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as connection:
         _load(connection, "runs", table, Path(scratch))
-        connection.execute("COPY runs TO ? (FORMAT parquet)", [str(path)])
+        replace_file(path, write)
 
 
 def _load(connection: Any, name: str, table: RunTable, scratch: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from regionscope.errors import InputError
 from regionscope.lab.store import files, is_held
 from regionscope.lab.store.rows import last_row, parse
-from regionscope.writing import plain
+from regionscope.writing import plain, replace_file
 
 __all__ = ["RunTable", "SweepStatus", "flatten", "read_runs", "read_series", "sweep_status"]
 
@@ -45,10 +45,14 @@ class RunTable:
 
     def write_csv(self, path: Path) -> None:
         """One line a run; a missing value is an empty field."""
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(self.columns)
-            writer.writerows([row.get(name) for name in self.columns] for row in self.rows)
+
+        def write(temporary: Path) -> None:
+            with temporary.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow(self.columns)
+                writer.writerows([row.get(name) for name in self.columns] for row in self.rows)
+
+        replace_file(path, write)
 
 
 def read_runs(runs_dir: Path | str, *, planned: bool = False) -> RunTable:

@@ -1,90 +1,27 @@
-"""The commands. A mistake of the user is one sentence on stderr and exit code 2, never a traceback."""
+"""``regionscope regions`` and ``regionscope decision``: exact counts on one slice."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Any, TypedDict
 
 import torch
-import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
-from typer.core import TyperGroup
 
 from regionscope import plot
 from regionscope.cli import options, output
 from regionscope.cli.network import note_weights, read_network
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.lab import load
-from regionscope.lab import quickstart as first_job
 from regionscope.lab.provenance import provenance
-from regionscope.lab.train import EpochRow
 from regionscope.regions import Partition, decision_regions, linear_regions
-from regionscope.version import __version__
 
-__all__ = ["app"]
-
-
-class _OneSentence(TyperGroup):
-    """The only place where an error of the user becomes a message and an exit code."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except RegionscopeError as error:
-            typer.echo(f"regionscope: {error}", err=True)
-            raise typer.Exit(2) from error
+__all__ = ["decision", "regions"]
 
 
-app = typer.Typer(cls=_OneSentence, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"regionscope {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    show_version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Exact regions of piecewise-affine PyTorch networks, on slices of their input space."""
-
-
-@app.command()
-def quickstart(
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files go.")] = Path("quickstart"),
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 100,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="For data, weights and batches.")] = 0,
-) -> None:
-    """Train a 2-[32,32,32]-2 network on two moons and count its regions before and after."""
-    console = Console()
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out came as {str(out)!r}, which is a file; give a folder.")
-    columns = (TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.4f}"))
-    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
-        task = progress.add_task("training", total=epochs, loss=float("nan"))
-
-        def advance(row: EpochRow) -> None:
-            progress.update(task, completed=row.epoch, loss=row.loss)
-
-        result = first_job.quickstart(first_job.QuickstartConfig(epochs=epochs, seed=seed), on_epoch=advance)
-    console.print(output.before_and_after(result))
-    written = first_job.save(result, out)
-    picture = out / "regions.png"
-    output.save_figure(plot.quickstart_figure(result), picture)
-    for path in (picture, *written):
-        typer.echo(f"wrote {path}")
-
-
-@app.command()
 def regions(
     model: options.ModelOption,
     weights: options.WeightsOption = None,
@@ -93,7 +30,8 @@ def regions(
     box: options.BoxOption = None,
     json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None,
-    memory: options.MemoryOption = "2GiB",
+    memory: options.MemoryOption = None,
+    device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64,
     max_regions: options.LimitOption = None,
 ) -> None:
@@ -101,7 +39,7 @@ def regions(
 
     Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 --plot regions.png
     """
-    network = read_network(model, weights)
+    network = read_network(model, weights, device)
     where = _slice(network, points, box, input_shape)
     _check_targets(json_file, plot_file, where)
     limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
@@ -120,7 +58,6 @@ def regions(
         output.save_figure(plot.regions_figure(part), plot_file)
 
 
-@app.command()
 def decision(
     model: options.ModelOption,
     weights: options.WeightsOption = None,
@@ -129,7 +66,8 @@ def decision(
     box: options.BoxOption = None,
     json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None,
-    memory: options.MemoryOption = "2GiB",
+    memory: options.MemoryOption = None,
+    device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64,
     max_regions: options.LimitOption = None,
 ) -> None:
@@ -137,7 +75,7 @@ def decision(
 
     Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -
     """
-    network = read_network(model, weights)
+    network = read_network(model, weights, device)
     where = _slice(network, points, box, input_shape)
     _check_targets(json_file, plot_file, where)
     limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
@@ -155,12 +93,12 @@ def decision(
 
 class _Limits(TypedDict):
     dtype: torch.dtype
-    memory: int
+    memory: int | None
     max_regions: int | None
 
 
 def _slice(network: nn.Module, points: Path | None, box: tuple[float, float] | None, shape: str | None) -> Slice:
-    input_shape = None if shape is None else options.read_shape(shape)
+    input_shape = options.read_shape(shape)
     if points is not None and box is None:
         return load.hull(load.load_points(points, input_shape=input_shape))
     if box is not None and points is None:
@@ -169,8 +107,7 @@ def _slice(network: nn.Module, points: Path | None, box: tuple[float, float] | N
 
 
 def _check_targets(json_file: str | None, plot_file: Path | None, where: Slice) -> None:
-    if json_file is not None and json_file != "-":
-        output.check_folder(Path(json_file))
+    output.check_json(json_file)
     if plot_file is not None:
         output.check_plot(plot_file, where.dim)
 

@@ -1,0 +1,42 @@
+"""The program. A mistake of the user is one sentence on stderr and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from regionscope.errors import RegionscopeError
+from regionscope.version import __version__
+
+__all__ = ["app"]
+
+
+class _OneSentence(TyperGroup):
+    """The only place where an error of the user becomes a message and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except RegionscopeError as error:
+            typer.echo(f"regionscope: {error}", err=True)
+            raise typer.Exit(2) from error
+
+
+app = typer.Typer(cls=_OneSentence, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"regionscope {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Exact regions of piecewise-affine PyTorch networks, on slices of their input space."""

@@ -1,0 +1,57 @@
+"""``regionscope quickstart``: the first five minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from regionscope import plot
+from regionscope.cli import output
+from regionscope.cli.running import epochs_bar
+from regionscope.lab import quickstart as first_job
+
+__all__ = ["quickstart"]
+
+
+def quickstart(
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files go.")] = Path("quickstart"),
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 100,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="For data, weights and batches.")] = 0,
+) -> None:
+    """Train a 2-[32,32,32]-2 network on two moons and count its regions before and after."""
+    output.check_out(out)
+    config = first_job.QuickstartConfig(epochs=epochs, seed=seed)
+    with epochs_bar(epochs, None) as advance:
+        result = first_job.quickstart(config, on_epoch=lambda row: advance(row.epoch, row.loss))
+    Console().print(_before_and_after(result))
+    with output.writing_to(out):
+        written = first_job.save(result, out)
+    picture = out / "regions.png"
+    output.save_figure(plot.quickstart_figure(result), picture)
+    for path in (picture, *written):
+        typer.echo(f"wrote {path}")
+
+
+def _before_and_after(result: first_job.Quickstart) -> Table:
+    """The table of the counts."""
+    table = Table(title=f"Exact regions on [-1, 1]^2 (seed {result.config.seed})")
+    table.add_column("")
+    table.add_column("before training", justify="right")
+    table.add_column("after", justify="right")
+    before, after = result.before, result.after
+    for name, count in before.partition.by_layer.items():
+        table.add_row(f"activation regions after {name}", f"{count:,}", f"{after.partition.by_layer[name]:,}")
+    table.add_section()
+    for title, first, second in (
+        ("activation regions", before.partition.n_activation_regions, after.partition.n_activation_regions),
+        ("linear regions", before.partition.n_linear_regions, after.partition.n_linear_regions),
+        ("decision regions", before.decision.count, after.decision.count),
+    ):
+        table.add_row(title, f"{first:,}", f"{second:,}")
+    table.add_section()
+    table.add_row("accuracy", f"{before.accuracy:.1%}", f"{after.accuracy:.1%}")
+    return table

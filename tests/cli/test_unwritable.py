@@ -1,0 +1,124 @@
+"""A file that cannot be written is one sentence: before the work where that can be known, after it where not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from regionscope.cli import app
+from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
+from regionscope.lab.experiment import run
+
+STUDY = "safran2022-example1"  # trains nothing
+NET = """
+from torch import nn
+from regionscope.lab.zoo import mlp
+
+def build():
+    return mlp([2, 4, 2])
+
+def gelu():
+    return nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 2))
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    experiment = Experiment(
+        data=DataSpec(name="two_moons", n_train=20, n_test=10),
+        network=NetworkSpec(name="mlp", options={"width": 4}),
+        training=Training(epochs=1, batch_size=20, checkpoints="every 1 epochs"),
+    )
+    return run(experiment, tmp_path_factory.mktemp("runs")).path.parent
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: Path) -> Path:
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "runs").symlink_to(runs)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def refused(command: str) -> Result:
+    """One sentence and exit code 2."""
+    done = CliRunner().invoke(app, command.split())
+    assert done.exit_code == 2, done.output
+    assert done.stderr.startswith("regionscope: ")
+    assert done.stderr.count("\n") == 1
+    return done
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody can make a file")
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("regions --model net.py:gelu --box -1 1 --json /proc/x.json", "/proc/x.json"),
+        ("decision --model net.py:gelu --box -1 1 --plot /proc/x.png", "/proc/x.png"),
+        ("bounds 2-4-2 --networks 2 --json /proc/x.json", "/proc/x.json"),
+        ("quickstart --epochs 1 --out /proc/q", "/proc/q"),
+        ("shallow width --runs 2 --steps 10 --out /proc/q", "/proc/q"),
+        ("explore . --out /proc/x.html", "/proc/x.html"),
+        ("animate . --out /proc/x.gif", "/proc/x.gif"),
+        ("sweep export nothere /proc/x.csv", "/proc/x.csv"),
+        ("study report qi2023-figure2 --size smoke --out /proc/q", "/proc/q/qi2023-figure2"),
+    ],
+)
+def test_a_folder_that_takes_no_files_is_named_before_the_work(command: str, path: str) -> None:
+    """The work would fail with another sentence, or print a table."""
+    done = refused(command)
+    assert f"{path!r} cannot be written (" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("regions --model net.py:build --box -1 1 --json x.json", "x.json"),
+        ("decision --model net.py:build --box -1 1 --plot x.svg", "x.svg"),
+        ("bounds 2-4-2 --networks 2 --json x.json", "x.json"),
+        ("quickstart --epochs 1 --out .", "."),
+        ("shallow flow --switches 0.1 --width 4 --samples 4 --until 5 --frames 2 --out .", "flow.gif"),
+        ("explore runs --out x.html", "x.html"),
+        ("animate runs --out x.gif --size 100", "x.gif"),
+        ("sweep export runs x.csv", "x.csv"),
+        ("sweep export runs x.parquet", "x.parquet"),
+    ],
+)
+def test_what_fails_after_the_work_is_one_sentence_and_leaves_nothing(
+    command: str, path: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sorted(folder.iterdir())
+    monkeypatch.setattr(os, "replace", full)
+    assert f"{path!r} cannot be written (No space left on device); give a place" in refused(command).stderr
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("file", ["figure1.png", "report.md", "index.md"])
+def test_every_file_of_a_report_that_fails_is_one_sentence(
+    file: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = CliRunner().invoke(app, ["study", "run", STUDY, "--size", "smoke", "--folder", str(folder)])
+    assert made.exit_code == 0, made.output
+    move = os.replace
+
+    def busy(old: Path, new: Path) -> None:
+        if new.name == file:
+            raise OSError(16, "Device or resource busy")
+        move(old, new)
+
+    monkeypatch.setattr(os, "replace", busy)
+    done = refused(f"study report {STUDY} --size smoke --folder {folder} --out pages")
+    assert "cannot be written (Device or resource busy)" in done.stderr
+
+
+def test_a_file_in_the_way_of_a_folder_is_named() -> None:
+    said = refused("quickstart --out net.py/q").stderr
+    assert f"to the folder 'net.py/q', but '{Path.cwd()}/net.py' is a file; give another." in said
