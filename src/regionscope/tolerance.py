@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["COVER", "FLAT", "SLIVER", "TINY", "WITHIN", "Tolerance"]
+__all__ = ["COVER", "FLAT", "LOST", "SLIVER", "TINY", "WITHIN", "Tolerance"]
 
 # Coordinates are float64, whatever precision the network computes in, and so these do not depend on it.
 FLAT = 1e-12  # of the size of a cell or slice: what is nearer lies on it, what is thinner is flat
 SLIVER = 1e-14  # of the square of a cell's size: a piece of less area is none
 COVER = 1e-9  # of the size of a slice: by so much the sum of its regions may be off
+LOST = {torch.float64: 1e-6, torch.float32: 1e-2}  # of the size of a slice: if more is missing, something went wrong
 WITHIN = 1e-9  # of the extent of a slice: so far outside a region a point may seem to lie by rounding
 TINY = 1e-300  # in place of 0 where something is divided by it
 

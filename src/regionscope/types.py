@@ -26,7 +26,7 @@ class Stats:
     """What rounding and budgets did to a result.
 
     snapped: how often the sign of a value could not be told from zero, so that a vertex was put on the zero set.
-    rounding: the largest value that was taken for zero anywhere in the network.
+    rounding: how near to zero an output of the network counts as zero.
     seconds: wall-clock time of the whole call (of all slices, when several were worked through together).
     """
 

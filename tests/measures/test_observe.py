@@ -176,6 +176,59 @@ def test_the_batch_axis_is_found_where_it_is(tokens: int) -> None:
         assert layer.tolist() == wanted.tolist()
 
 
+class TimeMajor(nn.Module):
+    """A linear layer and ReLU on every token, tokens first; ``flat``: inputs and tokens in one axis."""
+
+    def __init__(self, *, flat: bool) -> None:
+        super().__init__()
+        self.linear, self.flat = nn.Linear(2, 2), flat
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.transpose(0, 1)
+        return torch.relu(self.linear(tokens.reshape(-1, 2) if self.flat else tokens)).sum()
+
+
+@pytest.mark.parametrize("tokens", [1, 3, 7])
+def test_tokens_before_inputs_are_counted_or_refused(tokens: int) -> None:
+    x = torch.randn(4, tokens, 2)
+    model = TimeMajor(flat=False)
+    first = nn.Sequential(model.linear, nn.ReLU())  # the same units, inputs first
+    options = {"dims": 2 * tokens, "radius": 0.5}
+    found, wanted = local_complexity(model, x, **options), local_complexity(first, x, **options)
+    assert found.total.tolist() == wanted.total.tolist()
+    sizes, known = rs.deformation(model, x, dims=2).diameter, rs.deformation(first, x, dims=2).diameter
+    torch.testing.assert_close(sizes["linear"], known["0"])
+    flat = TimeMajor(flat=True)
+    if tokens == 1:
+        assert sites(flat, (1, 2))[0].axis == 0
+        return
+    for measure in (lambda: local_complexity(flat, x, dims=2), lambda: rs.deformation(flat, x, dims=2)):
+        with pytest.raises(InputError, match="cannot be told apart"):
+            measure()
+
+
+def test_maxima_of_two_tensors_and_bounds_of_each_unit_are_folds() -> None:
+    class Net(nn.Module):
+        def __init__(self, fold: Callable[[Tensor], Tensor]) -> None:
+            super().__init__()
+            self.fold = fold
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.fold(x)
+
+    x, bound = torch.randn(6, 4), torch.tensor([0.1, 0.2, 0.3, 0.4])
+    near = (x - bound).abs() < 0.5
+    for fold in (
+        lambda x: torch.max(x, bound.expand_as(x)),
+        lambda x: x.min(bound.expand_as(x)),
+        lambda x: x.clamp(max=bound),
+    ):
+        found = local_complexity(Net(fold), x, dims=4, radius=0.5, frames=torch.eye(4))
+        assert found.total.tolist() == near.sum(1).tolist()
+    both = local_complexity(Net(lambda x: x.clamp(-bound, bound)), x, dims=4, radius=0.5, frames=torch.eye(4))
+    assert both.total.tolist() == (near.sum(1) + ((x + bound).abs() < 0.5).sum(1)).tolist()
+
+
 def test_a_model_that_does_other_things_for_other_numbers_of_inputs_is_refused() -> None:
     class Odd(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

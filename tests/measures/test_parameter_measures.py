@@ -196,6 +196,11 @@ def test_sharpness_of_a_quadratic_and_of_a_single_logit() -> None:
     assert rs.sharpness(wide, row, torch.zeros(1), loss=square).value == pytest.approx(float(row.square().sum()))
 
 
+def test_a_flat_loss_has_no_sharpness() -> None:
+    found = rs.sharpness(mlp([3, 4, 3]), X, Y, loss=lambda outputs, _: 0 * outputs.sum())
+    assert (found.value, found.residual) == (0.0, 0.0)
+
+
 def test_sharpness_draws_a_subset_and_leaves_no_trace() -> None:
     net = nn.Sequential(nn.Linear(3, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 3))
     net[0].bias.requires_grad_(False)

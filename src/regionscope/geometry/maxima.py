@@ -122,7 +122,9 @@ def breaks_along(candidates: Candidates, leading: Tensor, a: Tensor, b: Tensor) 
         now = here[alive]
         gain = slope[alive] - slope[alive].gather(1, now[:, None])
         lag = at_a[alive].gather(1, now[:, None]) - at_a[alive]
-        when = torch.where(gain > 0, lag / gain, torch.inf).clamp(min=t[alive, None])
+        lead = at_b[alive] - at_b[alive].gather(1, now[:, None])
+        ahead = lead > candidates.tolerance[b[row[alive]]][:, None]  # else both tie along the whole rest of the edge
+        when = torch.where((gain > 0) & ahead, lag / gain, torch.inf).clamp(min=t[alive, None])
         soonest = when.amin(1, keepdim=True)
         after = torch.where(when <= soonest, gain, -torch.inf).argmax(1)
         on_edge = soonest[:, 0] < 1  # else rounding: the leader changes no more before the end

@@ -105,8 +105,12 @@ def _hardtanh(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
 
 
 def _clamp(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
-    bounds = argument(args, kwargs, 1, "min"), argument(args, kwargs, 2, "max")
-    return _folds(argument(args, kwargs, 0, "input"), bounds)
+    values = argument(args, kwargs, 0, "input")
+    given = argument(args, kwargs, 1, "min"), argument(args, kwargs, 2, "max")
+    bounds = [bound for bound in given if bound is not None]
+    if any(isinstance(bound, Tensor) for bound in bounds):  # every unit has its own
+        return _folds(torch.stack(torch.broadcast_tensors(*(values - bound for bound in bounds)), -1), (0.0,))
+    return _folds(values, bounds)
 
 
 def _clamp_one(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
@@ -147,4 +151,6 @@ _WITH_ARGUMENTS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Folds | 
     "glu": _glu,
     "maximum": _larger,
     "minimum": _larger,
+    "max": _larger,
+    "min": _larger,
 }

@@ -199,12 +199,19 @@ def _below(values: Array) -> Array:
 
 
 def _weighted_pearson(a: Array, b: Array, times: Array) -> Array:
+    """NaN where ``a`` or ``b`` is constant over what was drawn; rounding of the mean would hide that."""
     n = times.sum(1, keepdims=True)
     left = a - (times * a).sum(1, keepdims=True) / n
     right = b - (times * b).sum(1, keepdims=True) / n
     scale = np.sqrt((times * left**2).sum(1) * (times * right**2).sum(1))
+    constant = _constant(a, times) | _constant(b, times) | (scale == 0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.clip((times * left * right).sum(1) / np.where(scale > 0, scale, np.nan), -1.0, 1.0))
+        return np.asarray(np.clip((times * left * right).sum(1) / np.where(constant, np.nan, scale), -1.0, 1.0))
+
+
+def _constant(a: Array, times: Array) -> NDArray[np.bool_]:
+    drawn = times > 0
+    return np.asarray(np.where(drawn, a, -np.inf).max(1) == np.where(drawn, a, np.inf).min(1))
 
 
 def _quantiles(values: Array, level: float) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,10 +68,10 @@ def deformation(
     if where.dims < 2:
         raise InputError("dims is 1; the graph of a segment has no edge, so at least 2 directions are needed.")
     with untouched(model):
-        row_bytes = survey(model, where.points[0].reshape(where.shape)).row_bytes
-        watcher = _Embeddings(model)
+        layers = survey(model, where.points[0].reshape(where.shape))
+        watcher = _Embeddings(model, layers.linear)
         with watcher.watching():
-            for piece in where.pieces(3 * row_bytes, memory):  # the float64 copy is twice as large again
+            for piece in where.pieces(3 * layers.row_bytes, memory):  # the float64 copy is twice as large again
                 whole = Piece(piece.start, piece.stop, 2 * where.dims)
                 (each,) = where.passes(whole)
                 found.append(watcher.sizes(each.vertices.reshape(-1, *where.shape), piece.stop - piece.start))
@@ -136,8 +136,15 @@ def graph_sizes(vertices: Tensor) -> Tensor:
 class _Embeddings(Observer):
     """Sizes of the vertex graphs at the input of every linear or convolution layer."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, axes: Mapping[str, int | None]) -> None:
         super().__init__(model)
+        for name, axis in axes.items():
+            if axis is None:
+                raise InputError(
+                    f"'{name}' works on a tensor in which the inputs of a batch cannot be told apart, so that "
+                    "neighbourhoods cannot be followed through it."
+                )
+        self._axes = axes
         self._n = self._rows = 0
         self._sizes: dict[str, Tensor] = {}
 
@@ -152,6 +159,6 @@ class _Embeddings(Observer):
         self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
         values = args[0] if args else kwargs["input"]
-        if isinstance(values, Tensor) and values.shape[0] % self._rows == 0:
-            self._sizes[name] = graph_sizes(values.reshape(self._rows // self._n, self._n, -1))
+        if (axis := self._axes.get(name)) is not None:  # else it does not depend on the input
+            self._sizes[name] = graph_sizes(values.movedim(axis, 0).reshape(self._rows // self._n, self._n, -1))
         return func(*args, **kwargs)

@@ -67,8 +67,9 @@ def sharpness(
         if hessian.size <= 2:  # Lanczos needs more room than that
             columns = np.stack([hessian(unit) for unit in np.eye(hessian.size)])
             values, vectors = np.linalg.eigh((columns + columns.T) / 2)
+        elif not hessian(start := np.random.default_rng(seed).standard_normal(hessian.size)).any():
+            values, vectors = np.zeros(1), start[:, None]  # the loss is flat, and Lanczos has nothing to start from
         else:
-            start = np.random.default_rng(seed).standard_normal(hessian.size)
             operator = LinearOperator((hessian.size, hessian.size), matvec=hessian, dtype=np.float64)
             # Its own limit counts restarts, of a product or more each: that of the Hessian comes first.
             values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=tolerance, maxiter=max_products)

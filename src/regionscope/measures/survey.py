@@ -19,6 +19,7 @@ __all__ = ["LayerChoice", "Site", "Survey", "select", "survey"]
 
 LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
 
+_OTHER, _ALIKE = 0.37, 1e-3  # the last input of a pass is _OTHER minus the others; up to a share of this they are equal
 _ROWS, _FEWER = 7, 5  # inputs of the two passes: the axis of a layer whose size follows them runs over the batch
 
 
@@ -44,10 +45,14 @@ class Site:
 
 @dataclass(frozen=True)
 class Survey:
-    """All sites in the order of the forward pass, and the bytes for one input around its widest operation."""
+    """All sites in the order of the forward pass, and the bytes for one input around its widest operation.
+
+    linear: for every linear or convolution layer, also those that an activation follows, the axis of the batch.
+    """
 
     sites: tuple[Site, ...]
     row_bytes: int
+    linear: Mapping[str, int | None]
 
 
 def survey(model: nn.Module, example: Tensor) -> Survey:
@@ -58,26 +63,46 @@ def survey(model: nn.Module, example: Tensor) -> Survey:
             f"The model calls other operations for {_ROWS} inputs than for {_FEWER}, so its layers cannot be counted; "
             "it must do the same for every number of inputs."
         )
-    axes = map(_batch_axis, found.shapes, other.shapes)
+    axes = map(_batch_axis, found.shapes, other.shapes, found.in_order)
     sites = [replace(site, axis=axis) for site, axis in zip(found.sites, axes, strict=True)]
-    return Survey(tuple(sites[i] for i in found.counted()), found.widest // _ROWS + 1)
+    linear = {site.name: site.axis for site in sites if site.role == "linear"}
+    return Survey(tuple(sites[i] for i in found.counted()), found.widest // _ROWS + 1, linear)
+
+
+def _one_after_the_other(values: Tensor, rows: int) -> bool:
+    """Whether, where inputs and tokens share the first axis, all tokens of an input come before the next input.
+
+    All inputs but the last are equal, and so must be their parts of the axis; in another order the last one's tokens
+    would stand among them.
+    """
+    if values.ndim == 0 or len(values) == 0 or len(values) % rows:
+        return False
+    first, *others = values.detach().reshape(rows, -1)[:-1].double()
+    near = _ALIKE * values.detach().abs().max()
+    return not any(bool(((first - other).abs() > near).any()) for other in others)
 
 
 def _surveyed(model: nn.Module, example: Tensor, rows: int) -> _Surveyor:
+    """A pass over copies of the example; the last one is changed, so that its values can be told from the others."""
     surveyor = _Surveyor(model, rows)
+    inputs = example.expand(rows, *example.shape).clone()
+    inputs[-1] = _OTHER - example
     with surveyor.watching():
-        surveyor.forward(example.expand(rows, *example.shape).clone())
+        surveyor.forward(inputs)
     return surveyor
 
 
-def _batch_axis(shape: Size, fewer: Size) -> int | None:
-    """Which axis runs over the inputs, from the shapes for ``_ROWS`` and for ``_FEWER`` of them; None: none does."""
+def _batch_axis(shape: Size, fewer: Size, in_order: bool) -> int | None:
+    """Which axis runs over the inputs, from the shapes for ``_ROWS`` and for ``_FEWER`` of them; None: none does.
+
+    in_order: see ``_one_after_the_other``.
+    """
     if len(shape) != len(fewer):
         return None
     match [axis for axis, (a, b) in enumerate(zip(shape, fewer, strict=True)) if a != b]:
         case [axis] if (shape[axis], fewer[axis]) == (_ROWS, _FEWER):
             return axis
-        case [0] if shape[0] * _FEWER == fewer[0] * _ROWS:
+        case [0] if shape[0] * _FEWER == fewer[0] * _ROWS and in_order:
             return 0  # inputs and tokens share the first axis
     return None
 
@@ -131,6 +156,7 @@ class _Surveyor(Observer):
         super().__init__(model)
         self.sites: list[Site] = []
         self.shapes: list[Size] = []  # of the tensors at ``sites``
+        self.in_order: list[bool] = []  # of the same: see ``_one_after_the_other``
         self.widest = 0
         self._rows = rows
         self._followed: set[int] = set()  # places in ``sites`` of linear outputs that an activation follows
@@ -186,6 +212,7 @@ class _Surveyor(Observer):
         kinds = feeding if kind is None else feeding | {kind}
         self.sites.append(Site(name, role, folds * values.numel() // self._rows, None, kinds))
         self.shapes.append(values.shape)
+        self.in_order.append(_one_after_the_other(values, self._rows))
 
     def _of(self, args: Any, kwargs: Mapping[str, Any]) -> frozenset[int] | None:
         """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""

@@ -171,12 +171,12 @@ def label_pieces(part: Partition) -> DecisionRegions:
 
 def _labels(part: Partition) -> Tensor:
     """The label of every piece: the lowest candidate that leads at all its corners."""
-    near = part.tolerance.zero * float(part.values.abs().max())
-    values = part.values
+    near, values = part.stats.rounding, part.values
     if values.shape[1] == 1:
-        of = owners(part.offsets, len(part.corners))
-        highest = values.new_full((len(part),), -torch.inf).scatter_reduce(0, of, values[part.corners, 0], "amax")
-        return (highest > near).long()
+        of, at_corners = owners(part.offsets, len(part.corners)), values[part.corners, 0]
+        highest = values.new_full((len(part),), -torch.inf).scatter_reduce(0, of, at_corners, "amax")
+        lowest_value = values.new_full((len(part),), torch.inf).scatter_reduce(0, of, at_corners, "amin")
+        return ((highest > near) & (highest > -lowest_value)).long()  # a crossing may come out on either side of 0
     groups = torch.arange(values.shape[1], device=values.device)[None]
     tolerance = torch.full((len(values),), near, dtype=torch.float64, device=values.device)
     common = cell_leaders(leaders(Candidates(values, groups, tolerance)), part.corners, part.offsets)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_memory, whole
-from regionscope.errors import InputError, LimitReached, SliceError
+from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.geometry import Slice
 from regionscope.geometry.mesh import Mesh, areas
 from regionscope.geometry.polytope import Complex
@@ -22,7 +22,7 @@ from regionscope.regions.line import LineState, partition_lines
 from regionscope.regions.partition import Partition, Walls
 from regionscope.regions.plane import partition_planes
 from regionscope.regions.walk import Budget, Record, TooManyRegions, zero_scales
-from regionscope.tolerance import Tolerance
+from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
 __all__ = ["Progress", "Raw", "as_list", "exact_regions", "linear_regions", "one_shape", "program_of"]
@@ -106,20 +106,32 @@ class Raw:
             vertices, corners, offsets, sizes, walls = _of_complex(self.found, self.coords, i, self.program)
         else:
             vertices, corners, offsets, sizes, walls = _of_line(self.found, i)
+        sizes = sizes * self.slices[i].scale
+        self._must_cover(self.slices[i], sizes)
         return Partition(
             slice=self.slices[i],
             vertices=self.coords[vertices],
             values=self.outputs[vertices],
             corners=corners,
             offsets=offsets,
-            sizes=sizes * self.slices[i].scale,
+            sizes=sizes,
             walls=walls,
             by_layer=self.by_layer[i],
             tolerance=self.tolerance,
-            stats=Stats(int(self.snapped[i]), float(self.scales[:, i].max()), self.seconds),
+            stats=Stats(int(self.snapped[i]), float(self.scales[-1, i]), self.seconds),
             status=self.status,
             program=self.program,
         )
+
+    def _must_cover(self, piece: Slice, sizes: Tensor) -> None:
+        """A number of regions that leave a part of the slice out would look like any other."""
+        total = float(sizes.sum())
+        if not abs(total - piece.size) <= LOST[self.program.dtype] * piece.size:
+            way_out = "" if self.program.dtype == torch.float64 else "compute in float64, "
+            raise CheckFailed(
+                f"The regions that were found add up to {total / piece.size:.6f} of the slice: a fault of the engine, "
+                f"not of the network; {way_out}move the slice a little, and please report it."
+            )
 
 
 def program_of(model: nn.Module | Program, slices: Sequence[Slice], dtype: torch.dtype | None) -> Program:

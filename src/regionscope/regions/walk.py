@@ -16,7 +16,7 @@ from regionscope.tolerance import Tolerance
 __all__ = ["Budget", "Record", "TooManyRegions", "bytes_of", "inputs_of", "zero_scales"]
 
 _PROBES = 64
-_CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of the layer before
+_CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 _PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 16 << 30}  # live values worked on at a time; small stays near the caches
 _PREFERRED_ROWS = 256
 
@@ -107,35 +107,52 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance,
     """How near to zero counts as zero, (kinks + 1, slices): ``tolerance.zero`` times the largest value on probe points.
 
     The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale does
-    not depend on how the work is cut into pieces. A layer far below the one before it (one that cancels to zero) takes
-    a share of that one's scale, since its values are rounding. The last row belongs to the outputs.
+    not depend on how the work is cut into pieces. A layer whose terms cancel takes a share of their size, since its
+    values are rounding. Scaling a layer up and the next one down changes neither. The last row belongs to the outputs.
     """
-    rows = max(1, budget.memory // program.row_bytes)
+    rows = max(1, budget.memory // (2 * program.row_bytes))
     scales = torch.stack([_largest(program, piece, rows) for piece in slices], 1).double().cpu()
     if not bool(torch.isfinite(scales).all()):
         raise InputError(
             "The network gives NaN or infinite values on the slice; exact regions need finite ones: "
             "use a smaller slice, or check the weights."
         )
-    near = tolerance.zero * torch.maximum(scales[1:], scales[:-1] * _CANCELLED)
+    near = tolerance.zero * scales
     return near.clamp(min=torch.finfo(torch.float64).tiny).to(program.device)
 
 
 def _largest(program: Program, piece: Slice, rows: int) -> Tensor:
-    """The largest value on the probe points, (kinks + 2,): of the inputs, at each nonlinearity, of the outputs."""
+    """The largest value on the probe points, (kinks + 1,): at each nonlinearity, and of the outputs; at least a share
+    of the terms that are added up to it.
+
+    How large those are is told by shaking: where every value of the layer before changes by a relative ``shake``, up or
+    down by chance, a sum changes by as much of its terms, whether they cancel or not.
+    """
+    shake = float(torch.finfo(program.dtype).eps) ** 0.5
     generator = torch.Generator().manual_seed(0)
     corners = piece.corners.cpu()
     weights = torch.empty(_PROBES, len(corners), dtype=torch.float64, device="cpu").exponential_(generator=generator)
     coords = torch.cat([corners, (weights / weights.sum(1, keepdim=True)) @ corners])
+
+    def shaken(value: Tensor) -> Tensor:
+        if not value.is_floating_point():
+            return value
+        up = torch.randint(0, 2, value.shape[1:], generator=generator, device="cpu", dtype=torch.bool).to(value.device)
+        return torch.where(up, value * (1 + shake), value * (1 - shake))
+
+    def size(value: Tensor, moved: Tensor) -> Tensor:
+        return torch.maximum(value.abs().max(), (value - moved).abs().max() * (_CANCELLED / shake))
+
     found = []
     for some in coords.split(rows):
         inputs = inputs_of(program, [piece], some, None)
-        values = program.begin(inputs)
-        largest = [inputs.abs().max()]
+        values, moved = program.begin(inputs), program.begin(shaken(inputs))
+        largest = []
         for kink in program.kinks:
-            largest.append(kink.cuts(values).values.abs().max())
+            largest.append(size(kink.cuts(values).values, kink.cuts(moved).values))
+            moved = kink.advance({name: shaken(value) for name, value in values.items()}, consume=True)
             values = kink.advance(values, consume=True)
-        found.append(torch.stack([*largest, program.outputs(values).abs().max()]))
+        found.append(torch.stack([*largest, size(program.outputs(values), program.outputs(moved))]))
     return torch.stack(found).amax(0)
 
 
