@@ -128,7 +128,8 @@ def of_segments(found: Mapping[str, Sequence[Answer]], label: str) -> Outcome:
     unlike = sum(a["regions"] != b["regions"] for a, b in pairs)
     claims = (
         Claim(
-            f"regions on a line: grid of {_GRID} points / exact in float32", "1 (Table 4: 2.78 with 200 and with 500 points)",
+            f"regions on a line: grid of {_GRID} points / exact in float32",
+            "1 (Table 4: 2.78 with 200 and with 500 points)",
             f"{grid:.2f} / {regions:.2f} = {grid / regions:.3f}", verdict.agrees(1.0, grid / regions, within=_ENOUGH),
             f"{len(many)} lines, {sum(missed)} of {sum(one['regions'] for one in many)} regions missed",
         ),
