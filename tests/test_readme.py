@@ -1,8 +1,8 @@
 """Everything the README and the documentation pages show is run: snippets, their printed answers, and commands.
 
 A Python block is executed, block after block in one namespace for each page; a block of ``>>>`` lines is a doctest; a
-block whose first line is ``# name.py`` is written to that file. In console blocks the lines that start with
-``$ regionscope`` are run.
+block whose first line is ``# name.py`` or ``# name.toml`` is written to that file. In console blocks the lines that
+start with ``$ regionscope`` are run.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def test_what_a_page_shows_is_true(page: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for language, block in FENCE.findall(page.read_text(encoding="utf-8")):
-        file = re.match(r"# (\w+\.py)\n", block)
-        if language == "python" and file:
+        file = re.match(r"# (\w+\.(?:py|toml))\n", block)
+        if file:
             Path(file[1]).write_text(block, encoding="utf-8")
         elif language == "python" and block.startswith(">>>"):
             run_doctest(block, names, page)

@@ -6,12 +6,15 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from rich.text import Text
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
@@ -288,3 +291,17 @@ def test_python_dash_m_is_the_same_program() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert run("--version").stdout == f"regionscope {rs.__version__}\n"
+
+
+def commands(group: click.Command) -> Iterator[click.Command]:
+    yield group
+    for command in getattr(group, "commands", {}).values():
+        yield from commands(command)
+
+
+@pytest.mark.parametrize("command", list(commands(get_command(app))), ids=lambda command: str(command.name))
+def test_help_keeps_its_brackets(command: click.Command) -> None:
+    """Rich reads [word] as a colour and drops it."""
+    texts = [command.help, *(getattr(each, "help", None) for each in command.params)]
+    for text in filter(None, texts):
+        assert Text.from_markup(text).plain.count("[") == text.count("["), text

@@ -42,6 +42,11 @@ def test_list_says_what_lies_where(folder: Path) -> None:
     assert "not on disk" in rows["mnist"]
 
 
+def test_a_narrow_list_keeps_the_names_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    assert "│ gaussian_quantiles │" in run("list").stdout
+
+
 def test_get_downloads_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {f"{name}.gz": gzip.compress(content, mtime=0) for name, content in idx_files().items()}
     small = replace(download.DOWNLOADS["mnist"], md5={name: md5(content) for name, content in files.items()})

@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
 from regionscope.errors import InputError, RegionscopeError
+from regionscope.lab import zoo
 from regionscope.lab.experiment import Stopped, run
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import read_experiment, read_toml
@@ -25,10 +27,15 @@ _WHAT, _HOW, _WHERE = "What to train", "How to train", "Where"
 
 def train(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[EXPERIMENT.toml]", help="data, network, training, seed, [[measure]].")
+        Path | None,
+        typer.Argument(metavar="EXPERIMENT.toml", help=escape("data, network, training, seed, [[measure]].")),
     ] = None,
-    data: Annotated[str | None, typer.Option("--data", rich_help_panel=_WHAT, help="Name of a data set.")] = None,
-    network: Annotated[str | None, typer.Option("--network", rich_help_panel=_WHAT, help="Name of a network.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", rich_help_panel=_WHAT, help="A data set of: regionscope data list.")
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option("--network", rich_help_panel=_WHAT, help=f"One of {', '.join(zoo.names())}.")
+    ] = None,
     measure: Annotated[
         list[str] | None, typer.Option("--measure", rich_help_panel=_WHAT, help="An instrument to read at the end.")
     ] = None,
@@ -53,6 +60,8 @@ def train(
     progress: ProgressOption = None,
 ) -> None:
     """Train one network, measure it, and store the run in a folder; the same command continues after a stop or a kill.
+
+    Networks and data of your own are trained in Python: see docs/training.md.
 
     Example: regionscope train --data two_moons --network mlp --epochs 50 --measure linear_regions
     """
