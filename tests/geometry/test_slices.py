@@ -105,6 +105,16 @@ def test_a_slice_copies_its_points_and_drops_their_gradient() -> None:
     assert Segment([0], [2]).size == 2.0
 
 
+def test_coordinates_may_be_a_list_or_an_array() -> None:
+    segment = Segment([0.0, 0.0], [2.0, 4.0])
+    for coords in ([[0.5]], np.array([[0.5]]), [(0.5,)]):
+        assert segment.embed(coords).tolist() == [[1.0, 2.0]]
+    with pytest.raises(SliceError, match=r"coordinates came with shape \(1,\); \(v, 1\) is needed"):
+        segment.embed([0.5])
+    with pytest.raises(SliceError, match="coordinates cannot be read as an array of real numbers"):
+        segment.embed("half")
+
+
 @pytest.mark.parametrize(("n", "d", "dim"), [(2, 5, None), (3, 5, None), (4, 2, None), (9, 2, None), (9, 6, 2)])
 def test_a_box_through_points_holds_them_and_touches_them(n: int, d: int, dim: int | None) -> None:
     rng = np.random.default_rng(n * d)

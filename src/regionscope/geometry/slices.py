@@ -56,7 +56,7 @@ class Slice(Protocol):
     def size(self) -> float: ...
     @property
     def scale(self) -> float: ...
-    def embed(self, coords: Tensor, *, dtype: torch.dtype | None = None) -> Tensor: ...
+    def embed(self, coords: PointLike, *, dtype: torch.dtype | None = None) -> Tensor: ...
     def to(self, device: torch.device | str) -> Self: ...
 
 
@@ -117,14 +117,15 @@ class _AffineSlice(ABC):
     def _coordinate_size(self) -> float:
         """Measure of the domain in its own coordinates."""
 
-    def embed(self, coords: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+    def embed(self, coords: PointLike, *, dtype: torch.dtype | None = None) -> Tensor:
         """Inputs (v, *input_shape) = origin + coords @ basis of coordinates (v, k).
 
         Computed in float64 on the device of ``coords``; ``dtype`` casts the result. Cost: one (v, k) by (k, d) product.
         """
-        if coords.ndim != 2 or coords.shape[1] != self.dim:
-            raise SliceError(f"coordinates came with shape {tuple(coords.shape)}; (v, {self.dim}) is needed.")
-        c = coords.to(torch.float64)
+        read = coords if isinstance(coords, Tensor) else read_point(coords, "coordinates")
+        if read.ndim != 2 or read.shape[1] != self.dim:
+            raise SliceError(f"coordinates came with shape {tuple(read.shape)}; (v, {self.dim}) is needed.")
+        c = read.to(torch.float64)
         flat = torch.addmm(self.origin.flatten().to(c.device), c, self.basis.flatten(1).to(c.device))
         return flat.reshape(len(c), *self.input_shape).to(dtype or torch.float64)
 
