@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def test_list_says_what_lies_where(folder: Path) -> None:
     (folder / "here" / "cifar-10-batches-py").mkdir(parents=True)
     done = run("list", "--data-root", "here")
     assert done.exit_code == 0, done.output
-    rows = {line.split()[1]: line for line in done.stdout.splitlines() if line.startswith("│")}
+    rows = {line.split()[1]: line for line in done.stdout.splitlines() if re.match(r"│ \w", line)}
     assert set(rows) == set(names())
     assert "built in" in rows["digits"]
     assert "noise" in rows["two_moons"]

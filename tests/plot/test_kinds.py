@@ -23,8 +23,9 @@ AX = Figure().add_subplot()
 
 NEED_PARTITION = [
     plot.linear_regions, plot.zero_lines, plot.function_graph, plot.surface,
-    lambda p, ax: plot.layer_panels(p, axes=[ax]), lambda p, ax: plot.region_values(p, torch.zeros(3), ax=ax), lambda p, ax: plot.regions_figure(p),
-    lambda p, ax: plot.neurons_figure(p), lambda p, ax: plot.layer_panels_figure(p),
+    lambda p, ax: plot.layer_panels(p, axes=[ax]), lambda p, ax: plot.region_values(p, torch.zeros(3), ax=ax),
+    lambda p, ax: plot.regions_figure(p), lambda p, ax: plot.neurons_figure(p),
+    lambda p, ax: plot.layer_panels_figure(p),
 ]  # fmt: skip
 NEED_DECISION = [
     plot.decision_regions, plot.decision_boundary, plot.decision_mosaic, lambda p, ax: plot.decision_figure(p),
@@ -42,9 +43,7 @@ def test_a_partition_is_needed(draw: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("draw", NEED_DECISION)
 def test_decision_regions_are_needed(draw: Callable[..., Any]) -> None:
-    with pytest.raises(
-        InputError, match=r"takes a DecisionRegions, and what came is of type Partition; .*decision_regions\(model"
-    ):
+    with pytest.raises(InputError, match=r"takes a DecisionRegions, .* of type Partition; .*decision_regions\(model"):
         draw(PART, ax=AX)
 
 
