@@ -66,6 +66,15 @@ def run_console(block: str) -> None:
 
 def test_links_to_files_lead_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:\s]+)\)", page.read_text(encoding="utf-8")):
-            if not GENERATED & set(Path(target).parts):  # made while the documentation is built
-                assert (page.parent / target).exists(), f"{page.name} points to {target}"
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} points to {target}"
+            assert not GENERATED & set(Path(target).parts), f"{page.name} points to {target}, made by make docs alone"
+
+
+def test_the_index_links_every_page() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        name = page.relative_to(ROOT / "docs").as_posix()
+        if name != "index.md" and not (name.startswith(("api/", "results/")) and page.name != "index.md"):
+            assert f"]({name})" in index, name
+            assert f"\n{name.removesuffix('.md')}\n" in index, name
