@@ -107,6 +107,7 @@ def test_flat_points_take_the_input_shape_and_the_engine_its_options(folder: Pat
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["slice"]["input_shape"] == [1, 4, 4]
+    assert "wrote out.pdf" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,14 @@ def test_three_dimensions_are_counted() -> None:
         ("regions --model net.py:build --box -1 1 --json nothere/out.json", "does not exist"),
         ("regions --model net.py:build --box -1 1 --json .", "folder"),
         ("regions --model net.py:cube --box -1 1 --plot out.png", "dimension 1 or 2"),
-        ("regions --model net.py:build --box -1 1 --max-regions 3", "max_regions"),
+        (
+            "regions --model net.py:build --box -1 1 --max-regions 3",
+            "relu1'; raise --max-regions or take a smaller",
+        ),
+        (
+            "decision --model net.py:build --box -1 1 --max-regions 3",
+            "than --max-regions 3 regions after",
+        ),
         ("quickstart --out net.py", "is a file"),
     ],
 )

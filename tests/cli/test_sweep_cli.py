@@ -150,6 +150,12 @@ def test_train_reads_a_file(folder: Path) -> None:
     assert json.loads(done.stdout)["experiment"]["training"]["epochs"] == 1
 
 
+def test_train_says_that_a_run_had_ended() -> None:
+    words = "train --data random_labels --network mlp --epochs 1 --set data.n_train=16 --runs runs"
+    assert "had ended" not in run(words).stdout
+    assert "; the run had ended before, and nothing was trained\n" in run(words).stdout
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [

@@ -77,6 +77,8 @@ def train(
     experiment = read_experiment(document, given)
     output.check_json(json_file)
     place = options.read_device(device)
+    before = runs / experiment.key
+    had_ended = (before / "result.json").exists() and RunFolder(before, experiment).is_done
     said: list[str] = []
     with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:
 
@@ -94,7 +96,7 @@ def train(
         finally:
             for sentence in said:
                 typer.echo(f"repaired: {sentence}", err=True)
-    _report(folder, json_file)
+    _report(folder, json_file, had_ended=had_ended)
 
 
 def _measures(document: dict[str, Any]) -> list[Any]:
@@ -116,7 +118,7 @@ def _setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-def _report(folder: RunFolder, json_file: str | None) -> None:
+def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> None:
     result = folder.result()
     if result is None or result["status"] == "failed":
         raise RegionscopeError(f"The run failed: {(result or {}).get('error', 'no result was written')}")
@@ -133,7 +135,8 @@ def _report(folder: RunFolder, json_file: str | None) -> None:
             table.add_row(name, value + ("" if found["spread"] is None else f" ± {found['spread']:.2g}"))
         table.add_row("training time", duration(result["seconds"]))
         Console().print(table)
-        typer.echo(f"stored in {folder.path}")
+        ended = "; the run had ended before, and nothing was trained" if had_ended else ""
+        typer.echo(f"stored in {folder.path}{ended}")
     if json_file is not None:
         document = {"key": folder.key, "experiment": folder.experiment.to_dict(), "result": result}
         output.write_json({**document, "provenance": folder.provenance}, json_file)
