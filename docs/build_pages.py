@@ -1,4 +1,4 @@
-"""Pages that are made while the documentation is built: the gallery, modules in the API, benchmarks as a table."""
+"""Pages that are made while the documentation is built: the gallery, modules in the API; a table for gpu.md."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Script", "list_benchmarks", "list_modules", "read_script", "run_script", "write_gallery"]
+__all__ = ["Script", "benchmark_table", "list_modules", "read_script", "run_script", "write_gallery"]
 
-BENCHMARKS = "<!-- benchmarks on a GPU -->"
 MODULES = re.compile(r"^<!-- modules of (\w+) -->$", re.MULTILINE)
 
 
@@ -82,8 +81,8 @@ def list_modules(text: str, package: Path) -> str:
     return MODULES.sub(expand, text)
 
 
-def list_benchmarks(text: str, results: Path) -> str:
-    """Replace the line ``BENCHMARKS`` by a table of what the benchmarks stored for a CUDA device, copied here."""
+def benchmark_table(results: Path) -> str:
+    """What the benchmarks stored for a CUDA device, as the table that stands in docs/gpu.md."""
     counts = json.loads((results / "counts_cuda.json").read_text())
     measured = counts["resnet18 against its floor"]
     lines = measured["segments"]
@@ -100,7 +99,7 @@ def list_benchmarks(text: str, results: Path) -> str:
     ]
     table = [f"| {counts['device']}, torch {counts['torch']} | seconds | times the floor |", "| --- | --- | --- |"]
     table += [f"| {name} | {seconds:.3g} | {ratio:.3g} |" for name, seconds, ratio in rows]
-    return text.replace(BENCHMARKS, "\n".join(table))
+    return "\n".join(table)
 
 
 def _section(name: str) -> str:

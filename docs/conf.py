@@ -11,7 +11,7 @@ import regionscope
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from build_pages import list_benchmarks, list_modules, write_gallery  # noqa: E402 - found through the line above
+from build_pages import list_modules, write_gallery  # noqa: E402 - found through the line above
 
 project = "regionscope"
 author = "The regionscope maintainers"
@@ -82,8 +82,7 @@ def setup(app: Any) -> None:
         lines[:] = plain_text_to_rst(lines)
 
     def expand(_app: Any, _page: str, source: list[str]) -> None:
-        text = list_modules(source[0], Path(regionscope.__file__).parent)
-        source[0] = list_benchmarks(text, HERE / "benchmarks")
+        source[0] = list_modules(source[0], Path(regionscope.__file__).parent)
 
     def skip(_app: Any, _what: str, name: str, _object: object, _skip: bool, _options: object) -> bool | None:
         return True if name == "set" else None  # matplotlib writes one for each artist, in its own markup

@@ -7,15 +7,21 @@ from torch import Tensor, nn
 
 
 class Careless(nn.Module):
-    """``net``, but each forward pass writes to buffers and draws random numbers, in eval mode too."""
+    """``net``, but each forward pass writes to buffers in every way there is, and draws random numbers, in eval mode
+    too.
+    """
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
         self.net = net
-        self.register_buffer("calls", torch.zeros(3))
+        self.register_buffer("added", torch.zeros(3))
         self.register_buffer("replaced", torch.zeros(3))
+        self.register_buffer("resized", torch.zeros(3))
+        self.register_buffer("cached", None)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
+        self.added += 1
         self.replaced = self.replaced + 1
+        self.resized = torch.ones(len(x))
+        self.cached = x.sum()
         return self.net(x) + 0 * torch.rand(())  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regionscope.checks import is_whole, whole
+from regionscope.checks import is_whole, of_kind, read_device, whole
 from regionscope.errors import InputError
 from regionscope.explorer.figures import bokeh
 from regionscope.extras import needed
@@ -62,3 +62,15 @@ def test_a_library_that_is_missing_is_a_sentence(name: str, tmp_path: Path, monk
     with pytest.raises(InputError) as caught:
         use(tmp_path)
     assert str(caught.value) == sentence
+
+
+def test_an_object_of_another_kind_is_named() -> None:
+    assert of_kind("f()", 3, int) == 3
+    with pytest.raises(InputError, match=r"^f\(\) takes a int, and what came is of type str; write 3\.$"):
+        of_kind("f()", "3", int, advice="write 3")
+
+
+@pytest.mark.parametrize("name", ["tpu", "cuda:99", "meta", 3.5, None])
+def test_a_device_that_cannot_be_used_is_named(name: object) -> None:
+    with pytest.raises(InputError, match=f"^device came as '{name}', which "):
+        read_device(name)

@@ -1,8 +1,8 @@
 """Everything the README and the documentation pages show is run: snippets, their printed answers, and commands.
 
 A Python block is executed, block after block in one namespace for each page; a block of ``>>>`` lines is a doctest; a
-block whose first line is ``# name.py`` is written to that file. In console blocks the lines that start with
-``$ regionscope`` are run.
+block whose first line is ``# name.py`` or ``# name.toml`` is written to that file. In console blocks the lines that
+start with ``$ regionscope`` are run.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def test_what_a_page_shows_is_true(page: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for language, block in FENCE.findall(page.read_text(encoding="utf-8")):
-        file = re.match(r"# (\w+\.py)\n", block)
-        if language == "python" and file:
+        file = re.match(r"# (\w+\.(?:py|toml))\n", block)
+        if file:
             Path(file[1]).write_text(block, encoding="utf-8")
         elif language == "python" and block.startswith(">>>"):
             run_doctest(block, names, page)
@@ -66,6 +66,15 @@ def run_console(block: str) -> None:
 
 def test_links_to_files_lead_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:\s]+)\)", page.read_text(encoding="utf-8")):
-            if not GENERATED & set(Path(target).parts):  # made while the documentation is built
-                assert (page.parent / target).exists(), f"{page.name} points to {target}"
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} points to {target}"
+            assert not GENERATED & set(Path(target).parts), f"{page.name} points to {target}, made by make docs alone"
+
+
+def test_the_index_links_every_page() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        name = page.relative_to(ROOT / "docs").as_posix()
+        if name != "index.md" and not (name.startswith(("api/", "results/")) and page.name != "index.md"):
+            assert f"]({name})" in index, name
+            assert f"\n{name.removesuffix('.md')}\n" in index, name

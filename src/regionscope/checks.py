@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
+
+import torch
 
 from regionscope.errors import InputError
 
-__all__ = ["check_memory", "is_whole", "whole"]
+__all__ = ["check_memory", "is_whole", "of_kind", "read_device", "whole"]
+
+Kind = TypeVar("Kind")
 
 
 def is_whole(value: object, *, least: int = 1) -> TypeGuard[int]:
@@ -29,3 +33,25 @@ def check_memory(memory: object) -> None:
     """Refuse what is neither None nor enough bytes to work with."""
     if memory is not None and not is_whole(memory, least=1 << 20):
         raise InputError(f"memory is {memory!r}; a whole number of bytes is needed, at least 1 MiB (1048576).")
+
+
+def of_kind(what: str, value: object, kind: type[Kind], *, advice: str = "") -> Kind:
+    """``value`` if it is of this kind, or an ``InputError`` that says what came, what is needed, and the advice."""
+    if not isinstance(value, kind):
+        more = f"; {advice}" if advice else ""
+        raise InputError(f"{what} takes a {kind.__name__}, and what came is of type {type(value).__name__}{more}.")
+    return value
+
+
+def read_device(name: object, *, what: str = "device") -> torch.device:
+    """The device of this name, if this machine has it and it computes numbers."""
+    try:
+        device = torch.device(name)  # type: ignore[call-overload]
+        torch.empty(0, device=device)
+    except (TypeError, RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"{what} came as {str(name)!r}, which this machine or this build of PyTorch does not have."
+        ) from error
+    if device.type == "meta":
+        raise InputError(f"{what} came as {str(name)!r}, which computes no numbers; give cpu, cuda, cuda:1 or mps.")
+    return device  # type: ignore[no-any-return]

@@ -6,12 +6,15 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from rich.text import Text
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
@@ -104,6 +107,7 @@ def test_flat_points_take_the_input_shape_and_the_engine_its_options(folder: Pat
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["slice"]["input_shape"] == [1, 4, 4]
+    assert "wrote out.pdf" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -199,7 +203,14 @@ def test_three_dimensions_are_counted() -> None:
         ("regions --model net.py:build --box -1 1 --json nothere/out.json", "does not exist"),
         ("regions --model net.py:build --box -1 1 --json .", "folder"),
         ("regions --model net.py:cube --box -1 1 --plot out.png", "dimension 1 or 2"),
-        ("regions --model net.py:build --box -1 1 --max-regions 3", "max_regions"),
+        (
+            "regions --model net.py:build --box -1 1 --max-regions 3",
+            "relu1'; raise --max-regions or take a smaller",
+        ),
+        (
+            "decision --model net.py:build --box -1 1 --max-regions 3",
+            "than --max-regions 3 regions after",
+        ),
         ("quickstart --out net.py", "is a file"),
     ],
 )
@@ -288,3 +299,17 @@ def test_python_dash_m_is_the_same_program() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert run("--version").stdout == f"regionscope {rs.__version__}\n"
+
+
+def commands(group: click.Command) -> Iterator[click.Command]:
+    yield group
+    for command in getattr(group, "commands", {}).values():
+        yield from commands(command)
+
+
+@pytest.mark.parametrize("command", list(commands(get_command(app))), ids=lambda command: str(command.name))
+def test_help_keeps_its_brackets(command: click.Command) -> None:
+    """Rich reads [word] as a colour and drops it."""
+    texts = [command.help, *(getattr(each, "help", None) for each in command.params)]
+    for text in filter(None, texts):
+        assert Text.from_markup(text).plain.count("[") == text.count("["), text

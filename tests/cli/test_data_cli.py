@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,12 +35,17 @@ def test_list_says_what_lies_where(folder: Path) -> None:
     (folder / "here" / "cifar-10-batches-py").mkdir(parents=True)
     done = run("list", "--data-root", "here")
     assert done.exit_code == 0, done.output
-    rows = {line.split()[1]: line for line in done.stdout.splitlines() if line.startswith("│")}
+    rows = {line.split()[1]: line for line in done.stdout.splitlines() if re.match(r"│ \w", line)}
     assert set(rows) == set(names())
     assert "built in" in rows["digits"]
     assert "noise" in rows["two_moons"]
     assert "cifar-10-batches-py" in rows["cifar10"]
     assert "not on disk" in rows["mnist"]
+
+
+def test_a_narrow_list_keeps_the_names_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    assert "│ gaussian_quantiles │" in run("list").stdout
 
 
 def test_get_downloads_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_a_sweep_from_run_to_export(folder: Path) -> None:
     done = run("sweep run grid.toml --runs runs --progress")
     assert done.exit_code == 0, done.output
     assert "4 runs: 4 finished, in" in done.stdout
-    assert "4/4 finished: mlp on random_labels, lr 0.01, batch 12, seed 1" in done.stderr
+    assert "4/4 finished: mlp on random_labels, lr 0.01, seed 1 (" in done.stderr
     again = run("sweep run grid.toml --runs runs")
     assert "4 finished (4 had ended before)" in again.stdout
 
@@ -65,6 +65,8 @@ def test_a_sweep_from_run_to_export(folder: Path) -> None:
     for words in ("4 runs; all have data.name random_labels", "training.epochs 2", "lr", "seed", "gap", "regions", "±"):
         assert words in table.stdout
     assert "momentum" not in table.stdout
+    assert "left out" not in table.stdout
+    assert "momentum" in run("sweep table runs --all").stdout
     asked = run(
         "sweep table runs --sql", 'SELECT "training.lr" AS rate, count(*) AS n FROM runs GROUP BY ALL ORDER BY 1'
     )
@@ -146,6 +148,12 @@ def test_train_reads_a_file(folder: Path) -> None:
     done = run("train one.toml --epochs 1 --runs runs --json -")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["experiment"]["training"]["epochs"] == 1
+
+
+def test_train_says_that_a_run_had_ended() -> None:
+    words = "train --data random_labels --network mlp --epochs 1 --set data.n_train=16 --runs runs"
+    assert "had ended" not in run(words).stdout
+    assert "; the run had ended before, and nothing was trained\n" in run(words).stdout
 
 
 @pytest.mark.parametrize(

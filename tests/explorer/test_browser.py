@@ -13,7 +13,7 @@ import torch
 from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
 from regionscope.geometry import Box, Segment, Slice
-from regionscope.lab.frames import Film, Frame, Moment, film_of_models, film_of_partition
+from regionscope.lab.film import Film, Frame, Moment, film_of_models, film_of_partition
 from regionscope.lab.zoo import mlp
 from regionscope.regions import decision_regions, linear_regions
 from regionscope.regions.identity import locate

@@ -15,7 +15,7 @@ from regionscope.explorer import explore
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.frames import Film, Moment, film_of_models, film_of_partition
+from regionscope.lab.film import Film, Moment, film_of_models, film_of_partition
 from regionscope.lab.zoo import mlp
 from regionscope.regions import DecisionRegions, decision_regions, linear_regions
 from regionscope.regions.identity import follow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,6 +104,42 @@ def test_a_slice_copies_its_points_and_drops_their_gradient() -> None:
     assert not segment.origin.requires_grad
     assert torch.equal(segment.embed(torch.tensor([[1.0]])), torch.ones(1, 2, dtype=torch.float64))
     assert Segment([0], [2]).size == 2.0
+
+
+def test_coordinates_may_be_a_list_or_an_array() -> None:
+    segment = Segment([0.0, 0.0], [2.0, 4.0])
+    for coords in ([[0.5]], np.array([[0.5]]), [(0.5,)]):
+        assert segment.embed(coords).tolist() == [[1.0, 2.0]]
+    with pytest.raises(SliceError, match=r"coordinates came with shape \(1,\); \(v, 1\) is needed"):
+        segment.embed([0.5])
+    with pytest.raises(SliceError, match="coordinates cannot be read as an array of real numbers"):
+        segment.embed("half")
+
+
+def test_a_box_between_two_corners() -> None:
+    low, high = torch.tensor([[0.0, -2.0]]), np.array([[1.0, 6.0]])
+    box = Box.between(low, high, (1, 2))
+    assert box.input_shape == (1, 2)
+    found = box.embed(box.corners)
+    assert found.amin(0).tolist() == low.tolist()
+    assert found.amax(0).tolist() == high.tolist()
+    assert Box.between(-1, 1, (2,)).corners.tolist() == [[-1, -1], [1, -1], [1, 1], [-1, 1]]
+    assert Box.between(0, 2, (3,), margin=0.5).size == 64.0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "margin", "words"),
+    [
+        (1.0, 1.0, 0.0, "low is not smaller than high in every entry"),
+        ([0.0, 1.0], [1.0, 0.0], 0.0, "low is not smaller than high in every entry"),
+        ([0.0, 0.0, 0.0], 1.0, 0.0, "low has 3 numbers; one, or one for each of 2 entries, is needed"),
+        (0.0, math.nan, 0.0, "high holds NaN or infinite values"),
+        (0.0, 1.0, -0.1, "margin is -0.1"),
+    ],
+)
+def test_corners_without_a_box(low: Any, high: Any, margin: float, words: str) -> None:
+    with pytest.raises(SliceError, match=words):
+        Box.between(low, high, (2,), margin)
 
 
 @pytest.mark.parametrize(("n", "d", "dim"), [(2, 5, None), (3, 5, None), (4, 2, None), (9, 2, None), (9, 6, 2)])

@@ -132,8 +132,10 @@ def test_what_a_measure_may_return() -> None:
     for wrong in ("text", torch.zeros(2), None, [1.0]):
         with pytest.raises(InputError, match="The measure 'wrong' returned"):
             Monitor({"wrong": lambda m, r=wrong: r}, every(1))(0, model)
-    with pytest.raises(InputError, match="at least one measure"):
+    with pytest.raises(InputError, match="mapping of names to functions of the model, and an empty one came"):
         Monitor({})
+    with pytest.raises(InputError, match="and a list came"):
+        Monitor([lambda m: 1.0])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="a function of the model"):
         Monitor({"a": 3})  # type: ignore[dict-item]
 

@@ -17,7 +17,7 @@ from regionscope.lab import sweep as lab
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import DiskFull, RunFolder
 from regionscope.lab.sweep import Sweep, cluster, pool, run_sweep, work
-from regionscope.lab.sweep.table import flatten
+from regionscope.lab.sweep.settings import flatten
 
 BASE: dict[str, Any] = {
     "data": {"name": "random_labels", "n_train": 24, "n_test": 12},
@@ -290,6 +290,24 @@ def test_without_dask_the_sentence_says_what_still_works(tmp_path: Path, monkeyp
         run_sweep(small(0), tmp_path, dask="local:2")
 
 
+@pytest.mark.parametrize(
+    ("grid", "words"),
+    [
+        ({"network.options.width": [6, 8]}, ["mlp on random_labels, width 6", "mlp on random_labels, width 8"]),
+        ({"network": [{"name": "mlp"}, {"name": "cnn"}]}, ["mlp on random_labels", "cnn on random_labels"]),
+        ({"seed": [0, 1], "data.seed": [2]}, ["mlp on random_labels, seed 0", "mlp on random_labels, seed 1"]),
+    ],
+)
+def test_a_label_shows_what_differs(grid: dict[str, Any], words: list[str]) -> None:
+    assert list(Sweep.from_dict({"base": BASE, "grid": grid}).labels) == words
+
+
+def test_runs_that_differ_in_a_measure_alone_are_told_apart_by_their_key() -> None:
+    grid = {"measure.norm.when": ["end", "every epoch"]}
+    sweep = Sweep.from_dict({"base": BASE, "grid": grid, "measure": MEASURES})
+    assert [label.split("key ")[1] for label in sweep.labels] == [key[:8] for key in sweep.keys]
+
+
 def test_status_knows_what_is_still_to_come(tmp_path: Path) -> None:
     sweep = small(0, 1, 2)
     run_sweep(sweep, tmp_path, stop=lambda: len(list(tmp_path.rglob("result.json"))) >= 1)
@@ -300,6 +318,7 @@ def test_status_knows_what_is_still_to_come(tmp_path: Path) -> None:
         status = lab.sweep_status(tmp_path)
     assert status.counts == {"finished": 1, "running": 1, "new": 1}
     assert status.running == {running.key: 0.5}
+    assert status.labels == {running.key: "mlp on random_labels, seed 1"}
     assert status.remaining_seconds == pytest.approx(1.5 * status.mean_seconds)
     assert (status.total, lab.sweep_status(tmp_path).counts["stopped"]) == (3, 1)
 

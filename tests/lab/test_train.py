@@ -282,6 +282,12 @@ def test_bad_input_gets_a_sentence() -> None:
         train(mlp([2, 4, 2]), halves(), replace(PLAIN, evaluate_every=0))
     with pytest.raises(InputError, match="not a schedule"):
         train(mlp([2, 4, 2]), halves(), replace(PLAIN, checkpoints="sometimes"))
+    with pytest.raises(InputError, match=r"The data is of type tuple; a Dataset\(name, inputs, labels, n_classes\)"):
+        train(mlp([2, 4, 2]), (halves().inputs, halves().labels), PLAIN)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"train\(\) takes a Training, and what came is of type dict"):
+        train(mlp([2, 4, 2]), halves(), {"epochs": 3})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="device came as 'cuda:99', which this machine"):
+        train(mlp([2, 4, 2]), halves(), PLAIN, device="cuda:99")
 
 
 def test_the_rule_for_vgg19() -> None:

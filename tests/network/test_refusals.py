@@ -65,8 +65,6 @@ LAYERS: list[tuple[nn.Module, tuple[int, ...], str]] = [
     (nn.LocalResponseNorm(2), IMAGE, "'encoder.act' is LocalResponseNorm, .* (it divides by the spread"),
     (nn.BatchNorm1d(4, track_running_stats=False), (4,), "'encoder.act' is BatchNorm1d, .* no running statistics"),
     (nn.Bilinear(4, 4, 2), (4,), "'encoder.act' is Bilinear, .* (it multiplies or divides by a value that itself dep"),
-    (nn.LSTM(4, 4), (5, 4), "'encoder.act' is LSTM, .* multiplies values that depend on the input"),
-    (nn.GRUCell(4, 4), (4,), "'encoder.act' is GRUCell, "),
     (nn.MultiheadAttention(4, 1), (5, 4), "'encoder.act' is MultiheadAttention, "),
     (nn.TransformerEncoderLayer(4, 1), (5, 4), "'encoder.act' is TransformerEncoderLayer, "),
     (nn.Embedding(4, 4), (5,), "'encoder.act' is Embedding, .* (it takes integers, which have no slices)"),
@@ -85,6 +83,26 @@ def test_layers(layer: nn.Module, shape: tuple[int, ...], sentence: str) -> None
     with pytest.raises(NotPiecewiseAffine, match=pattern(sentence)) as caught:
         trace(Nested(layer), shape)
     assert "region_count() or local_complexity() for other networks." in str(caught.value)
+
+
+RECURRENT = [
+    (nn.LSTM(4, 4), (5, 4), "'encoder.act' is LSTM, which is not piecewise affine (it multiplies values that depend"),
+    (nn.GRUCell(4, 4), (4,), "'encoder.act' is GRUCell, which is not piecewise affine"),
+    (nn.RNN(4, 4), (5, 4), "'encoder.act' is RNN, which is not piecewise affine"),
+    (
+        nn.RNN(4, 4, nonlinearity="relu"),
+        (5, 4),
+        "RNN, a fused recurrent layer of ReLU, and for these there is no rule",
+    ),
+    (nn.RNNCell(4, 4, nonlinearity="relu"), (4,), "write its steps out with torch functions"),
+]
+
+
+@pytest.mark.parametrize(("layer", "shape", "sentence"), RECURRENT)
+def test_recurrent_layers(layer: nn.Module, shape: tuple[int, ...], sentence: str) -> None:
+    with pytest.raises(NotPiecewiseAffine, match=pattern(sentence)) as caught:
+        trace(Nested(layer), shape)
+    assert str(caught.value).endswith("use region_count() for such networks.")
 
 
 def pattern(sentence: str) -> str:

@@ -6,28 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from careless import Careless
 from regionscope.network import home, same_modes, untouched
 
 
-class Careless(nn.Module):
-    """Writes to its buffers in every way there is, in eval mode too, and draws random numbers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
-        self.register_buffer("added", torch.zeros(3))
-        self.register_buffer("replaced", torch.zeros(3))
-        self.register_buffer("resized", torch.zeros(3))
-        self.register_buffer("cached", None)
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.added += 1
-        self.replaced = self.replaced + 1
-        self.resized = torch.ones(len(x))
-        self.cached = x.sum()
-        return self.net(x) + 0 * torch.rand(())
+def careless() -> Careless:
+    return Careless(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)))
 
 
 def snapshot(model: nn.Module) -> list[object]:
@@ -37,7 +23,7 @@ def snapshot(model: nn.Module) -> list[object]:
 
 
 def test_everything_is_back() -> None:
-    model = Careless()
+    model = careless()
     model.net[1].eval()
     before = snapshot(model)
     with untouched(model):
@@ -53,7 +39,7 @@ def test_everything_is_back() -> None:
 
 
 def test_everything_is_back_after_an_error() -> None:
-    model = Careless()
+    model = careless()
     model.net[1].eval()
     modes = [part.training for part in model.modules()]
     with pytest.raises(RuntimeError, match="shapes"), untouched(model):
@@ -74,7 +60,7 @@ def test_buffers_that_nobody_wrote_to_have_no_new_version() -> None:
 
 
 def test_inference_mode_is_left_for_a_while() -> None:
-    model = Careless()
+    model = careless()
     with torch.inference_mode():
         with untouched(model):
             assert not torch.is_inference_mode_enabled()
@@ -138,7 +124,7 @@ def test_full_precision_unless_told_otherwise() -> None:
 
 
 def test_modes_alone() -> None:
-    model = Careless()
+    model = careless()
     model.net[2].eval()
     with same_modes(model):
         model.eval()

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 import regionscope as rs
 from regionscope.geometry import Slice
-from regionscope.lab.frames import Film, Moment, film_of_models
+from regionscope.lab.film import Film, Moment, film_of_models
 from regionscope.lab.zoo import mlp
 from regionscope.plot.animation import film_frame
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def test_a_batch_that_does_not_fit_is_halved() -> None:
         (lambda x: x + 1j, "complex"),
         (lambda x: {"logits": x}, "dict"),
         (lambda x: (x, x[:3]), "tuple"),
-        (lambda x: ["cat"] * len(x), "integer labels or logits"),
+        (lambda x: ["cat"] * len(x), "array of <U3; logits or integer labels"),
         (lambda x: x @ torch.ones(5, 2), "RuntimeError"),
         (nn.Linear(5, 2), r"failed on inputs of shape \(1, 4\)"),
         (nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, track_running_stats=False)), "running statistics"),
@@ -186,6 +187,8 @@ def test_bad_options() -> None:
     ("outputs", "words"),
     [
         (lambda x: (x, x), "returned a tuple of 2 values; logits or integer labels are needed, so wrap it"),
+        (lambda x: Path(), "returned a value of type PosixPath; logits or integer labels are needed, so wrap it"),
+        (lambda x: np.array(["a"]), "returned an array of <U1; logits or integer labels are needed, so wrap it"),
         (lambda x: {"logits": x}, "returned a dict of 1 values; logits or integer labels are needed, so wrap it"),
     ],
 )

@@ -118,7 +118,7 @@ def complexity(
     if json_file is not None:
         output.write_json({**_numbers(found, gap, seconds), "provenance": provenance()}, json_file)
     if plot_file is not None:
-        output.save_figure(layers_figure(found), plot_file)
+        output.save_plot(layers_figure(found), plot_file)
 
 
 def _points(

@@ -127,7 +127,7 @@ def count(
     if plot_file is not None:
         sampler = slice_sampler(inputs, dim, slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
-        output.save_figure(
+        output.save_plot(
             count_figure(result, _examples(network, inputs, chosen, result.grid, bytes_allowed)), plot_file
         )
 

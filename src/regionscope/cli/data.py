@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -28,14 +29,14 @@ def show(root: options.DataRootOption = None) -> None:
     Example: regionscope data list
     """
     folder = data_root(root)
-    table = Table(title=f"Data sets (data folder: {folder})")
+    table = Table(title=escape(f"Data sets (data folder: {folder})"))
     for name in ("name", "what", "input", "classes", "options", "where"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name not in ("what", "where"))
     for name in names():
         known = entry(name)
         found = next((place for place in known.folders if (folder / place).is_dir()), "not on disk")
         where = found if known.folders else "built in"
-        table.add_row(name, known.about, known.shape, known.classes, ", ".join(known.options), where)
+        table.add_row(name, known.about, known.shape, known.classes, "\n".join(known.options), where)
     Console().print(table)
 
 

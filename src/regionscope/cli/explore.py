@@ -17,7 +17,7 @@ from regionscope.errors import InputError
 from regionscope.explorer import explore as write_page
 from regionscope.geometry import Slice
 from regionscope.lab import load
-from regionscope.lab.frames import Film, film_of_partition, film_of_run, plane_of
+from regionscope.lab.film import Film, film_of_partition, film_of_run, plane_of
 from regionscope.lab.store import RunFolder
 from regionscope.regions import DecisionRegions, Partition
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from regionscope import checks
 from regionscope.errors import InputError
 from regionscope.lab.load import LARGEST_BOX
 
@@ -167,13 +168,4 @@ def read_memory(text: str | None) -> int | None:
 
 def read_device(name: str) -> torch.device:
     """The device of this name, if this machine has it."""
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(
-            f"--device came as {name!r}, which this machine or this build of PyTorch does not have."
-        ) from error
-    if device.type == "meta":
-        raise InputError(f"--device came as {name!r}, which computes no numbers; give cpu, cuda, cuda:1 or mps.")
-    return device
+    return checks.read_device(name, what="--device")

@@ -28,6 +28,7 @@ __all__ = [
     "print_counts",
     "progress_bar",
     "save_figure",
+    "save_plot",
     "write_file",
     "write_json",
     "writing_to",
@@ -71,6 +72,12 @@ def save_figure(figure: Figure, path: Path) -> None:
     form = path.suffix.removeprefix(".")  # the temporary name does not tell it
     with rc_context({"svg.hashsalt": "regionscope"}):
         write_file(path, lambda temporary: figure.savefig(temporary, format=form, metadata=_NO_DATE[path.suffix]))
+
+
+def save_plot(figure: Figure, path: Path) -> None:
+    """The picture of --plot; said on stderr, since stdout may be JSON."""
+    save_figure(figure, path)
+    typer.echo(f"wrote {path}", err=True)
 
 
 def write_file(path: Path, write: Callable[[Path], object]) -> None:

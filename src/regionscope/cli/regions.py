@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
@@ -13,7 +15,7 @@ from torch import nn
 from regionscope import plot
 from regionscope.cli import options, output
 from regionscope.cli.network import note_weights, read_network
-from regionscope.errors import InputError
+from regionscope.errors import InputError, LimitReached
 from regionscope.geometry import Slice
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
@@ -43,7 +45,7 @@ def regions(
     where = _slice(network, points, box, input_shape)
     _check_targets(json_file, plot_file, where)
     limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
-    with output.progress_bar() as progress:
+    with _limit(), output.progress_bar() as progress:
         part = linear_regions(network, where, **limits, progress=progress)
     counts = {f"activation regions after {name}": count for name, count in part.by_layer.items()}
     counts |= {"activation regions": part.n_activation_regions, "linear regions": part.n_linear_regions}
@@ -55,7 +57,7 @@ def regions(
     _report(part, counts, numbers, json_file)
     note_weights(model, weights, json_file)
     if plot_file is not None:
-        output.save_figure(plot.regions_figure(part), plot_file)
+        output.save_plot(plot.regions_figure(part), plot_file)
 
 
 def decision(
@@ -79,7 +81,7 @@ def decision(
     where = _slice(network, points, box, input_shape)
     _check_targets(json_file, plot_file, where)
     limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
-    with output.progress_bar() as progress:
+    with _limit(), output.progress_bar() as progress:
         dec = decision_regions(network, where, **limits, progress=progress)
     by_label = {str(label): count for label, count in sorted(Counter(dec.labels.tolist()).items())}
     counts = {f"decision regions with label {label}": count for label, count in by_label.items()}
@@ -88,13 +90,23 @@ def decision(
     _report(dec.partition, counts, numbers, json_file)
     note_weights(model, weights, json_file)
     if plot_file is not None:
-        output.save_figure(plot.decision_figure(dec), plot_file)
+        output.save_plot(plot.decision_figure(dec), plot_file)
 
 
 class _Limits(TypedDict):
     dtype: torch.dtype
     memory: int | None
     max_regions: int | None
+
+
+@contextmanager
+def _limit() -> Iterator[None]:
+    """Past --max-regions, advise what the command line has."""
+    try:
+        yield
+    except LimitReached as error:
+        what = str(error).split(";")[0].replace("max_regions = ", "--max-regions ")
+        raise LimitReached(f"{what}; raise --max-regions or take a smaller slice.") from error
 
 
 def _slice(network: nn.Module, points: Path | None, box: tuple[float, float] | None, shape: str | None) -> Slice:

@@ -35,7 +35,12 @@ _PROVENANCE = ("regionscope", "commit", "torch", "python", "device", "device_nam
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A study (see list), a paper such as li2025, or all.")
 ]
-SizeOption = Annotated[str, typer.Option("--size", help="smoke (seconds), desk (two cores) or full (the paper's).")]
+SizeOption = Annotated[
+    str,
+    typer.Option(
+        "--size", help="smoke (seconds), desk (two cores) or full (near the paper; the page says what is cut)."
+    ),
+]
 FolderOption = Annotated[
     Path, typer.Option("--folder", metavar="DIR", help="Where runs and results are kept; studies share them.")
 ]

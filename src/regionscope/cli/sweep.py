@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,10 +12,10 @@ from rich.live import Live
 from rich.table import Table
 
 from regionscope.cli import options, output
+from regionscope.cli.run_table import agreed, answer_table, runs_table
 from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
 from regionscope.errors import InputError
 from regionscope.lab import sweep as lab
-from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.store import ENDED
 
 __all__ = ["sweep"]
@@ -25,8 +24,7 @@ sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments; stop,
 
 _RUNNING = "Where the runs go"
 _STATUSES = ("finished", "diverged", "failed", "running", "stopped", "new", "damaged")
-_HIDDEN = ("key", "status", "epochs", "steps", "seconds", "train_loss", "error", "note")
-_WIDTH = 12  # columns that a terminal can show
+_WIDE = 100_000  # characters; no table is wider
 
 RunsArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that sweep run had as --runs.")]
 
@@ -112,23 +110,27 @@ def table(
     sql: Annotated[
         str | None, typer.Option("--sql", metavar="QUERY", help="Your question to the tables runs and rows (DuckDB).")
     ] = None,
-    all_columns: Annotated[bool, typer.Option("--all", help="Also the settings in which the runs agree.")] = False,
+    all_columns: Annotated[
+        bool, typer.Option("--all", help="Every column, however wide that is; for a pager: | less -S.")
+    ] = False,
 ) -> None:
-    """One line a run: the settings in which they differ, errors, gap, and the last value of every measure.
+    """One line a run: the settings in which they differ, status, errors, gap, and the last value of every measure.
 
     Example: regionscope sweep table runs --sql 'SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL'
     """
-    console = Console()
     if sql is not None:
-        found = lab.query(runs, sql)
-        console.print(_grid(found.columns, found.rows))
+        Console().print(answer_table(lab.query(runs, sql)))
         return
     found = lab.read_runs(runs)
     if not found.rows:
         raise InputError(f"There are no runs in {str(runs)!r} yet.")
     if not all_columns:
-        typer.echo(f"{len(found)} runs; all have {', '.join(_agreed(found))}")
-    console.print(_grid(found.columns if all_columns else _short(found), found.rows))
+        typer.echo(f"{len(found)} runs; all have {', '.join(agreed(found))}")
+    console = Console(width=_WIDE if all_columns else None)
+    shown, left_out = runs_table(found, width=console.width, all_columns=all_columns)
+    console.print(shown)
+    if left_out:
+        typer.echo(f"{left_out} columns left out; export writes all of them")
     for row in found.rows:
         if row.get("error"):
             typer.echo(f"{row['status']}: {row['key']}: {row['error']}", err=True)
@@ -192,44 +194,3 @@ def _status_table(found: lab.SweepStatus) -> Table:
         table.add_section()
         table.add_row("time left, about", duration(found.remaining_seconds))
     return table
-
-
-def _is_setting(name: str) -> bool:
-    return name.split(".")[0] in ("data", "network", "training", "seed")
-
-
-def _agreed(found: lab.RunTable) -> list[str]:
-    """The settings that all runs share, where they are not the defaults."""
-    usual = lab.flatten(Experiment(data=DataSpec(name=""), network=NetworkSpec(name="")).to_dict())
-    same = {name: found.rows[0].get(name) for name in found.columns if name not in found.varying()}
-    return [f"{name} {value}" for name, value in same.items() if _is_setting(name) and usual.get(name) != value]
-
-
-def _short(found: lab.RunTable) -> list[str]:
-    """The columns of the short table: settings that vary, errors and gap, measures."""
-    varying = found.varying()
-    settings = [name for name in varying if _is_setting(name) or name.startswith("measures.")]
-    rest = [
-        name
-        for name in found.columns
-        if not _is_setting(name) and not name.startswith("measures.") and not name.endswith(".spread")
-        if name not in _HIDDEN
-    ]
-    return ["key", "status", *settings, *rest][:_WIDTH]
-
-
-def _grid(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> Table:
-    table = Table()
-    for name in columns:
-        numbers = all(isinstance(row.get(name), int | float | None) for row in rows)
-        table.add_column(name.removeprefix("training."), justify="right" if numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(row.get(name), row.get(f"{name}.spread")) for name in columns))
-    return table
-
-
-def _cell(value: Any, spread: Any) -> str:
-    if value is None:
-        return ""
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return f"{text} ± {spread:.2g}" if isinstance(spread, float) else text

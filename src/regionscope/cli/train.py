@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
 from regionscope.errors import InputError, RegionscopeError
+from regionscope.lab import zoo
 from regionscope.lab.experiment import Stopped, run
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import read_experiment, read_toml
@@ -25,10 +27,15 @@ _WHAT, _HOW, _WHERE = "What to train", "How to train", "Where"
 
 def train(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[EXPERIMENT.toml]", help="data, network, training, seed, [[measure]].")
+        Path | None,
+        typer.Argument(metavar="EXPERIMENT.toml", help=escape("data, network, training, seed, [[measure]].")),
     ] = None,
-    data: Annotated[str | None, typer.Option("--data", rich_help_panel=_WHAT, help="Name of a data set.")] = None,
-    network: Annotated[str | None, typer.Option("--network", rich_help_panel=_WHAT, help="Name of a network.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", rich_help_panel=_WHAT, help="A data set of: regionscope data list.")
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option("--network", rich_help_panel=_WHAT, help=f"One of {', '.join(zoo.names())}.")
+    ] = None,
     measure: Annotated[
         list[str] | None, typer.Option("--measure", rich_help_panel=_WHAT, help="An instrument to read at the end.")
     ] = None,
@@ -54,6 +61,8 @@ def train(
 ) -> None:
     """Train one network, measure it, and store the run in a folder; the same command continues after a stop or a kill.
 
+    Networks and data of your own are trained in Python: see docs/training.md.
+
     Example: regionscope train --data two_moons --network mlp --epochs 50 --measure linear_regions
     """
     shown: dict[str, Any] = {"data.name": data, "network.name": network, "seed": seed}
@@ -68,6 +77,8 @@ def train(
     experiment = read_experiment(document, given)
     output.check_json(json_file)
     place = options.read_device(device)
+    before = runs / experiment.key
+    had_ended = (before / "result.json").exists() and RunFolder(before, experiment).is_done
     said: list[str] = []
     with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:
 
@@ -85,7 +96,7 @@ def train(
         finally:
             for sentence in said:
                 typer.echo(f"repaired: {sentence}", err=True)
-    _report(folder, json_file)
+    _report(folder, json_file, had_ended=had_ended)
 
 
 def _measures(document: dict[str, Any]) -> list[Any]:
@@ -107,7 +118,7 @@ def _setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-def _report(folder: RunFolder, json_file: str | None) -> None:
+def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> None:
     result = folder.result()
     if result is None or result["status"] == "failed":
         raise RegionscopeError(f"The run failed: {(result or {}).get('error', 'no result was written')}")
@@ -124,7 +135,8 @@ def _report(folder: RunFolder, json_file: str | None) -> None:
             table.add_row(name, value + ("" if found["spread"] is None else f" ± {found['spread']:.2g}"))
         table.add_row("training time", duration(result["seconds"]))
         Console().print(table)
-        typer.echo(f"stored in {folder.path}")
+        ended = "; the run had ended before, and nothing was trained" if had_ended else ""
+        typer.echo(f"stored in {folder.path}{ended}")
     if json_file is not None:
         document = {"key": folder.key, "experiment": folder.experiment.to_dict(), "result": result}
         output.write_json({**document, "provenance": folder.provenance}, json_file)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.geometry import Slice
-from regionscope.lab.frames import Frame
+from regionscope.lab.film import Frame
 from regionscope.plot import style
 from regionscope.regions import Partition
 from regionscope.regions.identity import locate

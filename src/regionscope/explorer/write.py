@@ -13,7 +13,7 @@ from regionscope.errors import InputError
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.figures import bokeh
 from regionscope.explorer.page import page
-from regionscope.lab.frames import Film, Frame, film_of_partition, film_of_run, thin
+from regionscope.lab.film import Film, Frame, film_of_partition, film_of_run, thin
 from regionscope.lab.store import RunFolder
 from regionscope.regions import DecisionRegions, Partition
 from regionscope.writing import replace_file

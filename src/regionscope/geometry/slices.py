@@ -56,7 +56,7 @@ class Slice(Protocol):
     def size(self) -> float: ...
     @property
     def scale(self) -> float: ...
-    def embed(self, coords: Tensor, *, dtype: torch.dtype | None = None) -> Tensor: ...
+    def embed(self, coords: PointLike, *, dtype: torch.dtype | None = None) -> Tensor: ...
     def to(self, device: torch.device | str) -> Self: ...
 
 
@@ -117,14 +117,15 @@ class _AffineSlice(ABC):
     def _coordinate_size(self) -> float:
         """Measure of the domain in its own coordinates."""
 
-    def embed(self, coords: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+    def embed(self, coords: PointLike, *, dtype: torch.dtype | None = None) -> Tensor:
         """Inputs (v, *input_shape) = origin + coords @ basis of coordinates (v, k).
 
         Computed in float64 on the device of ``coords``; ``dtype`` casts the result. Cost: one (v, k) by (k, d) product.
         """
-        if coords.ndim != 2 or coords.shape[1] != self.dim:
-            raise SliceError(f"coordinates came with shape {tuple(coords.shape)}; (v, {self.dim}) is needed.")
-        c = coords.to(torch.float64)
+        read = coords if isinstance(coords, Tensor) else read_point(coords, "coordinates")
+        if read.ndim != 2 or read.shape[1] != self.dim:
+            raise SliceError(f"coordinates came with shape {tuple(read.shape)}; (v, {self.dim}) is needed.")
+        c = read.to(torch.float64)
         flat = torch.addmm(self.origin.flatten().to(c.device), c, self.basis.flatten(1).to(c.device))
         return flat.reshape(len(c), *self.input_shape).to(dtype or torch.float64)
 
@@ -246,6 +247,31 @@ class Box(_AffineSlice):
         self._set(origin=origin, basis=basis, radius=radii)
 
     @staticmethod
+    def between(
+        low: float | PointLike, high: float | PointLike, input_shape: Sequence[int], margin: float = 0.0
+    ) -> Box:
+        """All inputs x of this shape with low <= x <= high in every entry; the directions are the axes of input space.
+
+        ``low`` and ``high`` are one number, or one for each entry; ``margin`` adds that share of the extent on each
+        side.
+
+        >>> Box.between([0.0, -1.0], 1.0, (2,)).size
+        2.0
+        """
+        _check_margin(margin)
+        shape, d = tuple(input_shape), math.prod(input_shape)
+        ends = [read_numbers(low, "low"), read_numbers(high, "high")]
+        for name, values in zip(("low", "high"), ends, strict=True):
+            if values.shape not in ((1,), (d,)):
+                raise SliceError(f"{name} has {len(values)} numbers; one, or one for each of {d} entries, is needed.")
+        device = next((values.device for values in ends if values.device.type != "cpu"), ends[0].device)
+        a, b = (values.to(device).expand(d) for values in ends)
+        if not bool((a < b).all()):
+            raise SliceError("low is not smaller than high in every entry of an input; a box needs an extent in each.")
+        axes = torch.eye(d, dtype=torch.float64, device=device).reshape(d, *shape)
+        return Box(((a + b) / 2).reshape(shape), axes, (b - a) * (0.5 + margin))
+
+    @staticmethod
     def through(
         points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], margin: float = 0.0, *, dim: int | None = None
     ) -> Box:
@@ -259,8 +285,7 @@ class Box(_AffineSlice):
         8.0
         """
         read = read_points(points, "point", least=2)
-        if not (math.isfinite(margin) and margin >= 0):
-            raise SliceError(f"margin is {margin}; a finite share of the box's extent, at least 0, is needed.")
+        _check_margin(margin)
         flat = read.flatten(1)
         frame = _orthonormal_frame(flat, dim)
         coords = (flat - flat[0]) @ frame.T
@@ -286,6 +311,11 @@ class Box(_AffineSlice):
 
     def _coordinate_size(self) -> float:
         return float((2 * self.radius).prod())
+
+
+def _check_margin(margin: float) -> None:
+    if not (math.isfinite(margin) and margin >= 0):
+        raise SliceError(f"margin is {margin}; a finite share of the box's extent, at least 0, is needed.")
 
 
 def _read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any], k: int) -> Tensor:

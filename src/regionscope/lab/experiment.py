@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import read_device
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.lab import instruments, zoo
 from regionscope.lab.config import DataSpec, Experiment
@@ -95,7 +96,7 @@ def _try(
     try:
         if stop is not None and stop():
             raise Stopped(_stopped(folder))
-        place = torch.device("cpu" if device is None else device)
+        place = read_device("cpu" if device is None else device)
         folder.finish(_work(folder, place, data_root, on_progress, stop, save_every))
     except (Busy, DiskFull, LockLost, Stopped):
         raise

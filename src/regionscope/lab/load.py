@@ -120,8 +120,7 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
             f"--box takes in the whole input space, which has {d} dimensions here; it works for up to {LARGEST_BOX}. "
             "Give --points instead: two for a segment, three for a triangle."
         )
-    center = torch.full(input_shape, (lo + hi) / 2, dtype=torch.float64, device="cpu")
-    return Box(center, torch.eye(d, dtype=torch.float64, device="cpu").reshape(d, *input_shape), (hi - lo) / 2)
+    return Box.between(lo, hi, input_shape)
 
 
 def infer_input_shape(model: nn.Module) -> tuple[int, ...]:

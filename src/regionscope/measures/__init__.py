@@ -3,8 +3,8 @@
 from regionscope.measures.bounds import Bound, region_bounds
 from regionscope.measures.correlate import correlate, correlation_difference, correlation_table
 from regionscope.measures.deformation import Deformation, deformation, trusted_radius
+from regionscope.measures.directions import orthonormal_frames
 from regionscope.measures.expected_counts import hanin_rolnick, kac_rice, qi_wei_neurons
-from regionscope.measures.frames import orthonormal_frames
 from regionscope.measures.gap import error_rate, generalisation_gap
 from regionscope.measures.history import ComplexityHistory, ComplexityRow, ComplexityWatch
 from regionscope.measures.local_complexity import LocalComplexity, local_complexity

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regionscope.checks import whole
 from regionscope.errors import InputError
 from regionscope.geometry.points import read_array
-from regionscope.measures.frames import check_dims, draw_frames
+from regionscope.measures.directions import check_dims, draw_frames
 from regionscope.measures.hulls import Pass, Shape, count_vertices, passes
 from regionscope.measures.survey import LayerChoice, select, survey
 from regionscope.measures.tally import Tally

@@ -11,10 +11,13 @@ ACCEPTED = (
     "layers that are affine in eval mode"
 )
 WAY_OUT = "use region_count() or local_complexity() for other networks."
+WAY_OUT_OF_RECURRENT = "use region_count() for such networks."  # local_complexity() cannot look inside either
 
 PRODUCT = "it multiplies or divides by a value that itself depends on the input"
 INDICES = "the indices of a maximum jump; use its values alone"
 SPREAD = "it divides by the spread of its input"
+RECURRENT = "it multiplies values that depend on the input, or bends them smoothly"
+RECURRENT_RELU = "a fused recurrent layer of ReLU"
 LEAVE_OFF = "as a last layer, leave it off: the predicted class stays the same; otherwise "
 
 _CURVED = (
@@ -42,8 +45,8 @@ Names are bare: ``normal`` stands for the method ``normal_`` too.
 """
 
 LAYERS: dict[type[nn.Module], str] = {
-    nn.RNNBase: "it multiplies values that depend on the input, or bends them smoothly",
-    nn.RNNCellBase: "it multiplies values that depend on the input, or bends them smoothly",
+    nn.RNNBase: RECURRENT,
+    nn.RNNCellBase: RECURRENT,
     nn.MultiheadAttention: PRODUCT,
     nn.Transformer: PRODUCT,
     nn.TransformerEncoderLayer: PRODUCT,
@@ -57,15 +60,23 @@ LAYERS: dict[type[nn.Module], str] = {
 
 def layer_reason(module: nn.Module) -> str | None:
     """The reason to refuse ``module`` before looking inside, or None."""
+    if isinstance(module, nn.RNNBase | nn.RNNCellBase) and getattr(module, "nonlinearity", "tanh") == "relu":
+        return RECURRENT_RELU
     return next((reason for kind, reason in LAYERS.items() if isinstance(module, kind)), None)
 
 
 def not_affine(subject: str, reason: str, advice: str = "") -> str:
-    """``subject`` ("'act' is GELU") is known not to be piecewise affine."""
+    """``subject`` ("'act' is GELU") is known not to be piecewise affine, or a layer whose steps cannot be seen."""
+    if reason == RECURRENT_RELU:
+        return (
+            f"{subject}, {reason}, and for these there is no rule; write its steps out with torch functions "
+            f"(torch.relu(x @ w.T + h @ u.T + b)), or {WAY_OUT_OF_RECURRENT}"
+        )
     if reason == "softmax":
         reason, advice = "", LEAVE_OFF
     because = f" ({reason})" if reason else ""
-    return f"{subject}, which is not piecewise affine{because}; exact regions accept {ACCEPTED}; {advice}{WAY_OUT}"
+    way_out = WAY_OUT_OF_RECURRENT if reason == RECURRENT else WAY_OUT
+    return f"{subject}, which is not piecewise affine{because}; exact regions accept {ACCEPTED}; {advice}{way_out}"
 
 
 def no_rule(subject: str, detail: str = "") -> str:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regionscope.errors import InputError
-from regionscope.lab.frames import Film, Frame
+from regionscope.lab.film import Film, Frame
 from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
 from regionscope.plot.points import data

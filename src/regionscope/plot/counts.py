@@ -10,10 +10,12 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from regionscope.checks import of_kind
 from regionscope.errors import InputError
 from regionscope.measures.region_count import RegionCount
 from regionscope.plot import style
 from regionscope.plot.artists import Cells
+from regionscope.plot.kinds import count_for
 from regionscope.regions.grid import LabelMap
 
 __all__ = ["count_figure", "count_histogram", "label_map"]
@@ -21,6 +23,7 @@ __all__ = ["count_figure", "count_histogram", "label_map"]
 
 def count_histogram(result: RegionCount, *, ax: Axes) -> BarContainer:
     """One bar for each number of regions, as high as the number of slices that have it; the mean and its interval."""
+    count_for("count_histogram", result)
     numbers, times = np.unique(result.counts.numpy(), return_counts=True)
     bars = ax.bar(numbers, times, width=0.85, color=style.SKY)
     ax.axvline(result.value, color=style.BLACK, linewidth=style.BOUNDARY_WIDTH)
@@ -35,6 +38,7 @@ def count_histogram(result: RegionCount, *, ax: Axes) -> BarContainer:
 
 def label_map(found: LabelMap, *, ax: Axes) -> Cells:
     """Each lattice point as a cell of the size of the spacing, coloured by its label: a band in 1-D, squares in 2-D."""
+    of_kind("plot.label_map()", found, LabelMap, advice="regionscope.regions.grid.label_maps() gives some")
     k = found.lattice.dim
     if k > 2:
         raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {k}.")
@@ -59,6 +63,7 @@ def label_map(found: LabelMap, *, ax: Axes) -> Cells:
 
 def count_figure(result: RegionCount, examples: Sequence[LabelMap] = ()) -> Figure:
     """The histogram, and one panel for each example slice."""
+    count_for("count_figure", result)
     figure, (first, *others) = style.figure(1, 1 + len(examples), width=3.3, height=3.4)
     count_histogram(result, ax=first)
     first.set_title(f"{result.value:.3g} ± {result.stderr:.2g} regions, {result.n} slices", fontsize="medium")

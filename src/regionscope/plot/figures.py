@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from regionscope.plot import style
 from regionscope.plot.artists import Segments
+from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.points import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.walls import layer_panels, zero_lines
@@ -40,7 +41,7 @@ def quickstart_figure(result: Quickstart) -> Figure:
 
 def regions_figure(part: Partition) -> Figure:
     """One panel with the linear regions."""
-    figure, ax = _panel(part)
+    figure, ax = _panel(partition_for("regions_figure", part))
     linear_regions(part, ax=ax)
     ax.set_title(_counted(part.n_linear_regions, "linear region"))
     return figure
@@ -48,7 +49,7 @@ def regions_figure(part: Partition) -> Figure:
 
 def decision_figure(dec: DecisionRegions) -> Figure:
     """One panel with the decision regions and their boundary."""
-    figure, ax = _panel(dec.partition)
+    figure, ax = _panel(decision_for("decision_figure", dec).partition)
     decision_regions(dec, ax=ax)
     ax.set_title(_counted(dec.count, "decision region"))
     return figure
@@ -56,7 +57,7 @@ def decision_figure(dec: DecisionRegions) -> Figure:
 
 def neurons_figure(part: Partition, dec: DecisionRegions | None = None) -> Figure:
     """One panel with the zero lines of all neurons, coloured by layer, and the decision boundary if it is given."""
-    figure, ax = _panel(part)
+    figure, ax = _panel(partition_for("neurons_figure", part))
     handles = zero_lines(part, ax=ax)
     if dec is not None:
         boundary = decision_boundary(dec, ax=ax, colour=style.VERMILLION, width=2.0)
@@ -68,7 +69,7 @@ def neurons_figure(part: Partition, dec: DecisionRegions | None = None) -> Figur
 
 def layer_panels_figure(part: Partition, *, columns: int = 4) -> Figure:
     """The panels of ``layer_panels``, at most ``columns`` in a row."""
-    n = len(part.by_layer)
+    n = len(partition_for("layer_panels_figure", part).by_layer)
     across = max(1, min(n, columns))
     down = max(1, -(-n // across))
     figure, axes = style.figure(down, across, width=0.72 * style.PANEL_INCHES, height=0.84 * style.PANEL_INCHES)

@@ -16,6 +16,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.geometry.ragged import next_in_row
 from regionscope.plot import style
+from regionscope.plot.kinds import partition_for
 from regionscope.regions import Partition
 
 __all__ = ["FunctionGraph", "function_graph", "surface"]
@@ -38,7 +39,7 @@ def function_graph(part: Partition, *, ax: Axes, outputs: Sequence[int] | None =
     The line goes through the values at the vertices and nowhere else: in between the network is affine. The dots are
     coloured by the layer that folds there. outputs: which ones; all unless told.
     """
-    if part.dim != 1:
+    if partition_for("function_graph", part).dim != 1:
         raise InputError(f"The graph of a function needs a slice of dimension 1, and this one has {part.dim}.")
     chosen = _outputs(part, range(part.values.shape[1]) if outputs is None else outputs)
     coords = part.vertices[:, 0].detach().cpu().numpy()
@@ -76,7 +77,7 @@ def surface(
     """
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
-    if part.dim != 2:
+    if partition_for("surface", part).dim != 2:
         raise InputError(f"A surface needs a slice of dimension 2, and this one has {part.dim}.")
     space: Any = ax
     if getattr(ax, "name", "") != "3d":

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.geometry.points import PointLike, read_array
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
+from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.ticks import input_ticks
 from regionscope.regions import DecisionRegions, Partition
 
@@ -32,7 +34,7 @@ def linear_regions(
     part: Partition,
     *,
     ax: Axes,
-    ids: Tensor | None = None,
+    ids: PointLike | None = None,
     edges: bool = True,
     rasterized: bool = False,
 ) -> Cells:
@@ -43,6 +45,7 @@ def linear_regions(
     ``torch.arange(len(part))`` shows the activation regions. edges: between different ids. rasterized: in PDF and SVG
     files, draw the regions as an image; everything else stays vector.
     """
+    partition_for("linear_regions", part)
     ids = part.linear_ids if ids is None else _one_each(ids, part, "ids")
     fill = _fill(part, style.region_colours(ids), ax, rasterized=rasterized)
     if edges:
@@ -52,7 +55,7 @@ def linear_regions(
 
 def region_values(
     part: Partition,
-    values: Tensor,
+    values: PointLike,
     *,
     ax: Axes,
     colormap: str = "cividis",
@@ -63,9 +66,9 @@ def region_values(
 
     The artist carries the scale: ``figure.colorbar(artist, ax=ax)``.
     """
-    _one_each(values, part, "values")
+    numbers = _one_each(values, partition_for("region_values", part), "values")
     fill = _fill(part, np.zeros((1, 3)), ax, rasterized=rasterized)
-    fill.set_array(values.detach().double().cpu().numpy())
+    fill.set_array(numbers.detach().double().cpu().numpy())
     fill.set_cmap(colormap)
     fill.autoscale_None()
     if edges:
@@ -75,6 +78,7 @@ def region_values(
 
 def decision_regions(dec: DecisionRegions, *, ax: Axes, boundary: bool = True, rasterized: bool = False) -> Cells:
     """Fill each piece with the colour of its class, and draw the exact decision boundary on top."""
+    decision_for("decision_regions", dec)
     fill = _fill(dec.partition, style.class_colours(dec.piece_labels, pale=True), ax, rasterized=rasterized)
     if boundary:
         decision_boundary(dec, ax=ax)
@@ -85,7 +89,7 @@ def decision_mosaic(
     dec: DecisionRegions,
     *,
     ax: Axes,
-    ids: Tensor | None = None,
+    ids: PointLike | None = None,
     edges: bool = True,
     boundary: bool = True,
     rasterized: bool = False,
@@ -95,7 +99,7 @@ def decision_mosaic(
     ids: (r,) an id for each piece of ``dec.partition`` in place of its ``linear_ids``, as in ``linear_regions``;
     ``dec.piece_parents`` shows the activation regions.
     """
-    part = dec.partition
+    part = decision_for("decision_mosaic", dec).partition
     ids = part.linear_ids if ids is None else _one_each(ids, part, "ids")
     fill = _fill(part, style.shaded_colours(ids, dec.piece_labels), ax, rasterized=rasterized)
     if edges:
@@ -109,7 +113,7 @@ def decision_boundary(
     dec: DecisionRegions, *, ax: Axes, colour: str = style.BOUNDARY, width: float = style.BOUNDARY_WIDTH
 ) -> Segments:
     """The exact decision boundary: segments in 2-D; in 1-D a line across the band at each point."""
-    ends = dec.boundary.detach().cpu().numpy()
+    ends = decision_for("decision_boundary", dec).boundary.detach().cpu().numpy()
     lines = Segments(_across(ends) if dec.partition.dim == 1 else ends, colour=colour, width=width, zorder=2.5)
     ax.add_collection(lines, autolim=False)
     return lines
@@ -177,9 +181,12 @@ def _across(points: NDArray[Any]) -> NDArray[np.float64]:
     return np.stack(ends, 1)
 
 
-def _one_each(values: Tensor, part: Partition, name: str) -> Tensor:
-    if values.shape != (len(part),):
-        raise InputError(
-            f"{name} has shape {tuple(values.shape)}; one for each of the {len(part):,} regions is needed."
-        )
-    return values
+def _one_each(values: PointLike, part: Partition, name: str) -> Tensor:
+    needed = f"one for each of the {len(part):,} regions is needed"
+    try:
+        read = read_array(values)
+    except (TypeError, ValueError, RuntimeError) as reason:
+        raise InputError(f"{name} cannot be read as numbers ({reason}); {needed}.") from reason
+    if read.shape != (len(part),):
+        raise InputError(f"{name} has shape {tuple(read.shape)}; {needed}.")
+    return read

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from regionscope.errors import InputError
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
+from regionscope.plot.kinds import partition_for
 from regionscope.plot.regions import frame_slice, linear_regions, wall_segments
 from regionscope.regions import Partition
 
@@ -26,7 +27,7 @@ def zero_lines(
     One artist for each nonlinearity, in order, labelled with its name for a legend. A wall on which several layers fold
     belongs to the first of them. layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
     """
-    names = list(part.by_layer)
+    names = list(partition_for("zero_lines", part).by_layer)
     wanted = names if layers is None else list(layers)
     unknown = [name for name in wanted if name not in names]
     if unknown:
@@ -54,7 +55,7 @@ def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = Fa
 
     axes: as many as ``part.by_layer`` has layers; each gets the name of the layer and its number of regions as title.
     """
-    if len(axes) != len(part.by_layer):
+    if len(axes) != len(partition_for("layer_panels", part).by_layer):
         raise InputError(f"{len(axes)} axes came for {len(part.by_layer)} layers; one for each layer is needed.")
     drawn = []
     for i, ((name, count), ax) in enumerate(zip(part.by_layer.items(), axes, strict=True)):

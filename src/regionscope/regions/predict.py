@@ -158,9 +158,11 @@ def _as_tensor(outputs: Any, who: str) -> Tensor:
     except ValueError as reason:
         raise InputError(f"{who} returned a {type(outputs).__name__} that is not one array of numbers.") from reason
     if array.dtype.kind not in "iubf":
+        plain = array.dtype.kind == "O"
+        what = f"a value of type {type(outputs).__name__}" if plain else f"an array of {array.dtype}"
         raise InputError(
-            f"{who} returned a {type(outputs).__name__} of {array.dtype}; integer labels or logits are needed "
-            "(wrap it in a function that returns one of them)."
+            f"{who} returned {what}; logits or integer labels are needed, so wrap it in a function or module that "
+            "returns these alone."
         )
     return torch.from_numpy(np.ascontiguousarray(array.astype(np.int64) if array.dtype.kind in "ub" else array))
 

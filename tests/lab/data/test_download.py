@@ -6,7 +6,7 @@ import gzip
 import logging
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,26 +15,25 @@ import pytest
 from regionscope.errors import InputError
 from regionscope.lab.config import DataSpec
 from regionscope.lab.data import get, load
-from regionscope.lab.data.download import DOWNLOADS, Download
+from regionscope.lab.data.download import DOWNLOADS
 from small_files import FileServer, idx_files, md5, serve, tar_gz
 
 
-def small_mnist() -> tuple[dict[str, bytes], dict[str, Download]]:
-    """Files for a server, and what must be known of them."""
-    files = {f"{name}.gz": gzip.compress(content, mtime=0) for name, content in idx_files().items()}
-    return files, {"mnist": replace(DOWNLOADS["mnist"], md5={name: md5(content) for name, content in files.items()})}
-
-
-def small_cifar(archive: bytes) -> dict[str, Download]:
-    return {"cifar10": replace(DOWNLOADS["cifar10"], md5={"cifar-10-python.tar.gz": md5(archive)})}
+def expect(name: str, files: Mapping[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let these be the published files of a data set."""
+    sums = {file: md5(content) for file, content in files.items()}
+    monkeypatch.setitem(DOWNLOADS, name, replace(DOWNLOADS[name], md5=sums))
 
 
 CIFAR_FILES = {f"cifar-10-batches-py/{name}": name.encode() for name in (*DOWNLOADS["cifar10"].members, "readme.html")}
 
 
 @pytest.fixture
-def server() -> Iterator[FileServer]:
-    with serve(small_mnist()[0]) as running:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    """It has a small MNIST, which is the published one as long as it runs."""
+    files = {f"{name}.gz": gzip.compress(content, mtime=0) for name, content in idx_files().items()}
+    expect("mnist", files, monkeypatch)
+    with serve(files) as running:
         yield running
 
 
@@ -44,28 +43,24 @@ def files_below(folder: Path) -> list[str]:
 
 def test_mnist_arrives_where_the_reader_looks(server: FileServer, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    downloads = small_mnist()[1]
-    done = get(
-        "mnist", root=tmp_path, base_url=server.url, downloads=downloads, on_progress=lambda *now: told.append(now)
-    )
+    done = get("mnist", root=tmp_path, base_url=server.url, on_progress=lambda *now: told.append(now))
     assert done.fresh
     assert done.folder == tmp_path / "MNIST" / "raw"
     assert files_below(tmp_path) == sorted(f"MNIST/raw/{name}" for name in idx_files())
     assert {p.name: p.read_bytes() for p in done.folder.iterdir()} == idx_files()
     assert len(load(DataSpec(name="mnist"), root=tmp_path).train) == 40
-    assert {file for file, _, _ in told} == set(downloads["mnist"].md5)
+    assert {file for file, _, _ in told} == set(DOWNLOADS["mnist"].md5)
     assert told[-1][1] == told[-1][2] == len(server.files["t10k-labels-idx1-ubyte.gz"])
 
 
 def test_what_is_there_is_not_fetched_again(server: FileServer, tmp_path: Path) -> None:
-    downloads = small_mnist()[1]
-    get("mnist", root=tmp_path, base_url=server.url, downloads=downloads)
+    get("mnist", root=tmp_path, base_url=server.url)
     asked = len(server.asked)
-    assert not get("mnist", root=tmp_path, base_url=server.url, downloads=downloads).fresh
+    assert not get("mnist", root=tmp_path, base_url=server.url).fresh
     assert len(server.asked) == asked
     damaged = tmp_path / "MNIST/raw/train-labels-idx1-ubyte"
     damaged.write_bytes(b"")
-    assert get("mnist", root=tmp_path, base_url=server.url, downloads=downloads, force=True).fresh
+    assert get("mnist", root=tmp_path, base_url=server.url, force=True).fresh
     assert damaged.read_bytes() == idx_files()["train-labels-idx1-ubyte"]
 
 
@@ -73,9 +68,8 @@ def test_a_wrong_sum_is_thrown_away(server: FileServer, tmp_path: Path) -> None:
     name = "train-labels-idx1-ubyte.gz"
     right = server.files[name]
     server.files[name] = gzip.compress(b"something else")
-    downloads = small_mnist()[1]
     with pytest.raises(InputError, match=f"{name} does not have the published md5 {md5(right)} and was thrown away"):
-        get("mnist", root=tmp_path, base_url=server.url, downloads=downloads)
+        get("mnist", root=tmp_path, base_url=server.url)
     assert not (tmp_path / "MNIST").exists()
     assert files_below(tmp_path / ".getting-mnist") == [
         "train-images-idx3-ubyte.gz",
@@ -83,20 +77,19 @@ def test_a_wrong_sum_is_thrown_away(server: FileServer, tmp_path: Path) -> None:
     ]
     server.files[name] = right
     server.asked.clear()
-    assert get("mnist", root=tmp_path, base_url=server.url, downloads=downloads).fresh
+    assert get("mnist", root=tmp_path, base_url=server.url).fresh
     assert "train-images-idx3-ubyte.gz" not in server.asked  # it was whole
     assert not (tmp_path / ".getting-mnist").exists()
 
 
 def test_a_line_that_goes_dead_leaves_no_file(server: FileServer, tmp_path: Path) -> None:
     server.cut.add("t10k-images-idx3-ubyte.gz")
-    downloads = small_mnist()[1]
     with pytest.raises(InputError, match=r"t10k-images-idx3-ubyte.gz could not be downloaded .*check the network"):
-        get("mnist", root=tmp_path, base_url=server.url, downloads=downloads)
+        get("mnist", root=tmp_path, base_url=server.url)
     assert not (tmp_path / "MNIST").exists()
     assert not (tmp_path / ".getting-mnist" / "t10k-images-idx3-ubyte.gz").exists()
     server.cut.clear()
-    assert get("mnist", root=tmp_path, base_url=server.url, downloads=downloads).fresh
+    assert get("mnist", root=tmp_path, base_url=server.url).fresh
     assert len(load(DataSpec(name="mnist"), root=tmp_path).test) == 20
 
 
@@ -104,26 +97,27 @@ def test_a_half_file_of_an_earlier_attempt_is_not_taken(server: FileServer, tmp_
     name = "train-images-idx3-ubyte.gz"
     (tmp_path / ".getting-mnist").mkdir()
     (tmp_path / ".getting-mnist" / name).write_bytes(server.files[name][:100])
-    assert get("mnist", root=tmp_path, base_url=server.url, downloads=small_mnist()[1]).fresh
+    assert get("mnist", root=tmp_path, base_url=server.url).fresh
     assert name in server.asked
 
 
 def test_no_server_and_no_file(server: FileServer, tmp_path: Path) -> None:
     del server.files["train-images-idx3-ubyte.gz"]
     with pytest.raises(InputError, match=r"answered 404 for http://127.*train-images-idx3-ubyte\.gz"):
-        get("mnist", root=tmp_path, base_url=server.url, downloads=small_mnist()[1])
+        get("mnist", root=tmp_path, base_url=server.url)
     with serve({}) as gone:
         url = gone.url
     with pytest.raises(InputError, match=r"could not be downloaded \(ConnectionError\); check the network"):
-        get("mnist", root=tmp_path, base_url=url, downloads=small_mnist()[1])
+        get("mnist", root=tmp_path, base_url=url)
     with pytest.raises(InputError, match="starts with http:// or https://, not 'ftp://x'"):
         get("mnist", root=tmp_path, base_url="ftp://x")
 
 
-def test_cifar_is_unpacked_to_its_folder(tmp_path: Path) -> None:
+def test_cifar_is_unpacked_to_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tar_gz(CIFAR_FILES)
+    expect("cifar10", {"cifar-10-python.tar.gz": archive}, monkeypatch)
     with serve({"cifar-10-python.tar.gz": archive}) as server:
-        done = get("cifar10", root=tmp_path, base_url=f"{server.url}/", downloads=small_cifar(archive))
+        done = get("cifar10", root=tmp_path, base_url=f"{server.url}/")
     assert done.folder == tmp_path / "cifar-10-batches-py"
     wanted = sorted(f"cifar-10-batches-py/{name}" for name in DOWNLOADS["cifar10"].members)
     assert files_below(tmp_path) == wanted
@@ -148,10 +142,13 @@ def link(name: str, target: str) -> tarfile.TarInfo:
         (b"no archive", "cannot be unpacked"),
     ],
 )
-def test_odd_archives_are_refused(tmp_path: Path, archive: bytes, sentence: str) -> None:
+def test_odd_archives_are_refused(
+    tmp_path: Path, archive: bytes, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "data"
+    expect("cifar10", {"cifar-10-python.tar.gz": archive}, monkeypatch)
     with serve({"cifar-10-python.tar.gz": archive}) as server, pytest.raises(InputError, match=sentence):
-        get("cifar10", root=root, base_url=server.url, downloads=small_cifar(archive))
+        get("cifar10", root=root, base_url=server.url)
     assert not (tmp_path / "evil").exists()
     assert not (root / "cifar-10-batches-py").exists()
 
@@ -183,6 +180,6 @@ def test_the_log_of_pooch_is_as_before(server: FileServer, tmp_path: Path, capfd
     import pooch
 
     before = pooch.get_logger().level
-    get("mnist", root=tmp_path, base_url=server.url, downloads=small_mnist()[1])
+    get("mnist", root=tmp_path, base_url=server.url)
     assert pooch.get_logger().level == before != logging.WARNING
     assert capfd.readouterr() == ("", "")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -140,3 +143,25 @@ def test_a_dataset_is_checked() -> None:
         Dataset("mine", torch.zeros(3, 2), torch.zeros(2, dtype=torch.long), 2)
     with pytest.raises(InputError, match="between 0 and 1, and run from 0 to 2"):
         Dataset("mine", torch.zeros(3, 2), torch.arange(3), 2)
+
+
+def test_a_dataset_takes_arrays_and_lists() -> None:
+    data = Dataset("mine", np.eye(2), np.array([0, 1], dtype=np.uint8), 2)  # type: ignore[arg-type]
+    assert (data.inputs.dtype, data.labels.dtype) == (torch.float32, torch.int64)
+    assert torch.equal(Dataset("mine", [[1, 0], [0, 1]], [0, 1], 2).inputs, data.inputs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((torch.zeros(1, 2), torch.zeros(1), "mine", 2), "came as Tensor; the arguments are Dataset(name, inputs,"),
+        (("mine", "ab", [0], 2), "mine: inputs cannot be read as an array of numbers"),
+        (("mine", [[0.0], [0.0, 1.0]], [0, 1], 2), "mine: inputs cannot be read"),
+        (("mine", np.eye(2), np.array([0.0, 1.0]), 2), "mine: labels came as torch.float64; whole numbers"),
+        (("mine", torch.eye(2), torch.zeros(2), 2), "mine: labels came as torch.float32; whole numbers"),
+        (("mine", 3.0, [0], 2), "not a single point"),
+    ],
+)
+def test_what_is_no_dataset_is_a_sentence(arguments: tuple[Any, ...], words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        Dataset(*arguments)

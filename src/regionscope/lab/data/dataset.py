@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,13 @@ __all__ = ["Dataset", "Split", "add_label_noise", "balanced_choice", "derived_se
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled points: ``inputs`` (n, *shape) float32 and ``labels`` (n,) int64 in 0, ..., n_classes - 1."""
+    """Labelled points: ``inputs`` (n, *shape) float32 and ``labels`` (n,) int64 in 0, ..., n_classes - 1.
+
+    Tensors are taken as they are; NumPy arrays and lists are copied into tensors of these types.
+
+    >>> Dataset("corners", [[0.0, 0.0], [1.0, 1.0]], [0, 1], 2)
+    Dataset(corners, 2 inputs of shape (2,), 2 classes)
+    """
 
     name: str
     inputs: Tensor
@@ -23,7 +30,14 @@ class Dataset:
     n_classes: int
 
     def __post_init__(self) -> None:
-        if len(self.inputs) == 0:
+        if not isinstance(self.name, str):
+            raise InputError(
+                f"The name of a dataset came as {type(self.name).__name__}; the arguments are "
+                "Dataset(name, inputs, labels, n_classes)."
+            )
+        object.__setattr__(self, "inputs", _tensor(self.inputs, f"{self.name}: inputs", torch.float32))
+        object.__setattr__(self, "labels", _tensor(self.labels, f"{self.name}: labels", torch.int64))
+        if self.inputs.ndim == 0 or len(self.inputs) == 0:
             raise InputError(f"{self.name}: there is not a single point; a dataset needs at least one.")
         if self.labels.shape != self.inputs.shape[:1]:
             raise InputError(
@@ -55,6 +69,20 @@ class Dataset:
         """n of the points, drawn without replacement, as evenly over the classes as they allow, in their old order."""
         chosen = balanced_choice(self.labels, n, seed=seed, what=self.name)
         return replace(self, inputs=self.inputs[chosen], labels=self.labels[chosen])
+
+
+def _tensor(values: object, what: str, dtype: torch.dtype) -> Tensor:
+    """A tensor as it is; an array or a list as a tensor of ``dtype``. Labels must be whole numbers in either case."""
+    if isinstance(values, Tensor):
+        found = values
+    else:
+        try:
+            found = torch.as_tensor(np.array(values), device="cpu")
+        except (TypeError, ValueError) as reason:
+            raise InputError(f"{what} cannot be read as an array of numbers ({reason}).") from reason
+    if dtype == torch.int64 and (found.is_floating_point() or found.is_complex()):
+        raise InputError(f"{what} came as {found.dtype}; whole numbers are needed, such as labels.astype(int).")
+    return found if isinstance(values, Tensor) else found.to(dtype)
 
 
 @dataclass(frozen=True)

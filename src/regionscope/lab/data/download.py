@@ -102,7 +102,6 @@ def get(
     base_url: str | None = None,
     force: bool = False,
     on_progress: OnProgress | None = None,
-    downloads: Mapping[str, Download] | None = None,
 ) -> Downloaded:
     """Make sure that the data set ``name`` lies under ``root``, in the layout of torchvision. Needs the ``lab`` extra.
 
@@ -110,7 +109,7 @@ def get(
     A wrong md5, no network or a broken archive is an InputError, and then nothing has changed under ``root`` except
     the folder of half-finished work.
     """
-    wanted = _download(name, DOWNLOADS if downloads is None else downloads)
+    wanted = _download(name)
     if base_url is not None and not base_url.startswith(("http://", "https://")):
         raise InputError(f"The mirror must be a web address that starts with http:// or https://, not {base_url!r}.")
     where = data_root(root)
@@ -133,11 +132,11 @@ def get(
     return Downloaded(name, folder, fresh=True)
 
 
-def _download(name: str, downloads: Mapping[str, Download]) -> Download:
-    if name in downloads:
-        return downloads[name]
+def _download(name: str) -> Download:
+    if name in DOWNLOADS:
+        return DOWNLOADS[name]
     known = entry(name)
-    listed = ", ".join(downloads)
+    listed = ", ".join(DOWNLOADS)
     if not known.folders:
         raise InputError(f"{name} is built in and needs no download; what can be downloaded is {listed}.")
     raise InputError(

@@ -116,10 +116,8 @@ class Scene:
         small = inputs[0].numel() <= 2
         if options["box"] is not None and where != "plane":
             low, high = options["box"]
-            corners = torch.full_like(inputs[:2], low)
-            corners[1] = high
         else:
-            corners = torch.stack([inputs.amin(0), inputs.amax(0)])
+            low, high = inputs.amin(0), inputs.amax(0)
         if where == "plane" or (where == "auto" and not small):
             three = Hulls(inputs, 2, self.seed_of(options)).draw(0)
             return Box.through(three.embed(three.corners), margin)
@@ -127,10 +125,7 @@ class Scene:
             raise InputError(
                 f'where="box" is for inputs of one or two numbers, and these have {inputs[0].numel()}; take "plane".'
             )
-        d, shape = inputs[0].numel(), inputs.shape[1:]
-        reach = (corners[1] - corners[0]).flatten()
-        axes = torch.eye(d, dtype=torch.float64, device="cpu").reshape(d, *shape)
-        return Box((corners[0] + corners[1]) / 2, axes, reach * (0.5 + margin))
+        return Box.between(low, high, inputs.shape[1:], margin)
 
     def seed_of(self, options: Mapping[str, Any]) -> int:
         """The option ``seed``, or else the seed of the scene."""

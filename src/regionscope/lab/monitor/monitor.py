@@ -63,8 +63,9 @@ class Monitor:
             are in the file and in ``rows``.
         done: rows measured earlier and stored elsewhere; the same as those found in ``path``.
         """
-        if not measures:
-            raise InputError("A Monitor needs at least one measure: a mapping of names to functions of the model.")
+        if not isinstance(measures, Mapping) or not measures:
+            came = "an empty one" if isinstance(measures, Mapping) else f"a {type(measures).__name__}"
+            raise InputError(f"A Monitor needs a mapping of names to functions of the model, and {came} came.")
         for name, measure in measures.items():
             if not callable(measure):
                 raise InputError(

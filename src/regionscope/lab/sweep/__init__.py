@@ -3,7 +3,8 @@
 from regionscope.lab.sweep.grid import Sweep, override, read_experiment, read_toml
 from regionscope.lab.sweep.query import query, write_parquet
 from regionscope.lab.sweep.run import SweepReport, run_sweep
-from regionscope.lab.sweep.table import RunTable, SweepStatus, flatten, read_runs, read_series, sweep_status
+from regionscope.lab.sweep.settings import differing, flatten, short_names
+from regionscope.lab.sweep.table import RunTable, SweepStatus, read_runs, read_series, sweep_status
 from regionscope.lab.sweep.work import Outcome
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Sweep",
     "SweepReport",
     "SweepStatus",
+    "differing",
     "flatten",
     "override",
     "query",
@@ -20,6 +22,7 @@ __all__ = [
     "read_series",
     "read_toml",
     "run_sweep",
+    "short_names",
     "sweep_status",
     "write_parquet",
 ]

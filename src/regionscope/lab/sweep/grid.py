@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
+from regionscope.lab.sweep.settings import flatten, labels
 
 __all__ = ["Sweep", "override", "read_experiment", "read_toml"]
 
@@ -47,6 +48,11 @@ class Sweep:
     def keys(self) -> tuple[str, ...]:
         """The key of each experiment, which names its folder."""
         return tuple(experiment.key for experiment in self.experiments)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """A line for each experiment with the settings in which they differ; no two are the same."""
+        return tuple(labels([{"key": key} | flatten(one.to_dict()) for key, one in zip(self.keys, self, strict=True)]))
 
     @classmethod
     def of(cls, base: Experiment, *, name: str = "sweep", **grid: Sequence[Any]) -> Self:

@@ -100,8 +100,10 @@ def run_sweep(
     deadline = None if limit_seconds is None else start + limit_seconds
     _write_plan(sweep, runs_dir)
     known = _Progress()
+    labels = dict(zip(sweep.keys, sweep.labels, strict=True))
 
     def report(outcome: Outcome) -> None:
+        outcome = replace(outcome, label=labels[outcome.key])
         known.add(outcome)
         if outcome.status != "busy":
             on_outcome(outcome)
@@ -211,7 +213,7 @@ def _write_plan(sweep: Sweep, runs_dir: Path) -> None:
             return
     except files.Damaged:
         files.set_aside(path)
-    plan = {"name": sweep.name, "keys": list(sweep.keys), "labels": [each.label for each in sweep]}
+    plan = {"name": sweep.name, "keys": list(sweep.keys), "labels": list(sweep.labels)}
     try:
         files.write_document(path, plan)
     except OSError as error:

@@ -6,7 +6,6 @@ import csv
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,10 @@ from typing import Any
 from regionscope.errors import InputError
 from regionscope.lab.store import files, is_held
 from regionscope.lab.store.rows import last_row, parse
+from regionscope.lab.sweep.settings import flatten, labels
 from regionscope.writing import plain, replace_file
 
-__all__ = ["RunTable", "SweepStatus", "flatten", "read_runs", "read_series", "sweep_status"]
+__all__ = ["RunTable", "SweepStatus", "read_runs", "read_series", "sweep_status"]
 
 FIRST = ("key", "status")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")
@@ -118,15 +118,18 @@ class SweepStatus:
 def sweep_status(runs_dir: Path | str) -> SweepStatus:
     """Where the sweep stands, read from its folder; it may be running anywhere."""
     table = read_runs(runs_dir, planned=True)
-    running, labels, seconds = {}, {}, []
+    begun = [row for row in table.rows if "network.name" in row]
+    named = {row["key"]: label for row, label in zip(begun, labels(begun), strict=True)}
+    running, seconds = {}, []
     for row in table.rows:
         if row["status"] == "running":
             running[row["key"]] = _share(Path(runs_dir) / row["key"], row.get("training.epochs"))
-            labels[row["key"]] = _label(row, table)
         elif row["status"] == "finished" and row.get("seconds") is not None:
             seconds.append(row["seconds"])
     mean = sum(seconds) / len(seconds) if seconds else None
-    return SweepStatus(dict(Counter(row["status"] for row in table.rows)), running, labels, mean)
+    return SweepStatus(
+        dict(Counter(row["status"] for row in table.rows)), running, {key: named[key] for key in running}, mean
+    )
 
 
 def _plans(runs_dir: Path) -> dict[str, int]:
@@ -187,29 +190,3 @@ def _share(path: Path, epochs: int | None) -> float:
     rows = path / "rows.jsonl"
     row = last_row(rows.read_bytes(), "epoch") if rows.exists() else None
     return min(1.0, (row or {}).get("epoch", 0) / epochs) if epochs else 0.0
-
-
-def _label(row: Mapping[str, Any], table: RunTable) -> str:
-    shown = [name for name in table.varying() if name in row and "." in name and name.split(".")[0] != "measures"]
-    parts = [f"{name.split('.')[-1]} {row[name]}" for name in shown]
-    return ", ".join([f"{row.get('network.name')} on {row.get('data.name')}", *parts, f"seed {row.get('seed')}"])
-
-
-def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as dotted keys; entries of a list of tables by their number, other lists as text.
-
-    >>> flatten({"training": {"lr": 0.1}, "measures": [{"when": "end"}], "seed": 0})
-    {'training.lr': 0.1, 'measures.0.when': 'end', 'seed': 0}
-    """
-    flat: dict[str, Any] = {}
-    for name, value in document.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{key}.")
-        elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
-            flat |= flatten({str(number): entry for number, entry in enumerate(value)}, f"{key}.")
-        elif isinstance(value, list):
-            flat |= {key: json.dumps(value)} if value else {}
-        else:
-            flat[key] = value
-    return flat

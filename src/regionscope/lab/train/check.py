@@ -9,11 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
-from regionscope.lab.data import Dataset
+from regionscope.lab.data import Dataset, Split
 from regionscope.lab.monitor.no_trace import no_trace
 from regionscope.lab.train.state import TrainState
 
-__all__ = ["check_data", "check_outputs", "check_state"]
+__all__ = ["check_data", "check_outputs", "check_state", "parts"]
+
+
+def parts(data: Split | Dataset) -> tuple[Dataset, Dataset | None]:
+    """What is trained on, and what is tested on, if anything."""
+    if isinstance(data, Dataset):
+        return data, None
+    if isinstance(data, Split):
+        return data.train, data.test
+    raise InputError(
+        f"The data is of type {type(data).__name__}; a Dataset(name, inputs, labels, n_classes) or a "
+        "Split(train=Dataset(...), test=Dataset(...)) is needed."
+    )
 
 
 def check_data(train: Dataset, test: Dataset | None) -> None:

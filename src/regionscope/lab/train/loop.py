@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
+from regionscope.checks import of_kind
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, Split
 from regionscope.lab.monitor.monitor import Monitor
+from regionscope.lab.train.check import parts
 from regionscope.lab.train.history import EpochRow, Progress, Trained
 from regionscope.lab.train.session import Hooks, Session
 from regionscope.lab.train.state import TrainState
@@ -58,7 +60,8 @@ def train(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"train() takes a torch.nn.Module, and the model came as {type(model).__name__}.")
+    of_kind("train()", training, Training, advice="write Training(epochs=10, lr=0.1)")
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
-    train_set, test_set = (data, None) if isinstance(data, Dataset) else (data.train, data.test)
+    train_set, test_set = parts(data)
     session = Session(model, train_set, test_set, training, seed=seed, device=device, hooks=hooks, replay=replay)
     return session.run(state)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import read_device
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset
 from regionscope.lab.monitor.monitor import Monitor
@@ -54,7 +55,7 @@ class Session:
     ) -> None:  # fmt: skip
         check_data(train, test)
         self.model, self.training, self.seed, self.hooks = model, training, seed, hooks
-        self.device = home(model)[0] if device is None else torch.device(device)
+        self.device = home(model)[0] if device is None else read_device(device)
         self._settle(train, test)
         outputs = check_outputs(model, self.train_inputs[:1], train.n_classes)
         self.randomness = Randomness(seed, self.device)

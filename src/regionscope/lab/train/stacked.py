@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regionscope.checks import read_device
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, Split
 from regionscope.lab.train.batches import batches_per_epoch
-from regionscope.lab.train.check import check_data, check_outputs
+from regionscope.lab.train.check import check_data, check_outputs, parts
 from regionscope.lab.train.evaluation import wrong_labels
 from regionscope.lab.train.history import EpochRow, Progress, RunStatus, Trained
 from regionscope.lab.train.recipe import floats
@@ -53,9 +54,9 @@ def train_together(
     chosen = list(range(len(models))) if seeds is None else list(seeds)
     if len(chosen) != len(models):
         raise InputError(f"{len(models)} models and {len(chosen)} seeds came; one seed for each model is needed.")
-    train_set, test_set = (data, None) if isinstance(data, Dataset) else (data.train, data.test)
+    train_set, test_set = parts(data)
     check_data(train_set, test_set)
-    group = _Group(models, train_set, test_set, settings, chosen, torch.device(device))
+    group = _Group(models, train_set, test_set, settings, chosen, read_device(device))
     return group.run(on_progress)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from regionscope.geometry import Simplex
-from regionscope.lab.frames import on_slice, training_slice
+from regionscope.lab.film import on_slice, training_slice
 from regionscope.lab.store import RunFolder
 from regionscope.measures import FoldProfile, fold_migration
 from regionscope.measures.statistics import joined

@@ -200,18 +200,13 @@ def training_slice(inputs: Tensor, labels: Tensor) -> Slice:
     """Where to look by default: the square [-1, 1]^2 or the box around the data for inputs of two numbers, the same on
     a line for one, and else the plane through the first training points of three classes.
     """
-    d = inputs[0].numel()
-    if d > 2:
+    if inputs[0].numel() > 2:
         return plane_of(inputs, _three(labels))
-    reach = inputs.double().flatten(1)
+    shape, reach = inputs.shape[1:], inputs.double()
     if float(reach.abs().max()) <= 1.0:
-        return Box(
-            torch.zeros(inputs.shape[1:], device="cpu"), torch.eye(d, device="cpu").reshape(d, *inputs.shape[1:]), 1.0
-        )
+        return Box.between(-1.0, 1.0, shape)
     low, high = reach.amin(0), reach.amax(0)
-    radius = ((high - low) * 0.55).clamp(min=1e-6)
-    center = ((low + high) / 2).reshape(inputs.shape[1:])
-    return Box(center, torch.eye(d, dtype=torch.float64, device="cpu").reshape(d, *inputs.shape[1:]), radius)
+    return Box.between(low, torch.maximum(high, low + 2e-6), shape, margin=0.05)  # a box around equal points, too
 
 
 def plane_of(inputs: Tensor, numbers: Sequence[int]) -> Slice:

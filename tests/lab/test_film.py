@@ -12,7 +12,7 @@ from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope.lab.experiment import run
-from regionscope.lab.frames import (
+from regionscope.lab.film import (
     Moment,
     curves_of_rows,
     film_of_models,

@@ -1,0 +1,74 @@
+"""Settings of many runs: as dotted keys, those in which runs differ, and a line that tells each run from the others."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["differing", "flatten", "labels", "short_names"]
+
+_NAMED = ("data.name", "network.name")  # every label begins with these
+
+
+def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as dotted keys; entries of a list of tables by their number, other lists as text.
+
+    >>> flatten({"training": {"lr": 0.1}, "measures": [{"when": "end"}], "seed": 0})
+    {'training.lr': 0.1, 'measures.0.when': 'end', 'seed': 0}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in document.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{key}.")
+        elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
+            flat |= flatten({str(number): entry for number, entry in enumerate(value)}, f"{key}.")
+        elif isinstance(value, list):
+            flat |= {key: json.dumps(value)} if value else {}
+        else:
+            flat[key] = value
+    return flat
+
+
+def differing(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The settings of data, network, training and seed in which the runs differ; what is measured is none of them.
+
+    >>> differing([{"seed": 0, "training.lr": 0.1}, {"seed": 1, "training.lr": 0.1}])
+    ('seed',)
+    """
+    names = dict.fromkeys(name for row in rows for name in row if _is_setting(name))
+    return tuple(name for name in names if len({json.dumps(row.get(name)) for row in rows}) > 1)
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Each dotted key by its last part, whole where two would be the same.
+
+    >>> short_names(["training.lr", "data.seed", "seed"])
+    {'training.lr': 'lr', 'data.seed': 'data.seed', 'seed': 'seed'}
+    """
+    last = Counter(name.split(".")[-1] for name in names)
+    return {name: end if last[end := name.split(".")[-1]] == 1 else name for name in names}
+
+
+def labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each run: network, data, and the settings in which the runs differ; its key where that is not enough.
+
+    >>> one = {"key": "0123456789abcdef", "network.name": "mlp", "data.name": "digits", "training.lr": 0.1}
+    >>> labels([one, one | {"training.lr": 0.01}])
+    ['mlp on digits, lr 0.1', 'mlp on digits, lr 0.01']
+    """
+    shown = short_names([name for name in differing(rows) if name not in _NAMED])
+    found = []
+    for row in rows:
+        parts = [f"{short} {row[name]}" for name, short in shown.items() if row.get(name) is not None]
+        found.append(", ".join([f"{row.get('network.name')} on {row.get('data.name')}", *parts]))
+    times = Counter(found)
+    return [
+        f"{label}, key {row['key'][:8]}" if times[label] > 1 else label for label, row in zip(found, rows, strict=True)
+    ]
+
+
+def _is_setting(name: str) -> bool:
+    return name.split(".")[0] in ("data", "network", "training", "seed")

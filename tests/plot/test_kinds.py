@@ -1,0 +1,76 @@
+"""A picture that is given another kind of result answers with one sentence that says where to get the right one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.errors import InputError
+from regionscope.lab.zoo import mlp
+
+SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+NET = mlp([2, 8, 2], seed=0)
+PART = rs.linear_regions(NET, SQUARE)
+DECISION = rs.decision_regions(NET, SQUARE)
+AX = Figure().add_subplot()
+
+NEED_PARTITION = [
+    plot.linear_regions, plot.zero_lines, plot.function_graph, plot.surface,
+    lambda p, ax: plot.layer_panels(p, axes=[ax]), lambda p, ax: plot.region_values(p, torch.zeros(3), ax=ax),
+    lambda p, ax: plot.regions_figure(p), lambda p, ax: plot.neurons_figure(p),
+    lambda p, ax: plot.layer_panels_figure(p),
+]  # fmt: skip
+NEED_DECISION = [
+    plot.decision_regions, plot.decision_boundary, plot.decision_mosaic, lambda p, ax: plot.decision_figure(p),
+]  # fmt: skip
+NEED_COUNT = [plot.count_histogram, lambda p, ax: plot.count_figure(p)]
+
+
+@pytest.mark.parametrize("draw", NEED_PARTITION)
+def test_a_partition_is_needed(draw: Callable[..., Any]) -> None:
+    with pytest.raises(
+        InputError, match=r"takes a Partition, .* of type DecisionRegions; .* has one as \.partition\.$"
+    ):
+        draw(DECISION, ax=AX)
+
+
+@pytest.mark.parametrize("draw", NEED_DECISION)
+def test_decision_regions_are_needed(draw: Callable[..., Any]) -> None:
+    with pytest.raises(InputError, match=r"takes a DecisionRegions, .* of type Partition; .*decision_regions\(model"):
+        draw(PART, ax=AX)
+
+
+@pytest.mark.parametrize("draw", NEED_COUNT)
+def test_a_count_is_needed(draw: Callable[..., Any]) -> None:
+    with pytest.raises(InputError, match=r"takes a RegionCount, and what came is of type int; .*region_count\(model"):
+        draw(3, ax=AX)
+
+
+def test_a_label_map_is_needed() -> None:
+    with pytest.raises(InputError, match=r"plot\.label_map\(\) takes a LabelMap, and what came is of type int"):
+        plot.label_map(3, ax=AX)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([1, 2], f"values has shape (2,); one for each of the {len(PART)} regions is needed."),
+        ("ab", "values cannot be read as numbers"),
+        (3, "values has shape ()"),
+    ],
+)
+def test_values_that_do_not_fit(values: Any, words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        plot.region_values(PART, values, ax=AX)
+
+
+def test_values_may_be_a_list() -> None:
+    drawn = plot.region_values(PART, list(range(len(PART))), ax=AX)
+    assert drawn.get_array().tolist() == list(range(len(PART)))
