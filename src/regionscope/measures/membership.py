@@ -48,6 +48,7 @@ def complexity_gap(train: LocalComplexity | Tensor, test: LocalComplexity | Tens
     inference. Error of the gap: sqrt(s²_train / n + s²_test / m). The AUC is the Mann-Whitney statistic, its error
     that of DeLong et al. 1988. For one layer pass its entry of ``by_layer``. Cost: sorting.
 
+    >>> import torch
     >>> gap = complexity_gap(torch.tensor([2, 3, 4]), torch.tensor([1, 2, 3]))
     >>> gap.value, round(gap.auc, 3)
     (1.0, 0.778)

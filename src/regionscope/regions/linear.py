@@ -188,8 +188,8 @@ def _walk(
             reason = f"there are more than max_regions = {budget.max_regions} regions after '{name}'"
             if on_limit == "raise":
                 raise LimitReached(
-                    f"Stopped because {reason}; raise max_regions, take a smaller slice, "
-                    'or pass on_limit="return" for the layers before it.'
+                    f"Stopped because {reason}; raise max_regions, take a smaller slice, or take the layers before it "
+                    'with linear_regions(..., on_limit="return").'
                 ) from None
             n_kinks, status = limit.kink, Status(complete=False, reason=reason)
     names = [kink.name for kink in shortened.kinks]
