@@ -202,6 +202,8 @@ WRONG = {
     "single numbers": (lambda: Segment(0.0, 1.0), "single number"),  # type: ignore[arg-type]
     "empty input": (lambda: Segment([], []), "holds no numbers"),
     "words": (lambda: Segment(["a"], ["b"]), "cannot be read"),
+    "complex": (lambda: Segment(torch.tensor([1j]), torch.tensor([2j])), "complex numbers; inputs are real"),
+    "complex array": (lambda: Segment(np.array([1j]), np.array([2j])), "complex numbers; inputs are real"),
     "ragged": (lambda: Segment([[1.0], [2.0, 3.0]], [0.0]), "cannot be read"),
     "reversed": (lambda: Segment([0.0], [1.0]).extended(2.0, 1.0), "lo < hi"),
     "endless": (lambda: Segment([0.0], [1.0]).extended(0.0, math.inf), "lo < hi"),

@@ -235,6 +235,13 @@ def test_mistakes_get_a_sentence(change: dict[str, object], sentence: str) -> No
         local_complexity(wide(), **options)
 
 
+def test_frames_of_a_coarser_dtype_serve_a_model_of_a_finer_one() -> None:
+    frames = orthonormal_frames((20,), 3)
+    found = local_complexity(wide().double(), torch.zeros(2, 20), frames=frames, radius=0.1)
+    wanted = local_complexity(wide().float(), torch.zeros(2, 20), frames=frames, radius=0.1)
+    assert found.total.tolist() == wanted.total.tolist()
+
+
 def test_nan_weights_are_named() -> None:
     model = wide()
     model[2].weight.data[0, 0] = torch.nan

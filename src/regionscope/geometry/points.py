@@ -39,6 +39,8 @@ def read_numbers(numbers: float | PointLike, what: str) -> Tensor:
 
 def _float64(numbers: float | PointLike, what: str) -> Tensor:
     try:
+        if numbers.is_complex() if isinstance(numbers, Tensor) else np.iscomplexobj(numbers):
+            raise SliceError(f"{what} holds complex numbers; inputs are real.")
         if isinstance(numbers, Tensor):
             return numbers.detach().to(torch.float64).clone()
         return torch.from_numpy(np.array(numbers, dtype=np.float64))

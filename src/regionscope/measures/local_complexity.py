@@ -206,6 +206,7 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
     some = flat[:: max(1, len(flat) // 8)]  # whoever forgot to make them orthonormal forgot it for all points
     gram = some @ some.transpose(1, 2)
     error = float((gram - torch.eye(gram.shape[1], dtype=gram.dtype, device=gram.device)).abs().max())
-    if not error < 100 * torch.finfo(like.dtype).eps * math.sqrt(flat.shape[2]):
+    coarsest = max(torch.finfo(kind).eps for kind in (frames.dtype, like.dtype) if kind.is_floating_point)
+    if not error < 100 * coarsest * math.sqrt(flat.shape[2]):
         raise InputError(f"The directions in frames are not orthonormal (off by {error:.1e}); use orthonormal_frames.")
     return flat
