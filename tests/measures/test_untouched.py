@@ -61,6 +61,7 @@ MORE: dict[str, Call] = {  # options and layers that compute in ways of their ow
     ).total.tolist(),
     "grid": lambda net, x, y: rs.region_count(net, x, dim=3, slices=4, grid=6).counts.tolist(),
     "refined": lambda net, x, y: rs.region_count(net, x, dim=2, slices=4, grid=8, method="refined").counts.tolist(),
+    "far lines": lambda net, x, y: rs.region_count(far_away(net), x + 100, slices=30, method="refined").counts.tolist(),
     "from the origin": lambda net, x, y: rs.region_count(net, x, slices=4, through="origin").counts.tolist(),
     "drawn frames": lambda net, x, y: rs.local_complexity(net, x, dims=2, frames="per-point").total.tolist(),
     "drawn points": lambda net, x, y: [part.double().tolist() for part in points_of(x)],
@@ -70,6 +71,14 @@ MORE: dict[str, Call] = {  # options and layers that compute in ways of their ow
     ],
 }
 IMAGES = torch.randn(6, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+
+
+def far_away(net: nn.Module) -> nn.Module:
+    """The same network around (100, 100, 100), where half precision cannot tell neighbouring inputs apart."""
+    moved = copy.deepcopy(net)
+    with torch.no_grad():
+        moved[0].bias -= 100 * moved[0].weight.sum(1)
+    return moved
 
 
 def points_of(x: Tensor) -> tuple[Tensor, ...]:

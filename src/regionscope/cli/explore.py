@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from regionscope.cli import options, output
@@ -20,6 +17,7 @@ from regionscope.lab import load
 from regionscope.lab.film import Film, film_of_partition, film_of_run, plane_of
 from regionscope.lab.store import RunFolder
 from regionscope.regions import DecisionRegions, Partition
+from regionscope.regions.storage import holds_decisions
 
 __all__ = ["BoxOption", "FramesOption", "PointsOption", "explore", "film_of_folder", "find_run"]
 
@@ -108,18 +106,7 @@ def read_partition(path: Path) -> Partition | DecisionRegions:
     """What ``save`` of a partition or of decision regions wrote."""
     if not path.is_file():
         raise InputError(f"There is nothing at {str(path)!r}; give the folder of a run or a saved partition (.npz).")
-    sentence = f"{str(path)!r} is not a saved partition, or is damaged; write one with Partition.save(path)."
-    try:
-        with path.open("rb") as raw:
-            file = np.load(raw, allow_pickle=False)
-            if isinstance(file, np.ndarray):  # a .npy file
-                raise InputError(sentence)
-            labelled = "piece_labels" in file.files
-        return DecisionRegions.load(path) if labelled else Partition.load(path)
-    except InputError:
-        raise
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(sentence) from error
+    return DecisionRegions.load(path) if holds_decisions(path) else Partition.load(path)
 
 
 def _slice(run: RunFolder, points: str | None, box: tuple[float, float] | None, data_root: Path | None) -> Slice | None:

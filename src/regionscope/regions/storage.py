@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,20 +97,28 @@ def load_decision(path: Path, program: Program | None = None) -> tuple[Partition
 
 def holds_decisions(path: Path) -> bool:
     """Whether the file was written by ``save_decision``, and not by ``save_partition``."""
-    return _LABELS[0] in _read(path)[1]
+    with _opened(path) as file:
+        return _LABELS[0] in file.files
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What a file says about itself, and its arrays."""
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The archive, to be read inside; what is none, or is damaged, is one sentence."""
     if not path.is_file():
         raise InputError(f"There is no file {path}; a partition is written by Partition.save(path).")
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            about = json.loads(str(file["about"]))
-            arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != "about"}
+            yield file
     except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         sentence = f"{path} is not a saved partition, or is damaged; write one with Partition.save(path)."
         raise InputError(sentence) from error
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a file says about itself, and its arrays."""
+    with _opened(path) as file:
+        about = json.loads(str(file["about"]))
+        arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != "about"}
     if about.get("format") != _FORMAT:
         raise InputError(f"{path} has format {about.get('format')}; this version reads format {_FORMAT}.")
     return about, arrays
