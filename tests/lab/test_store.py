@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +17,7 @@ from regionscope.errors import InputError, RegionscopeError
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.monitor import Row
-from regionscope.lab.store import Busy, Damaged, DiskFull, LockLost, RunFolder, files, is_held, lock
+from regionscope.lab.store import Damaged, DiskFull, RunFolder, files
 from regionscope.lab.train import TrainState
 
 EXPERIMENT = Experiment(
@@ -276,15 +273,6 @@ def test_half_written_files_are_cleared(folder: RunFolder) -> None:
     assert not list(folder.path.glob(".*.tmp"))
 
 
-def test_one_process_at_a_time(folder: RunFolder) -> None:
-    other = RunFolder.open(folder.path)
-    with folder.claim(), pytest.raises(Busy, match=f"process {os.getpid()}"), other.claim():
-        pass
-    with other.claim():
-        assert is_held(folder.path)
-    assert not is_held(folder.path)
-
-
 def test_two_processes_find_the_same_damage(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one is quicker: it has set the file aside when this one is about to."""
     path = folder.path / "result.json"
@@ -298,84 +286,6 @@ def test_two_processes_find_the_same_damage(folder: RunFolder, monkeypatch: pyte
     monkeypatch.setattr(files.os, "replace", late)
     assert not folder.verify()
     assert [found.name for found in folder.path.glob("result.json*")] == ["result.json.damaged-1"]
-
-
-HOLDER = """
-import sys, time
-from pathlib import Path
-from regionscope.lab.store.lock import Lock
-lock = Lock(Path(sys.argv[1]))
-print("held", flush=True)
-time.sleep(60)
-"""
-
-
-def test_the_lock_of_a_killed_process_is_taken_over(folder: RunFolder) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(folder.path)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(Busy, match=str(holder.pid)), folder.claim():
-            pass
-        assert folder.status == "running"
-    finally:
-        holder.kill()
-        holder.communicate()
-    assert folder.status == "new"
-    with folder.claim():
-        pass
-    assert f"process {holder.pid}" in folder.repaired[0]
-    assert "taken over" in folder.repaired[0]
-
-
-def leave_lock(folder: RunFolder, **changes: object) -> Path:
-    path = folder.path / "lock"
-    owner = replace(lock.Owner.me(), token="theirs", **changes)
-    path.write_text(json.dumps(owner.__dict__))
-    return path
-
-
-def test_a_silent_owner_on_another_machine_loses_the_run(folder: RunFolder) -> None:
-    path = leave_lock(folder, host="elsewhere", boot="other")
-    assert is_held(folder.path)
-    with pytest.raises(Busy, match="elsewhere"), folder.claim():
-        pass
-    old = path.stat().st_mtime - 2 * lock.SILENCE
-    os.utime(path, (old, old))
-    assert not is_held(folder.path)
-    with folder.claim():
-        leave_lock(folder, host="third")
-        with pytest.raises(LockLost, match="third"):
-            folder.append([row(1)])
-        (folder.path / "lock").unlink()
-    assert folder.rows() == []
-
-
-def test_where_the_disk_has_no_locks_the_process_number_decides(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lock, "_flock", lambda file, path: False)
-    leave_lock(folder)
-    with pytest.raises(Busy), folder.claim():
-        pass
-    leave_lock(folder, started="another start of a process with this number")
-    with folder.claim():
-        pass
-    assert "died" in folder.repaired[0]
-
-
-def test_a_lock_that_the_kernel_has_released_is_free(folder: RunFolder) -> None:
-    leave_lock(folder)  # names a live process of this machine, which does not hold it
-    with folder.claim():
-        pass
-    assert "taken over" in folder.repaired[0]
-
-
-def test_a_torn_lock_is_nobodys(folder: RunFolder) -> None:
-    (folder.path / "lock").write_text('{"host": "el')
-    with folder.claim():
-        pass
-    assert folder.repaired == []
 
 
 def test_mistakes_have_sentences(tmp_path: Path) -> None:

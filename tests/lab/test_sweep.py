@@ -7,16 +7,15 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import InputError
 from regionscope.lab import sweep as lab
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import DiskFull, RunFolder
-from regionscope.lab.sweep import Sweep, cluster, pool, run_sweep, work
+from regionscope.lab.sweep import Sweep, run_sweep, work
 from regionscope.lab.sweep.settings import flatten
 
 BASE: dict[str, Any] = {
@@ -345,59 +344,6 @@ def test_threads_are_as_before_afterwards(tmp_path: Path) -> None:
     assert work.work(job).status == "finished"
     assert torch.get_num_threads() == before
     assert RunFolder.open(tmp_path / job.key).provenance["threads"] == before + 1
-
-
-def job_of(tmp_path: Path) -> work.Job:
-    experiment = small(0).experiments[0]
-    return work.Job(experiment.key, experiment, tmp_path)
-
-
-def test_a_run_whose_workers_die_twice_has_failed(tmp_path: Path) -> None:
-    said: list[lab.Outcome] = []
-    job = job_of(tmp_path)
-    crew = pool._Pool([], 1, said.append, lambda key, share: None, lambda: False)
-
-    def dead() -> pool._Worker:
-        pipe = SimpleNamespace(close=lambda: None)
-        worker = pool._Worker(SimpleNamespace(join=lambda seconds: None, exitcode=-9), pipe, job, ready=True)
-        crew.workers.append(worker)
-        return worker
-
-    crew._bury(dead())
-    assert (list(crew.queue), said) == ([job], [])
-    crew._bury(dead())
-    assert said[0].status == "failed"
-    assert "signal 9" in said[0].message
-    assert RunFolder.open(tmp_path / job.key).result()["error"] == said[0].message
-    unready = dead()
-    unready.ready = False
-    with pytest.raises(RegionscopeError, match="__main__"):
-        crew._bury(unready)
-
-
-@pytest.mark.parametrize(
-    ("status", "error", "wanted", "words"),
-    [
-        ("error", type("KilledWorker", (Exception,), {})(), "failed", "workers died"),
-        ("error", ValueError("no such file\nand more"), "failed", "ValueError: no such file"),
-        ("cancelled", None, "stopped", "dropped"),
-    ],
-)
-def test_what_a_cluster_says_of_a_lost_run(
-    status: str, error: Exception | None, wanted: str, words: str, tmp_path: Path
-) -> None:
-    job = job_of(tmp_path)
-    found = cluster._outcome(SimpleNamespace(status=status, exception=lambda: error), job)
-    assert (found.key, found.status) == (job.key, wanted)
-    assert words in found.message
-    assert (tmp_path / job.key / "result.json").exists() is (wanted == "failed")
-
-
-def test_a_worker_of_another_version_says_so(tmp_path: Path) -> None:
-    found = work.work(work.Job("0123456789abcdef", small(0).experiments[0], tmp_path))
-    assert (found.key, found.status) == ("0123456789abcdef", "failed")
-    assert "another version" in found.message
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
