@@ -19,7 +19,8 @@ __all__ = ["LayerChoice", "Site", "Survey", "select", "survey"]
 
 LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
 
-_OTHER, _ALIKE = 0.37, 1e-3  # the last input of a pass is _OTHER minus the others; up to a share of this they are equal
+_OTHER = 0.37  # the last input of a pass is this minus the others, so that its values differ
+_ALIKE = 1e-3  # of the largest value: what differs by less is the same up to rounding
 _ROWS, _FEWER = 7, 5  # inputs of the two passes: the axis of a layer whose size follows them runs over the batch
 
 
