@@ -19,6 +19,7 @@ from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import regionscope as rs
+from devices import needs_cuda
 from regionscope.cli import app
 from regionscope.lab.zoo import mlp
 from regionscope.regions.walk import Budget
@@ -147,7 +148,7 @@ def test_help_says_how_much_memory_is_used(command: str, default: str) -> None:
     assert f"by default {default}" in " ".join(run(f"{command} --help").output.replace("│", " ").split())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@needs_cuda
 @pytest.mark.parametrize("command", ["regions", "decision"])
 def test_a_gpu_gives_the_same_counts(command: str) -> None:
     found = []

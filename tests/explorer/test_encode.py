@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from devices import needs_cuda
 from regionscope.explorer import explore
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
@@ -95,7 +96,7 @@ def test_frames_are_thinned_evenly_and_one_stays(room: int, kept: list[int]) -> 
     assert _fitting([Packed({}, "x" * 10)] * 5, room) == kept
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 @pytest.mark.parametrize("where", [Box([0.0, 0.0], torch.eye(2), 1.0), Segment([-1.0, 0.5], [1.0, 0.0])])
 def test_what_was_computed_on_cuda_is_explored_as_what_was_on_the_cpu(where: Slice, tmp_path: Path) -> None:
     model = mlp([2, 8, 8, 2], seed=0)

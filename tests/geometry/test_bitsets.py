@@ -6,12 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from devices import DEVICES
 from regionscope.geometry.bitsets import WORD, holds, lowest, n_words, pack, popcount, unpack
 
-DEVICES = [
-    "cpu",
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")),
-]
 SIZES = [0, 1, 5, WORD - 1, WORD, WORD + 1, 2 * WORD, 2 * WORD + 1]
 
 

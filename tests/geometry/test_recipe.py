@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from devices import DEVICES
 from regionscope.geometry.recipe import Recipe
 
 
@@ -47,3 +48,18 @@ def test_all_and_chosen_rows(monkeypatch: pytest.MonkeyPatch, mkl: bool, shape: 
 def test_labels_follow_the_first_ancestor() -> None:
     labels = torch.tensor([7, 8, 9, 10])
     assert _recipe().copy_first(labels).tolist() == [7, 8, 9, 10, 7, 9, 7, 7, 8, 7]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_more_terms_than_old_rows_have_places(device: str) -> None:
+    """Crossings of chords of a triangle: four terms each, of three old rows."""
+    a, b = torch.tensor([0, 1, 2], device=device), torch.tensor([1, 2, 0], device=device)
+    t = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64, device=device)
+    c, d = torch.tensor([3, 4, 5, 3, 4], device=device), torch.tensor([4, 5, 3, 5, 3], device=device)
+    s = torch.linspace(0.1, 0.9, 5, dtype=torch.float64, device=device)
+    recipe = Recipe(3, a, b, t, c, d, s, a.new_empty((0, 3)), t.new_empty((0, 3)))
+    crossings = torch.arange(6, 11, device=device)
+    mixer = recipe.mixer(crossings)
+    assert len(mixer.columns) > len(crossings) * recipe.n_old
+    rows = torch.randn(3, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device)
+    assert torch.allclose(mixer.apply(rows), _plain(recipe, rows)[6:], rtol=1e-14, atol=1e-14)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from devices import needs_cuda
 from regionscope.lab import zoo
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, Split
@@ -19,7 +20,6 @@ TRAINING = Training(
     epochs=3, lr=0.05, momentum=0.9, weight_decay=1e-4, batch_size=16, schedule="cosine",
     precision="float64",  # in float32 the same training twice differs by 10% on a GPU: rounding grows at every step
 )  # fmt: skip
-on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def data(n: int = 150) -> Split:
@@ -76,7 +76,7 @@ def test_the_first_steps_follow_the_work_of_their_own_device(monkeypatch: pytest
     assert waited == [("aside of cuda:1", "main of cuda:1"), ("main of cuda:1", "aside of cuda:1")]
 
 
-@on_cuda
+@needs_cuda
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
 @pytest.mark.parametrize("schedule", ["cosine", "constant"])
 def test_a_recorded_step_trains_as_a_plain_one_on_cuda(optimizer: str, schedule: str) -> None:
@@ -91,7 +91,7 @@ def test_a_recorded_step_trains_as_a_plain_one_on_cuda(optimizer: str, schedule:
     assert second.steps == 30
 
 
-@on_cuda
+@needs_cuda
 def test_a_recorded_training_is_resumed_on_cuda() -> None:
     kept: list[TrainState] = []
     whole, rest = network(), network(1)
@@ -101,7 +101,7 @@ def test_a_recorded_training_is_resumed_on_cuda() -> None:
     assert float((weights(whole) - weights(rest)).norm() / weights(whole).norm()) < 1e-4
 
 
-@on_cuda
+@needs_cuda
 def test_recorded_steps_draw_anew_on_cuda() -> None:
     replay = Replay(lambda inputs, targets: torch.rand((), device="cuda") + 0 * inputs.sum(), 4, torch.device("cuda"))
     inputs = torch.zeros(4, 2, device="cuda")

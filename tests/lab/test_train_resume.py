@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, Split
@@ -97,8 +98,8 @@ def test_a_finished_state_has_nothing_left_to_do(tmp_path: Path) -> None:
 
 
 SCRIPT = """
-import sys, time, torch
-sys.path.insert(0, sys.argv[1])
+import os, sys, time, torch
+sys.path[:0] = sys.argv[1].split(os.pathsep)
 from test_train_resume import FULL, data, network
 from regionscope.lab.train import train
 torch.set_num_threads(1)
@@ -113,7 +114,8 @@ print("end", flush=True)
 
 def test_kill_minus_nine_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     file = tmp_path / "state.safetensors"
-    command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parent), str(file)]
+    here = Path(__file__).parent
+    command = [sys.executable, "-c", SCRIPT, f"{here}{os.pathsep}{here.parent}", str(file)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert process.stdout is not None
     for line in process.stdout:
@@ -227,7 +229,7 @@ def test_what_is_stored_is_stored_before_the_measures_and_they_are_made_up_for()
     assert_same(calm, resumed)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 @pytest.mark.parametrize("training", [VARIANTS[i] for i in (0, 1, 5)], ids=["adam", "sgd", "adam in bf16"])
 def test_interrupted_on_cuda(training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fused optimisers, weights and images channels-last, dropout and augmentation drawn on the device."""

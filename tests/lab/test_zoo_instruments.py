@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from devices import needs_cuda
 from regionscope.lab import zoo
 
 SHAPE = (3, 4, 4)
@@ -109,7 +110,7 @@ def test_local_complexity_with_the_stem_for_imagenet() -> None:
     assert torch.equal(plain.total, found.total - found.by_layer["stem.pool1"])
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 def test_local_complexity_of_a_residual_network_on_cuda() -> None:
     model = zoo.build("resnet18", classes=4, input_shape=(3, 20, 20), width=4, stem="imagenet").double().eval()
     x = torch.randn(3, 3, 20, 20, generator=torch.Generator().manual_seed(5), dtype=torch.float64)

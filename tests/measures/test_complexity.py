@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.measures import LocalComplexity, local_complexity, orthonormal_frames
 from regionscope.measures.reference import local_complexity_by_hooks
@@ -249,7 +250,7 @@ def test_nan_weights_are_named() -> None:
         local_complexity(model, torch.zeros(2, 20), dims=3)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 def test_the_same_code_on_cuda() -> None:
     model, x = wide(), torch.randn(40, 20, dtype=torch.float64)
     for frames in ("shared", "per-point"):

@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 import regionscope as rs
+from devices import needs_cuda
 from regionscope.lab import zoo
 from regionscope.lab.zoo import mlp
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = needs_cuda
 
 DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)) * 3
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import regionscope as rs
+from devices import needs_cuda
 from regionscope.geometry.mesh import Mesh
 from regionscope.geometry.stitch import Part, stitch
 from regionscope.network import Program
@@ -122,7 +123,7 @@ def test_progress_runs_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
         assert seen[-1] == pytest.approx(1.0)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 @pytest.mark.parametrize("name", ["triangle of a CNN", "segment of a CNN"])
 def test_slices_together_on_cuda_are_the_slices_alone_on_the_cpu(name: str) -> None:
     model, piece = CASES[name]
@@ -144,7 +145,7 @@ def _corners(name: str, i: int) -> tuple[torch.Tensor, ...]:
     return (0.4 * shifted,) if name.startswith("triangle") else (shifted[0], shifted[1])
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 def test_memory_that_torch_keeps_for_reuse_is_free_on_cuda() -> None:
     device = torch.device("cuda")
     before = walk.Budget.of(device, None, None).memory

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import regionscope as rs
+from devices import needs_cuda
 from regionscope.network import patterns
 from regionscope.regions.partition import Walls
 from regionscope.tolerance import Tolerance
@@ -292,7 +293,7 @@ def test_a_result_moves_to_another_device_whole(name: str, find: Callable[..., A
     assert all(there[key].shape == here[key].shape and there[key].dtype == here[key].dtype for key in here)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 @pytest.mark.parametrize("name", SLICES)
 def test_a_result_from_cuda_is_the_same_on_the_cpu(name: str) -> None:
     model, piece = SLICES[name]
@@ -312,7 +313,7 @@ def test_a_result_from_cuda_is_the_same_on_the_cpu(name: str) -> None:
     assert torch.allclose(labelled.to("cpu").sizes, labelled.sizes.cpu())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 @pytest.mark.parametrize("name", SLICES)
 def test_cuda_gives_the_same_partition(name: str) -> None:
     model, piece = SLICES[name]
@@ -323,7 +324,7 @@ def test_cuda_gives_the_same_partition(name: str) -> None:
     assert torch.allclose(here.sizes.sort().values, there.sizes.cpu().sort().values)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 @pytest.mark.parametrize("name", ["segment", "square"])
 def test_cuda_gives_the_same_decision_regions_in_single_precision(name: str) -> None:
     model, piece = SLICES[name]

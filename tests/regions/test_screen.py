@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.regions.predict import open_labeller
 from regionscope.regions.screen import Screen
@@ -105,7 +106,7 @@ def test_a_short_first_batch_teaches_nothing() -> None:
     assert noisy.rows == 8
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 def test_screened_labels_on_cuda_are_those_of_full_precision() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(

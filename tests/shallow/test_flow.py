@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.shallow import (
     ENDS,
@@ -264,7 +265,7 @@ def test_bad_input_is_named() -> None:
         gradient_flows(theta, x, y * 2)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 def test_flows_on_cuda_are_those_of_the_cpu() -> None:
     theta, x, y = flow_start(5, 6, 8, seed=7)
     options = at(1.0, rtol=1e-8, max_steps=400)

@@ -13,6 +13,9 @@ from regionscope.geometry.ragged import offsets_of
 
 __all__ = ["Recipe"]
 
+_TERMS = (1, 2, 4, 3)
+"""Old vertices in the recipe of: an old vertex, a point inside an edge, a crossing, a hub."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -62,7 +65,7 @@ class Recipe:
         first_hub = first_crossing + len(self.c)
         bounds = torch.tensor([first_point, first_crossing, first_hub], device=vertices.device)
         kind = torch.bucketize(vertices, bounds, right=True)
-        counts = torch.tensor([1, 2, 4, 3], device=vertices.device)[kind]
+        counts = torch.tensor(_TERMS, device=vertices.device)[kind]
         start = offsets_of(counts)
         columns = torch.empty(int(start[-1]), dtype=torch.int64, device=vertices.device)
         weights = torch.empty(len(columns), dtype=torch.float64, device=vertices.device)
@@ -113,7 +116,9 @@ class Mixer:
     def apply(self, rows: Tensor) -> Tensor:
         """The mixed rows (w, ...); one pass over memory."""
         flat = rows.reshape(len(rows), -1)
-        shape, weights = (len(self.start) - 1, self.n_old), self.weights.to(flat.dtype)
+        if self.n_old < max(_TERMS):  # rows of nothing: cuSPARSE refuses a matrix with more entries than places
+            flat = torch.nn.functional.pad(flat, (0, 0, 0, max(_TERMS) - self.n_old))
+        shape, weights = (len(self.start) - 1, len(flat)), self.weights.to(flat.dtype)
         kind: dict[str, Any] = {"device": flat.device, "check_invariants": False}
         if flat.is_cuda or torch.backends.mkl.is_available():
             with warnings.catch_warnings():  # torch calls its CSR format beta; what is used of it here is stable

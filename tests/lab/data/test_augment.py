@@ -10,6 +10,7 @@ from scipy import stats
 from torch import Tensor
 from torch.nn import functional
 
+from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.lab.data import crop_flip, mixup
 from regionscope.lab.data.augment import beta_symmetric
@@ -69,7 +70,7 @@ def test_a_margin_of_a_number_is_that_of_a_tensor(dtype: torch.dtype, layout: to
     assert made.is_contiguous()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_crop_flip_does_not_wait_for_the_device_on_cuda() -> None:
     batch, numbers = torch.rand(8, 3, 6, 6, device="cuda"), torch.Generator("cuda").manual_seed(0)
