@@ -331,6 +331,8 @@ def test_what_comes_twice_is_on_the_page_once(tmp_path: Path) -> None:
     assert len(page.claims) == len(figure4.claims) + len(figure2.claims) - 1  # regions against gap
     assert len(page.charts) == len(figure4.charts) + len(figure2.charts) - 1
     assert page.charts[0] == figure4.charts[0]
+    table8 = consistency.of_table8(chosen)
+    assert set(claims.joined([figure4, table8, table8]).claims) == {*figure4.claims, *table8.claims}
     chart = page.charts[0]
     assert isinstance(chart, Scatter)
     assert chart.found == tables.correlation(chosen, "regions")  # the interval beside the points is that of the claim

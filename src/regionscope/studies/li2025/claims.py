@@ -97,12 +97,12 @@ def points_table(title: str, chosen: Sequence[Point], names: Sequence[str]) -> T
 
 
 def joined(outcomes: Iterable[Outcome]) -> Outcome:
-    """Several outcomes on one page; what comes twice is kept once: a note, a chart, a number of the paper."""
+    """Several outcomes on one page; what comes twice is kept once: a note, a chart, a line of the table."""
     every = list(outcomes)
     claims = chain.from_iterable(one.claims for one in every)
     charts = chain.from_iterable(one.charts for one in every)
     return Outcome(
-        claims=_once(claims, lambda one: (one.paper or one.what, one.ours, one.spread, one.verdict)),
+        claims=_once(claims, lambda one: one.what),
         tables=tuple(chain.from_iterable(one.tables for one in every)),
         charts=_once(charts, lambda one: replace(one, title="")),
         notes=_once(chain.from_iterable(one.notes for one in every), lambda one: one),

@@ -54,9 +54,7 @@ def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
         claims.append(Claim(f"{words} against gap", said[0], signed(found), said[1], interval(found)))
         charts += scatter(f"{words.capitalize()} and gap", chosen, name, words)
     network = chosen[0].network
-    claims.append(
-        correlation_claim("region count against gap", _of_network(network), chosen, "regions"),
-    )
+    claims.append(correlation_claim(f"{network}: regions against gap", _of_network(network), chosen, "regions"))
     charts += scatter("Region count and gap", chosen, "regions", "regions on a line")
     return Outcome(
         claims=tuple(claims),
