@@ -13,7 +13,7 @@ from devices import needs_cuda
 from regionscope.geometry.mesh import Mesh
 from regionscope.geometry.stitch import Part, stitch
 from regionscope.network import Program
-from regionscope.regions import walk
+from regionscope.regions import walk, zero
 from regionscope.tolerance import Tolerance
 
 
@@ -159,11 +159,11 @@ def test_probes_for_the_scale_of_zero_stay_within_memory(monkeypatch: pytest.Mon
     model, piece = CASES["triangle of a CNN"]
     program = rs.network.trace(model, piece.input_shape)
     tolerance = Tolerance.of(program.dtype)
-    whole = walk.zero_scales(program, [piece, piece], tolerance, walk.Budget(1 << 30))
+    whole = zero.zero_scales(program, [piece, piece], tolerance, walk.Budget(1 << 30))
     rows = []
     begin = Program.begin
     monkeypatch.setattr(Program, "begin", lambda self, x: rows.append(len(x)) or begin(self, x))
-    few = walk.zero_scales(program, [piece, piece], tolerance, walk.Budget(14 * program.row_bytes))  # every row twice
+    few = zero.zero_scales(program, [piece, piece], tolerance, walk.Budget(14 * program.row_bytes))  # every row twice
     assert max(rows) == 7
     assert torch.allclose(few, whole, rtol=1e-12, atol=0.0)
     assert few.shape == (len(program.kinks) + 1, 2)

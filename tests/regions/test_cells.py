@@ -19,7 +19,8 @@ from regionscope.network import Program, patterns, trace, with_decision
 from regionscope.regions import cells as engine
 from regionscope.regions.cells import CellPartition, partition_cells
 from regionscope.regions.reference import reference_partition
-from regionscope.regions.walk import Budget, Record, TooManyRegions, zero_scales
+from regionscope.regions.walk import Budget, Record, TooManyRegions
+from regionscope.regions.zero import zero_scales
 from regionscope.tolerance import Tolerance
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.regions import linear
+from regionscope.regions import together
 
 SQUARE = rs.Box([0.0, 0.0], torch.eye(2), 1.0)
 
@@ -29,8 +29,8 @@ def test_overlapping_windows_leave_nothing_out(seed: int) -> None:
 
 
 def test_a_partition_with_a_hole_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = linear.areas
-    monkeypatch.setattr(linear, "areas", lambda *args: whole(*args) * 0.9)
+    whole = together.areas
+    monkeypatch.setattr(together, "areas", lambda *args: whole(*args) * 0.9)
     with pytest.raises(rs.CheckFailed, match=r"add up to 0\.900000 of the slice"):
         rs.linear_regions(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), SQUARE)
 

@@ -13,15 +13,14 @@ from torch import Tensor, nn
 from regionscope.checks import check_memory, whole
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.geometry import Slice
-from regionscope.geometry.mesh import Mesh, areas
-from regionscope.geometry.polytope import Complex
-from regionscope.geometry.polytope_faces import facets, volumes
 from regionscope.network import Program, full_precision, trace
 from regionscope.regions.cells import partition_cells
-from regionscope.regions.line import LineState, partition_lines
-from regionscope.regions.partition import Partition, Walls
+from regionscope.regions.line import partition_lines
+from regionscope.regions.partition import Partition
 from regionscope.regions.plane import partition_planes
-from regionscope.regions.walk import Budget, Record, TooManyRegions, zero_scales
+from regionscope.regions.together import Together
+from regionscope.regions.walk import Budget, Record, TooManyRegions
+from regionscope.regions.zero import zero_scales
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
@@ -85,9 +84,7 @@ class Raw:
 
     program: Program
     slices: Sequence[Slice]
-    found: LineState | Mesh | Complex
-    coords: Tensor
-    outputs: Tensor
+    found: Together
     scales: Tensor
     by_layer: list[dict[str, int]]
     snapped: Tensor
@@ -97,35 +94,33 @@ class Raw:
 
     def partitions(self) -> list[Partition]:
         """One Partition a slice."""
-        return [self._partition(i) for i in range(len(self.slices))]
+        parts = self.found.apart(len(self.slices))
+        covered = torch.stack([part.sizes.sum() for part in parts]).tolist()
+        rounding, snapped = self.scales[-1].tolist(), self.snapped.tolist()
+        partitions = []
+        for i, (piece, part) in enumerate(zip(self.slices, parts, strict=True)):
+            scale = piece.scale
+            self._must_cover(piece, covered[i] * scale)
+            partitions.append(
+                Partition(
+                    slice=piece,
+                    vertices=part.coords,
+                    values=part.outputs,
+                    corners=part.corners,
+                    offsets=part.offsets,
+                    sizes=part.sizes * scale,
+                    walls=part.walls,
+                    by_layer=self.by_layer[i],
+                    tolerance=self.tolerance,
+                    stats=Stats(snapped[i], rounding[i], self.seconds),
+                    status=self.status,
+                    program=self.program,
+                )
+            )
+        return partitions
 
-    def _partition(self, i: int) -> Partition:
-        if isinstance(self.found, Mesh):
-            vertices, corners, offsets, sizes, walls = _of_mesh(self.found, self.coords, i, len(self.slices))
-        elif isinstance(self.found, Complex):
-            vertices, corners, offsets, sizes, walls = _of_complex(self.found, self.coords, i, self.program)
-        else:
-            vertices, corners, offsets, sizes, walls = _of_line(self.found, i)
-        sizes = sizes * self.slices[i].scale
-        self._must_cover(self.slices[i], sizes)
-        return Partition(
-            slice=self.slices[i],
-            vertices=self.coords[vertices],
-            values=self.outputs[vertices],
-            corners=corners,
-            offsets=offsets,
-            sizes=sizes,
-            walls=walls,
-            by_layer=self.by_layer[i],
-            tolerance=self.tolerance,
-            stats=Stats(int(self.snapped[i]), float(self.scales[-1, i]), self.seconds),
-            status=self.status,
-            program=self.program,
-        )
-
-    def _must_cover(self, piece: Slice, sizes: Tensor) -> None:
+    def _must_cover(self, piece: Slice, total: float) -> None:
         """A number of regions that leave a part of the slice out would look like any other."""
-        total = float(sizes.sum())
         if not abs(total - piece.size) <= LOST[self.program.dtype] * piece.size:
             way_out = "" if self.program.dtype == torch.float64 else "compute in float64, "
             raise CheckFailed(
@@ -181,7 +176,7 @@ def _walk(
         shortened = program.shortened(n_kinks)
         record = Record.start(n_kinks, len(slices), progress)
         try:
-            found, coords, outputs = _of_dimension(shortened, slices, scales, budget, record)
+            found = _of_dimension(shortened, slices, scales, budget, record)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
@@ -194,59 +189,19 @@ def _walk(
             n_kinks, status = limit.kink, Status(complete=False, reason=reason)
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
-    return Raw(
-        program, slices, found, coords, outputs, scales, by_layer, record.snapped, tolerance, status, seconds=0.0
-    )
+    return Raw(program, slices, found, scales, by_layer, record.snapped, tolerance, status, seconds=0.0)
 
 
 def _of_dimension(
     program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record
-) -> tuple[LineState | Mesh | Complex, Tensor, Tensor]:
-    """The walk that fits the dimension: (found, coords (v, k), outputs (v, c))."""
-    found: LineState | Mesh | Complex
+) -> Together:
+    """The walk that fits the dimension."""
     if slices[0].dim == 1:
-        found, outputs = partition_lines(program, slices, scales, budget, record)
-        coords = found.coords[:, None]
-    elif slices[0].dim == 2:
-        found, coords, outputs = partition_planes(program, slices, scales, budget, record)
-    else:
-        result = partition_cells(program, slices, scales, budget, record)
-        found, coords, outputs = result.cells, result.coords, result.outputs
-    return found, coords, outputs
-
-
-def _of_line(line: LineState, i: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Walls]:
-    vertices = (line.owner == i).nonzero()[:, 0]
-    v = len(vertices)
-    index = torch.arange(v, device=vertices.device)
-    corners = torch.stack([index[:-1], index[1:]], 1).flatten()
-    offsets = 2 * index
-    sides = torch.stack([index - 1, index], 1)
-    sides[-1, 1] = -1
-    walls = Walls(index, torch.arange(v + 1, device=index.device), sides, line.born[vertices])
-    return vertices, corners, offsets, line.coords[vertices].diff(), walls
-
-
-def _of_mesh(mesh: Mesh, coords: Tensor, i: int, n_slices: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Walls]:
-    if n_slices == 1:
-        vertices = torch.arange(mesh.n_vertices, device=coords.device)
-    else:
-        mesh, vertices = mesh.extract((mesh.parent == i).nonzero()[:, 0])
-    ends = torch.arange(len(mesh.edges) + 1, device=coords.device) * 2
-    walls = Walls(mesh.edges.flatten(), ends, mesh.edge_cells(), mesh.born)
-    return vertices, mesh.corners, mesh.offsets, areas(mesh, coords[vertices]), walls
-
-
-def _of_complex(
-    cells: Complex, coords: Tensor, i: int, program: Program
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Walls]:
-    mine = cells.take((cells.slice_id == i).nonzero()[:, 0])
-    mine, vertices = mine.compact()
-    found = facets(mine)
-    ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]], device="cpu").cumsum(0).to(coords.device)
-    born = torch.where(found.wall < 0, -1, torch.searchsorted(ends, found.wall, right=True) - 1)
-    walls = Walls(found.corners, found.offsets, found.cells, born)
-    return vertices, mine.corners, mine.offsets, volumes(mine, coords[vertices]), walls
+        return Together.of_lines(*partition_lines(program, slices, scales, budget, record))
+    if slices[0].dim == 2:
+        return Together.of_mesh(*partition_planes(program, slices, scales, budget, record))
+    found = partition_cells(program, slices, scales, budget, record)
+    return Together.of_cells(found.cells, found.coords, found.outputs, program)
 
 
 def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:

@@ -1,4 +1,4 @@
-"""What the exact walks through a network share: scales for the tolerance, budgets, and the record of what happened."""
+"""What the exact walks through a network share: budgets, and the record of what happened."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.network import Kink, Program
-from regionscope.tolerance import Tolerance
 
-__all__ = ["Budget", "Record", "TooManyRegions", "bytes_of", "inputs_of", "zero_scales"]
+__all__ = ["Budget", "Record", "TooManyRegions", "bytes_of", "inputs_of"]
 
-_PROBES = 64
-_CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 _PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 16 << 30}  # live values worked on at a time; small stays near the caches
 _PREFERRED_ROWS = 256
+_PREFERRED_INPUTS = {"cpu": 256, "cuda": 16384}
 
 
 class TooManyRegions(Exception):
@@ -50,10 +47,13 @@ class Budget:
         takes at most a third of what is left, so that deeper ones find room too.
         """
         row = max(1, kink.row_bytes)
-        preferred = max(
-            _PREFERRED_BYTES[device.type if device.type in _PREFERRED_BYTES else "cpu"], _PREFERRED_ROWS * row
-        )
+        preferred = max(_PREFERRED_BYTES.get(device.type, _PREFERRED_BYTES["cpu"]), _PREFERRED_ROWS * row)
         return max(16, min((self.memory - held) // 3, preferred) // row)
+
+    def inputs(self, program: Program) -> int:
+        """How many inputs may go through the whole network at a time, in two versions of each."""
+        preferred = _PREFERRED_INPUTS.get(program.device.type, _PREFERRED_INPUTS["cpu"])
+        return max(1, min(self.memory // (2 * program.row_bytes), preferred))
 
 
 @dataclass
@@ -103,66 +103,8 @@ def bytes_of(values: Mapping[str, Tensor]) -> int:
     return sum(rows.numel() * rows.element_size() for rows in values.values())
 
 
-def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget) -> Tensor:
-    """How near to zero counts as zero, (kinks + 1, slices): ``tolerance.zero`` times the largest value on probe points.
-
-    The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale does
-    not depend on how the work is cut into pieces. A layer whose terms cancel takes a share of their size, since its
-    values are rounding. Scaling a layer up and the next one down changes neither. The last row belongs to the outputs.
-    """
-    rows = max(1, budget.memory // (2 * program.row_bytes))
-    scales = torch.stack([_largest(program, piece, rows) for piece in slices], 1).double().cpu()
-    if not bool(torch.isfinite(scales).all()):
-        raise InputError(
-            "The network gives NaN or infinite values on the slice; exact regions need finite ones: "
-            "use a smaller slice, or check the weights."
-        )
-    near = tolerance.zero * scales
-    return near.clamp(min=torch.finfo(torch.float64).tiny).to(program.device)
-
-
-def _largest(program: Program, piece: Slice, rows: int) -> Tensor:
-    """The largest value on the probe points, (kinks + 1,): at each nonlinearity, and of the outputs; at least a share
-    of the terms that are added up to it.
-
-    How large those are is told by shaking: where every value of the layer before changes by a relative ``shake``, up or
-    down by chance, a sum changes by as much of its terms, whether they cancel or not.
-    """
-    shake = float(torch.finfo(program.dtype).eps) ** 0.5
-    generator = torch.Generator().manual_seed(0)
-    corners = piece.corners.cpu()
-    weights = torch.empty(_PROBES, len(corners), dtype=torch.float64, device="cpu").exponential_(generator=generator)
-    coords = torch.cat([corners, (weights / weights.sum(1, keepdim=True)) @ corners])
-
-    def shaken(value: Tensor) -> Tensor:
-        if not value.is_floating_point():
-            return value
-        up = torch.randint(0, 2, value.shape[1:], generator=generator, device="cpu", dtype=torch.bool).to(value.device)
-        return torch.where(up, value * (1 + shake), value * (1 - shake))
-
-    def size(value: Tensor, moved: Tensor) -> Tensor:
-        return torch.maximum(value.abs().max(), (value - moved).abs().max() * (_CANCELLED / shake))
-
-    found = []
-    for some in coords.split(rows):
-        inputs = inputs_of(program, [piece], some, None)
-        values, moved = program.begin(inputs), program.begin(shaken(inputs))
-        largest = []
-        for kink in program.kinks:
-            largest.append(size(kink.cuts(values).values, kink.cuts(moved).values))
-            moved = kink.advance({name: shaken(value) for name, value in values.items()}, consume=True)
-            values = kink.advance(values, consume=True)
-        found.append(torch.stack([*largest, size(program.outputs(values), program.outputs(moved))]))
-    return torch.stack(found).amax(0)
-
-
-def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, owner: Tensor | None) -> Tensor:
-    """Network inputs (v, *input_shape) of coordinates (v, k) on their slices (``owner`` (v,) tells which)."""
-    coords = coords.to(program.device)
-    if len(slices) == 1 or owner is None:
-        return slices[0].embed(coords, dtype=program.dtype)
-    out = torch.empty((len(coords), *program.input_shape), dtype=program.dtype, device=program.device)
-    for i, piece in enumerate(slices):
-        mine = owner == i
-        out[mine] = piece.embed(coords[mine], dtype=program.dtype)
-    return out
+def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, owner: Tensor) -> Tensor:
+    """Network inputs (v, *input_shape) of coordinates (v, k) on their slices (``owner`` (v,), ascending)."""
+    counts = torch.bincount(owner, minlength=len(slices)).tolist()
+    parts = zip(slices, coords.to(program.device).split(counts), strict=True)
+    return torch.cat([piece.embed(own, dtype=program.dtype) for piece, own in parts if len(own)])
