@@ -1,0 +1,79 @@
+"""Nothing forgets where its tensors are: the instruments on a device that does not mix with the CPU.
+
+It stands in for a GPU where there is none; what a GPU computes is tested on one.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import regionscope as rs
+from cases import CASES, Case
+from far import FAR, far_device, moved
+from nasty.modules import mlp, pooled_cnn, seeded
+
+SOME = [case for case in CASES if any(True for _ in case.build().parameters())][::9]
+PLAIN, IMAGES = seeded(3, lambda: mlp([4, 10, 10, 3])), seeded(4, lambda: pooled_cnn(3, channels=4))
+
+
+def test_the_device_refuses_what_a_gpu_refuses() -> None:
+    with far_device():
+        there = torch.ones(3, device=FAR)
+        assert (there + 1).device == FAR
+        assert (there.cpu() + torch.ones(3)).tolist() == [2.0, 2.0, 2.0]
+        with pytest.raises(RuntimeError, match="mixes devices"):
+            there + torch.ones(3)
+
+
+@pytest.mark.parametrize("case", SOME, ids=str)
+def test_exact_regions_there_are_those_here(case: Case) -> None:
+    model = case.build()
+    here, decided_here = rs.linear_regions(model, case.piece), rs.decision_regions(model, case.piece)
+    with far_device():
+        model = moved(model)
+        there, decided_there = rs.linear_regions(model, case.piece), rs.decision_regions(model, case.piece)
+        assert there.vertices.device == decided_there.labels.device == FAR
+        assert (there.by_layer, there.n_linear_regions) == (here.by_layer, here.n_linear_regions)
+        assert decided_there.labels.tolist() == decided_here.labels.tolist()
+        assert there.patterns().tolist() == here.patterns().tolist()
+        there.to("cpu").check()
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_slices_together_there_are_those_here(dim: int) -> None:
+    model = PLAIN()
+    corners = torch.randn(3, dim + 1, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    slices = [rs.Simplex(each) for each in corners]
+    here = rs.linear_regions(model, slices)
+    with far_device():
+        there = rs.linear_regions(moved(model), slices)
+        for one, other in zip(here, there, strict=True):
+            assert one.sizes.tolist() == pytest.approx(other.sizes.tolist())
+            assert one.walls.regions.tolist() == other.walls.regions.tolist()
+
+
+@pytest.mark.parametrize("method", ["grid", "refined"])
+@pytest.mark.parametrize("dim", [1, 2])
+def test_region_counts_there_are_those_here(method: str, dim: int) -> None:
+    model, data = IMAGES(), torch.randn(12, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+    here = rs.region_count(model, data, dim, 4, method=method, grid=20)
+    with far_device():
+        there = rs.region_count(moved(model), data, dim, 4, method=method, grid=20)
+        assert there.counts.tolist() == here.counts.tolist()
+
+
+def test_local_complexity_there_is_that_here() -> None:
+    model, data = IMAGES(), torch.randn(5, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+    here = rs.local_complexity(model, data, dims=6, radius=0.3)
+    with far_device():
+        there = rs.local_complexity(moved(model), data, dims=6, radius=0.3)
+        assert there.total.tolist() == here.total.tolist()
+
+
+def test_weights_there_are_weights() -> None:
+    with far_device():
+        model = moved(nn.Linear(2, 3))
+        assert {tensor.device for tensor in model.buffers()} == {FAR}
+        assert model(torch.ones(1, 2, device=FAR)).device == FAR
