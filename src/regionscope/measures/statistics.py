@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from regionscope.errors import InputError
 
@@ -45,7 +45,7 @@ def t_interval(values: Sequence[float], *, level: float = 0.95) -> tuple[float, 
     centre = mean(values)
     if len(values) < 2:
         return centre, math.nan, math.nan
-    half = float(student.ppf((1 + level) / 2, len(values) - 1)) * standard_error(values)
+    half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * standard_error(values)
     return centre, centre - half, centre + half
 
 
