@@ -16,7 +16,7 @@ from regionscope.explorer import explore
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.film import Film, Moment, film_of_models, film_of_partition
+from regionscope.lab.film import Film, Moment, film_of_models, film_of_partition, thin
 from regionscope.lab.zoo import mlp
 from regionscope.regions import DecisionRegions, decision_regions, linear_regions
 from regionscope.regions.identity import follow
@@ -94,6 +94,14 @@ def test_the_slope_norm_does_not_depend_on_the_coordinates_of_the_slice() -> Non
 @pytest.mark.parametrize(("room", "kept"), [(100, [0, 1, 2, 3, 4]), (49, [0, 1, 3, 4]), (30, [0, 2, 4]), (5, [4])])
 def test_frames_are_thinned_evenly_and_one_stays(room: int, kept: list[int]) -> None:
     assert _fitting([Packed({}, "x" * 10)] * 5, room) == kept
+
+
+def test_as_many_frames_are_kept_as_fit_whatever_their_sizes() -> None:
+    sizes = np.random.default_rng(0).integers(1, 40, 30)
+    packed = [Packed({}, "x" * int(size)) for size in sizes]
+    for room in range(0, 700, 23):
+        fit = [most for most in range(2, 31) if sizes[thin(30, most)].sum() <= room]
+        assert _fitting(packed, room) == thin(30, max(fit, default=1))
 
 
 @needs_cuda

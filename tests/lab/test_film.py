@@ -52,6 +52,18 @@ def test_the_film_of_a_run_holds_the_regions_of_its_checkpoints(folder: RunFolde
     assert film.steps_per_epoch == 2
 
 
+def test_a_frame_holds_one_copy_of_the_weights(folder: RunFolder) -> None:
+    for frame in film_of_run(folder).frames:
+        assert frame.decision is not None
+        programs = (frame.linear.program, frame.decision.partition.program)
+        held = [
+            {id(weight) for kink in one.kinks for step in kink.instructions for weight in step.constants}
+            for one in programs
+            if one is not None
+        ]
+        assert held[0] == held[1] != set()
+
+
 def test_its_curves_are_the_rows_and_the_counts(folder: RunFolder) -> None:
     film = film_of_run(folder)
     curves = {curve.name: curve for curve in film.curves}

@@ -298,6 +298,23 @@ def test_looking_between_forward_and_backward_leaves_the_graph_usable(mean: floa
     loss.backward()
 
 
+def test_a_measure_that_fails_again_and_again_keeps_its_names() -> None:
+    def look(model: nn.Module) -> dict[str, float]:
+        if len(monitor.rows) > 2:
+            raise InputError("no.")
+        return {"": 1.0, "more": 2.0}
+
+    model = nn.Linear(1, 1)
+    monitor = Monitor({"look": look, "look.more.other": lambda model: 3.0}, every(1))
+    monitor(0, model)
+    for step in range(1, 4):
+        with pytest.warns(UserWarning, match="'look' has no value"):
+            monitor(step, model)
+    names = [row.name for row in monitor.rows if row.step == 3]
+    assert names == ["look", "look.more", "look.more.other"]
+    assert len(monitor.rows) == 12
+
+
 def test_a_measure_that_can_no_longer_ends_no_training(tmp_path: Path) -> None:
     def look(model: nn.Module) -> dict[str, float]:
         if model[0].weight.isnan().any():

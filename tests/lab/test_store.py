@@ -18,6 +18,7 @@ from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.monitor import Row
 from regionscope.lab.store import Damaged, DiskFull, RunFolder, files
+from regionscope.lab.store.rows import fingerprint
 from regionscope.lab.train import TrainState
 
 EXPERIMENT = Experiment(
@@ -121,6 +122,25 @@ def test_state_returns_with_the_rows_of_its_moment(folder: RunFolder) -> None:
     assert folder.repaired == []
     with pytest.raises(RegionscopeError, match="must be claimed"):
         folder.load_state()
+
+
+def test_a_state_knows_its_rows_without_reading_them_again(claimed: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    claimed.append([row(0)])
+    reads: list[Path] = []
+    read = Path.read_bytes
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", lambda path: reads.append(path) or read(path))
+        for step in range(1, 5):
+            claimed.append([row(step), row(step, "b")])
+            claimed.save_state(state(step))
+    assert claimed.path / "rows.jsonl" not in reads
+    path = claimed.path / "rows.jsonl"
+    _, notes = files.read_tensors(claimed.path / "state.safetensors")
+    wanted = fingerprint(path.read_bytes())
+    assert (notes["rows_bytes"], notes["rows_crc32"]) == (str(wanted["bytes"]), wanted["crc32"])
+    path.write_bytes(path.read_bytes() + b"\n")  # what somebody else has added is seen
+    claimed.save_state(state(5))
+    assert files.read_tensors(claimed.path / "state.safetensors")[1]["rows_bytes"] == str(wanted["bytes"] + 1)
 
 
 def test_a_torn_line_is_dropped_and_said(folder: RunFolder) -> None:

@@ -19,7 +19,7 @@ from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, Split
 from regionscope.lab.monitor import Monitor
-from regionscope.lab.train import TrainState, train
+from regionscope.lab.train import EpochRow, TrainState, session, train
 from regionscope.lab.train.state import optimizer_tensors, restore_optimizer
 from regionscope.lab.zoo import mlp
 
@@ -83,6 +83,18 @@ def test_interrupted_anywhere(training: Training, stop: int, tmp_path: Path) -> 
     assert_same(calm, resumed)
     assert [replace(row, seconds=0) for row in found.history] == [replace(r, seconds=0) for r in undisturbed.history]
     assert found.steps == undisturbed.steps == 27
+
+
+def test_a_row_of_the_history_is_made_plain_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    kept: list[TrainState] = []
+    monkeypatch.setattr(session, "asdict", lambda value: made.append(value) or asdict(value))
+    found = train(network(), data(), FULL, seed=5, save_state=kept.append, state_every=-1.0)
+    assert len(kept) > len(found.history) > 1
+    assert len([value for value in made if isinstance(value, EpochRow)]) == len(found.history)
+    for state in kept:
+        done = [row for row in found.history if row.step <= state.step]
+        assert state.meta["history"] in ([asdict(row) for row in done], [asdict(row) for row in done[:-1]])
 
 
 def test_a_finished_state_has_nothing_left_to_do(tmp_path: Path) -> None:

@@ -56,6 +56,11 @@ def test_serra_by_enumeration_and_the_order_of_the_bounds(n_0: int, widths: list
     assert ("Zaslavsky" in names) == (len(widths) == 1)
 
 
+def test_serra_over_many_shapes_with_layers_narrower_and_wider_than_twice_the_input() -> None:
+    for n_0, *widths in itertools.product((1, 2, 3, 5), (1, 2, 4, 7), (1, 3, 6), (2, 5)):
+        assert serra_upper(n_0, widths) == serra_by_enumeration(n_0, widths)
+
+
 @pytest.mark.parametrize(("n_0", "widths"), [(2, [6]), (2, [5, 5]), (2, [6, 1, 6]), (1, [5, 5, 5])])
 def test_no_network_is_above_an_upper_bound(n_0: int, widths: list[int]) -> None:
     end = torch.full((n_0,), 60.0)

@@ -11,7 +11,7 @@ from torch import nn
 import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.lab.zoo import mlp
-from regionscope.measures import fold_migration, fold_profiles
+from regionscope.measures import FoldProfile, fold_migration, fold_profiles
 
 SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 
@@ -119,3 +119,22 @@ def test_the_error_shrinks_with_slices_and_mistakes_get_a_sentence() -> None:
         fold_migration(model, slices, torch.zeros(4, 2))
     with pytest.raises(InputError, match="dimension 1 or 2"):
         fold_migration(mlp([3, 2, 2]), rs.Box(torch.zeros(3), torch.eye(3), 1.0), torch.zeros(1, 3))
+
+
+def test_the_jackknife_leaves_out_one_slice_after_another() -> None:
+    made = torch.Generator().manual_seed(0)
+    folds, room = torch.rand(2, 9, 4, dtype=torch.float64, generator=made)
+    folds[:8, 0] = 0.0  # in the nearest bin only the last slice has folds
+    room[3] = 0.0  # in this slice the distance is not defined
+    far = torch.rand(2, 9, dtype=torch.float64, generator=made)
+    whole = FoldProfile(torch.linspace(0, 1, 5), folds, room, far[0], far[1])
+    kept = [i for i in range(9) if i != 3]
+    others = [[j for j in kept if j != i] for i in kept]
+    parts = [FoldProfile(whole.edges, folds[rows], room[rows], far[0, rows], far[1, rows]) for rows in others]
+    for error, values in (
+        (whole.stderr, [part.ratio for part in parts]),
+        (whole.near_stderr, [part.near for part in parts]),
+    ):
+        mean = sum(values) / 8
+        assert error == pytest.approx(math.sqrt(7 / 8 * sum((value - mean) ** 2 for value in values)))
+    assert parts[-1].near == 0

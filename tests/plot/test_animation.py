@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
+from pathlib import Path
+
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 import regionscope as rs
 from regionscope.geometry import Slice
 from regionscope.lab.film import Film, Moment, film_of_models
 from regionscope.lab.zoo import mlp
+from regionscope.plot import animation, animation_file
 from regionscope.plot.animation import film_frame
 
 BOX = rs.Box([1.0, 1.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
@@ -51,6 +56,31 @@ def test_a_film_on_a_box_shows_inputs() -> None:
 
 def test_a_film_on_a_line_has_no_heights() -> None:
     assert len(picture(film(LINE)).axes[0].get_yticks()) == 0
+
+
+def test_an_animation_counts_each_frame_once_and_holds_few_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    made: list[weakref.ref[object]] = []
+    alive: list[int] = []
+    count, take = animation._count, animation_file._picture
+
+    def picture_of(figure: Figure) -> object:
+        alive.append(sum(one() is not None for one in made))
+        found = take(figure)
+        made.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(animation, "_count", lambda frame, kind: counted.append(frame.step) or count(frame, kind))
+    monkeypatch.setattr(animation_file, "_picture", picture_of)
+    shown = film(BOX, frames=6)
+    path = animation.animate(shown, tmp_path / "film.gif", fps=1, size=100)
+    assert len(counted) == 2 * 6  # for the curve and for the title
+    assert len(made) == 7  # the last one stays a while
+    assert max(alive) <= 2
+    with Image.open(path) as stored:
+        assert stored.n_frames == 6  # type: ignore[attr-defined]
 
 
 def test_a_single_frame_stands_at_the_end_of_its_training() -> None:

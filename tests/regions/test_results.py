@@ -72,6 +72,24 @@ def test_every_region_has_a_pattern_of_its_own(found: tuple[nn.Module, rs.Partit
     assert torch.equal(seen, expected)
 
 
+def test_patterns_and_input_maps_come_in_batches(
+    found: tuple[nn.Module, rs.Partition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, part = found
+    every = torch.arange(len(part))
+    whole, maps = part.patterns(), part.input_maps(every)
+    program = part.program
+    assert program is not None
+    for rows in (1, 3):
+        monkeypatch.setattr("regionscope.regions.partition._TOGETHER", rows * program.row_bytes)
+        assert torch.equal(part.patterns(), whole)
+        for one, other in zip(part.input_maps(every), maps, strict=True):
+            assert torch.allclose(one, other, rtol=1e-12, atol=1e-12)
+    jacobian, constant = part.input_maps(every[:0])
+    assert (jacobian.shape, constant.shape) == ((0, 3, *part.slice.input_shape), (0, 3))
+    assert part.patterns(every[:0]).shape == (0, program.n_units)
+
+
 def test_walls_are_shared_by_the_regions_they_part(found: tuple[nn.Module, rs.Partition]) -> None:
     _, part = found
     walls = part.walls

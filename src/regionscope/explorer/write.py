@@ -73,7 +73,8 @@ def _film(what: Film | RunFolder | Partition | DecisionRegions) -> Film:
 def _fitting(packed: Sequence[Packed], room: int) -> list[int]:
     """The most frames, evenly spread, that fit into ``room`` bytes; the last one alone where not even two do."""
     sizes = np.array([len(one) for one in packed])
-    for most in range(len(packed), 1, -1):
+    at_best = int(np.searchsorted(np.sort(sizes).cumsum(), room, side="right"))  # if the smallest ones were taken
+    for most in range(at_best, 1, -1):
         kept = thin(len(packed), most)
         if sizes[kept].sum() <= room:
             return kept

@@ -41,9 +41,10 @@ def ranges(starts: Tensor, counts: Tensor) -> Tensor:
 
 
 def gather_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Indices of all values of ``rows``, in that order, and the offsets of the result."""
-    counts = offsets.diff()[rows]
-    return ranges(offsets[rows], counts), offsets_of(counts)
+    """Indices of all values of ``rows``, in that order, and the offsets of the result. Cost: that of ``rows`` alone."""
+    starts = offsets[rows]
+    counts = offsets[rows + 1] - starts
+    return ranges(starts, counts), offsets_of(counts)
 
 
 def next_in_row(offsets: Tensor) -> Tensor:

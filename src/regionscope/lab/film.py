@@ -21,6 +21,7 @@ from regionscope.geometry import Box, Slice
 from regionscope.lab.store import RunFolder
 from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.regions.identity import follow
+from regionscope.regions.linear import program_of
 
 __all__ = [
     "Curve", "Film", "Frame", "Moment", "count_curves", "curves_of_rows", "film_of_models", "film_of_partition",
@@ -149,8 +150,9 @@ def film_of_models(
     seen: list[tuple[int, float | None, Partition, DecisionRegions]] = []
     total = n_frames or (len(moments) if isinstance(moments, Sequence) else None)
     for moment in moments:
-        linear = linear_regions(moment.model, where).to("cpu")
-        seen.append((moment.step, moment.epoch, linear, decision_regions(moment.model, where).to("cpu")))
+        program = program_of(moment.model, [where], None)  # both hold its weights, so they share one copy of them
+        linear, decision = linear_regions(program, where).to("cpu"), decision_regions(program, where).to("cpu")
+        seen.append((moment.step, moment.epoch, linear, decision))
         if progress is not None and total:
             progress(len(seen) / total)
     if not seen:

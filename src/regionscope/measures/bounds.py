@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb, prod
+from itertools import accumulate
+from math import prod
 
 from regionscope.errors import InputError
 
@@ -43,7 +44,7 @@ def zaslavsky(n: int, d: int) -> int:
     >>> zaslavsky(3, 2)  # three lines cut the plane into seven
     7
     """
-    return sum(comb(n, j) for j in range(min(n, d) + 1))
+    return sum(_binomials(n, min(n, d)))
 
 
 def montufar_lower(n_0: int, widths: Sequence[int]) -> int:
@@ -75,7 +76,8 @@ def montufar_upper(n_0: int, widths: Sequence[int]) -> int:
     G. Montufar, "Notes on the number of linear regions of deep neural networks", SampTA 2017.
     """
     _check(n_0, widths)
-    return prod(zaslavsky(n, min(n_0, *widths[:i], n_0)) for i, n in enumerate(widths))
+    narrowest = accumulate([n_0, *widths], min)  # d_1, d_2, ...
+    return prod(zaslavsky(n, d) for n, d in zip(widths, narrowest, strict=False))
 
 
 def serra_upper(n_0: int, widths: Sequence[int]) -> int:
@@ -83,16 +85,22 @@ def serra_upper(n_0: int, widths: Sequence[int]) -> int:
 
     A region on which only n_l - j_l units of a layer are active has an image of at most that dimension. T. Serra, C.
     Tjandraatmadja and S. Ramalingam, "Bounding and counting linear regions of deep neural networks", ICML 2018,
-    Theorem 1. Computed layer by layer over the dimension that is left. Cost: O(L n_0^2) products of integers.
+    Theorem 1. Computed layer by layer over the dimension that is left. Cost: O(L n_0^2) products of integers where
+    layers are narrower than 2 n_0, else O(L n_0).
     """
     _check(n_0, widths)
     ways = {n_0: 1}  # dimension left -> sum of products so far
     for n in widths:
+        choices = _binomials(n, min(max(ways), n))
+        total = [0, *accumulate(choices)]  # total[j]: ways to leave fewer than j units out
         after: dict[int, int] = {}
         for dim, count in ways.items():
-            for j in range(min(dim, n) + 1):
-                left = min(dim, n - j)
-                after[left] = after.get(left, 0) + count * comb(n, j)
+            most = min(dim, n)
+            whole = max(0, min(most, n - dim) + 1)  # up to so many units less leave the dimension as it is
+            if whole:
+                after[dim] = after.get(dim, 0) + count * total[whole]
+            for j in range(whole, most + 1):
+                after[n - j] = after.get(n - j, 0) + count * choices[j]
         ways = after
     return sum(ways.values())
 
@@ -134,6 +142,18 @@ def layer_widths(text: str) -> list[int]:
             "input, hidden widths and output, all positive."
         )
     return [int(part) for part in parts]
+
+
+def _binomials(n: int, most: int) -> list[int]:
+    """C(n, 0), ..., C(n, most), each from the one before.
+
+    >>> _binomials(4, 2)
+    [1, 4, 6]
+    """
+    found = [1]
+    for j in range(most):
+        found.append(found[-1] * (n - j) // (j + 1))
+    return found
 
 
 def _check(n_0: int, widths: Sequence[int]) -> None:

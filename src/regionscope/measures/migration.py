@@ -49,7 +49,7 @@ class FoldProfile:
 
         1: the folds are spread evenly. Below 1: they are near what the distance is measured to. NaN without folds.
         """
-        return self._ratio(self._kept)
+        return float(self._ratio(self._rows.sum(0)))
 
     @property
     def stderr(self) -> float:
@@ -59,7 +59,7 @@ class FoldProfile:
     @property
     def near(self) -> float:
         """Fold density in the nearest bin / fold density of the whole slices: 0 where the folds have left."""
-        return self._near(self._kept)
+        return float(self._near(self._rows.sum(0)))
 
     @property
     def near_stderr(self) -> float:
@@ -67,29 +67,32 @@ class FoldProfile:
         return self._jackknife(self._near)
 
     @property
-    def _kept(self) -> Tensor:
-        """The slices in which the distance is defined."""
-        return self.room.sum(1) > 0
+    def _rows(self) -> Tensor:
+        """What the statistics add up, a row (2 n + 2,) for each slice in which the distance is defined."""
+        kept = self.room.sum(1) > 0
+        columns = (self.folds, self.room, self.fold_distance[:, None], self.room_distance[:, None])
+        return torch.cat(columns, 1)[kept]
 
-    def _ratio(self, kept: Tensor) -> float:
-        of_folds = self.fold_distance[kept].sum() / self.folds[kept].sum()
-        return float(of_folds / (self.room_distance[kept].sum() / self.room[kept].sum()))
+    def _ratio(self, sums: Tensor) -> Tensor:
+        """From sums (..., 2 n + 2) over slices."""
+        n = self.folds.shape[1]
+        folds, room, fold_distance, room_distance = sums.split([n, n, 1, 1], -1)
+        of_folds: Tensor = fold_distance[..., 0] / folds.sum(-1)
+        of_room: Tensor = room_distance[..., 0] / room.sum(-1)
+        return of_folds / of_room
 
-    def _near(self, kept: Tensor) -> float:
-        folds, room = self.folds[kept].sum(0), self.room[kept].sum(0)
-        return float(folds[0] / room[0] / (folds.sum() / room.sum()))
+    def _near(self, sums: Tensor) -> Tensor:
+        n = self.folds.shape[1]
+        folds, room = sums[..., :n], sums[..., n : 2 * n]
+        return folds[..., 0] / room[..., 0] / (folds.sum(-1) / room.sum(-1))
 
-    def _jackknife(self, statistic: Callable[[Tensor], float]) -> float:
-        kept = self._kept
-        s = int(kept.sum())
+    def _jackknife(self, statistic: Callable[[Tensor], Tensor]) -> float:
+        rows = self._rows
+        s = len(rows)
         if s < 2:
             return math.nan
-        left_out = []
-        for i in kept.nonzero()[:, 0].tolist():
-            others = kept.clone()
-            others[i] = False
-            left_out.append(statistic(others))
-        return math.sqrt((s - 1) / s * float(np.square(np.array(left_out) - np.mean(left_out)).sum()))
+        left_out = statistic(_without_each(rows))
+        return math.sqrt((s - 1) / s * float((left_out - left_out.mean()).square().sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +149,18 @@ def fold_profiles(
     to_data = _profile([(flat, flat.to_data) for flat in flats], edges)
     to_boundary = _profile([(flat, flat.to_boundary) for flat in flats], edges)
     return Migration(to_data, to_boundary, sum(flat.n_folds for flat in flats))
+
+
+def _without_each(rows: Tensor) -> Tensor:
+    """(s, c): for each row the sum of all others: of those before it and of those after it, so that nothing cancels.
+
+    >>> _without_each(torch.tensor([[1.0], [2.0], [4.0]])).tolist()
+    [[6.0], [5.0], [3.0]]
+    """
+    none = torch.zeros_like(rows[:1])
+    before = torch.cat([none, rows[:-1].cumsum(0)])
+    after = torch.cat([none, rows.flip(0)[:-1].cumsum(0)]).flip(0)
+    return before + after
 
 
 def _profile(measured: Sequence[tuple[_Flat, Distance]], edges: Tensor) -> FoldProfile:

@@ -60,16 +60,17 @@ def over_slices(
     limit = max_slices if sampler.limit is None else min(max_slices, sampler.limit)
     target = min(slices, limit) if sampler.limit is None else limit
     values: list[Tensor] = []
+    so_far = _Running()
     done = 0
     while True:
         while done < target:
             block = _draw(sampler, done, target)
             values.append(measure(block))
+            so_far.add(values[-1])
             done += len(block)
             if progress is not None:
                 progress(done / target)
-        everything = torch.cat(values)
-        relative = Estimate.of(everything).relative_stderr
+        relative = so_far.estimate.relative_stderr
         if until is None or relative <= until:
             status = Status()
             break
@@ -78,7 +79,29 @@ def over_slices(
             status = Status(complete=False, reason=reason)
             break
         target = min(done + slices, limit)
-    return SliceValues(everything, status, time.perf_counter() - start)
+    return SliceValues(torch.cat(values), status, time.perf_counter() - start)
+
+
+class _Running:
+    """The estimate from values that come block by block; earlier ones are not looked at again (Chan et al. 1979)."""
+
+    def __init__(self) -> None:
+        self.n, self.mean, self.squares = 0, 0.0, 0.0
+
+    def add(self, values: Tensor) -> None:
+        """Take the next values in."""
+        block = values.detach().double()
+        n, mean = len(block), float(block.mean())
+        apart, total = mean - self.mean, self.n + n
+        self.squares += float((block - mean).square().sum()) + apart * apart * self.n * n / total
+        self.mean += apart * n / total
+        self.n = total
+
+    @property
+    def estimate(self) -> Estimate:
+        """What ``Estimate.of`` says of all values so far, up to rounding."""
+        stderr = math.sqrt(self.squares / (self.n - 1) / self.n) if self.n > 1 else math.nan
+        return Estimate(self.mean, stderr, self.n)
 
 
 def bootstrap_interval(values: Tensor, *, seed: int | None, level: float = 0.95) -> tuple[float, float]:

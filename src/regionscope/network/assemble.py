@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from .operations import Affine, Fold
@@ -85,6 +86,7 @@ class _Plan:
             for x in step.inputs:
                 self.last_read[x] = max(i, self.last_read.get(x, 0))
         self.made_at = {source: -1} | {step.output: i for i, step in enumerate(steps)}
+        self.live = self._lives()
         self.memory: dict[Data, Data] = {source: source}
         self.writable = {source: False}
         for step in steps:
@@ -96,12 +98,12 @@ class _Plan:
 
     def stretch(self, start: int, end: int) -> tuple[tuple[Instruction, ...], int]:
         """The instructions of steps start..end-1, and the peak number of bytes a row needs during them."""
-        peak = self._bytes(self._live(start))
+        peak = self._bytes(self.live[start])
         instructions = []
         for i in range(start, end):
             step = self.steps[i]
             operation = step.operation
-            peak = max(peak, self._bytes({*self._live(i), step.output}) + operation.scratch)
+            peak = max(peak, self._bytes({*self.live[i], step.output}) + operation.scratch)
             instructions.append(
                 Instruction(
                     function=operation.function,
@@ -113,19 +115,29 @@ class _Plan:
                     overwrite=self._overwrite(i, start),
                 )
             )
-        return tuple(instructions), max(peak, self._bytes(self._live(end)))
+        return tuple(instructions), max(peak, self._bytes(self.live[end]))
 
-    def _live(self, i: int) -> set[Data]:
-        """Values made before step ``i`` that step ``i`` or a later one reads."""
-        return {x for x, last in self.last_read.items() if self.made_at[x] < i <= last}
+    def _lives(self) -> list[tuple[Data, ...]]:
+        """For each step, and for the end, the values made before it that it or a later one reads.
 
-    def _bytes(self, values: set[Data]) -> int:
+        Cost: the number of values that are live, step by step, so that a deep network costs no more for each layer.
+        """
+        made: dict[int, list[Data]] = {}
+        for x in self.last_read:
+            made.setdefault(self.made_at[x] + 1, []).append(x)
+        lives: list[tuple[Data, ...]] = []
+        for i in range(len(self.steps) + 1):
+            still = [x for x in lives[-1] if self.last_read[x] >= i] if lives else []
+            lives.append((*still, *(x for x in made.get(i, []) if self.last_read[x] >= i)))
+        return lives
+
+    def _bytes(self, values: Iterable[Data]) -> int:
         return sum(x.numel for x in values) * self.itemsize
 
     def _overwrite(self, i: int, start: int) -> str:
         target = self.steps[i].inputs[0]
         base = self.memory[target]
-        others = {x for x in self._live(i + 1) if self.memory[x] is base} | {
+        others = {x for x in self.live[i + 1] if self.memory[x] is base} | {
             x for x in self.steps[i].inputs[1:] if self.memory[x] is base
         }
         if not self.writable[target] or others:

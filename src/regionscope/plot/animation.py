@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from regionscope.errors import InputError
 from regionscope.lab.film import Film, Frame
@@ -54,12 +55,13 @@ def animate(
     figure = Figure(figsize=(width / _DPI, 2 * round(width * 1.12 / 2) / _DPI), dpi=_DPI)
     FigureCanvasAgg(figure)
     shown = [*range(len(film.frames)), *[len(film.frames) - 1] * max(0, round(_HOLD * fps) - 1)]
+    counts = _counts(film, kind)
 
     def draw() -> Iterator[None]:
         for n, i in enumerate(shown):
             if n == 0 or i != shown[n - 1]:
                 figure.clear()
-                film_frame(film, i, figure=figure, kind=kind, points=points)
+                film_frame(film, i, figure=figure, kind=kind, points=points, counts=counts)
             yield
             if progress is not None:
                 progress((n + 1) / len(shown))
@@ -68,8 +70,19 @@ def animate(
     return path
 
 
-def film_frame(film: Film, i: int, *, figure: Figure, kind: str = "linear", points: bool = True) -> None:
-    """Draw frame i into the figure: the map with its title, and below it the number of regions over training."""
+def film_frame(
+    film: Film,
+    i: int,
+    *,
+    figure: Figure,
+    kind: str = "linear",
+    points: bool = True,
+    counts: NDArray[np.int64] | None = None,
+) -> None:
+    """Draw frame i into the figure: the map with its title, and below it the number of regions over training.
+
+    counts: that number for each frame; who draws many frames counts once.
+    """
     frame = film.frames[i]
     room = _room(figure)
     ax = figure.add_axes(room.map)
@@ -82,7 +95,7 @@ def film_frame(film: Film, i: int, *, figure: Figure, kind: str = "linear", poin
     figure.text(left, _TITLE, moment, fontsize=15 * room.text, fontweight="bold", color=style.BLACK)
     figure.text(right, _TITLE, count, fontsize=12 * room.text, ha="right", color=style.BLACK)
     strip = figure.add_axes(room.strip)
-    _counts_so_far(film, i, kind, strip)
+    _counts_so_far(film, i, _counts(film, kind) if counts is None else counts, strip)
     strip.set_xlabel("epoch" if film.steps_per_epoch else "step", fontsize=_SMALL * room.text, labelpad=room.text)
     for one in (ax, strip):
         one.tick_params(labelsize=_SMALL * room.text, length=2.5 * room.text, pad=3.5 * room.text)
@@ -122,10 +135,14 @@ def _room(figure: Figure) -> _Room:
     return _Room((left, bottom, _RIGHT - left, _TOP - bottom), (left, below, _RIGHT - left, _STRIP), text)
 
 
-def _counts_so_far(film: Film, i: int, kind: str, strip: Axes) -> None:
+def _counts(film: Film, kind: str) -> NDArray[np.int64]:
+    """The number of regions of each frame."""
+    return np.array([_count(one, kind) for one in film.frames], dtype=np.int64)
+
+
+def _counts_so_far(film: Film, i: int, counts: NDArray[np.int64], strip: Axes) -> None:
     """The number of regions over training, with a dot at frame i."""
     steps = np.array([one.step / (film.steps_per_epoch or 1.0) for one in film.frames])
-    counts = np.array([_count(one, kind) for one in film.frames])
     strip.plot(steps, counts, color=style.GREY, linewidth=1.2)
     strip.plot(steps[i], counts[i], "o", color=style.VERMILLION, markersize=6)
     strip.set_ylim(0, 1.15 * max(1, counts.max()))

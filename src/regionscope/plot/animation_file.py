@@ -25,8 +25,9 @@ def write_animation(figure: Figure, frames: Iterable[object], path: Path, *, fps
 
 
 def _gif(figure: Figure, frames: Iterable[object], path: Path, fps: int) -> None:
-    first, *others = [_picture(figure) for _ in frames]
-    first.save(path, format="GIF", save_all=True, append_images=others, duration=int(1000 / fps), loop=0)
+    pictures = (_picture(figure) for _ in frames)  # one at a time: each becomes a paletted copy, a third of its size
+    first = next(pictures)
+    first.save(path, format="GIF", save_all=True, append_images=pictures, duration=int(1000 / fps), loop=0)
 
 
 def _picture(figure: Figure) -> Any:

@@ -24,8 +24,8 @@ _PAIRS = 1 << 20  # pairs of a point and a region that are looked at together
 def locate(part: Partition, points: Tensor) -> Tensor:
     """The region that holds each of the points (n, k), in slice coordinates, k = 1 or 2: (n,), -1 outside the slice.
 
-    A point on a wall belongs to one of its two regions. Cost: regions are sorted into about r square bins; each point
-    is compared with those regions of its bin whose bounding box holds it.
+    A point on a wall belongs to one of its two regions. Cost: regions are sorted into about r bins, narrow where
+    regions are small; each point is compared with those regions of its bin whose bounding box holds it.
     """
     if points.ndim != 2 or points.shape[1] != part.dim or part.dim > 2:
         raise InputError(
@@ -103,13 +103,11 @@ def follow(parts: Sequence[Partition]) -> list[Tensor]:
 def _binned(low: Tensor, high: Tensor, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Candidates of each point: ``listed[start[i] : start[i] + count[i]]`` are the regions that reach into its bin."""
     k = low.shape[1]
-    side = max(1, min(2048, round(len(low) ** (1 / k))))
-    origin = low.amin(0)
-    width = ((high.amax(0) - origin) / side).clamp(min=torch.finfo(low.dtype).tiny)
+    side = max(1, min(2048 if k == 2 else len(low), round(len(low) ** (1 / k))))
+    borders = [_even(torch.cat([low[:, i], high[:, i]]), side) for i in range(k)]
 
     def bins(at: Tensor) -> Tensor:
-        numbers: Tensor = ((at - origin) / width).long().clamp(0, side - 1)
-        return numbers
+        return torch.stack([torch.searchsorted(borders[i], at[:, i].contiguous()) for i in range(k)], 1)
 
     first, extent = bins(low), bins(high) - bins(low) + 1
     area = extent.prod(1)
@@ -123,6 +121,12 @@ def _binned(low: Tensor, high: Tensor, points: Tensor) -> tuple[Tensor, Tensor, 
     mine = bins(points)
     cell = mine[:, 0] + (side * mine[:, 1] if k == 2 else 0)
     return starts[cell], starts[cell + 1] - starts[cell], region[order]
+
+
+def _even(values: Tensor, n: int) -> Tensor:
+    """Borders (n - 1,) between n bins that hold about equally many of the values, however crowded these lie."""
+    places = torch.arange(1, n, device=values.device) * len(values) // n
+    return values.sort().values[places]
 
 
 def _keep_deepest(part: Partition, points: Tensor, point: Tensor, region: Tensor, found: Tensor) -> None:

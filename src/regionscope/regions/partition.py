@@ -24,6 +24,8 @@ from regionscope.types import Stats, Status
 
 __all__ = ["Partition", "Walls", "components"]
 
+_TOGETHER = 1 << 28  # bytes of live values, where the network is asked about many regions
+
 
 @dataclass(frozen=True)
 class Walls:
@@ -160,19 +162,31 @@ class Partition:
         """Activation pattern of the regions (all, or those listed): (r, units), on which piece each unit is.
 
         ReLU and its kin: 1 where the unit is above its threshold, else 0. Maxima: the index of the largest candidate.
-        Computed from the network at interior points; cost: one forward pass over them.
+        Computed from the network at interior points; cost: one forward pass over them, some 256 MiB at a time.
         """
+        program = self._network()
         points = self.interior if regions is None else self.interior[regions]
-        found = patterns(self._network(), self.slice.embed(points, dtype=self._network().dtype))
-        return found.to(points.device)
+        found = torch.empty((len(points), program.n_units), dtype=torch.int16, device=points.device)
+        rows = max(1, _TOGETHER // max(1, program.row_bytes))
+        for into, part in zip(found.split(rows), points.split(rows), strict=True):
+            into.copy_(patterns(program, self.slice.embed(part, dtype=program.dtype)))
+        return found
 
     def input_maps(self, regions: Tensor) -> tuple[Tensor, Tensor]:
         """The affine maps of the listed regions in input space: Jacobians (r, c, *input_shape) and constants (r, c).
 
-        Outputs = constant + sum(Jacobian * input). Cost: c backward passes over r interior points.
+        Outputs = constant + sum(Jacobian * input). Cost: c backward passes over r interior points, some 256 MiB of live
+        values at a time.
         """
         program = self._network()
-        inputs = self.slice.embed(self.interior[regions], dtype=program.dtype).to(program.device).requires_grad_(True)
+        rows = max(1, _TOGETHER // max(1, program.row_bytes * (1 + len(program.kinks))))
+        found = [self._input_maps(program, points) for points in self.interior[regions].split(rows)]
+        jacobians, constants = zip(*found, strict=True)
+        return torch.cat(jacobians), torch.cat(constants)
+
+    def _input_maps(self, program: Program, points: Tensor) -> tuple[Tensor, Tensor]:
+        """The maps of the regions around these interior points."""
+        inputs = self.slice.embed(points, dtype=program.dtype).to(program.device).requires_grad_(True)
         with torch.enable_grad(), full_precision():
             outputs = program.differentiable(inputs)
             rows = [

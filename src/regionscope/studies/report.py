@@ -175,13 +175,11 @@ def _number(value: Any) -> str:
 
 def _config(page: Page) -> tuple[tuple[str, str], ...]:
     """Every setting of the trainings, with all values that it takes over them."""
-    values: dict[str, list[str]] = {}
+    values: dict[str, dict[str, None]] = {}  # texts in the order in which they come, each once
     for experiment in page.study.experiments(page.size):
         for name, value in flatten(experiment.to_dict()).items():
-            text = str(value)
-            if text not in values.setdefault(name, []):
-                values[name].append(text)
-    return tuple((name, ", ".join(found)) for name, found in values.items() if found != ["None"])
+            values.setdefault(name, {})[str(value)] = None
+    return tuple((name, ", ".join(found)) for name, found in values.items() if list(found) != ["None"])
 
 
 def _rules(outcome: Outcome) -> list[str]:

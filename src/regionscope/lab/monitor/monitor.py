@@ -81,6 +81,7 @@ class Monitor:
             repair(self._path)
         earlier = (*(read_rows(self._path) if self._path is not None else ()), *done)
         self._rows = {(row.step, row.name): row for row in earlier if self._owner(row.name) is not None}
+        self._labels = dict.fromkeys(row.name for row in self._rows.values())
         # The rows of the last step may be incomplete: a kill can come between two of them.
         last = max((step for step, _ in self._rows), default=-1)
         self._done = {(step, self._owner(name)) for step, name in self._rows if step < last}
@@ -130,6 +131,7 @@ class Monitor:
             if self._path is not None:
                 append_rows(self._path, fresh)
             self._rows.update({(row.step, row.name): row for row in fresh})
+            self._labels.update(dict.fromkeys(row.name for row in fresh))
             self._done.add((step, name))
             new += fresh
             self._tell(fresh)
@@ -139,7 +141,7 @@ class Monitor:
         try:
             return readings(name, self._measures[name](model))
         except RegionscopeError as error:
-            known = dict.fromkeys(row.name for row in self._rows.values() if self._owner(row.name) == name)
+            known = [label for label in self._labels if self._owner(label) == name]
             if not known:
                 raise
             self._complain(f"The measure {name!r} has no value at step {step}: {error}")

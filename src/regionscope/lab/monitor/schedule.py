@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -53,7 +54,11 @@ class Schedule:
         if self.epoch_periods and per_epoch is None:
             raise InputError(f'The schedule "{self}" counts epochs; say how long one is with steps_per_epoch.')
         periods = (*self.periods, *(each * (per_epoch or 1) for each in self.epoch_periods))
-        return step in self.points or any(step % period == 0 for period in periods)
+        return step in self._chosen or any(step % period == 0 for period in periods)
+
+    @cached_property
+    def _chosen(self) -> frozenset[int]:
+        return frozenset(self.points)
 
     def __str__(self) -> str:
         """In words that ``parse_schedule`` reads."""

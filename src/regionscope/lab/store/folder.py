@@ -16,7 +16,7 @@ from regionscope.errors import InputError, RegionscopeError
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import files, repair
 from regionscope.lab.store.lock import Lock, is_held
-from regionscope.lab.store.rows import as_mapping, encode, fingerprint, parse
+from regionscope.lab.store.rows import as_mapping, encode, extended, fingerprint, parse
 
 if TYPE_CHECKING:
     from regionscope.lab.data import Split
@@ -49,6 +49,7 @@ class RunFolder:
         self.repaired: list[str] = []
         self._lock: Lock | None = None
         self._written: set[tuple[int, str]] | None = None
+        self._held: dict[str, Any] | None = None
 
     @classmethod
     def create(cls, runs_dir: Path | str, experiment: Experiment) -> RunFolder:
@@ -142,6 +143,7 @@ class RunFolder:
     def claim(self) -> Iterator[None]:
         """Work on this run, alone: ``Busy`` where another process does. Damaged files are set aside first."""
         self._lock = Lock(self.path)
+        self._held = None  # another process may have written since
         try:
             if self._lock.took_over is not None:
                 self.note(f"{self.path}: {self._lock.took_over} died while it worked on this run; it is taken over.")
@@ -178,7 +180,9 @@ class RunFolder:
                 self._written.add((row["step"], row["name"]))
                 new.append(row)
         if new:
-            files.append_bytes(self.path / "rows.jsonl", encode(new))
+            held, lines = self._fingerprint(), encode(new)
+            files.append_bytes(self.path / "rows.jsonl", lines)
+            self._held = extended(held, lines)
 
     def save_checkpoint(self, step: int, epoch: int, model: nn.Module) -> Stored:
         """Store the weights of this moment."""
@@ -193,7 +197,7 @@ class RunFolder:
     def save_state(self, state: TrainState) -> None:
         """Store the moment from which a next start continues, and which rows there were then."""
         self._mine()
-        held = fingerprint(self._raw_rows())
+        held = self._fingerprint()
         plain = json.dumps({"step": state.step, "meta": dict(state.meta)})
         notes = {"rows_bytes": str(held["bytes"]), "rows_crc32": str(held["crc32"]), "state": plain}
         files.write_tensors(self.path / "state.safetensors", state.tensors, notes)
@@ -207,7 +211,7 @@ class RunFolder:
         found, said = repair.resume(self.path)
         for sentence in said:
             self.note(sentence)
-        self._written = None
+        self._written = self._held = None
         if found is None:
             return None
         plain = json.loads(found.notes["state"])
@@ -251,6 +255,14 @@ class RunFolder:
             return (self.path / "rows.jsonl").read_bytes()
         except FileNotFoundError:
             return b""
+
+    def _fingerprint(self) -> dict[str, Any]:
+        """Of the rows as they were written here; read from the file only where that has another length."""
+        path = self.path / "rows.jsonl"
+        size = path.stat().st_size if path.exists() else 0
+        if self._held is None or self._held["bytes"] != size:
+            self._held = fingerprint(self._raw_rows())
+        return self._held
 
     def _mine(self) -> None:
         if self._lock is not None:

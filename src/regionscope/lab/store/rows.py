@@ -11,7 +11,7 @@ from typing import Any
 
 from regionscope.writing import plain
 
-__all__ = ["Parsed", "encode", "fingerprint", "last_row", "parse"]
+__all__ = ["Parsed", "encode", "extended", "fingerprint", "last_row", "parse"]
 
 _NUMBERS = ("value", "seconds")  # where null stands for a number that is not finite
 
@@ -68,6 +68,16 @@ def as_mapping(row: Any) -> Mapping[str, Any]:
 def fingerprint(raw: bytes) -> dict[str, Any]:
     """Length and CRC-32 of a file of rows, kept with the result so that a later change is seen."""
     return {"bytes": len(raw), "crc32": f"{zlib.crc32(raw):08x}"}
+
+
+def extended(held: Mapping[str, Any], more: bytes) -> dict[str, Any]:
+    """The fingerprint of a file of rows when ``more`` is added to it; what it held before is not read again.
+
+    >>> extended(fingerprint(b"ab"), b"c") == fingerprint(b"abc")
+    True
+    """
+    crc = zlib.crc32(more, int(held["crc32"], 16))
+    return {"bytes": held["bytes"] + len(more), "crc32": f"{crc:08x}"}
 
 
 def last_row(raw: bytes, having: str) -> dict[str, Any] | None:

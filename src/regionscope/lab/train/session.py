@@ -69,6 +69,7 @@ class Session:
             self._advance = Replay(self._advance, self.batches.examples(1), self.device)
         self.step = 0
         self.history: list[EpochRow] = []
+        self._plain_rows: list[dict[str, Any]] = []
         self._spent = self._before = self._began = 0.0
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
         self._plan()
@@ -226,13 +227,19 @@ class Session:
         }
         meta = {
             **self._identity(),
-            "history": [asdict(row) for row in self.history],
+            "history": self._plain_history(),
             "seconds": self._seconds(),
             "epoch_seconds": time.perf_counter() - self._began,
             "unmeasured": unmeasured,
         }
         with same_randomness():
             self.hooks.save_state(TrainState(self.step, tensors, meta))
+
+    def _plain_history(self) -> list[dict[str, Any]]:
+        """The rows of the history as plain values; each is converted once, however often a state is saved."""
+        done = len(self._plain_rows)
+        self._plain_rows += [asdict(row) for row in self.history[done:]]
+        return list(self._plain_rows)
 
     def _restore(self, state: TrainState) -> None:
         check_state(state, self._identity(), self.model)
@@ -242,7 +249,7 @@ class Session:
         self.batches.order = state.tensors["order"].to(self.device)
         self.loss_sum.copy_(state.tensors["loss_sum"])
         self.step = state.step
-        self.history = [EpochRow(**row) for row in state.meta["history"]]
+        self.history, self._plain_rows = [EpochRow(**row) for row in state.meta["history"]], []
         self._spent, self._before = float(state.meta["seconds"]), float(state.meta["epoch_seconds"])
 
     def _identity(self) -> dict[str, Any]:
