@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -109,6 +110,21 @@ def test_sampling_goes_on_until_the_error_is_small_enough() -> None:
     assert not stopped.status
     assert "after 50 slices" in stopped.status.reason
     assert rs.region_count(nn.Linear(4, 1), torch.ones(5, 4) * torch.arange(5)[:, None], until=0.5, slices=5).status
+
+
+def test_a_few_slices_that_agree_by_chance_do_not_end_the_sampling() -> None:
+    drawn: list[int] = []
+
+    def measure(slices: Sequence[rs.Slice]) -> torch.Tensor:
+        drawn.extend(range(len(drawn), len(drawn) + len(slices)))
+        return torch.tensor([1.0 if i < 4 else 1.0 + i % 7 for i in drawn[-len(slices) :]])
+
+    found = over_slices(measure, rs.Hulls(DATA, 1), slices=2, until=0.05)
+    assert len(found.values) > 30
+    assert found.estimate.relative_stderr <= 0.05
+    assert (
+        len(over_slices(lambda slices: torch.ones(len(slices)), rs.Hulls(DATA, 1), slices=2, until=0.05).values) == 30
+    )
 
 
 def test_a_constant_classifier_has_one_region_and_no_error() -> None:

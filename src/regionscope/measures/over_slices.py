@@ -22,6 +22,7 @@ __all__ = ["SliceValues", "bootstrap_interval", "over_slices"]
 _RESAMPLES = 2000
 _BYTES_OF_SLICES = 1 << 26
 _MOST_TOGETHER = 64
+_ENOUGH = 30  # values that a standard error is believed from
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ def over_slices(
     """Draw slices, measure each, and stop after ``slices`` of them, or when the mean is known well enough.
 
     measure: slices -> one number each (s,). Any measure will do: decision regions, linear regions, boundary points.
-    until: the wanted relative standard error (standard error / mean); checked after every ``slices`` slices. When
-        ``max_slices`` comes first, the status says so. Stopping at a precision favours lucky samples a little; the
-        effect is of the order of 1 / n.
+    until: the wanted relative standard error (standard error / mean); checked after every ``slices`` slices, and not
+        before there are 30: a few that agree by chance have none. When ``max_slices`` comes first, the status says so.
+        Stopping at a precision favours lucky samples a little; the effect is of the order of 1 / n.
     progress: called with the finished share of the work, 0 to 1; with ``until``, of that up to the next check.
     """
     _check(slices, until, max_slices)
@@ -71,7 +72,7 @@ def over_slices(
             if progress is not None:
                 progress(done / target)
         relative = so_far.estimate.relative_stderr
-        if until is None or relative <= until:
+        if until is None or (relative <= until and done >= min(_ENOUGH, limit)):
             status = Status()
             break
         if done >= limit:

@@ -24,7 +24,7 @@ from regionscope.types import Stats, Status
 
 __all__ = ["Partition", "Walls", "components"]
 
-_TOGETHER = 1 << 28  # bytes of live values, where the network is asked about many regions
+_TOGETHER = 1 << 26  # bytes of live values, where the network is asked about many regions
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Partition:
         """Activation pattern of the regions (all, or those listed): (r, units), on which piece each unit is.
 
         ReLU and its kin: 1 where the unit is above its threshold, else 0. Maxima: the index of the largest candidate.
-        Computed from the network at interior points; cost: one forward pass over them, some 256 MiB at a time.
+        Computed from the network at interior points; cost: one forward pass over them, some 64 MiB at a time.
         """
         program = self._network()
         points = self.interior if regions is None else self.interior[regions]
@@ -175,7 +175,7 @@ class Partition:
     def input_maps(self, regions: Tensor) -> tuple[Tensor, Tensor]:
         """The affine maps of the listed regions in input space: Jacobians (r, c, *input_shape) and constants (r, c).
 
-        Outputs = constant + sum(Jacobian * input). Cost: c backward passes over r interior points, some 256 MiB of live
+        Outputs = constant + sum(Jacobian * input). Cost: c backward passes over r interior points, some 64 MiB of live
         values at a time.
         """
         program = self._network()
