@@ -76,6 +76,17 @@ def test_bounds_table_and_json() -> None:
     assert "Kac" in run("bounds 1-8-1 --networks 2").stdout
 
 
+def test_bounds_beyond_all_floats() -> None:
+    done = run("bounds 400-800-800-2 --networks 2 --radius 0.001 --json -")
+    assert done.exit_code == 0, done.output
+    found = {(row["on"], row["name"]): row["value"] for row in json.loads(done.stdout)["rows"]}
+    bound = found["inputs", "Serra et al."]
+    digits = str(serra_upper(400, [800, 800]))
+    assert len(digits) > 308
+    assert bound == f"{float(digits[0] + '.' + digits[1:9]):.3f}e+{len(digits) - 1}"
+    assert bound in " ".join(run("bounds 400-800-800-2 --networks 2 --radius 0.001").stdout.split())
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -19,6 +21,8 @@ from regionscope.regions import linear_regions
 from regionscope.types import Estimate
 
 __all__ = ["bounds"]
+
+_LARGEST = sys.float_info.max
 
 
 class InitName(StrEnum):
@@ -41,6 +45,8 @@ def bounds(
 ) -> None:
     """Bounds and estimates of the number of linear regions beside exact counts of random networks.
 
+    In JSON a bound that is larger than any float is a text, such as "2.5e+2001".
+
     Example: regionscope bounds 2-32-32-32-2
     """
     n_0, *widths, n_out = layer_widths(architecture)
@@ -51,10 +57,16 @@ def bounds(
     if n_0 >= 2:
         slices[2] = Box(torch.zeros(n_0), torch.eye(n_0)[:2], radius)
     kind: Init = init.value
-    models = [random_network(n_0, widths, n_out, init=kind, seed=seed + i) for i in range(networks)]
+    counts: dict[int, list[int]] = {k: [] for k in slices}
+    with output.progress_bar("Networks") as progress:
+        for i in range(networks):
+            model = random_network(n_0, widths, n_out, init=kind, seed=seed + i)
+            for k, where in slices.items():
+                counts[k].append(linear_regions(model, where).n_linear_regions)
+            progress((i + 1) / networks)
     rows: list[dict[str, Any]] = []
-    for k, where in slices.items():
-        found = Estimate.of(torch.tensor([linear_regions(m, where).n_linear_regions for m in models]))
+    for k in slices:
+        found = Estimate.of(torch.tensor(counts[k]))
         place = "segment" if k == 1 else "plane"
         rows += [_row(place, b.name, b.kind, b.value, b.reference) for b in region_bounds(k, widths)]
         if k == 1:
@@ -73,7 +85,8 @@ def bounds(
     if json_file != "-":
         _print(architecture, rows, radius, segment.size)
     if json_file is not None:
-        output.write_json({"architecture": architecture, "rows": rows, "provenance": provenance()}, json_file)
+        plain = [row if row["value"] < _LARGEST else {**row, "value": _text(row["value"])} for row in rows]
+        output.write_json({"architecture": architecture, "rows": plain, "provenance": provenance()}, json_file)
 
 
 def _estimates(
@@ -112,7 +125,16 @@ def _print(architecture: str, rows: list[dict[str, Any]], radius: float, length:
         if row["on"] != before:
             table.add_section()
             before = row["on"]
-        value = row["value"]
-        text = f"{value:.3e}" if value >= 1e12 else f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
-        table.add_row(row["on"], row["name"], row["kind"], text, row["reference"])
+        table.add_row(row["on"], row["name"], row["kind"], _text(row["value"]), row["reference"])
     Console().print(table)
+
+
+def _text(value: float) -> str:
+    """A number for reading; bounds of wide networks are larger than any float.
+
+    >>> _text(1234), _text(0.5), _text(10**20), _text(25 * 10**2000)
+    ('1,234', '0.5', '1.000e+20', '2.500e+2001')
+    """
+    if value < 1e12:
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    return f"{Decimal(value):.3e}"
