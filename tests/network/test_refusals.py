@@ -181,6 +181,25 @@ def _write_buffer(self: Lambda, x: Tensor) -> Tensor:
     return self.p
 
 
+def _write_constant(self: Lambda, x: Tensor) -> Tensor:
+    h = torch.zeros(1, 4)
+    h.add_(F.relu(x))
+    return x + h
+
+
+def _write_alias(self: Lambda, x: Tensor) -> Tensor:
+    h = torch.zeros(1, 4)
+    g = h
+    h += F.relu(x)
+    return h + 2 * g
+
+
+def _write_view(self: Lambda, x: Tensor) -> Tensor:
+    h = torch.zeros(1, 2, 4)
+    h[:, 1].add_(F.relu(x))
+    return x + h.sum(1)
+
+
 UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "branch": (lambda s, x: x if x.mean(1) else -x, "the forward branches on the values of a tensor"),
     "item": (lambda s, x: x * float(x[:, 0]), "the forward reads a tensor's value as a Python number"),
@@ -189,6 +208,9 @@ UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "rows": (lambda s, x: sum(row for row in x), "the forward loops over the rows of a batch"),
     "assignment": (_assign, "the forward assigns into part of a tensor"),
     "stale view": (_stale, "after an in-place operation has changed its memory through another view"),
+    "constant written": (_write_constant, "reads a tensor after an in-place operation has written values of the input"),
+    "constant with two names": (_write_alias, "reads a tensor after an in-place operation has written values"),
+    "constant written in part": (_write_view, "reads a tensor after an in-place operation has written values"),
     "buffer": (_write_buffer, "changes a parameter or buffer in place"),
     "batch mean": (lambda s, x: x - x.mean(0), "'mean' calls torch.Tensor.mean and works along the batch dimension"),
     "whole mean": (lambda s, x: x - x.mean(), "works along the batch dimension"),
@@ -264,6 +286,11 @@ def test_numbers_that_are_not_finite(value: float) -> None:
         trace(Lambda(lambda s, x: x * value), (4,))
     with pytest.raises(InputError, match="finite"):
         trace(Lambda(lambda s, x: x / 0), (4,))
+
+
+def test_weights_without_values() -> None:
+    with pytest.raises(InputError, match=r"parameter 'weight' is on the device meta, without values"):
+        trace(nn.Linear(4, 2, device="meta"), (4,))
 
 
 def test_weights_of_other_kinds() -> None:
