@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import regionscope as rs
 from regionscope.errors import InputError, LimitReached
@@ -323,3 +326,34 @@ def test_sharpness_says_what_does_not_fit() -> None:
 def test_a_gap_prints_itself() -> None:
     found = Gap(rs.Estimate(0.25, 0.03, 100), rs.Estimate(0.5, 0.04, 100))
     assert str(found) == "0.25 ± 0.05 (train error 0.25 ± 0.03 (n = 100), test error 0.5 ± 0.04 (n = 100))"
+
+
+def test_sharpness_of_attention() -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    model = nn.Sequential(nn.Unflatten(1, (3, 4)), layer, nn.Flatten(), nn.Linear(12, 2)).double()
+    x, y = torch.randn(8, 12).double(), torch.arange(8) % 2
+    weights = dict(model.eval().named_parameters())
+
+    def loss(*values: Tensor) -> Tensor:
+        with sdpa_kernel(SDPBackend.MATH):
+            outputs = functional_call(model, dict(zip(weights, values, strict=True)), (x,))
+        return functional.cross_entropy(outputs, y)
+
+    blocks = torch.autograd.functional.hessian(loss, tuple(weights.values()))
+    sizes = [value.numel() for value in weights.values()]
+    rows = [
+        torch.cat([block.reshape(n, m) for block, m in zip(row, sizes, strict=True)], 1)
+        for row, n in zip(blocks, sizes, strict=True)
+    ]
+    expected = float(torch.linalg.eigvalsh(torch.cat(rows)).max())
+    assert rs.sharpness(model, x, y, tolerance=1e-6).value == pytest.approx(expected, rel=1e-4)
+
+
+def test_sharpness_of_a_model_that_returns_several_values() -> None:
+    class Two(nn.Linear):
+        def forward(self, input: Tensor) -> Any:
+            return super().forward(input), input
+
+    with pytest.raises(InputError, match="loss failed on outputs of tuple"):
+        rs.sharpness(Two(4, 2), torch.randn(5, 4), torch.zeros(5, dtype=torch.int64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -234,6 +234,19 @@ def _normed(norm: Callable[[nn.Module], nn.Module]) -> nn.Module:
     return nn.Sequential(norm(nn.Linear(4, 8)), nn.ReLU(), norm(nn.Linear(8, 3)))
 
 
+class _Reversed(torch.autograd.Function):
+    """A rectifier with a gradient of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return -gradient
+
+
 def _shared() -> nn.Module:
     layer, act = nn.Linear(4, 4), nn.ReLU()
     return nn.Sequential(layer, act, layer, act, nn.Sequential(layer, act))
@@ -313,6 +326,9 @@ ARCHITECTURES: list[Architecture] = [
         _functional_weights, w=_fixed(3, 3, 3, 3), p=_fixed(3), m=_fixed(6, 27), n=_fixed(6, 2)), (3, 5, 5)),
     Architecture("token mixing", lambda: Lambda(_token_mixing, p=_fixed(5, 1, 4), mix=nn.Linear(5, 5)), (5, 4)),
     Architecture("fixed masks", lambda: Lambda(_masked, mask=torch.tensor([True, False, True, False])), (4,)),
+    Architecture("fixed mask and a number", lambda: Lambda(
+        lambda s, x: F.relu(torch.where(s.mask, x, 0.5)), mask=torch.tensor([True, False, True, False])), (4,)),
+    Architecture("autograd function", lambda: Lambda(lambda s, x: _Reversed.apply(x - 0.5) + x), (4,)),
     Architecture("layers called twice", _shared, (4,)),
     Architecture("unflatten", lambda: nn.Sequential(
         nn.Linear(4, 12), nn.ReLU(), nn.Unflatten(1, (3, 2, 2)), nn.Conv2d(3, 2, 2), nn.Flatten()), (4,)),

@@ -118,6 +118,16 @@ NOT_AFFINE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "matmul": (lambda s, x: x[:, None] @ x[:, :, None], "'matmul' calls torch.matmul, .* (it multiplies or divides"),
     "weights": (lambda s, x: F.linear(torch.ones(2, 4), x), "(it multiplies or divides by a value that itself depends"),
     "power": (lambda s, x: x**2, "'pow_1' calls torch.pow, which is not"),
+    "pow": (lambda s, x: torch.pow(x, 2), "'pow_1' calls torch.pow, which is not"),
+    "remainder": (lambda s, x: torch.remainder(x, 2), "'remainder' calls torch.remainder, .* (it jumps)"),
+    "cast": (lambda s, x: x.to(torch.int64) * 0.5, "torch.Tensor.to, .* (it jumps: it casts to whole numbers)"),
+    "cast by keyword": (lambda s, x: x.to(dtype=torch.bool) * 0.5, "(it jumps: it casts to whole numbers)"),
+    "cast to a type": (lambda s, x: x.type(torch.LongTensor) * 0.5, "(it jumps: it casts to whole numbers)"),
+    "cast by name": (lambda s, x: x.type("torch.IntTensor") * 0.5, "(it jumps: it casts to whole numbers)"),
+    "cast like another": (lambda s, x: x.type_as(torch.tensor(1)) * 0.5, "(it jumps: it casts to whole numbers)"),
+    "cast in a sum": (lambda s, x: x + x.sum(1, True, dtype=torch.int32), "(it jumps: it casts to whole numbers)"),
+    "cast in a running sum": (lambda s, x: x.cumsum(1, dtype=torch.int32), "(it jumps: it casts to whole numbers)"),
+    "complex": (lambda s, x: x.to(torch.complex64), "(it makes complex numbers)"),
     "norm": (lambda s, x: F.normalize(x), "'normalize' calls torch.nn.functional.normalize, which is not"),
     "comparison": (lambda s, x: (x > 0) * x, "'gt' calls torch.gt, which is not piecewise affine (it jumps)"),
     "where": (lambda s, x: torch.where(x, x, 0 * x), "(its condition depends on the input)"),
@@ -171,13 +181,36 @@ def _write_buffer(self: Lambda, x: Tensor) -> Tensor:
     return self.p
 
 
+def _write_constant(self: Lambda, x: Tensor) -> Tensor:
+    h = torch.zeros(1, 4)
+    h.add_(F.relu(x))
+    return x + h
+
+
+def _write_alias(self: Lambda, x: Tensor) -> Tensor:
+    h = torch.zeros(1, 4)
+    g = h
+    h += F.relu(x)
+    return h + 2 * g
+
+
+def _write_view(self: Lambda, x: Tensor) -> Tensor:
+    h = torch.zeros(1, 2, 4)
+    h[:, 1].add_(F.relu(x))
+    return x + h.sum(1)
+
+
 UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "branch": (lambda s, x: x if x.mean(1) else -x, "the forward branches on the values of a tensor"),
     "item": (lambda s, x: x * float(x[:, 0]), "the forward reads a tensor's value as a Python number"),
     "numpy": (lambda s, x: x.numpy(), "the forward reads a tensor's value as a Python number"),
+    "full": (lambda s, x: torch.full((4,), x), "argument 'fill_value' (position 2) must be Number"),
     "rows": (lambda s, x: sum(row for row in x), "the forward loops over the rows of a batch"),
     "assignment": (_assign, "the forward assigns into part of a tensor"),
     "stale view": (_stale, "after an in-place operation has changed its memory through another view"),
+    "constant written": (_write_constant, "reads a tensor after an in-place operation has written values of the input"),
+    "constant with two names": (_write_alias, "reads a tensor after an in-place operation has written values"),
+    "constant written in part": (_write_view, "reads a tensor after an in-place operation has written values"),
     "buffer": (_write_buffer, "changes a parameter or buffer in place"),
     "batch mean": (lambda s, x: x - x.mean(0), "'mean' calls torch.Tensor.mean and works along the batch dimension"),
     "whole mean": (lambda s, x: x - x.mean(), "works along the batch dimension"),
@@ -253,6 +286,11 @@ def test_numbers_that_are_not_finite(value: float) -> None:
         trace(Lambda(lambda s, x: x * value), (4,))
     with pytest.raises(InputError, match="finite"):
         trace(Lambda(lambda s, x: x / 0), (4,))
+
+
+def test_weights_without_values() -> None:
+    with pytest.raises(InputError, match=r"parameter 'weight' is on the device meta, without values"):
+        trace(nn.Linear(4, 2, device="meta"), (4,))
 
 
 def test_weights_of_other_kinds() -> None:

@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regionscope.checks import whole
 from regionscope.errors import InputError, LimitReached
@@ -123,7 +124,7 @@ class _Hessian:
     def _lost(self, outputs: Any, targets: Tensor) -> Tensor:
         try:
             return self._loss(outputs, targets)
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
             came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
             reason = (str(error).strip().splitlines() or [""])[0].rstrip(".")
             raise InputError(
@@ -132,7 +133,8 @@ class _Hessian:
 
     def _product(self, inputs: Tensor, targets: Tensor, pieces: list[Tensor]) -> Tensor:
         weights = list(self._weights.values())
-        with torch.enable_grad():
+        # The fused kernels of attention have no second derivative.
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             moved = inputs.to(self._device, self._dtype)
             state = {**self._state, **self._weights}
             outputs = call_model(lambda x: functional_call(self._model, state, (x,)), moved)

@@ -1,4 +1,4 @@
-"""Two small forward passes that list the layers of a model: what there is to count, before anything is counted."""
+"""A few small forward passes that list the layers of a model: what there is to count, before anything is counted."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from regionscope.errors import InputError
 from regionscope.measures.activations import LINEAR, Folds, operation
 from regionscope.measures.observe import Observer
+from regionscope.regions.own_answer import refuse_other_answers
 
 __all__ = ["LayerChoice", "Site", "Survey", "select", "survey"]
 
@@ -59,6 +60,7 @@ class Survey:
 def survey(model: nn.Module, example: Tensor) -> Survey:
     """List the sites of ``model`` by forward passes over copies of ``example`` (*shape), inside ``untouched``."""
     found, other = (_surveyed(model, example, rows) for rows in (_ROWS, _FEWER))
+    refuse_other_answers(model, torch.stack([example, _OTHER - example]))
     if [site.name for site in found.sites] != [site.name for site in other.sites]:
         raise InputError(
             f"The model calls other operations for {_ROWS} inputs than for {_FEWER}, so its layers cannot be counted; "

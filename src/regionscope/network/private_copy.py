@@ -39,6 +39,8 @@ def _check_tensors(module: nn.Module) -> None:
         for name, tensor in tensors:
             if nn.parameter.is_lazy(tensor):
                 raise InputError(f"{noun} '{name}' has no shape yet; run the module once on data to initialise it.")
+            if tensor.is_meta:
+                raise InputError(f"{noun} '{name}' is on the device meta, without values; load the weights first.")
             if tensor.is_complex():
                 raise InputError(f"{noun} '{name}' is {tensor.dtype}; exact regions need real weights.")
             if tensor.is_floating_point() and not bool(tensor.detach().isfinite().all()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import torch
 from torch import fx
@@ -15,6 +15,10 @@ from .record import Data
 
 if TYPE_CHECKING:
     from .reader import Reader
+
+    _Tensor = object  # both bases say what an operator takes and returns, and they disagree
+else:
+    _Tensor = torch.Tensor
 
 __all__ = ["Storage", "Traced"]
 
@@ -26,15 +30,20 @@ class Storage:
     version: int = 0
 
 
-class Traced(fx.Proxy):
+class Traced(fx.Proxy, _Tensor):
     """A tensor of the user's forward, seen as a batch of one row.
 
     It answers questions about shape, dtype and device at once, so that a forward may branch on them, and hands every
     operation to the reader. An in-place operation points this very object to the new value, and marks the other views
-    of the same memory as stale.
+    of the same memory as stale. It is a true tensor, but one without memory: torch's C++ takes whatever says that it is
+    a tensor for one, and crashes on a mere stand-in.
     """
 
     tracer: Reader
+
+    def __new__(cls, node: fx.Node, tracer: Reader, data: Data, storage: Storage | None = None) -> Self:
+        empty = torch.empty(data.seen_shape, dtype=tracer.recorder.dtype, device="meta")
+        return torch.Tensor._make_subclass(cls, empty)  # type: ignore[type-var]
 
     def __init__(self, node: fx.Node, tracer: Reader, data: Data, storage: Storage | None = None) -> None:
         super().__init__(node, tracer)
@@ -43,16 +52,16 @@ class Traced(fx.Proxy):
         self.version = self.storage.version
         self.refusal = ""
 
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        """``isinstance(x, torch.Tensor)`` in a user's forward holds, as it would for the real input."""
-        return torch.Tensor
+    def __getattribute__(self, k: str) -> Any:
+        """What a tensor can do is recorded when called, unless it is answered here."""
+        own = k.startswith("_") or k in vars(Traced) or k in vars(self)
+        return super().__getattribute__(k) if own or not hasattr(torch.Tensor, k) else fx.Proxy.__getattr__(self, k)
 
-    def __getattr__(self, k: str) -> Any:
-        """Methods of tensors are recorded when called; anything else is missing, as it is on a tensor."""
-        if k.startswith("_") or not hasattr(torch.Tensor, k):
-            raise AttributeError(f"'Tensor' object has no attribute '{k}'")
-        return super().__getattr__(k)
+    def __getattr__(self, k: str) -> NoReturn:
+        raise AttributeError(f"'Tensor' object has no attribute '{k}'")
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
 
     def write(self, data: Data, node: fx.Node) -> None:
         """An in-place operation has changed this tensor to ``data``."""

@@ -11,6 +11,7 @@ from torch import Tensor, fx, nn
 
 from ..errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
 from . import refuse
+from .overwritten import Overwritten
 from .proxy import Storage, Traced
 from .record import Call, Data, Recorder, Refused, Rule, table
 
@@ -46,6 +47,7 @@ class Reader(fx.Tracer):
         self.result: Any = None
         self._paths = {id(child): path for path, child in module.named_modules()}
         self._own = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+        self._overwritten = Overwritten(self._refuse_overwritten)
         self._scope: list[nn.Module] = []
         self.failed_in = ""
         self._refusal: RegionscopeError | None = None
@@ -53,7 +55,8 @@ class Reader(fx.Tracer):
     def read(self) -> Data:
         """Follow the forward; return the value it returns."""
         try:
-            self.trace(_Entry(self.module))
+            with self._overwritten:
+                self.trace(_Entry(self.module))
         finally:
             if self._refusal is not None:
                 raise self._refusal
@@ -139,6 +142,7 @@ class Reader(fx.Tracer):
             raise UntraceableModel(f"{call.subject} and changes a parameter or buffer in place{self.where()}.")
         result = self._run_rule(call, found, self._bind(call, found, args, kwargs))
         if not isinstance(tensor, Traced):
+            self._overwritten.note(tensor)
             return self._wrap(result, call, None, None)
         if result.shape != tensor.data_value.shape:
             call.misfit("an in-place operation cannot change the shape", tensor.data_value)
@@ -226,6 +230,14 @@ class Reader(fx.Tracer):
             items = [self._wrap(item, call, storage, None) for item in result]
             return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
         return result
+
+    def _refuse_overwritten(self) -> NoReturn:
+        error = UntraceableModel(
+            f"the forward{self.where()} reads a tensor after an in-place operation has written values of the input "
+            "into it; use the out-of-place form of that operation (h = h + y)."
+        )
+        self._refusal = self._refusal or error
+        raise error
 
     def _no_rule(self, call: Call, name: str) -> NoReturn:
         if name in refuse.REASONS:

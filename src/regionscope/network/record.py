@@ -153,6 +153,11 @@ class Call:
             raise InputError(f"{self.subject} uses the number {number}; exact regions need finite numbers.")
         return number
 
+    def stays_real(self, dtype: torch.dtype | None) -> None:
+        """Refuse a cast that does more than round: to whole numbers, truth values or complex numbers."""
+        if dtype is not None and not dtype.is_floating_point:
+            self.refuse("it makes complex numbers" if dtype.is_complex else "it jumps: it casts to whole numbers")
+
     def row_dim(self, x: Data, dim: int) -> int:
         """Dimension ``dim`` of the user's tensor as a dimension of ``x.shape``; the batch dimension is refused."""
         ndim = x.ndim

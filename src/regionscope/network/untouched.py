@@ -9,6 +9,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
+from ..errors import InputError
 from .precision import full_precision
 
 __all__ = ["home", "same_modes", "untouched"]
@@ -55,6 +56,8 @@ def home(model: nn.Module, *, like: Tensor | None = None) -> tuple[torch.device,
     Where there is none, those of ``like``; without it the CPU and torch's default dtype.
     """
     for tensor in chain(model.parameters(), model.buffers(), () if like is None else (like,)):
+        if tensor.is_meta:
+            raise InputError("The model's weights are on the device meta, without values; load them first.")
         if tensor.is_floating_point():
             return tensor.device, tensor.dtype
     return torch.device("cpu"), torch.get_default_dtype()

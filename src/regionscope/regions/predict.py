@@ -16,6 +16,7 @@ from regionscope.checks import check_memory, whole
 from regionscope.errors import InputError
 from regionscope.network import home, untouched
 from regionscope.regions.footprint import call_model, row_bytes
+from regionscope.regions.own_answer import refuse_other_answers, two_inputs
 from regionscope.regions.sampler import Inputs
 from regionscope.regions.screen import Screen
 
@@ -102,6 +103,8 @@ def open_labeller(
         classify = _function(model, isinstance(inputs, np.ndarray))
     with untouched(model, device=device):
         rows = batch_size or _rows(model, input_shape, dtype, device, memory)
+        if isinstance(model, nn.Module):
+            refuse_other_answers(model, two_inputs(input_shape, dtype, device))
         yield Labeller(classify, dtype=dtype, device=device, rows=rows)
 
 

@@ -169,7 +169,8 @@ def reduced_axis(x: Data, dims: list[int], keepdim: bool) -> int:
     return x.axis if keepdim else x.axis - sum(d < x.axis for d in dims)
 
 
-def _reduced(call: Call, x: Data, dim: Any, keepdim: bool, function: Any) -> Data:
+def _reduced(call: Call, x: Data, dim: Any, keepdim: bool, function: Any, dtype: Any) -> Data:
+    call.stays_real(dtype)
     dims = row_dims(call, x, dim)
     physical = [d + 1 for d in dims]
     return call.affine(lambda x: function(x, physical, keepdim), x, axis=reduced_axis(x, dims, keepdim))
@@ -177,15 +178,16 @@ def _reduced(call: Call, x: Data, dim: Any, keepdim: bool, function: Any) -> Dat
 
 @rule("sum", any_axis=True)
 def _sum(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Data:
-    return _reduced(call, x, axis if dim is None else dim, keepdim, torch.sum)
+    return _reduced(call, x, axis if dim is None else dim, keepdim, torch.sum, dtype)
 
 
 @rule("mean", any_axis=True)
 def _mean(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Data:
-    return _reduced(call, x, axis if dim is None else dim, keepdim, torch.mean)
+    return _reduced(call, x, axis if dim is None else dim, keepdim, torch.mean, dtype)
 
 
 @rule("cumsum")
 def _cumsum(call: Call, x: Data, dim: int, *, dtype: Any = None) -> Data:
+    call.stays_real(dtype)
     physical = call.row_dim(x, dim) + 1
     return call.affine(lambda x: torch.cumsum(x, physical), x)

@@ -134,12 +134,19 @@ def _movedim(call: Call, x: Data, source: Any, destination: Any) -> Data:
 # copies, casts and other operations that leave the values as they are
 
 
-_CASTS = ("float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "cuda")
+@rule("contiguous", "detach", "detach_", "requires_grad_", "cpu", "cuda", view=True, any_axis=True)
+def _same(call: Call, x: Data, *args: Any, **options: Any) -> Data:
+    """Moves are ignored: the whole program computes on its own device."""
+    return x
 
 
-@rule("contiguous", "detach", "detach_", "requires_grad_", *_CASTS, data=("x", "other"), view=True, any_axis=True)
-def _same(call: Call, x: Data, *other: Any, **options: Any) -> Data:
-    """Casts and moves are ignored: the whole program computes in its own dtype, on its own device."""
+@rule("float", "double", "half", "bfloat16", "to", "type", "type_as", data=("x", "other"), view=True, any_axis=True)
+def _cast(call: Call, x: Data, *other: Any, **options: Any) -> Data:
+    """Casts are ignored: the whole program computes in its own dtype. One that is not to real numbers is refused."""
+    for target in (*other, *options.values()):
+        named = getattr(torch, target.removeprefix("torch."), None) if isinstance(target, str) else target
+        dtype = named if isinstance(named, torch.dtype) else getattr(named, "dtype", None)
+        call.stays_real(dtype)
     return x
 
 
