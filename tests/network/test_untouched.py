@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from careless import Careless
+from regionscope.errors import InputError
 from regionscope.network import home, same_modes, untouched
 
 
@@ -134,7 +135,8 @@ def test_modes_alone() -> None:
 
 def test_where_a_model_is_at_home() -> None:
     assert home(nn.Linear(2, 2).double()) == (torch.device("cpu"), torch.float64)
-    assert home(nn.Linear(2, 2, device="meta")) == (torch.device("meta"), torch.float32)
+    with pytest.raises(InputError, match="on the device meta, without values"):
+        home(nn.Linear(2, 2, device="meta"))
     assert home(nn.BatchNorm1d(3, affine=False).half()) == (torch.device("cpu"), torch.float16)
     assert home(nn.ReLU()) == (torch.device("cpu"), torch.float32)
     assert home(nn.ReLU(), like=torch.zeros(2, dtype=torch.float64)) == (torch.device("cpu"), torch.float64)
