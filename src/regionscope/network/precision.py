@@ -42,12 +42,24 @@ def _switches() -> list[tuple[Any, str, Any]]:
         cudnn, mkldnn = backends.cudnn, backends.mkldnn
         places = (backends.cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul, mkldnn.conv, mkldnn.rnn)
         return [(place, "fp32_precision", "ieee") for place in places]
-    return [(place, "allow_tf32", False) for place in (backends.cuda.matmul, backends.cudnn)]
+    return [(_Matmul(), "precision", "highest"), (backends.cudnn, "allow_tf32", False)]
+
+
+class _Matmul:
+    """``torch.set_float32_matmul_precision`` as an attribute; the older flag knows only two of its three values."""
+
+    @property
+    def precision(self) -> str:
+        return torch.get_float32_matmul_precision()
+
+    @precision.setter
+    def precision(self, value: str) -> None:
+        torch.set_float32_matmul_precision(value)
 
 
 def _put_back(place: Any, name: str, value: Any) -> None:
     """Set it to follow the setting above it where that gives the same, so that it goes on following."""
-    if isinstance(value, str):
+    if name == "fp32_precision":
         setattr(place, name, "none")
     if getattr(place, name) != value:
         setattr(place, name, value)
