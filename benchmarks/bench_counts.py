@@ -26,9 +26,9 @@ from regionscope.lab.data import Dataset
 from regionscope.lab.train import Training, train
 from regionscope.measures.region_count import slice_sampler
 from regionscope.network import full_precision
-from regionscope.regions.components import count_components
-from regionscope.regions.lattice import frames
-from regionscope.regions.reference_components import count_components_bfs
+from regionscope.sampled.components import count_components
+from regionscope.sampled.lattice import frames
+from regionscope.sampled.reference import count_components_bfs
 
 RESULTS = Path(__file__).parent / "results"
 LIMITS = {"speedup over breadth-first search": 10.0, "counting / forward": 0.02, "forward share": 0.95}

@@ -14,7 +14,7 @@ from torch import nn
 
 from regionscope.explorer import explore
 from regionscope.lab.data import two_moons
-from regionscope.lab.film import Film, Moment, film_of_models, training_slice
+from regionscope.lab.training_frames import Film, Moment, film_of_models, training_slice
 from regionscope.lab.zoo import mlp
 
 SCREEN: Any = {"width": 1400, "height": 900}

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
+from regionscope.exact import decision_regions, linear_regions
+from regionscope.exact.partition import Walls
+from regionscope.exact.tracking import locate
 from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
 from regionscope.geometry import Box, Segment, Slice
-from regionscope.lab.film import Film, Frame, Moment, film_of_models, film_of_partition
+from regionscope.lab.training_frames import Film, Frame, Moment, film_of_models, film_of_partition
 from regionscope.lab.zoo import mlp
-from regionscope.regions import decision_regions, linear_regions
-from regionscope.regions.identity import locate
-from regionscope.regions.partition import Walls
 
 Open = Callable[..., Any]
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from devices import needs_cuda
+from regionscope.exact import DecisionRegions, decision_regions, linear_regions
+from regionscope.exact.tracking import follow
 from regionscope.explorer import explore
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.film import Film, Moment, film_of_models, film_of_partition, thin
+from regionscope.lab.training_frames import Film, Moment, film_of_models, film_of_partition, thin
 from regionscope.lab.zoo import mlp
-from regionscope.regions import DecisionRegions, decision_regions, linear_regions
-from regionscope.regions.identity import follow
 
 
 def unpacked(packed: Packed) -> dict[str, Any]:

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from regionscope.geometry.bitsets import lowest
-from regionscope.geometry.envelope import split_maxima
-from regionscope.geometry.hub import envelope_on_cell
 from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
-from regionscope.geometry.mesh import Mesh, areas
+from regionscope.geometry.planar.envelope import split_maxima
+from regionscope.geometry.planar.mesh import Mesh, areas
+from regionscope.geometry.planar.triple_points import envelope_on_cell
 
 SQUARE = torch.tensor([[-1, -1], [1, -1], [1, 1], [-1, 1]], dtype=torch.float64)
 

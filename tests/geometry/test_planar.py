@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from regionscope.geometry.arrangement import Chords
-from regionscope.geometry.mesh import Mesh, areas
-from regionscope.geometry.planar import Units, split
+from regionscope.geometry.planar.arrangement import Chords
+from regionscope.geometry.planar.mesh import Mesh, areas
+from regionscope.geometry.planar.split import Units, split
 
 
 def _square() -> tuple[Mesh, torch.Tensor]:

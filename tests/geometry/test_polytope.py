@@ -16,10 +16,10 @@ from torch import Tensor
 
 from regionscope.geometry import Box, Simplex, Slice
 from regionscope.geometry.bitsets import pack, unpack
-from regionscope.geometry.polytope import Complex, centres
-from regionscope.geometry.polytope_faces import facets, is_polytope, maximal, triangulate, volumes
-from regionscope.geometry.polytope_max import Envelope, clip_max
-from regionscope.geometry.polytope_split import split
+from regionscope.geometry.polytope.complex import Complex, centres
+from regionscope.geometry.polytope.faces import facets, is_polytope, maximal, triangulate, volumes
+from regionscope.geometry.polytope.maximum import Envelope, clip_max
+from regionscope.geometry.polytope.split import split
 
 ZERO = 1e-12
 DIMS = (1, 2, 3, 4)

@@ -10,7 +10,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError, RegionscopeError
-from regionscope.regions.sampler import Spokes
+from regionscope.sampled.drawn_slices import Spokes
 
 
 def staircase(breaks: list[float]) -> nn.Module:

@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regionscope.exact import Partition
+from regionscope.exact.tracking import locate
 from regionscope.geometry import Slice
-from regionscope.lab.film import Frame
+from regionscope.lab.training_frames import Frame
 from regionscope.plot import style
-from regionscope.regions import Partition
-from regionscope.regions.identity import locate
 
 __all__ = ["Packed", "encode", "shown", "slope_norms"]
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from regionscope.checks import is_whole, whole
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
-from regionscope.regions.sampler import Sampler
+from regionscope.sampled.drawn_slices import Sampler
 from regionscope.types import Estimate, Status
 
 __all__ = ["SliceValues", "bootstrap_interval", "over_slices"]

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError, NotPiecewiseAffine
+from regionscope.exact.decision import decision_regions
+from regionscope.exact.linear import linear_regions
 from regionscope.geometry import Slice
 from regionscope.measures.over_slices import bootstrap_interval, over_slices
 from regionscope.network import Program, trace
-from regionscope.regions.decision import decision_regions
-from regionscope.regions.grid import RefinedCounts, grid_counts, lattice_for, refined_counts
-from regionscope.regions.linear import linear_regions
-from regionscope.regions.predict import Labeller, open_labeller
-from regionscope.regions.sampler import Given, Hulls, Inputs, Rays, Sampler, Spokes, as_inputs, seed_of
+from regionscope.sampled.drawn_slices import Given, Hulls, Inputs, Rays, Sampler, Spokes, as_inputs, seed_of
+from regionscope.sampled.grid import RefinedCounts, grid_counts, lattice_for, refined_counts
+from regionscope.sampled.labels import Labeller, open_labeller
 from regionscope.types import Estimate, Status
 
 __all__ = ["RegionCount", "linear_region_count", "region_count", "slice_sampler"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .operations import Affine, Fold
-from .program import Instruction, Kink, Program
-from .record import Data, Recorder, Step
+from regionscope.network.operations import Affine, Fold
+from regionscope.network.program import Instruction, Kink, Program
+from regionscope.network.record import Data, Recorder, Step
 
 __all__ = ["assemble"]
 

@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, fx, nn
 
-from ..errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
-from . import refuse
-from .overwritten import Overwritten
-from .proxy import Storage, Traced
-from .record import Call, Data, Recorder, Refused, Rule, table
+from regionscope.errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
+from regionscope.network import refuse
+from regionscope.network.overwritten import Overwritten
+from regionscope.network.proxy import Storage, Traced
+from regionscope.network.record import Call, Data, Recorder, Refused, Rule, table
 
 __all__ = ["Reader"]
 

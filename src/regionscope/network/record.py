@@ -10,9 +10,9 @@ from typing import Any, NoReturn, TypeVar
 import torch
 from torch import Tensor, fx
 
-from ..errors import InputError, NotPiecewiseAffine, UntraceableModel
-from . import refuse
-from .operations import Affine, Fold, Operation
+from regionscope.errors import InputError, NotPiecewiseAffine, UntraceableModel
+from regionscope.network import refuse
+from regionscope.network.operations import Affine, Fold, Operation
 
 __all__ = ["Call", "Data", "Recorder", "Refused", "Rule", "Step", "rule", "table"]
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.exact import Partition
 from regionscope.geometry.ragged import next_in_row
 from regionscope.plot import style
 from regionscope.plot.kinds import partition_for
-from regionscope.regions import Partition
 
 __all__ = ["FunctionGraph", "function_graph", "surface"]
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from regionscope.errors import InputError
+from regionscope.exact import Partition
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
 from regionscope.plot.kinds import partition_for
 from regionscope.plot.regions import frame_slice, linear_regions, wall_segments
-from regionscope.regions import Partition
 
 __all__ = ["layer_panels", "zero_lines"]
 

@@ -5,7 +5,6 @@ univariate ReLU networks: convergence guarantees and implicit bias", NeurIPS 202
 section 6.
 """
 
-from regionscope.shallow.against_r import RegionsRow, regions_against_r
 from regionscope.shallow.examples import Example1, WidthRow, example_1, success_against_width
 from regionscope.shallow.flow import Flow, conserved_drift, gradient_flow, gradient_flows
 from regionscope.shallow.kkt import KKT, kkt_residual
@@ -22,6 +21,7 @@ from regionscope.shallow.pieces import (
     sign_pieces,
     unit_shares,
 )
+from regionscope.shallow.regions_vs_teacher_width import RegionsRow, regions_against_r
 from regionscope.shallow.report import FlowRow, classification_error, flow_table, population_loss
 from regionscope.shallow.state import ENDS, FlowOptions, Flows
 from regionscope.shallow.teachers import (

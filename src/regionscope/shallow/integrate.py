@@ -9,11 +9,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regionscope.shallow.ahead import Ahead
 from regionscope.shallow.events import Settled, missed_events, release, settle, slide_end
 from regionscope.shallow.kernel import tangent
 from regionscope.shallow.losses import log_threshold
 from regionscope.shallow.modes import Modes, modes_of
+from regionscope.shallow.next_events import Ahead
 from regionscope.shallow.rosenbrock import Field, evaluate, rosenbrock_step
 from regionscope.shallow.state import FlowOptions, Flows
 

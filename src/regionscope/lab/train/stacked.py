@@ -19,7 +19,7 @@ from regionscope.lab.train.batches import batches_per_epoch
 from regionscope.lab.train.check import check_data, check_outputs, parts
 from regionscope.lab.train.evaluation import wrong_labels
 from regionscope.lab.train.history import EpochRow, Progress, RunStatus, Trained
-from regionscope.lab.train.recipe import floats
+from regionscope.lab.train.optimiser import floats
 from regionscope.lab.train.stack import Stack, stacked_forward
 from regionscope.lab.train.stack_optimizer import stacked_optimizer
 

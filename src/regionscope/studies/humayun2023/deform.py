@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from regionscope.complexity import deformation
 from regionscope.lab.config import Experiment
-from regionscope.measures import deformation
 from regionscope.measures.statistics import joined
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.claims import Value, larger, ordered
