@@ -190,19 +190,26 @@ def test_tables_2_6_and_8_read_their_own_measures(tmp_path: Path) -> None:
     assert any("swapped" in note for note in consistency.of_table8(chosen).notes)
 
 
-def test_settings_that_need_more_epochs_are_replaced(tmp_path: Path) -> None:
-    """One setting far off the line comes back to it with more epochs; all other rows are without it."""
+def test_settings_that_do_not_fit_are_left_out_of_every_row(tmp_path: Path) -> None:
     runs = planted(tmp_path)
     slow = runs[-1].experiment.training
     off = made(tmp_path / "off", {"regions": 9.0}, train=0.2, lr=slow.lr, batch_size=slow.batch_size)
-    usual = tables.points([*runs[:-1], off])
-    late = made(tmp_path, {"regions": 2.8}, test=0.28, lr=slow.lr, batch_size=slow.batch_size, epochs=7)
-    (before,) = predictors.of_figure4(usual).claims[:1]
-    (claim,) = predictors.of_longer(usual, tables.points([late])).claims
-    assert before.verdict.grade is not Grade.REPRODUCED
-    assert claim.verdict.grade is Grade.REPRODUCED
-    assert "1 settings with 7 epochs in place of" in claim.what
-    assert claim.spread.endswith("9 settings")
+    fitted, said = tables.fitting([*runs[:-1], off])
+    assert fitted == runs[:-1]
+    assert "1 of 9 settings have a training error of 1% or more, such as" in said[0]
+    assert tables.fitting(runs) == (runs, ())
+    few, kept = tables.fitting([*runs[:2], off])
+    assert len(few) == 3
+    assert "they are kept" in kept[0]
+
+
+def test_runs_that_do_not_exist_are_said(tmp_path: Path) -> None:
+    runs = planted(tmp_path)
+    wanted = [run.experiment for run in runs]
+    assert tables.missing(runs, wanted) == ()
+    more = [*wanted, *(replace(one, seed=1) for one in wanted)]
+    (sentence,) = tables.missing(runs, more)
+    assert sentence.startswith("9 of 18 planned runs exist (mlp seed 0: 9 of 9, mlp seed 1: 0 of 9)")
 
 
 def test_what_the_grid_misses(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
     place.used.clear()
     with output.progress_bar(one.name) as place.on_share:
         outcome = one.analyse(place, size)
-    runs = place.runs(one.experiments(size))
+    runs = place.ended(one.experiments(size))
     made = [*(each.result() or {} for each in runs), *place.used.values()]
     seconds = sum(float(each.get("seconds") or 0) for each in made)
     figures = _write_figures(outcome.charts, home)
