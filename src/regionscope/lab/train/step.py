@@ -52,7 +52,8 @@ class CompiledStep(Step):
         precision: Callable[[], AbstractContextManager[object]],
     ) -> None:
         torch.compiler.reset()  # or the networks of earlier runs count towards the limit on recompilations
-        super().__init__(torch.compile(model, dynamic=False), optimizer, compare, precision)
+        compiled: Any = torch.compile(model, dynamic=False)
+        super().__init__(compiled, optimizer, compare, precision)
 
     def __call__(self, inputs: Tensor, targets: Tensor) -> Tensor:
         before = torch.backends.cudnn.benchmark
