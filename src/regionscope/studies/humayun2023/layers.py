@@ -14,7 +14,6 @@ from regionscope.studies.humayun2023.curves import Curve, chart, curve, layers_o
 from regionscope.studies.humayun2023.scaled import DENSE, RESIDUAL
 from regionscope.studies.humayun2023.settings import mlp, mlp_grid, resnet
 from regionscope.studies.study import Claim, Outcome, Size, Study
-from regionscope.studies.verdict import Grade, Verdict
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["FIGURE15", "FIGURE16", "layer_claims"]
@@ -94,9 +93,8 @@ def meeting(train: Layers, test: Layers, random: Layers) -> Claim:
     near = [all(_meets(one[name], random[name], i) for one in (train, test)) for i in looks]
     longest = max(len(list(group)) if same else 0 for same, group in groupby(near))
     said = ", ".join(f"{train[name].steps[i]:,}" for i, same in zip(looks, near, strict=True) if same)
-    rule = f"reproduced: within two standard errors at {_WHILE} consecutive looks or more; same trend: at one"
-    grade = Grade.REPRODUCED if longest >= _WHILE else Grade.SAME_TREND if longest else Grade.NOT_REPRODUCED
-    return Claim(what, paper, f"at steps {said}" if said else "at no step", Verdict(grade, rule))
+    judged = verdict.together(longest, least=_WHILE)
+    return Claim(what, paper, f"at steps {said}" if said else "at no step", judged)
 
 
 def _meets(one: Curve, other: Curve, place: int) -> bool:
