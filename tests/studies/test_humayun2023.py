@@ -203,9 +203,9 @@ def test_layers_are_judged_by_peak_and_gap() -> None:
     flat = (1.0, 1.0, 1.1, 1.2, 1.0)
     train = {"relu1": a_curve(DOUBLE), "relu2": a_curve(flat)}
     test = {"relu1": a_curve((5, 1, 1, 1, 0.5)), "relu2": a_curve(flat)}
-    assert grades(layers.layer_claims(train, test)) == [YES] * 3
+    assert grades(layers.layer_claims(train, test)) == [YES] * 4
     swapped = [dict(reversed(one.items())) for one in (train, test)]
-    assert grades(layers.layer_claims(*swapped)) == [HALF, NO, NO]
+    assert grades(layers.layer_claims(*swapped)) == [HALF, NO, NO, NO]
 
 
 def test_the_second_descent_alternates_in_the_first_stage_or_not() -> None:
@@ -251,11 +251,31 @@ def test_deformation_grows_in_a_cnn_and_shrinks_in_a_resnet() -> None:
     def both(one: Mapping[float, list[tuple[float, float]]]) -> deform.Sizes:
         return {"eccentricity": one, "diameter": one}
 
-    assert grades(deform.cnn_claims(both(growing))) == [YES] * 4
-    assert grades(deform.cnn_claims(both(shrinking))) == [NO, NO, YES, YES]
-    assert grades(deform.resnet_claims(both(shrinking))) == [YES] * 6
-    assert grades(deform.resnet_claims(both(growing))) == [NO] * 4 + [YES] * 2
-    assert YES not in grades(deform.cnn_claims(both(affine)))[2:]  # the same share at every radius
+    calm = [YES, Grade.SHOWN] * 2
+    assert grades(deform.cnn_claims(both(growing))) == [YES, YES, *calm]
+    assert grades(deform.cnn_claims(both(shrinking))) == [NO, NO, *calm]
+    assert grades(deform.resnet_claims(both(shrinking))) == [*[YES] * 4, *calm]
+    assert grades(deform.resnet_claims(both(growing))) == [*[NO] * 4, *calm]
+    assert grades(deform.cnn_claims(both(affine)))[2:] == [OPEN, Grade.SHOWN] * 2  # the same share at every radius
+
+
+def test_deformation_is_compared_on_average_over_the_radii_on_each_side() -> None:
+    change = {0.0014: 0.5, 0.014: 0.1, 0.14: 0.4, 1.4: 0.9}  # the least above is below the most up to 0.014
+    judged, shown = deform.calmer("size", {r: [(r, 0.0), (r * (1 + c), 0.01 * r)] for r, c in change.items()})
+    assert judged.verdict.grade is YES
+    assert judged.ours == "r > 0.014: 0.65, r <= 0.014: 0.3"
+    turned, _ = deform.calmer("size", {r: [(r, 0.0), (r * (2 - c), 0.01 * r)] for r, c in change.items()})
+    assert turned.verdict.grade is NO
+    assert shown.verdict.grade is Grade.SHOWN
+
+
+def test_sharpness_has_two_readings() -> None:
+    slow, fast = a_curve((5, 1, 2, 3, 4)), a_curve((5, 1, 3, 2, 1))
+    assert claims.rise(slow) > claims.rise(fast)
+    assert claims.steepness(slow)[0] == pytest.approx(3 / math.log10(1001 / 2))
+    assert claims.steepness(fast)[0] == pytest.approx(2 / math.log10(11 / 2))
+    assert claims.steepness(fast) > claims.steepness(slow)
+    assert claims.steepness(a_curve((5, 4, 3, 2, 1)))[0] == 0.0
 
 
 def test_sizes_of_seeds_are_joined_with_the_larger_error_and_without_the_input_twice() -> None:

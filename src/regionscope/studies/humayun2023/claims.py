@@ -23,6 +23,8 @@ __all__ = [
     "second_descent",
     "size",
     "start_of_ascent",
+    "steep",
+    "steepness",
     "three_phases",
 ]
 
@@ -89,6 +91,22 @@ def larger(what: str, paper: str, big: tuple[str, Value | None], small: tuple[st
 def rise(one: Curve) -> Value:
     """The largest rise of the curve, be it beyond the noise or not."""
     return one.shape.rise.amount, one.shape.rise.error
+
+
+def steepness(one: Curve) -> Value:
+    """The largest rise for each power of ten of steps that it takes."""
+    change = one.shape.rise
+    return steep((change.amount, change.error), one.steps[change.first], one.steps[change.last])
+
+
+def steep(change: Value, first: float, last: float) -> Value:
+    """A rise from one step to another for each power of ten of steps, which are counted from 1.
+
+    >>> steep((1.0, 0.5), 0, 99)
+    (0.5, 0.25)
+    """
+    decades = math.log10((last + 1) / (first + 1)) or 1.0
+    return change[0] / decades, change[1] / decades
 
 
 def peak(one: Curve) -> Value | None:

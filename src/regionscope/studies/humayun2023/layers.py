@@ -9,7 +9,16 @@ from itertools import groupby
 from regionscope.lab.config import Experiment
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines
-from regionscope.studies.humayun2023.claims import NO_ASCENT, difference, larger, ordered, rise, size, three_phases
+from regionscope.studies.humayun2023.claims import (
+    NO_ASCENT,
+    difference,
+    larger,
+    ordered,
+    rise,
+    size,
+    steepness,
+    three_phases,
+)
 from regionscope.studies.humayun2023.curves import Curve, chart, curve, layers_of, phases_table
 from regionscope.studies.humayun2023.scaled import DENSE, RESIDUAL
 from regionscope.studies.humayun2023.settings import mlp, mlp_grid, resnet
@@ -39,8 +48,11 @@ def layer_claims(train: Layers, test: Layers) -> tuple[Claim, ...]:
     gaps = {name: size(difference(train[name], test[name], train[first].shape.peak)) for name in names}
     return (
         three_phases(f"train LC, {first}", train[first]),
-        larger("largest rise of train LC", "sharper in shallow layers", (first, rise(train[first])),
-               (last, rise(train[last]))),
+        larger("largest rise of train LC", "sharper in shallow layers; sharpness read as height",
+               (first, rise(train[first])), (last, rise(train[last]))),
+        larger("largest rise of train LC for each power of ten of steps",
+               "sharper in shallow layers; sharpness read as steepness",
+               (first, steepness(train[first])), (last, steepness(train[last]))),
         ordered(f"|train - test| LC at the peak of {first}", "distinct in shallow layers, negligible in deep ones",
                 falling, gaps),
     )  # fmt: skip
