@@ -16,6 +16,9 @@ from torch import Tensor
 
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, same_maps
+from regionscope.exact.budget import Budget
+from regionscope.exact.slope_jumps import Crossed, slope_jumps
+from regionscope.exact.zero_tolerance import zero_scales
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Program, full_precision, patterns
@@ -113,15 +116,38 @@ class Partition:
 
     @property
     def n_undecided(self) -> int:
-        """Walls of regions so thin that rounding hides whether the maps on both sides differ; they count as
-        different.
+        """Number of walls of which rounding hides whether the maps on both sides differ; they count as different.
+
+        It is 0 in float64. In float32, or without the network (a partition that was loaded or unpickled), thin regions
+        can leave walls undecided.
         """
         return int(self._compared[1].sum())
 
     @cached_property
     def _compared(self) -> tuple[Tensor, Tensor]:
+        """For each inner wall: whether the maps on both sides are equal, and whether that is undecided."""
         self._require_complete()
-        return same_maps(self.maps, self.walls.regions[self.walls.inner], self.tolerance)
+        walls, inner = self.walls, self.walls.inner
+        same, different = same_maps(
+            self.maps, walls.regions[inner], rounding=self.stats.rounding, tolerance=self.tolerance
+        )
+        same |= walls.layer[inner] == len(self.by_layer)  # a decision boundary folds nothing
+        undecided = ~(same | different)
+        if self.program is not None and bool(undecided.any()):
+            open_walls = undecided.nonzero()[:, 0]
+            program = self.program.shortened(len(self.by_layer))  # without the decision
+            equal, decided = slope_jumps(program, self._crossed(program, inner[open_walls]))
+            same[open_walls] = equal & decided
+            undecided[open_walls] = ~decided
+        return same, undecided
+
+    def _crossed(self, program: Program, walls: Tensor) -> Crossed:
+        """These walls, as lines along the axes of the slice cross them."""
+        index, offsets = gather_rows(self.walls.offsets, walls)
+        points = self.vertices[self.walls.vertices[index]]
+        near = zero_scales(program, [self.slice], self.tolerance, Budget.of(program.device, None, None))[:-1, 0]
+        axes = self.slice.basis.reshape(self.dim, *program.input_shape)
+        return Crossed(lambda rows: self.slice.embed(points[rows], dtype=program.dtype), offsets, axes, near)
 
     @cached_property
     def maps(self) -> AffineMaps:

@@ -33,10 +33,9 @@ from regionscope.network.program import Instruction
 __all__ = ["Crossed", "slope_jumps"]
 
 _SCALE = 2.0**60
-_SHAKES = 3
+_COPIES = 3
 _SHAKE = 2.0**-26
 _ROUNDING = 256.0  # units of rounding, relative to the terms of a sum, that count as zero
-_BLOCKS = 2 + 2 * _SHAKES
 _BYTES = 1 << 26  # of live values at a time
 
 
@@ -60,20 +59,22 @@ def slope_jumps(program: Program, crossed: Crossed) -> tuple[Tensor, Tensor]:
 
     A unit is zero on a wall if it is zero, up to ``near``, at all vertices of the wall; all other units have the sign
     of their largest value at these vertices.
-    Cost: 8 forward passes for each wall and axis, some 64 MiB of live values at a time.
+    Cost: 2 forward passes for each wall and axis, 8 more where the jump is not exactly zero; some 64 MiB of live values
+    at a time.
     """
-    n = len(crossed.offsets) - 1
-    corners = -(-int(crossed.offsets[-1]) // max(1, n))
-    rows = max(1, _BYTES // max(1, program.row_bytes * (len(crossed.axes) * _BLOCKS + corners)))
-    device = crossed.offsets.device
+    n, device = len(crossed.offsets) - 1, crossed.offsets.device
     same, switched = (torch.zeros(n, dtype=torch.bool, device=device) for _ in range(2))
+    corners = -(-int(crossed.offsets[-1]) // max(1, n))
     with torch.no_grad(), full_precision():
         folds = _folds(program)
-        for walls in torch.arange(n, device=device).split(rows):
-            index, offsets = gather_rows(crossed.offsets, walls)
-            some = _Walls(program, offsets.to(program.device), crossed.axes)
-            equal, changed = some.cross(folds, crossed.inputs(index), crossed.near)
-            same[walls], switched[walls] = equal.to(device), changed.to(device)
+        for copies in (0, _COPIES):  # most jumps that are zero are exactly zero, and need no estimate of rounding
+            rows = max(1, _BYTES // max(1, program.row_bytes * (len(crossed.axes) * 2 * (1 + copies) + corners)))
+            left = (~same).nonzero()[:, 0]
+            for walls in left.split(rows) if len(left) else ():
+                index, offsets = gather_rows(crossed.offsets, walls)
+                some = _Walls(program, offsets.to(program.device), crossed.axes, copies)
+                equal, changed = some.cross(folds, crossed.inputs(index), crossed.near)
+                same[walls], switched[walls] = equal.to(device), changed.to(device)
     return same, switched
 
 
@@ -139,9 +140,9 @@ class _Walls:
     copies of both.
     """
 
-    def __init__(self, program: Program, offsets: Tensor, axes: Tensor) -> None:
+    def __init__(self, program: Program, offsets: Tensor, axes: Tensor, copies: int) -> None:
         walls = len(offsets) - 1
-        self.program, self.offsets = program, offsets
+        self.program, self.offsets, self.copies = program, offsets, copies
         self.wall_of = owners(offsets, int(offsets[-1]))
         self.row = torch.arange(walls, device=offsets.device).repeat(len(axes))
         self.n = len(self.row)
@@ -152,14 +153,14 @@ class _Walls:
     def cross(self, folds: Sequence[_Fold], inputs: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
         """Whether the jump is zero at each wall, and whether any unit changes its piece there."""
         program, none = self.program, torch.zeros_like(self.axes)
-        blocks = [self.axes, none, *[self.axes] * _SHAKES, *[none] * _SHAKES]
+        blocks = [self.axes, none, *[self.axes] * self.copies, *[none] * self.copies]
         tangents = self._affine(program.instructions, {program.input_name: torch.cat(blocks)})
         values = program.begin(inputs.to(program.device))
         for fold, tolerance in zip(folds, near, strict=False):
             tangents = self._through(fold, values, tangents, tolerance)
             values = fold.kink.advance(values, consume=True)
-        outputs = program.outputs(tangents).reshape(_BLOCKS, self.n, -1)
-        jump, perturbed = outputs[1], outputs[2 + _SHAKES :]
+        outputs = program.outputs(tangents).reshape(2 * (1 + self.copies), self.n, -1)
+        jump, perturbed = outputs[1], outputs[-max(1, self.copies) :]  # without copies no error is allowed for
         units = float(torch.finfo(outputs.dtype).eps) * _ROUNDING / _SHAKE
         differs = (jump.abs() > (perturbed - jump).abs().amax(0) * units).any(1)
         same = torch.ones_like(self.changed)
@@ -180,10 +181,12 @@ class _Walls:
 
     def _perturbed(self, tangent: Tensor) -> Tensor:
         """The copies changed by a relative ``_SHAKE``, each entry by its own factor; the rest as it is."""
-        shape = (_SHAKES, 1, *tangent.shape[1:])
+        if not self.copies:
+            return tangent
+        shape = (self.copies, 1, *tangent.shape[1:])
         factor = 1 + _SHAKE * (2 * torch.rand(shape, generator=self.generator, dtype=torch.float64, device="cpu") - 1)
         factor = factor.to(tangent.device, tangent.dtype)
-        copies = tangent[2 * self.n :].reshape(2, _SHAKES, self.n, *tangent.shape[1:]) * factor
+        copies = tangent[2 * self.n :].reshape(2, self.copies, self.n, *tangent.shape[1:]) * factor
         return torch.cat([tangent[: 2 * self.n], copies.flatten(0, 2)])
 
     def _through(self, fold: _Fold, values: Values, tangents: Values, near: Tensor) -> Values:
@@ -201,7 +204,7 @@ class _Walls:
         before, behind = choose(cuts, near, before_wall, behind_wall)
         self.changed[self.row[(before != behind).any(1)]] = True
         out = self._apply(fold, inputs, behind)
-        for count, slope, jump in ((1, 0, 1), (_SHAKES, 2, 2 + _SHAKES)):
+        for count, slope, jump in ((1, 0, 1), (self.copies, 2, 2 + self.copies)):
             here = self._block(slope, count)
             own = self._apply(fold, [x[here] for x in inputs], before)
             out[self._block(jump, count)] += out[here] - own
