@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from devices import needs_cuda
 from regionscope.lab import zoo
 from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, Split
+from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.train import TrainState, train
 from regionscope.lab.train.step import Replay, set_rate
 
@@ -22,11 +22,11 @@ TRAINING = Training(
 )  # fmt: skip
 
 
-def data(n: int = 150) -> Split:
+def data(n: int = 150) -> DataSplit:
     """Ten batches an epoch, the last one shorter."""
     x = torch.randn(n, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     whole = Dataset("images", x, (x.mean((1, 2, 3)) > 0).long(), 2)
-    return Split(whole, whole)
+    return DataSplit(whole, whole)
 
 
 def network(seed: int = 0) -> nn.Module:

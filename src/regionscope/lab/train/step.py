@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Replay", "Run", "Step", "set_rate"]
+__all__ = ["Replay", "Run", "TrainingStep", "set_rate"]
 
 _WARM = 3  # steps before recording: optimisers make their state in the first, libraries choose their kernels
 
@@ -17,7 +17,7 @@ Run = Callable[[Tensor, Tensor], Tensor]
 """(inputs, targets) -> the loss before the step"""
 
 
-class Step:
+class TrainingStep:
     """Loss of a batch, its gradients, one move of the weights."""
 
     def __init__(
