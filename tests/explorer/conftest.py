@@ -22,6 +22,13 @@ NASTY = "<script>window.broken = 1</script>"
 CLASS_NAMES = (NASTY, "</script><img src=x onerror='window.broken = 2'>")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that open a browser."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "browser" in item.fixturenames:
+            item.add_marker(pytest.mark.browser)
+
+
 @pytest.fixture(scope="session")
 def training() -> TrainingFrames:
     """2-[12, 12]-2 on two moons at five moments, with rows whose names are not harmless."""

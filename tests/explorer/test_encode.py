@@ -40,7 +40,7 @@ def test_arrays_read_back(training: TrainingFrames) -> None:
     assert arrays["corners"].tolist() == mesh.corners.tolist()
     assert arrays["sides"].tolist() == mesh.offsets.diff().tolist()
     assert (arrays["wall_left"].astype(int) - 1).tolist() == mesh.walls.regions[:, 0].tolist()
-    assert (arrays["born"].astype(int) - 1).tolist() == mesh.walls.born.tolist()
+    assert (arrays["wall_layer"].astype(int) - 1).tolist() == mesh.walls.layer.tolist()
     assert arrays["label"].tolist() == frame.decision.piece_labels.tolist()
     assert packed.about["counts"] == {
         "activation": frame.linear.n_activation_regions,

@@ -41,7 +41,7 @@ def test_the_quick_pass_changes_no_count(dim: int, method: str, monkeypatch: pyt
         net.head.linear.bias -= net(images).mean(0)  # so that no class is everywhere the largest
     net.cuda()
     found = rs.region_count(net, images, dim, 20, method=method)
-    monkeypatch.setattr("regionscope.sampled.labels.Screen", lambda quick, exact: exact)
+    monkeypatch.setattr("regionscope.sampled.labels.HalfPrecisionScreen", lambda quick, exact: exact)
     wanted = rs.region_count(net, images, dim, 20, method=method)
     assert wanted.counts.max() > 1
     assert torch.equal(found.counts, wanted.counts)

@@ -16,7 +16,9 @@ from regionscope.plot.charts import chart_figure
 from regionscope.studies.charts import Lines
 from regionscope.studies.li2025 import (
     STUDIES,
+    augmentation,
     cifar10,
+    consistency,
     exact,
     paper,
     settings,
@@ -70,22 +72,43 @@ def test_studies_share_their_runs() -> None:
         assert tuple(own) == runs["figure2"]
 
 
+def trained_in_other_ways(size: Any) -> tuple[Experiment, ...]:
+    found = (*augmentation.runs_of_augmentation(size), *consistency.runs_of_table7(size))
+    plain = {one.key for one in cifar10.runs_of_cifar10(size)}
+    return tuple(one for one in found if one.key not in plain)
+
+
 @pytest.mark.parametrize(
     ("name", "made", "n"),
-    [("table1_cifar10", cifar10.runs_of_cifar10, 30), ("table1_cifar10_networks", cifar10.runs_of_other_networks, 27)],
+    [
+        ("table1_cifar10", cifar10.runs_of_cifar10, 81),
+        ("table1_cifar10_networks", cifar10.runs_of_other_networks, 108),
+        ("table1_cifar10_training", trained_in_other_ways, 36),
+        ("table4_cifar10", settings.counting_runs, 3),
+    ],
 )
 def test_the_sweep_file_is_the_study(name: str, made: Callable[[str], tuple[Experiment, ...]], n: int) -> None:
     sweep = Sweep.from_toml(ROOT / "examples" / f"{name}.toml")
-    assert {one.key for one in sweep.experiments} == {one.key for one in made("full")}
+    assert sweep.keys == tuple(one.key for one in made("full"))  # in the same order
     assert len(sweep) == n
-    assert len(cifar10.runs_of_table1("full")) == 27
 
 
-def test_table_1_at_the_papers_size() -> None:
+def test_table_1_on_cifar10() -> None:
+    """One schedule for all settings, and every setting with one seed before the next seed."""
     runs = settings.grid("full", "resnet18", "cifar10")
-    assert len(runs) == 81
+    assert [run.seed for run in runs] == [0] * 27 + [1] * 27 + [2] * 27
     assert {run.training.lr for run in runs} == set(paper.LEARNING_RATES)
-    assert {run.training.epochs for run in runs} == {200}
+    assert {run.training.epochs for run in runs} == {50}
+    assert {run.training.weight_decay for run in runs[:27]} == set(paper.WEIGHT_DECAYS)
+    assert {run.training.lr for run in settings.grid("full", "vgg19", "cifar10")} == {0.05, 0.01, 0.001}
+    assert len(settings.grid("full", "efficientnetb0", "cifar10")) == 27  # 9 settings, 3 seeds
+    adam = settings.grid("full", "resnet18", "cifar10", optimizer="adam")
+    assert {(run.training.lr, run.training.epochs, run.seed) for run in adam} == {
+        (r, 30, 0) for r in (1e-2, 1e-3, 1e-4)
+    }
+
+
+def test_the_numbers_of_the_paper_agree_with_each_other() -> None:
     assert all(len(row) == 7 for row in paper.TABLE2.values())
     train = {name: row["cifar10"] for name, row in paper.TABLE2.items()}
     assert train == {name: row["regions_test"] for name, row in paper.METHODS.items()}  # the headers may be swapped

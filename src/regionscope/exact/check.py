@@ -47,8 +47,8 @@ def _check_coverage(part: Partition) -> None:
 def _check_maps(part: Partition) -> None:
     maps, of = part.maps, owners(part.offsets)
     at_corner = maps.constant[of] + (part.vertices[part.corners][:, None] @ maps.slope[of])[:, 0]
-    gap = (at_corner - part.values[part.corners].double()).abs().amax(1)
-    accuracy = Tolerance.of(part.values.dtype).slope
+    gap = (at_corner - part.outputs[part.corners].double()).abs().amax(1)
+    accuracy = Tolerance.of(part.outputs.dtype).slope
     allowed = accuracy * maps.size + part.stats.rounding + 16 * maps.noise[of] * maps.extent
     if bool((gap > allowed).any()):
         worst = int((gap - allowed).argmax())

@@ -62,7 +62,7 @@ class DecisionRegions:
         """The activation region that each piece lies in (r,), numbered from 0."""
         walls = self.partition.walls
         inner = walls.inner
-        drawn = inner[walls.born[inner] == len(self.partition.by_layer)]
+        drawn = inner[walls.layer[inner] == len(self.partition.by_layer)]
         return components(len(self.partition), walls.regions[drawn])
 
     @cached_property
@@ -147,12 +147,12 @@ def decision_regions(
             f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "
             "needed, so flatten or pool them first."
         )
-    raw = exact_regions(
+    result = exact_regions(
         with_decision(program), slices, max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
         progress=progress,
     )  # fmt: skip
     found = []
-    for part in raw.partitions():
+    for part in result.partitions():
         layers = dict(list(part.by_layer.items())[:-1])
         found.append(label_pieces(replace(part, by_layer=layers)))
     return found if isinstance(slice, Sequence) else found[0]
@@ -171,19 +171,19 @@ def label_pieces(part: Partition) -> DecisionRegions:
 
 def _labels(part: Partition) -> Tensor:
     """The label of every piece: the lowest candidate that leads at all its corners."""
-    near, values = part.stats.rounding, part.values
-    if values.shape[1] == 1:
-        of, at_corners = owners(part.offsets, len(part.corners)), values[part.corners, 0]
-        highest = values.new_full((len(part),), -torch.inf).scatter_reduce(0, of, at_corners, "amax")
-        lowest_value = values.new_full((len(part),), torch.inf).scatter_reduce(0, of, at_corners, "amin")
+    near, outputs = part.stats.rounding, part.outputs
+    if outputs.shape[1] == 1:
+        of, at_corners = owners(part.offsets, len(part.corners)), outputs[part.corners, 0]
+        highest = outputs.new_full((len(part),), -torch.inf).scatter_reduce(0, of, at_corners, "amax")
+        lowest_value = outputs.new_full((len(part),), torch.inf).scatter_reduce(0, of, at_corners, "amin")
         return ((highest > near) & (highest > -lowest_value)).long()  # a crossing may come out on either side of 0
-    groups = torch.arange(values.shape[1], device=values.device)[None]
-    tolerance = torch.full((len(values),), near, dtype=torch.float64, device=values.device)
-    common = cell_leaders(leaders(Candidates(values, groups, tolerance)), part.corners, part.offsets)
+    groups = torch.arange(outputs.shape[1], device=outputs.device)[None]
+    tolerance = torch.full((len(outputs),), near, dtype=torch.float64, device=outputs.device)
+    common = cell_leaders(leaders(Candidates(outputs, groups, tolerance)), part.corners, part.offsets)
     labels = lowest(common[:, 0])
     unclear = (labels < 0).nonzero()[:, 0]  # thinner than rounding: no candidate leads at every corner
     if len(unclear):
         of = owners(part.offsets, len(part.corners))
-        total = values.new_zeros((len(part), values.shape[1])).index_add_(0, of, values[part.corners])
+        total = outputs.new_zeros((len(part), outputs.shape[1])).index_add_(0, of, outputs[part.corners])
         labels[unclear] = total[unclear].argmax(1)
     return labels

@@ -33,18 +33,18 @@ class Walls:
 
     vertices: (n,) indices into ``Partition.vertices``, rows given by ``offsets`` (w + 1,).
     regions: (w, 2) the regions on both sides; -1 is outside the slice.
-    born: (w,) which nonlinearity folds here, as an index into ``by_layer``; -1 on the border of the slice, and
+    layer: (w,) which nonlinearity folds here, as an index into ``by_layer``; -1 on the border of the slice, and
         ``len(by_layer)`` where the wall is a decision boundary.
     """
 
     vertices: Tensor
     offsets: Tensor
     regions: Tensor
-    born: Tensor
+    layer: Tensor
 
     def to(self, device: torch.device | str) -> Walls:
         """The same walls with their tensors on ``device``."""
-        return Walls(*(part.to(device) for part in (self.vertices, self.offsets, self.regions, self.born)))
+        return Walls(*(part.to(device) for part in (self.vertices, self.offsets, self.regions, self.layer)))
 
     @property
     def inner(self) -> Tensor:
@@ -56,8 +56,8 @@ class Walls:
 class Partition:
     """The exact partition of a slice into regions on which every nonlinearity keeps its side.
 
-    slice: where we looked. vertices: (v, k) float64 slice coordinates, each corner once. values: (v, c) network
-        outputs there.
+    slice: where we looked. vertices: (v, k) float64 slice coordinates, each corner once. outputs: (v, c) of the
+        network there.
     corners, offsets: the vertices of region i are ``corners[offsets[i]:offsets[i + 1]]``, counter-clockwise in 2-D.
     sizes: (r,) length, area or volume in input space; they add up to ``slice.size``.
     walls: faces between regions. by_layer: regions after each nonlinearity, in order.
@@ -68,7 +68,7 @@ class Partition:
 
     slice: Slice
     vertices: Tensor
-    values: Tensor
+    outputs: Tensor
     corners: Tensor
     offsets: Tensor
     sizes: Tensor
@@ -127,7 +127,7 @@ class Partition:
     def maps(self) -> AffineMaps:
         """The affine map of each region on the slice: ``outputs = constant + coords @ slope``."""
         self._require_complete()
-        return affine_maps(self.vertices, self.values, self.corners, self.offsets)
+        return affine_maps(self.vertices, self.outputs, self.corners, self.offsets)
 
     @cached_property
     def interior(self) -> Tensor:
@@ -150,7 +150,7 @@ class Partition:
         if layer not in names:
             raise InputError(f"There is no layer {layer!r} in this partition; it has {', '.join(names)}.")
         inner = self.walls.inner
-        later = inner[self.walls.born[inner] > names.index(layer)]
+        later = inner[self.walls.layer[inner] > names.index(layer)]
         return components(len(self), self.walls.regions[later])
 
     def polygons(self) -> list[NDArray[np.float64]]:
@@ -205,7 +205,7 @@ class Partition:
             self,
             slice=self.slice.to(device),
             vertices=self.vertices.to(device),
-            values=self.values.to(device),
+            outputs=self.outputs.to(device),
             corners=self.corners.to(device),
             offsets=self.offsets.to(device),
             sizes=self.sizes.to(device),

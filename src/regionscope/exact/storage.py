@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["holds_decisions", "load_decision", "load_partition", "save_decision", "save_partition"]
 
-_FORMAT = 1
+_FORMAT = 2
 _LABELS = ("piece_labels", "piece_regions", "labels")  # what decision regions have beside their partition
 _KINDS: dict[str, type[Segment] | type[Simplex] | type[Box]] = {"Segment": Segment, "Simplex": Simplex, "Box": Box}
 
@@ -46,14 +46,14 @@ def save_partition(part: Partition, path: Path, **extra: np.ndarray[Any, Any]) -
     }
     arrays = {
         "vertices": part.vertices,
-        "values": part.values,
+        "outputs": part.outputs,
         "corners": part.corners,
         "offsets": part.offsets,
         "sizes": part.sizes,
         "wall_vertices": part.walls.vertices,
         "wall_offsets": part.walls.offsets,
         "wall_regions": part.walls.regions,
-        "wall_born": part.walls.born,
+        "wall_layer": part.walls.layer,
     }
     stored: dict[str, Any] = {"about": np.array(json.dumps(about)), **extra}
     stored |= {name: rows.cpu().numpy() for name, rows in arrays.items()}
@@ -119,16 +119,19 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     with _opened(path) as file:
         about = json.loads(str(file["about"]))
         arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != "about"}
-    if about.get("format") != _FORMAT:
-        raise InputError(f"{path} has format {about.get('format')}; this version reads format {_FORMAT}.")
+    found = about.get("format")
+    if found != _FORMAT:
+        older = isinstance(found, int) and found < _FORMAT
+        way_out = "was written by an older version; compute it again" if older else "needs another version"
+        raise InputError(f"Expected a partition in format {_FORMAT}, got format {found}: {path} {way_out}.")
     return about, arrays
 
 
 def _partition(about: dict[str, Any], arrays: dict[str, Tensor], program: Program | None) -> Partition:
-    names = ("vertices", "offsets", "regions", "born")
+    names = ("vertices", "offsets", "regions", "layer")
     return Partition(
         slice=_rebuild(about["slice"]),
-        **{name: arrays[name] for name in ("vertices", "values", "corners", "offsets", "sizes")},
+        **{name: arrays[name] for name in ("vertices", "outputs", "corners", "offsets", "sizes")},
         walls=Walls(**{name: arrays[f"wall_{name}"] for name in names}),
         by_layer=about["by_layer"],
         tolerance=Tolerance(**about["tolerance"]),

@@ -52,6 +52,7 @@ def run(
     *,
     device: torch.device | str | None = None,
     data_root: Path | None = None,
+    compiled: bool = False,
     on_progress: Callable[[TrainingProgress], object] | None = None,
     stop: Callable[[], bool] | None = None,
     save_every: float = _SAVE,
@@ -65,7 +66,8 @@ def run(
     regions) has no value, and the result a note; the rest is as ever. Raised are only ``InputError`` for names that do
     not exist, before any work, and ``Busy`` (another process works on it), ``DiskFull``, ``LockLost`` and ``Stopped``.
 
-    device: "cpu" by default. data_root: where the data lies. stop: asked every few seconds; when it says yes, the state
+    device: "cpu" by default. data_root: where the data lies. compiled: on CUDA, train with a compiled step (see
+    ``train``), which the run's provenance notes. stop: asked every few seconds; when it says yes, the state
     is saved and ``Stopped`` raised. save_every: seconds between two saved states. on_repair: told a sentence for each
     thing that was found damaged.
     """
@@ -75,7 +77,7 @@ def run(
         if not folder.is_done:
             with folder.claim():
                 if not folder.verify():  # else it ended between the look and the claim, or only weights were damaged
-                    _try(folder, device, data_root, on_progress, stop, save_every)
+                    _try(folder, device, data_root, compiled, on_progress, stop, save_every)
     finally:
         if on_repair is not None:
             for sentence in folder.repaired:
@@ -87,6 +89,7 @@ def _try(
     folder: RunFolder,
     device: torch.device | str | None,
     data_root: Path | None,
+    compiled: bool,
     on_progress: Callable[[TrainingProgress], object] | None,
     stop: Callable[[], bool] | None,
     save_every: float,
@@ -97,7 +100,7 @@ def _try(
         if stop is not None and stop():
             raise Stopped(_stopped(folder))
         place = read_device("cpu" if device is None else device)
-        folder.finish(_work(folder, place, data_root, on_progress, stop, save_every))
+        folder.finish(_work(folder, place, data_root, compiled, on_progress, stop, save_every))
     except (Busy, DiskFull, LockLost, Stopped):
         raise
     except Exception as error:  # noqa: BLE001 - a run may fail in any way, and the sweep goes on
@@ -148,13 +151,15 @@ def _work(
     folder: RunFolder,
     device: torch.device,
     data_root: Path | None,
+    compiled: bool,
     on_progress: Callable[[TrainingProgress], object] | None,
     stop: Callable[[], bool] | None,
     save_every: float,
 ) -> dict[str, Any]:
     experiment = folder.experiment
     split = _data(experiment.data, data_root, device)
-    folder.describe(run_provenance(device=device, seed=experiment.seed), split)
+    made_with = run_provenance(device=device, seed=experiment.seed)
+    folder.describe({**made_with, **({"compiled": True} if compiled and device.type == "cuda" else {})}, split)
     spec = experiment.network
     model = zoo.build(
         spec.name, classes=split.n_classes, input_shape=split.input_shape, seed=experiment.seed, **spec.options
@@ -168,6 +173,7 @@ def _work(
         seed=experiment.seed,
         device=device,
         replay=True,  # the networks of the zoo do the same in every step
+        compiled=compiled,
         monitors=_monitors(folder, split, initial),
         state=state,
         save_state=(saver := _Saver(folder, stop, save_every)),

@@ -173,7 +173,7 @@ def frames_of_models(
              for (step, epoch, linear, decision), ids in zip(seen, numbers, strict=True)]  # fmt: skip
     kept_rows = list(rows)
     points, classes, more = _data_on(where, inputs, labels)
-    n_classes = max(2, found[0].linear.values.shape[1], int(classes.max()) + 1 if len(classes) else 0)
+    n_classes = max(2, found[0].linear.outputs.shape[1], int(classes.max()) + 1 if len(classes) else 0)
     names = tuple(str(i) for i in range(n_classes)) if class_names is None else tuple(class_names)
     if len(names) < n_classes:
         raise InputError(f"{len(names)} class names came; the network and the data have {n_classes} classes.")
@@ -192,7 +192,7 @@ def frames_of_partition(part: Partition | DecisionRegions, *, title: str = "") -
         raise InputError(f"Frames are drawn on slices of dimension 1 or 2, and this one has {linear.dim}.")
     frame = Frame(0, None, linear, linear.linear_ids, decision)
     nothing = torch.zeros((0, linear.dim), dtype=torch.float64, device="cpu")
-    names = tuple(str(i) for i in range(max(2, linear.values.shape[1])))
+    names = tuple(str(i) for i in range(max(2, linear.outputs.shape[1])))
     return TrainingFrames(title, (frame,), (), nothing, torch.zeros(0, dtype=torch.int64, device="cpu"), names)
 
 

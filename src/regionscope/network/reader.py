@@ -18,7 +18,7 @@ from regionscope.network.record import Call, Data, Recorder, Refused, Rule, tabl
 __all__ = ["Reader"]
 
 
-class _Entry(nn.Module):
+class _OneInput(nn.Module):
     """Calls the module with its one input, so that further arguments of its forward keep their defaults."""
 
     def __init__(self, module: nn.Module) -> None:
@@ -56,7 +56,7 @@ class Reader(fx.Tracer):
         """Follow the forward; return the value it returns."""
         try:
             with self._overwritten:
-                self.trace(_Entry(self.module))
+                self.trace(_OneInput(self.module))
         finally:
             if self._refusal is not None:
                 raise self._refusal

@@ -22,10 +22,11 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
 table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd }
 th { text-align: left } td:not(:first-child) { font-variant-numeric: tabular-nums } img { max-width: 100% }
-.reproduced { color: #00664b } .same { color: #8a5a00 } .not { color: #a33b00 } small { color: #555 }
+.reproduced { color: #00664b } .same { color: #8a5a00 } .not { color: #a33b00 }
+.inconclusive, small { color: #555 }
 """
 _LONG = 1e15  # floats from here on are written with an exponent
-_CLASSES = {"reproduced": "reproduced", "same trend": "same", "not reproduced": "not", "shown": "shown"}
+_CLASSES = {grade.value: grade.value.split()[0] for grade in Grade}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ def as_data(page: Page) -> dict[str, Any]:
         "size": page.size,
         "verdict": outcome.grade.value,
         "claims": [
-            {**asdict(claim), "verdict": {"grade": claim.verdict.grade.value, "rule": claim.verdict.rule}}
+            {**asdict(claim), "verdict": {**asdict(claim.verdict), "grade": claim.verdict.grade.value}}
             for claim in outcome.claims
         ],
         "tables": [asdict(table) for table in outcome.tables],

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from regionscope.lab.config import Experiment
 from regionscope.studies.charts import Chart
-from regionscope.studies.verdict import Grade, Verdict, overall
+from regionscope.studies.verdict import Grade, Verdict, one_seed, overall
 
 if TYPE_CHECKING:
     from regionscope.studies.workspace import Workspace
 
-__all__ = ["PAPERS", "SIZES", "Claim", "Outcome", "Size", "Study", "Table"]
+__all__ = ["PAPERS", "SIZES", "Claim", "Outcome", "Size", "Study", "Table", "over_seeds"]
 
 Size = Literal["smoke", "desk", "full"]
 SIZES: tuple[Size, ...] = get_args(Size)
@@ -81,3 +81,17 @@ class Study:
     analyse: Callable[[Workspace, Size], Outcome]
     experiments: Callable[[Size], tuple[Experiment, ...]] = _nothing
     scaled: dict[Size, str] = field(default_factory=dict)
+
+
+def over_seeds(study: Study) -> Study:
+    """The study, whose errors are over seeds: with one seed, a claim that is judged on errors is same trend at most."""
+
+    def analyse(workspace: Workspace, size: Size) -> Outcome:
+        outcome = study.analyse(workspace, size)
+        if len({experiment.seed for experiment in study.experiments(size)}) != 1:
+            return outcome
+        return replace(
+            outcome, claims=tuple(replace(claim, verdict=one_seed(claim.verdict)) for claim in outcome.claims)
+        )
+
+    return replace(study, analyse=analyse)

@@ -73,6 +73,7 @@ def run_sweep(
     gpu_resource: float | None = None,
     threads: int | None = 1,
     limit_seconds: float | None = None,
+    compiled: bool = False,
     stop: Callable[[], bool] = lambda: False,
     on_outcome: Callable[[JobResult], object] = lambda outcome: None,
     on_share: Callable[[str, float], object] = lambda key, share: None,
@@ -85,8 +86,8 @@ def run_sweep(
     device: "cpu" by default; with "cuda" several workers share one GPU. gpu_resource: how much of the resource GPU a
     run takes on Dask (1 for "cuda", else 0). threads: torch threads of a run, so that all ways of running a sweep give
     the same bits; None leaves them alone. limit_seconds: after that nothing is begun, and running runs save their state
-    and stop. stop: asked now and then; yes means the same. on_outcome: told about each run; on_share: (key, finished
-    share) of the running ones.
+    and stop. compiled: on CUDA, train with compiled steps. stop: asked now and then; yes means the same. on_outcome:
+    told about each run; on_share: (key, finished share) of the running ones.
     """
     if workers < 1:
         raise InputError(f"workers is {workers}; at least 1 is needed.")
@@ -115,7 +116,7 @@ def run_sweep(
     for key, experiment in zip(sweep.keys, sweep, strict=True):
         ended = _ended(runs_dir / key, experiment)
         if ended is None:
-            jobs.append(Job(key, experiment, runs_dir.absolute(), device, root, threads, deadline))
+            jobs.append(Job(key, experiment, runs_dir.absolute(), device, root, threads, deadline, compiled))
         else:
             report(ended)
     gpus = gpu_resource if gpu_resource is not None else float(str(device).startswith("cuda"))

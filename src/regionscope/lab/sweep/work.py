@@ -35,6 +35,7 @@ class Job:
     data_root: Path | None = None
     threads: int | None = 1
     deadline: float | None = None
+    compiled: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def work(
             torch.set_num_threads(job.threads)
         try:
             folder = run(
-                job.experiment, job.runs_dir, device=job.device, data_root=job.data_root, on_progress=tell, stop=over,
-                on_repair=repaired.append,
+                job.experiment, job.runs_dir, device=job.device, data_root=job.data_root, compiled=job.compiled,
+                on_progress=tell, stop=over, on_repair=repaired.append,
             )  # fmt: skip
         except Stopped as stopped:
             return JobResult(job.key, label, "stopped", str(stopped), tuple(repaired))

@@ -28,6 +28,7 @@ def train(
     seed: int = 0,
     device: torch.device | str | None = None,
     replay: bool = False,
+    compiled: bool = False,
     monitors: Sequence[Monitor] = (),
     state: TrainState | None = None,
     save_state: Callable[[TrainState], object] | None = None,
@@ -48,6 +49,7 @@ def train(
         images are laid out channels-last.
     replay: on CUDA, record a step as a graph and replay it, which can double the speed of small batches and small
         networks. Only for models that do the same operations in every step: what Python decides is decided once.
+    compiled: compile the recorded step (see ``CompiledStep``); only with ``replay``, and without effect on a CPU.
     monitors: called at their own schedules, which here know the length of an epoch and the end.
     state: continue from here; it must come from the same settings, seed and data, and the same kind of device.
     save_state: called with the state every ``state_every`` seconds, at checkpoints and at the end.
@@ -63,5 +65,7 @@ def train(
     of_kind("train()", training, Training, advice="write Training(epochs=10, lr=0.1)")
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
     train_set, test_set = parts(data)
-    session = Session(model, train_set, test_set, training, seed=seed, device=device, hooks=hooks, replay=replay)
+    session = Session(
+        model, train_set, test_set, training, seed=seed, device=device, hooks=hooks, replay=replay, compiled=compiled
+    )
     return session.run(state)

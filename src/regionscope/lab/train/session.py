@@ -25,7 +25,7 @@ from regionscope.lab.train.evaluation import error_share
 from regionscope.lab.train.history import EpochRow, RunStatus, Trained, TrainingProgress
 from regionscope.lab.train.optimiser import REPLAYABLE, build_optimizer, float_type, loss_function, rate_schedule
 from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
-from regionscope.lab.train.step import Replay, Run, TrainingStep, set_rate
+from regionscope.lab.train.step import CompiledStep, Replay, Run, TrainingStep, set_rate
 from regionscope.network import home, same_modes
 
 __all__ = ["Hooks", "Session"]
@@ -51,7 +51,7 @@ class Session:
 
     def __init__(
         self, model: nn.Module, train: Dataset, test: Dataset | None, training: Training, *, seed: int,
-        device: torch.device | str | None, hooks: Hooks, replay: bool = False,
+        device: torch.device | str | None, hooks: Hooks, replay: bool = False, compiled: bool = False,
     ) -> None:  # fmt: skip
         check_data(train, test)
         self.model, self.training, self.seed, self.hooks = model, training, seed, hooks
@@ -64,9 +64,11 @@ class Session:
         replay = replay and self.device.type == "cuda" and training.optimizer in REPLAYABLE
         self.optimizer = build_optimizer(training, model.parameters(), self.device, replay=replay)
         self.rate = rate_schedule(training, self.total)
-        self._advance: Run = TrainingStep(model, self.optimizer, loss_function(training), self._autocast)
+        parts = (model, self.optimizer, loss_function(training), self._autocast)
+        self._advance: Run = TrainingStep(*parts)
         if replay:
-            self._advance = Replay(self._advance, self.batches.examples(1), self.device)
+            quick = CompiledStep(*parts) if compiled else None
+            self._advance = Replay(self._advance, self.batches.examples(1), self.device, recorded=quick)
         self.step = 0
         self.history: list[EpochRow] = []
         self._plain_rows: list[dict[str, Any]] = []

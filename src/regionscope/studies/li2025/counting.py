@@ -13,7 +13,7 @@ from regionscope.studies.charts import Lines, Series
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed
 from regionscope.studies.li2025.predictors import runs_of_primary
-from regionscope.studies.li2025.tables import Point, advantage, correlation, difference_of, left_out, points
+from regionscope.studies.li2025.tables import Point, advantage, correlation, difference_of, points, stored
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
@@ -76,12 +76,12 @@ def of_table5(seeds: Sequence[Point], samples: Sequence[int]) -> Outcome:
 
 
 def _seeds(workspace: Workspace, size: Size) -> list[Point]:
-    return [one for run in workspace.runs(settings.counting_runs(size)) for one in points([run])]
+    return [one for run in workspace.ended(settings.counting_runs(size)) for one in points([run])]
 
 
 def table6(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_primary(size))
-    return of_table6(points(runs), left_out(runs))
+    runs, notes = stored(workspace, runs_of_primary(size))
+    return of_table6(points(runs), notes)
 
 
 def of_table6(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:

@@ -9,12 +9,12 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Chart
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed, undefined
-from regionscope.studies.li2025.tables import Point, correlation, group_by, left_out, points
+from regionscope.studies.li2025.tables import Point, correlation, group_by, points, stored
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
 __all__ = [
-    "figure2", "figure4", "figure8", "of_figure2", "of_figure4", "of_figure8", "of_longer",
+    "figure2", "figure4", "figure8", "of_figure2", "of_figure4", "of_figure8",
     "runs_of_all_networks", "runs_of_figure8", "runs_of_networks", "runs_of_primary",
 ]  # fmt: skip
 
@@ -40,8 +40,8 @@ def runs_of_networks(size: Size) -> tuple[Experiment, ...]:
 
 
 def figure2(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_primary(size))
-    return of_figure2(points(runs), left_out(runs))
+    runs, notes = stored(workspace, runs_of_primary(size))
+    return of_figure2(points(runs), notes)
 
 
 def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
@@ -69,8 +69,8 @@ def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
 
 
 def figure4(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_networks(size))
-    return of_figure4(points(runs), left_out(runs))
+    runs, notes = stored(workspace, runs_of_networks(size))
+    return of_figure4(points(runs), notes)
 
 
 def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
@@ -97,41 +97,14 @@ def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     )
 
 
-def of_longer(chosen: Sequence[Point], longer: Sequence[Point]) -> Outcome:
-    """Region count against gap where the settings of ``longer`` stand in place of the same ones with fewer epochs.
-
-    The paper trains every setting until it fits its data; a schedule that is too short for some of them moves both
-    their gap and their count.
-    """
-    instead = {_setting(one): one for one in longer}
-    mixed = [instead.get(_setting(one), one) for one in chosen]
-    few, many = chosen[0].experiment.training.epochs, longer[0].experiment.training.epochs
-    network = chosen[0].network
-    what = f"{network}: regions against gap, {len(longer)} settings with {many} epochs in place of {few}"
-    return Outcome(
-        claims=(correlation_claim(what, _of_network(network), mixed, "regions"),),
-        tables=(points_table(f"Settings with {many} epochs", longer, _COLUMNS),),
-        charts=scatter("Region count and gap, slow settings with more epochs", mixed, "regions", "regions on a line"),
-        notes=(
-            f"The {len(longer)} settings that are repeated with {many} epochs were chosen after a look at the training "
-            f"errors with {few}; all other rows of this page are with {few}.",
-        ),
-    )
-
-
-def _setting(one: Point) -> tuple[float, int, float]:
-    training = one.experiment.training
-    return training.lr, training.batch_size, training.weight_decay
-
-
 def runs_of_figure8(size: Size) -> tuple[Experiment, ...]:
     """All nine networks at the paper's size; else those of Figure 4."""
     return runs_of_all_networks(size) if size == "full" else runs_of_networks(size)
 
 
 def figure8(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_figure8(size))
-    return of_figure8(points(runs), left_out(runs))
+    runs, notes = stored(workspace, runs_of_figure8(size))
+    return of_figure8(points(runs), notes)
 
 
 def runs_of_all_networks(size: Size) -> tuple[Experiment, ...]:
