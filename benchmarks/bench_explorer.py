@@ -23,7 +23,8 @@ from torch import nn
 
 from regionscope.explorer import explore
 from regionscope.lab.data import two_moons
-from regionscope.lab.training_frames import ModelAtStep, frames_of_models, training_slice
+from regionscope.lab.default_slice import default_slice
+from regionscope.lab.training_frames import ModelAtStep, frames_of_models
 from regionscope.lab.zoo import mlp
 
 RESULTS = Path(__file__).parent / "results"
@@ -110,7 +111,7 @@ def main() -> None:
     data = two_moons(600, noise=0.2, seed=0)
     stored = list(moments(options.width, options.frames, options.epochs))
     start = time.perf_counter()
-    square = training_slice(data.inputs, data.labels)
+    square = default_slice(data.inputs, data.labels)
     training = frames_of_models(stored, square, inputs=data.inputs, labels=data.labels, title="bench")
     computed = time.perf_counter() - start
     counts = [len(frame.linear) for frame in training.frames]

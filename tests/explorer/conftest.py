@@ -14,7 +14,8 @@ from torch import nn
 
 from regionscope.explorer import explore
 from regionscope.lab.data import two_moons
-from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models, training_slice
+from regionscope.lab.default_slice import default_slice
+from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
 from regionscope.lab.zoo import mlp
 
 SCREEN: Any = {"width": 1400, "height": 900}
@@ -49,7 +50,7 @@ def training() -> TrainingFrames:
         loss.backward()
         optimizer.step()
     return frames_of_models(
-        moments, training_slice(data.inputs, data.labels), inputs=data.inputs, labels=data.labels, rows=rows,
+        moments, default_slice(data.inputs, data.labels), inputs=data.inputs, labels=data.labels, rows=rows,
         class_names=CLASS_NAMES, title=f"moons {NASTY}", notes=(f"A note {NASTY}.",),
     )  # fmt: skip
 

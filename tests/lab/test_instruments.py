@@ -11,6 +11,7 @@ from regionscope.errors import InputError
 from regionscope.lab import instruments
 from regionscope.lab.config import MeasureSpec, Training
 from regionscope.lab.data import Dataset, DataSplit, two_moons
+from regionscope.lab.default_slice import default_slice
 from regionscope.lab.monitor import Monitor, every
 from regionscope.lab.train import train
 from regionscope.lab.zoo import mlp
@@ -83,8 +84,8 @@ def test_three_and_more_dimensions() -> None:
         assert found["it"][0] == own.value
 
 
-def test_exact_regions_on_the_box_of_the_data(net: nn.Module) -> None:
-    square = rs.Box([0.0, 0.0], torch.eye(2), 1.0)
+def test_exact_regions_on_the_default_slice(net: nn.Module) -> None:
+    square = default_slice(FLAT.train.inputs, FLAT.train.labels)
     part, decision = rs.linear_regions(net, square), rs.decision_regions(net, square)
     found = rows(net, "linear_regions", by_layer=True)
     assert found["it"] == (part.n_linear_regions, None)
@@ -100,11 +101,11 @@ def test_exact_regions_on_the_box_of_the_data(net: nn.Module) -> None:
 
 def test_exact_regions_on_a_plane_through_three_training_points() -> None:
     model, split = nn.Sequential(nn.Flatten(), mlp([16, 12, 2])), images()
-    context = rs.Hulls(split.train.inputs, 2, 7).draw(0)
-    plane = rs.Box.through(context.embed(context.corners), 0.5)
-    found = rows(model, "linear_regions", split=split, margin=0.5)
+    three = rs.Hulls(split.train.inputs, 2, 7).draw(0)
+    plane = rs.Box.through(three.embed(three.corners), 0.5)
+    found = rows(model, "linear_regions", split=split, where="plane", margin=0.5)
     assert found["it"][0] == rs.linear_regions(model, plane).n_linear_regions > 1
-    assert rows(model, "decision_regions", split=split, where="plane", margin=0.5)["it"][0] >= 1
+    assert rows(model, "decision_regions", split=split)["it"][0] >= 1
     with pytest.raises(InputError, match="one or two numbers, and these have 16"):
         rows(model, "linear_regions", split=split, where="box")
 

@@ -11,8 +11,11 @@ import torch
 from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.geometry import Box, Segment
+from regionscope.lab import instruments
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope.lab.default_slice import default_slice, plane_of
 from regionscope.lab.experiment import run
+from regionscope.lab.instruments.measurement_context import MeasurementContext
 from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import (
     ModelAtStep,
@@ -21,9 +24,7 @@ from regionscope.lab.training_frames import (
     frames_of_partition,
     frames_of_run,
     on_slice,
-    plane_of,
     thin,
-    training_slice,
 )
 from regionscope.lab.zoo import mlp
 
@@ -50,6 +51,31 @@ def test_the_frames_of_a_run_holds_the_regions_of_its_checkpoints(folder: RunFol
     assert training.frames[-1].decision.count == decision_regions(folder.model_at(stored[-1]), training.slice).count
     assert training.title == folder.experiment.label
     assert training.steps_per_epoch == 2
+
+
+@pytest.mark.parametrize("data", ["two_moons", "digits"])
+def test_the_table_of_a_run_counts_on_the_slice_of_its_page(data: str, tmp_path: Path) -> None:
+    """A square around flat data, a plane through three images: one default for instruments and for frames."""
+    names = ("linear_regions", "decision_regions")
+    experiment = Experiment(
+        data=DataSpec(name=data, n_train=60, n_test=20),
+        network=NetworkSpec(name="mlp", options={"width": 8}),
+        training=Training(epochs=2, optimizer="adam", lr=0.01, batch_size=20, checkpoints="end"),
+        measures=tuple(MeasureSpec(instrument=name) for name in names),
+    )
+    folder = run(experiment, tmp_path)
+    result, shown = folder.result(), frames_of_run(folder)
+    assert result is not None
+    frame = shown.frames[-1]
+    assert frame.decision is not None
+    counted = [result["measures"][name]["value"] for name in names]
+    assert counted == [frame.linear.n_linear_regions, frame.decision.count]
+    assert counted[0] > 2
+    split = folder.split()
+    options = instruments.names()["linear_regions"]
+    where = MeasurementContext(split, 0).slice(options)
+    assert torch.equal(where.corners, shown.slice.corners)
+    assert torch.equal(where.embed(where.corners), shown.slice.embed(shown.slice.corners))
 
 
 def test_a_frame_holds_one_copy_of_the_weights(folder: RunFolder) -> None:
@@ -123,13 +149,13 @@ def test_thin(n: int, most: int | None, expected: list[int]) -> None:
 def test_default_slices() -> None:
     labels = torch.tensor([0, 0, 1, 2])
     wide = torch.tensor([[0.0, 0.0], [4.0, 1.0], [2.0, 0.5], [1.0, 1.0]])
-    box = training_slice(wide, labels)
+    box = default_slice(wide, labels)
     assert box.embed(box.corners).amin(0).tolist() == pytest.approx([-0.2, -0.05])
     images = torch.rand(4, 1, 3, 3, generator=torch.Generator().manual_seed(0))
-    plane = training_slice(images, labels)
+    plane = default_slice(images, labels)
     _, on = on_slice(plane, images)
     assert on.tolist() == [True, False, True, True]  # the first points of the three classes
-    assert training_slice(torch.tensor([[0.5], [-1.0]]), labels[:2]).dim == 1
+    assert default_slice(torch.tensor([[0.5], [-1.0]]), labels[:2]).dim == 1
     assert plane_of(images, [1, 2]).dim == 1
 
 
@@ -161,7 +187,7 @@ def test_mistakes_are_sentences() -> None:
         frames_of_models([ModelAtStep(0, model)], square, class_names=("a", "b"))
     with pytest.raises(InputError, match="three training points"):
         plane_of(torch.zeros(5, 4), [0, 1, 5])
-    with pytest.raises(InputError, match="2 training points came"):
-        training_slice(torch.rand(2, 4), torch.tensor([0, 1]))
+    with pytest.raises(InputError, match="three training points for the default plane, got 2"):
+        default_slice(torch.rand(2, 4), torch.tensor([0, 1]))
     with pytest.raises(InputError, match="dimension 1 or 2"):
         frames_of_partition(linear_regions(mlp([3, 3, 2]), Box([0.0] * 3, torch.eye(3), 1.0)))

@@ -16,8 +16,9 @@ from regionscope.exact.storage import holds_decisions
 from regionscope.explorer import explore as write_page
 from regionscope.geometry import Slice
 from regionscope.lab import load
+from regionscope.lab.default_slice import plane_of
 from regionscope.lab.store import RunFolder
-from regionscope.lab.training_frames import TrainingFrames, frames_of_partition, frames_of_run, plane_of
+from regionscope.lab.training_frames import TrainingFrames, frames_of_partition, frames_of_run
 
 __all__ = ["BoxOption", "FramesOption", "PointsOption", "explore", "find_run", "frames_of_folder"]
 

@@ -20,7 +20,8 @@ from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.exact.linear import program_of
 from regionscope.exact.tracking import follow
-from regionscope.geometry import Box, Slice
+from regionscope.geometry import Slice
+from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
 
 __all__ = [
@@ -34,15 +35,12 @@ __all__ = [
     "frames_of_partition",
     "frames_of_run",
     "on_slice",
-    "plane_of",
     "thin",
-    "training_slice",
 ]  # fmt: skip
 
 Progress = Callable[[float], None]
 
 _MOST_POINTS = 2000  # of the data, in a picture
-_MARGIN = 0.25  # around the three points of a plane, as a share of their extent
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def frames_of_run(
 ) -> TrainingFrames:
     """The frames of a stored run, one for each checkpoint.
 
-    where: a slice of dimension 1 or 2; the default is ``training_slice`` of its training data. frames: at most so
+    where: a slice of dimension 1 or 2; the default is ``default_slice`` of its training data. frames: at most so
     many, spread evenly, the first and the last among them. Cost: one exact partition for each frame.
     """
     stored = run.checkpoints()
@@ -133,7 +131,7 @@ def frames_of_run(
     moments = (ModelAtStep(one.step, run.model_at(one), one.epoch) for one in chosen)
     left_out = f"{len(chosen)} of {len(stored)} checkpoints are shown."
     return frames_of_models(
-        moments, training_slice(data.inputs, data.labels) if where is None else where,
+        moments, default_slice(data.inputs, data.labels) if where is None else where,
         inputs=data.inputs, labels=data.labels, rows=rows, title=run.experiment.label, n_frames=len(chosen),
         notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])), progress=progress,
     )  # fmt: skip
@@ -209,29 +207,6 @@ def thin(n: int, most: int | None) -> list[int]:
     return [n - 1] if most == 1 else [int(i) for i in np.linspace(0, n - 1, most).round()]
 
 
-def training_slice(inputs: Tensor, labels: Tensor) -> Slice:
-    """Where to look by default: the square [-1, 1]^2 or the box around the data for inputs of two numbers, the same on
-    a line for one, and else the plane through the first training points of three classes.
-    """
-    if inputs[0].numel() > 2:
-        return plane_of(inputs, _three(labels))
-    shape, reach = inputs.shape[1:], inputs.double()
-    if float(reach.abs().max()) <= 1.0:
-        return Box.between(-1.0, 1.0, shape)
-    low, high = reach.amin(0), reach.amax(0)
-    return Box.between(low, torch.maximum(high, low + 2e-6), shape, margin=0.05)  # a box around equal points, too
-
-
-def plane_of(inputs: Tensor, numbers: Sequence[int]) -> Slice:
-    """The smallest box, with a margin, in the plane of three of the inputs (or on the line of two)."""
-    if len(numbers) not in (2, 3) or min(numbers) < 0 or max(numbers) >= len(inputs):
-        raise InputError(
-            f"The points {list(numbers)} came; give the numbers of three training points (two for a line), "
-            f"each from 0 to {len(inputs) - 1}."
-        )
-    return Box.through(inputs[list(numbers)], margin=_MARGIN)
-
-
 def on_slice(where: Slice, inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Slice coordinates (n, k) of inputs (n, *input_shape), and whether each lies on the slice (n,), up to rounding."""
     if tuple(inputs.shape[1:]) != where.input_shape:
@@ -295,18 +270,6 @@ def _steps_per_epoch(rows: Iterable[Mapping[str, Any]]) -> float | None:
         return None
     step, epoch = max(known)
     return float(step / epoch)
-
-
-def _three(labels: Tensor) -> list[int]:
-    """The first points of three classes; of fewer classes, the first points that make up three."""
-    first = [int((labels == label).nonzero()[0, 0]) for label in labels.unique()[:3]]
-    if len(labels) < 3:
-        raise InputError(
-            f"{len(labels)} training points came; the plane that is shown by default goes through three of them: "
-            "give more data, or a slice."
-        )
-    rest = [i for i in range(len(labels)) if i not in first]
-    return sorted([*first, *rest[: 3 - len(first)]])
 
 
 def _data_on(where: Slice, inputs: Tensor | None, labels: Tensor | None) -> tuple[Tensor, Tensor, list[str]]:

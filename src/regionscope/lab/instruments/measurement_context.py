@@ -15,6 +15,7 @@ from regionscope.complexity.measure_points import uniform_points
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Slice
 from regionscope.lab.data import Dataset, DataSplit
+from regionscope.lab.default_slice import default_slice
 from regionscope.sampled.drawn_slices import Hulls
 
 __all__ = ["MeasurementContext", "check_option", "for_each"]
@@ -40,7 +41,7 @@ _SWITCHES = {"by_layer", "linear_outputs", "max_pool"}
 _PAIRS = {"alpha", "domain", "box"}
 _OPTIONAL = {
     "grid", "length", "until", "domain", "box", "dims", "max_regions", "dtype", "samples", "seed", "batch_size",
-    "layers", "memory", "loss", "n",
+    "layers", "memory", "loss", "n", "margin",
 }  # fmt: skip
 
 
@@ -110,14 +111,13 @@ class MeasurementContext:
         return float(inputs.min()), float(inputs.max())
 
     def slice(self, options: Mapping[str, Any]) -> Slice:
-        """The box around data of one or two numbers, or the plane through three training points."""
-        where, margin = options["where"], float(options["margin"])
+        """The default slice of the training data, a box, or the plane through three random training points."""
+        where, box, margin = options["where"], options["box"], options["margin"]
         inputs = self.split.train.inputs.double().cpu()
+        if where == "auto" and box is None:
+            return default_slice(inputs, self.split.train.labels.cpu(), margin=margin)
+        margin = 0.0 if margin is None else float(margin)
         small = inputs[0].numel() <= 2
-        if options["box"] is not None and where != "plane":
-            low, high = options["box"]
-        else:
-            low, high = inputs.amin(0), inputs.amax(0)
         if where == "plane" or (where == "auto" and not small):
             three = Hulls(inputs, 2, self.seed_of(options)).draw(0)
             return Box.through(three.embed(three.corners), margin)
@@ -125,6 +125,7 @@ class MeasurementContext:
             raise InputError(
                 f'where="box" is for inputs of one or two numbers, and these have {inputs[0].numel()}; take "plane".'
             )
+        low, high = (inputs.amin(0), inputs.amax(0)) if box is None else box
         return Box.between(low, high, inputs.shape[1:], margin)
 
     def seed_of(self, options: Mapping[str, Any]) -> int:

@@ -23,7 +23,7 @@ _SLICES = {
     "until": None, "max_slices": 100_000, "memory": None, "domain": None, "seed": None,
 }  # fmt: skip
 _WHERE = {
-    "where": "auto", "margin": 0.0, "box": None, "max_regions": None, "memory": None, "by_layer": False,
+    "where": "auto", "margin": None, "box": None, "max_regions": None, "memory": None, "by_layer": False,
     "seed": None,
 }  # fmt: skip
 
@@ -49,12 +49,12 @@ _INSTRUMENTS = {
         {**_SLICES, "pieces": "linear"},
     ),
     "linear_regions": _Instrument(
-        "exact linear and activation regions on the box of the data or a plane through three training points",
+        "exact linear and activation regions on the default slice of the training data, a box or a plane",
         regions.linear,
         _WHERE,
     ),
     "decision_regions": _Instrument(
-        "exact decision regions on the box of the data or a plane through three training points",
+        "exact decision regions on the default slice of the training data, a box or a plane",
         regions.decision,
         {name: default for name, default in _WHERE.items() if name != "by_layer"},
     ),
