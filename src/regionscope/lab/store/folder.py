@@ -106,10 +106,8 @@ class RunFolder:
     def rows(self) -> list[dict[str, Any]]:
         """All rows (step, name, value, spread, seconds; epoch for errors and loss), each (step, name) once."""
         found = parse(self._raw_rows())
-        if found.torn:
-            self.note(f"{self.path / 'rows.jsonl'}: the last line is incomplete and was left out.")
-        if found.damaged:
-            self.note(f"{self.path / 'rows.jsonl'}: {found.damaged} damaged lines were left out.")
+        for sentence in found.complaints(self.path / "rows.jsonl"):
+            self.note(sentence)
         return found.rows
 
     def checkpoints(self) -> list[Stored]:
