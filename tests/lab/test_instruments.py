@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -154,7 +155,7 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
     ("instrument", "options", "sentence"),
     [
         ("regions", {}, "no instrument called 'regions'; choose from region_count"),
-        ("region_count", {"slice": 3}, "unknown option 'slice'; it accepts: points, dim"),
+        ("region_count", {"slice": 3}, "unknown option 'slice'; it accepts: points, domain, dim"),
         ("region_count", {"method": "exakt"}, "must be one of grid, refined, exact"),
         ("region_count", {"dim": 0}, "whole number of at least 1"),
         ("region_count", {"dim": 7}, "dim"),
@@ -208,3 +209,34 @@ def test_the_loss_is_the_one_that_is_trained_on(net: nn.Module) -> None:
         assert sharp(net) == chosen(net)
     with pytest.raises(InputError, match="one of cross_entropy, mse"):
         instruments.build(MeasureSpec(instrument="loss"), FLAT, loss="hinge")
+
+
+# Parameters that no option sets: the run passes them, or they hold Python objects.
+SET_BY_THE_RUN = {"model", "inputs", "x", "labels", "targets", "slice", "train", "test", "initial", "generator"}
+PYTHON_ONLY = {"progress", "on_limit", ("linear_regions", "tolerance"), ("decision_regions", "tolerance"), "options"}
+
+
+def test_every_parameter_of_a_function_is_an_option() -> None:
+    """The signatures are the only list of options: names and defaults come from them."""
+    changed = {"seed": None, "dims": None}  # None: chosen by the run, and by the size of an input
+    for name, options in instruments.names().items():
+        if name in ("loss", "complexity_gap"):
+            continue
+        for parameter in inspect.signature(getattr(rs, name)).parameters.values():
+            if {parameter.name, (name, parameter.name)} & (SET_BY_THE_RUN | PYTHON_ONLY):
+                assert parameter.name not in options or parameter.name == "tolerance"
+                continue
+            default = changed.get(parameter.name, parameter.default)
+            assert options[parameter.name] == (list(default) if isinstance(default, tuple) else default)
+    gap, local = instruments.names()["complexity_gap"], instruments.names()["local_complexity"]
+    assert gap.items() <= local.items()
+
+
+def test_options_reach_the_function(net: nn.Module) -> None:
+    rough = rows(net, "linear_regions", dtype="float32", max_regions=10_000)
+    square = default_slice(FLAT.train.inputs, FLAT.train.labels)
+    assert rough["it"][0] == rs.linear_regions(net, square, dtype=torch.float32).n_linear_regions
+    assert rows(net, "error_rate", batch_size=7) == rows(net, "error_rate")
+    for options, sentence in (({"autocast": "int8"}, "one of float16"), ({"autocast": 3}, "one of float16")):
+        with pytest.raises(InputError, match=sentence):
+            rows(net, "region_count", **options)

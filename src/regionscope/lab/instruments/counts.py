@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
+from regionscope.lab.instruments.options import passed
 from regionscope.measures.region_count import linear_region_count, region_count, slice_sampler
 
 __all__ = ["linear_region_counts", "region_counts"]
@@ -22,9 +23,8 @@ def linear_region_counts(context: MeasurementContext, options: dict[str, Any]) -
 
 
 def _on_slices(count: Callable[..., Any], context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
-    own = {name: value for name, value in options.items() if name not in ("points", "domain")}
-    own |= {"seed": context.seed_of(options), "alpha": tuple(options["alpha"])}
-    drawn = {name: own[name] for name in ("dim", "slices", "through", "alpha", "length", "seed")}
+    own = {**passed(count, options), "seed": context.seed_of(options)}
+    drawn = passed(slice_sampler, own)
 
     def make(part: str) -> Callable[[Any], Any]:
         inputs = context.points(part, None, options)

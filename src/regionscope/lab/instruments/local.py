@@ -7,11 +7,10 @@ from typing import Any
 
 from regionscope.complexity import LocalComplexity, complexity_gap, local_complexity
 from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
+from regionscope.lab.instruments.options import passed
 from regionscope.types import Estimate
 
 __all__ = ["complexity", "gap"]
-
-_FREE = ("points", "n", "by_layer", "domain")
 
 
 def complexity(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
@@ -45,7 +44,7 @@ def gap(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any],
 def _own(context: MeasurementContext, options: dict[str, Any]) -> dict[str, Any]:
     """The options of the Python function; as many directions as the inputs have, up to 25, unless asked otherwise."""
     d = context.split.train.inputs[0].numel()
-    own = {name: value for name, value in options.items() if name not in _FREE}
+    own = passed(local_complexity, options)
     return {**own, "seed": context.seed_of(options), "dims": min(25, d) if options["dims"] is None else options["dims"]}
 
 
