@@ -45,7 +45,8 @@ class Page:
 def as_markdown(page: Page) -> str:
     """The page as Markdown."""
     study, outcome = page.study, page.outcome
-    lines = [f"# {study.name}: {study.source}", "", f"{PAPERS[study.paper]}.", "", f"**Claim.** {study.claim}", ""]
+    lines = [f"# {study.name}: {study.source}", "", *([outcome.summary, ""] if outcome.summary else [])]
+    lines += [f"{PAPERS[study.paper]}.", "", f"**Claim.** {study.claim}", ""]
     lines += [f"**Verdict at size {page.size}: {outcome.grade.value}.** {_scaled(page)}", ""]
     lines += [*_markdown_table(*_claim_table(outcome.claims)), ""]
     for title, name, around in _captions(page):
@@ -64,7 +65,9 @@ def as_markdown(page: Page) -> str:
 def as_html(page: Page, pictures: Mapping[str, str]) -> str:
     """The page as one HTML file; ``pictures`` gives the address (such as a data URI) of every figure."""
     study, outcome, text = page.study, page.outcome, html.escape
-    body = [f"<h1>{text(study.name)}: {text(study.source)}</h1>", f"<p>{text(PAPERS[study.paper])}.</p>"]
+    body = [f"<h1>{text(study.name)}: {text(study.source)}</h1>"]
+    body += [f"<p>{text(outcome.summary)}</p>"] if outcome.summary else []
+    body += [f"<p>{text(PAPERS[study.paper])}.</p>"]
     body += [f"<p><b>Claim.</b> {text(study.claim)}</p>"]
     grade = outcome.grade.value
     body += [f'<p><b>Verdict at size {page.size}: <span class="{_CLASSES[grade]}">{grade}</span>.</b> ']
@@ -93,6 +96,7 @@ def as_data(page: Page) -> dict[str, Any]:
         "source": page.study.source,
         "claim": page.study.claim,
         "size": page.size,
+        "summary": outcome.summary,
         "verdict": outcome.grade.value,
         "claims": [
             {**asdict(claim), "verdict": {**asdict(claim.verdict), "grade": claim.verdict.grade.value}}
