@@ -23,7 +23,7 @@ from torch import nn
 
 from regionscope.explorer import explore
 from regionscope.lab.data import two_moons
-from regionscope.lab.film import Moment, film_of_models, training_slice
+from regionscope.lab.training_frames import Moment, film_of_models, training_slice
 from regionscope.lab.zoo import mlp
 
 RESULTS = Path(__file__).parent / "results"

@@ -23,7 +23,9 @@ LAYERS = {
     "writing": 0,
     "geometry": 1,
     "network": 1,
-    "regions": 2,
+    "exact": 2,
+    "sampled": 2,
+    "complexity": 2,
     "measures": 3,
     "shallow": 3,
     "lab": 4,
@@ -34,7 +36,7 @@ LAYERS = {
     "__init__": 7,
     "__main__": 7,
 }
-STRANGERS = {("geometry", "network"), ("network", "geometry")}
+STRANGERS = {("geometry", "network"), ("network", "geometry"), ("exact", "sampled"), ("sampled", "exact")}
 CORE_LIBRARIES = {"torch", "numpy", "scipy", "matplotlib", "typer", "rich", "safetensors"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -13,11 +13,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from regionscope.cli import app
+from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
 from regionscope.lab.experiment import run
 from regionscope.lab.load import box
 from regionscope.lab.zoo import mlp
-from regionscope.regions import decision_regions, linear_regions
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,19 @@ from torch import nn
 
 from regionscope.explorer import explore
 from regionscope.lab.data import two_moons
-from regionscope.lab.film import Film, Moment, film_of_models, training_slice
+from regionscope.lab.training_frames import Film, Moment, film_of_models, training_slice
 from regionscope.lab.zoo import mlp
 
 SCREEN: Any = {"width": 1400, "height": 900}
 NASTY = "<script>window.broken = 1</script>"
 CLASS_NAMES = (NASTY, "</script><img src=x onerror='window.broken = 2'>")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that open a browser."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "browser" in item.fixturenames:
+            item.add_marker(pytest.mark.browser)
 
 
 @pytest.fixture(scope="session")

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
+from regionscope.exact import decision_regions, linear_regions
+from regionscope.exact.partition import Walls
+from regionscope.exact.tracking import locate
 from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
 from regionscope.geometry import Box, Segment, Slice
-from regionscope.lab.film import Film, Frame, Moment, film_of_models, film_of_partition
+from regionscope.lab.training_frames import Film, Frame, Moment, film_of_models, film_of_partition
 from regionscope.lab.zoo import mlp
-from regionscope.regions import decision_regions, linear_regions
-from regionscope.regions.identity import locate
-from regionscope.regions.partition import Walls
 
 Open = Callable[..., Any]
 
@@ -192,7 +192,7 @@ def test_a_wall_that_the_boundary_cuts_is_counted_once(page: Any, film: Film, ki
 def drawn(walls: Walls, group: torch.Tensor, g: int) -> list[int]:
     """How many walls of group g each of the two layers has, in a partition whose regions have these groups."""
     a, b = group[walls.regions].T  # the border of the slice is left out by what drew it
-    return [int(((walls.born == layer) & (a != b) & ((a == g) | (b == g))).sum()) for layer in range(2)]
+    return [int(((walls.layer == layer) & (a != b) & ((a == g) | (b == g))).sum()) for layer in range(2)]
 
 
 def test_the_fill_has_the_colours_of_each_mode(page: Any, film: Film) -> None:
@@ -222,8 +222,8 @@ def test_the_fill_has_the_colours_of_each_mode(page: Any, film: Film) -> None:
     drawn = page.evaluate(
         f"{PLOT}.renderers.find((r) => r.name === 'walls').data_source.data.xs.map((x) => x.length / 3)"
     )
-    born = frame.decision.partition.walls.born
-    assert drawn == [int((born == layer).sum()) for layer in range(2)]
+    wall_layer = frame.decision.partition.walls.layer
+    assert drawn == [int((wall_layer == layer).sum()) for layer in range(2)]
 
 
 def test_zooming_draws_the_regions_anew(page: Any, film: Film) -> None:

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from devices import needs_cuda
+from regionscope.exact import DecisionRegions, decision_regions, linear_regions
+from regionscope.exact.tracking import follow
 from regionscope.explorer import explore
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.film import Film, Moment, film_of_models, film_of_partition, thin
+from regionscope.lab.training_frames import Film, Moment, film_of_models, film_of_partition, thin
 from regionscope.lab.zoo import mlp
-from regionscope.regions import DecisionRegions, decision_regions, linear_regions
-from regionscope.regions.identity import follow
 
 
 def unpacked(packed: Packed) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def test_arrays_read_back(film: Film) -> None:
     assert arrays["corners"].tolist() == mesh.corners.tolist()
     assert arrays["sides"].tolist() == mesh.offsets.diff().tolist()
     assert (arrays["wall_left"].astype(int) - 1).tolist() == mesh.walls.regions[:, 0].tolist()
-    assert (arrays["born"].astype(int) - 1).tolist() == mesh.walls.born.tolist()
+    assert (arrays["wall_layer"].astype(int) - 1).tolist() == mesh.walls.layer.tolist()
     assert arrays["label"].tolist() == frame.decision.piece_labels.tolist()
     assert packed.about["counts"] == {
         "activation": frame.linear.n_activation_regions,

@@ -13,7 +13,7 @@ from torch.nn import functional
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, Split
-from regionscope.lab.train import EpochRow, Progress, adjust, evaluate, evaluation, train
+from regionscope.lab.train import EpochRow, Progress, evaluate, evaluation, train
 from regionscope.lab.train.evaluation import error_share
 from regionscope.lab.zoo import mlp
 
@@ -288,12 +288,3 @@ def test_bad_input_gets_a_sentence() -> None:
         train(mlp([2, 4, 2]), halves(), {"epochs": 3})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="device came as 'cuda:99', which this machine"):
         train(mlp([2, 4, 2]), halves(), PLAIN, device="cuda:99")
-
-
-def test_the_rule_for_vgg19() -> None:
-    changed = adjust("vgg19", Training(lr=0.1))
-    assert changed.training == Training(lr=0.05)
-    assert "0.05" in changed.note
-    for name, lr in (("vgg19", 0.01), ("resnet18", 0.1)):
-        assert adjust(name, Training(lr=lr)).training == Training(lr=lr)
-        assert adjust(name, Training(lr=lr)).note == ""

@@ -124,6 +124,7 @@ print("end", flush=True)
 """
 
 
+@pytest.mark.kill
 def test_kill_minus_nine_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     file = tmp_path / "state.safetensors"
     here = Path(__file__).parent

@@ -12,7 +12,7 @@ from PIL import Image
 
 import regionscope as rs
 from regionscope.geometry import Slice
-from regionscope.lab.film import Film, Moment, film_of_models
+from regionscope.lab.training_frames import Film, Moment, film_of_models
 from regionscope.lab.zoo import mlp
 from regionscope.plot import animation, animation_file
 from regionscope.plot.animation import film_frame

@@ -11,13 +11,13 @@ import typer
 
 from regionscope.cli import options, output
 from regionscope.errors import InputError
+from regionscope.exact import DecisionRegions, Partition
+from regionscope.exact.storage import holds_decisions
 from regionscope.explorer import explore as write_page
 from regionscope.geometry import Slice
 from regionscope.lab import load
-from regionscope.lab.film import Film, film_of_partition, film_of_run, plane_of
 from regionscope.lab.store import RunFolder
-from regionscope.regions import DecisionRegions, Partition
-from regionscope.regions.storage import holds_decisions
+from regionscope.lab.training_frames import Film, film_of_partition, film_of_run, plane_of
 
 __all__ = ["BoxOption", "FramesOption", "PointsOption", "explore", "film_of_folder", "find_run"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from regionscope.explorer.encode import shown
 from regionscope.extras import needed
-from regionscope.lab.film import Curve, Film
+from regionscope.lab.training_frames import Curve, Film
 from regionscope.plot import style
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import torch
 
 from regionscope.explorer.encode import Packed
 from regionscope.explorer.figures import CURVE_COLOURS, bokeh, curve_figures, extent, map_figure
-from regionscope.lab.film import Curve, Film
+from regionscope.lab.training_frames import Curve, Film
 from regionscope.plot import style
 
 __all__ = ["page"]

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
+from regionscope.exact import DecisionRegions, Partition
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.figures import bokeh
 from regionscope.explorer.page import page
-from regionscope.lab.film import Film, Frame, film_of_partition, film_of_run, thin
 from regionscope.lab.store import RunFolder
-from regionscope.regions import DecisionRegions, Partition
+from regionscope.lab.training_frames import Film, Frame, film_of_partition, film_of_run, thin
 from regionscope.writing import replace_file
 
 __all__ = ["LIMIT", "Written", "explore"]

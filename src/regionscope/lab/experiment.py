@@ -27,7 +27,7 @@ from regionscope.lab.data.dataset import derived_seed
 from regionscope.lab.monitor import Monitor, Row, parse_schedule
 from regionscope.lab.provenance import run_provenance
 from regionscope.lab.store import Busy, DiskFull, LockLost, RunFolder
-from regionscope.lab.train import EpochRow, Progress, Trained, TrainState, adjust, train
+from regionscope.lab.train import EpochRow, Progress, Trained, TrainState, train
 
 __all__ = ["HISTORY", "Stopped", "check", "fail", "run"]
 
@@ -165,12 +165,11 @@ def _work(
         spec.name, classes=split.n_classes, input_shape=split.input_shape, seed=experiment.seed, **spec.options
     )
     initial = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    adjusted = adjust(spec.name, experiment.training)
     state = folder.load_state()
     trained = train(
         model,
         split,
-        adjusted.training,
+        experiment.training,
         seed=experiment.seed,
         device=device,
         replay=True,  # the networks of the zoo do the same in every step
@@ -183,7 +182,7 @@ def _work(
         on_epoch=lambda row: folder.append(_epoch_rows(row)),
         on_progress=on_progress,
     )
-    return _result(trained, folder.rows(), adjusted.note)
+    return _result(trained, folder.rows())
 
 
 class _Saver:
@@ -264,10 +263,10 @@ def _epoch_rows(row: EpochRow) -> list[dict[str, Any]]:
     ]
 
 
-def _result(trained: Trained, rows: list[dict[str, Any]], note: str) -> dict[str, Any]:
+def _result(trained: Trained, rows: list[dict[str, Any]]) -> dict[str, Any]:
     last = trained.last
     why = dict.fromkeys(f"{row['name']}: {row['note']}" for row in rows if row.get("note"))
-    note = " ".join([*([note] if note else []), *why])
+    note = " ".join(why)
     known = last.train_error is not None and last.test_error is not None
     return {
         "status": trained.status,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import torch
 from torch import fx
 
-from ..errors import UntraceableModel
-from .record import Data
+from regionscope.errors import UntraceableModel
+from regionscope.network.record import Data
 
 if TYPE_CHECKING:
-    from .reader import Reader
+    from regionscope.network.reader import Reader
 
     _Tensor = object  # both bases say what an operator takes and returns, and they disagree
 else:

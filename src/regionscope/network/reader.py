@@ -9,16 +9,16 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, fx, nn
 
-from ..errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
-from . import refuse
-from .overwritten import Overwritten
-from .proxy import Storage, Traced
-from .record import Call, Data, Recorder, Refused, Rule, table
+from regionscope.errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
+from regionscope.network import refuse
+from regionscope.network.overwritten import Overwritten
+from regionscope.network.proxy import Storage, Traced
+from regionscope.network.record import Call, Data, Recorder, Refused, Rule, table
 
 __all__ = ["Reader"]
 
 
-class _Entry(nn.Module):
+class _OneInput(nn.Module):
     """Calls the module with its one input, so that further arguments of its forward keep their defaults."""
 
     def __init__(self, module: nn.Module) -> None:
@@ -56,7 +56,7 @@ class Reader(fx.Tracer):
         """Follow the forward; return the value it returns."""
         try:
             with self._overwritten:
-                self.trace(_Entry(self.module))
+                self.trace(_OneInput(self.module))
         finally:
             if self._refusal is not None:
                 raise self._refusal

@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
-from regionscope.lab.film import Film, Frame
+from regionscope.exact import DecisionRegions
+from regionscope.lab.training_frames import Film, Frame
 from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
 from regionscope.plot.points import data
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
 from regionscope.plot.walls import zero_lines
-from regionscope.regions import DecisionRegions
 
 __all__ = ["KINDS", "animate", "check_movie", "film_frame"]
 

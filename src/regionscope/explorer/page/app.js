@@ -146,10 +146,10 @@ function fills(m) {
 function walls(m) {
   const mode = MODES[state.mode], layers = m.about.layers.length;
   if (state.mode === "neurons") {
-    return { ...m.lines((w) => (m.born[w] > layers ? -1 : m.born[w] - 1), layers), colour: film.layerColours };
+    return { ...m.lines((w) => (m.wall_layer[w] > layers ? -1 : m.wall_layer[w] - 1), layers), colour: film.layerColours };
   }
   const group = mode.kind === "decision" ? m.activation : m[mode.kind];
-  return { ...m.lines((w) => (m.born[w] > 0 && m.separates(w, group) ? 0 : -1), 1), colour: ["#2b2f36"] };
+  return { ...m.lines((w) => (m.wall_layer[w] > 0 && m.separates(w, group) ? 0 : -1), 1), colour: ["#2b2f36"] };
 }
 
 /* ---- text beside the map ---- */

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from regionscope.lab.instruments.scene import Scene, for_each
+from regionscope.lab.instruments.measurement_context import Scene, for_each
 from regionscope.measures.region_count import linear_region_count, region_count, slice_sampler
 
 __all__ = ["linear_region_counts", "region_counts"]

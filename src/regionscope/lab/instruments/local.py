@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from regionscope.lab.instruments.scene import Scene, for_each
-from regionscope.measures import LocalComplexity, complexity_gap, local_complexity
+from regionscope.complexity import LocalComplexity, complexity_gap, local_complexity
+from regionscope.lab.instruments.measurement_context import Scene, for_each
 from regionscope.types import Estimate
 
 __all__ = ["complexity", "gap"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from regionscope.lab.instruments.scene import Scene
-from regionscope.regions import decision_regions, linear_regions
+from regionscope.exact import decision_regions, linear_regions
+from regionscope.lab.instruments.measurement_context import Scene
 
 __all__ = ["decision", "linear"]
 

@@ -12,7 +12,7 @@ from regionscope.errors import InputError
 from regionscope.lab.config import MeasureSpec
 from regionscope.lab.data import Split
 from regionscope.lab.instruments import counts, local, regions, weights
-from regionscope.lab.instruments.scene import Scene, check_option
+from regionscope.lab.instruments.measurement_context import Scene, check_option
 
 __all__ = ["about", "build", "check", "names"]
 

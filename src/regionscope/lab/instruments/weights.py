@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regionscope.errors import InputError
-from regionscope.lab.instruments.scene import Scene, for_each
+from regionscope.lab.instruments.measurement_context import Scene, for_each
 from regionscope.lab.train.evaluation import evaluate
 from regionscope.measures.gap import error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin

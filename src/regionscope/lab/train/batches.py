@@ -12,7 +12,7 @@ from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data.augment import crop_flip, mixup
 from regionscope.lab.data.dataset import derived_seed
-from regionscope.lab.train.recipe import targets_of
+from regionscope.lab.train.optimiser import targets_of
 
 __all__ = ["Batches", "Randomness", "batches_per_epoch"]
 

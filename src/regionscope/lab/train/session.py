@@ -23,7 +23,7 @@ from regionscope.lab.train.batches import Batches, Randomness
 from regionscope.lab.train.check import check_data, check_outputs, check_state
 from regionscope.lab.train.evaluation import error_share
 from regionscope.lab.train.history import EpochRow, Progress, RunStatus, Trained
-from regionscope.lab.train.recipe import REPLAYABLE, floats, learning_rate, make_optimizer, objective
+from regionscope.lab.train.optimiser import REPLAYABLE, floats, learning_rate, make_optimizer, objective
 from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
 from regionscope.lab.train.step import CompiledStep, Replay, Run, Step, set_rate
 from regionscope.network import home, same_modes

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from regionscope.complexity import local_complexity
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec
 from regionscope.lab.data import Split, load
 from regionscope.lab.data.digits import digits
-from regionscope.measures import local_complexity
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import chart, curve, phases_table
 from regionscope.studies.humayun2023.settings import imagenet

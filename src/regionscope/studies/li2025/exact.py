@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regionscope.exact import decision_regions
 from regionscope.geometry import Segment
 from regionscope.lab.config import Experiment
-from regionscope.network.precision import full_precision
-from regionscope.regions import decision_regions
-from regionscope.regions.components import count_components
+from regionscope.network.call.precision import full_precision
+from regionscope.sampled.components import count_components
 from regionscope.studies import verdict
 from regionscope.studies.charts import Bars, Lines, Series
 from regionscope.studies.li2025.cifar10 import runs_of_cifar10
