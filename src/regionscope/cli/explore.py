@@ -12,7 +12,7 @@ import typer
 from regionscope.cli import options, output
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
-from regionscope.exact.storage import holds_decisions
+from regionscope.exact.decision import holds_decisions
 from regionscope.explorer import explore as write_page
 from regionscope.geometry import Slice
 from regionscope.lab import load
