@@ -73,10 +73,7 @@ ModelOption = Annotated[
 WeightsOption = Annotated[
     Path | None,
     option(
-        "--weights",
-        metavar="FILE",
-        panel=_NETWORK,
-        help="Its weights: .safetensors, or torch.save of a state dict.",
+        "--weights", metavar="FILE", panel=_NETWORK, help="Its weights: .safetensors, or torch.save of a state dict."
     ),
 ]
 ShapeOption = Annotated[

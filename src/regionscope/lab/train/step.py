@@ -44,16 +44,10 @@ class CompiledStep(TrainingStep):
     result may differ from one process to the next.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizer: Any,
-        compare: Callable[[Tensor, Tensor], Tensor],
-        precision: Callable[[], AbstractContextManager[object]],
-    ) -> None:
+    def __init__(self, model: nn.Module, *others: Any) -> None:
         torch.compiler.reset()  # or the networks of earlier runs count towards the limit on recompilations
         compiled: Any = torch.compile(model, dynamic=False)
-        super().__init__(compiled, optimizer, compare, precision)
+        super().__init__(compiled, *others)
 
     def __call__(self, inputs: Tensor, targets: Tensor) -> Tensor:
         before = torch.backends.cudnn.benchmark
