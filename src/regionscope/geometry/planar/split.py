@@ -12,7 +12,7 @@ from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.arrangement import Chords, Evaluate, cut, meetings
 from regionscope.geometry.planar.irregular import repair_ends
-from regionscope.geometry.planar.mesh import Mesh, Subdivided, subdivide
+from regionscope.geometry.planar.mesh import Mesh, subdivide
 from regionscope.geometry.ragged import gather_rows, next_in_row
 
 __all__ = ["OnPoints", "PlanarSplit", "Units", "split"]
@@ -71,9 +71,9 @@ def split(
     divided = subdivide(mesh, points)
     evaluate = OnPoints.of(mesh, points, units)
     corner, unit, snapped = _ends_at_vertices(mesh, units, table, cells)
-    slots = torch.cat([divided.point_slots[crossings.point].flatten(), divided.corner_slots[corner]])
-    unit = torch.cat([crossings.unit.repeat_interleave(2), unit])
-    chords, repaired = _chords(divided, slots, unit, table, crossings, evaluate, cells)
+    slot = torch.cat([divided.point_slots[crossings.point].flatten(), divided.corner_slots[corner]])
+    chord_ends = _ChordEnds(slot, torch.cat([crossings.unit.repeat_interleave(2), unit])).inside(divided.mesh, cells)
+    chords, repaired = _chords(divided.mesh, chord_ends, table, crossings, evaluate)
     chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
     result, old_cell = cut(divided.mesh, chords, met, layer)
     still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=old_cell.device)
@@ -176,26 +176,34 @@ def _ends_at_vertices(
     return corner, unit, vertex[corner][units(vertex[corner], unit) != 0]
 
 
+@dataclass(frozen=True)
+class _ChordEnds:
+    """Corners at which zero lines enter or leave a cell: ``slot`` (x,) into ``Mesh.corners``, -1 outside the slice, and
+    the ``unit`` (x,) that is zero there.
+    """
+
+    slot: Tensor
+    unit: Tensor
+
+    def inside(self, mesh: Mesh, cells: Tensor | None) -> _ChordEnds:
+        """Those inside the slice (with ``cells``: inside the listed cells)."""
+        chosen = self.slot >= 0
+        if cells is not None:
+            listed = torch.zeros(mesh.n_cells, dtype=torch.bool, device=self.slot.device)
+            listed[cells] = True
+            chosen &= listed[mesh.corner_cells()[self.slot]]
+        return _ChordEnds(self.slot[chosen], self.unit[chosen])
+
+
 def _chords(
-    divided: Subdivided, slots: Tensor, unit: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate,
-    cells: Tensor | None,
-) -> tuple[Chords, Tensor]:  # fmt: skip
+    mesh: Mesh, ends: _ChordEnds, table: SignTable, crossings: Crossings, evaluate: Evaluate
+) -> tuple[Chords, Tensor]:
     """Pair the ends of each unit in each cell into chords; where there are not two, rounding is put right.
 
     Also returns a vertex of every cell that had to be put right.
     """
-    mesh = divided.mesh
-    cell_of = mesh.corner_cells()
-    inside = slots >= 0
-    slots, unit = slots[inside], unit[inside]
-    if cells is not None:
-        listed = torch.zeros(mesh.n_cells, dtype=torch.bool, device=slots.device)
-        listed[cells] = True
-        inside = listed[cell_of[slots]]
-        slots, unit = slots[inside], unit[inside]
-    key = cell_of[slots] * table.n_units + unit
-    key, order = key.sort()
-    slots = slots[order]
+    key, order = (mesh.corner_cells()[ends.slot] * table.n_units + ends.unit).sort()
+    slots = ends.slot[order]
     group, counts = torch.unique_consecutive(key, return_counts=True)
     start = counts.cumsum(0) - counts
     paired = counts == 2
