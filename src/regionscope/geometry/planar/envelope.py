@@ -26,9 +26,9 @@ from regionscope.geometry.bitsets import holds, lowest, popcount
 from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
-from regionscope.geometry.planar.arrangement import Chords, Meetings, cut, meetings
+from regionscope.geometry.planar.arrangement import Chords, cut, meetings
 from regionscope.geometry.planar.mesh import Mesh, NewCells, Subdivided, replace_cells, subdivide
-from regionscope.geometry.planar.split import OnPoints, PlanarSplit
+from regionscope.geometry.planar.split import OnPoints, PlanarSplit, interpolation_of
 from regionscope.geometry.planar.triple_points import envelope_on_cell, fan_weights
 from regionscope.geometry.ragged import gather_rows, next_in_row, owners
 
@@ -84,7 +84,7 @@ def split_maxima(
     chords = chords.keep(~torch.isin(chords.cell, triple.cell))
     chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
     result, old_cell = cut(divided.mesh, chords, met, layer)
-    interpolation = _interpolation(mesh, divided.mesh, breaks.points, chords, met)
+    interpolation = interpolation_of(mesh, divided.mesh, breaks.points, chords, met)
     if len(triple.cell):
         unsettled = torch.cat([unsettled, triple.cell])
         new, interpolation = _triple_cells(result.n_vertices, interpolation, divided.mesh, triple, evaluate, coords)
@@ -184,13 +184,6 @@ def _first_of_each_cell(contests: _Contests) -> _Contests:
     chosen = torch.empty_like(cells)
     chosen[inverse.flip(0)] = torch.arange(len(inverse), device=cells.device).flip(0)
     return contests.keep(chosen)
-
-
-def _interpolation(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, met: Meetings) -> Interpolation:
-    ends = mesh.edges[points.edge]
-    c, d = divided.corners[chords.p[met.i]], divided.corners[chords.q[met.i]]
-    simple = Interpolation.of_points(mesh.n_vertices, ends[:, 0], ends[:, 1], points.t)
-    return replace(simple, c=c, d=d, s=met.t_i)
 
 
 def _triple_cells(

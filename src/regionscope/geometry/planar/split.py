@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,12 +10,12 @@ from torch import Tensor
 from regionscope.geometry.crossing import Crossings, Points, SignTable, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
-from regionscope.geometry.planar.arrangement import Chords, Evaluate, cut, meetings
+from regionscope.geometry.planar.arrangement import Chords, Evaluate, Meetings, cut, meetings
 from regionscope.geometry.planar.irregular import repair_ends
 from regionscope.geometry.planar.mesh import Mesh, subdivide
 from regionscope.geometry.ragged import gather_rows, next_in_row
 
-__all__ = ["OnPoints", "PlanarSplit", "Units", "split"]
+__all__ = ["OnPoints", "PlanarSplit", "Units", "interpolation_of", "split"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def split(
     table = SignTable.of(units.values, units.at, units.tolerance)
     if zeros is not None:
         table.codes[zeros[:, 0], zeros[:, 1]] = 0
-    points, crossings, ends = _edge_points(mesh, units, table, cells)
+    points, crossings = _edge_points(mesh, units, table, cells)
     divided = subdivide(mesh, points)
     evaluate = OnPoints.of(mesh, points, units)
     corner, unit, snapped = _ends_at_vertices(mesh, units, table, cells)
@@ -86,23 +86,21 @@ def split(
             torch.stack([crossing_vertex, chords.unit[met.j]], 1),
         ]
     )
-    interpolation = Interpolation(
-        n_old=mesh.n_vertices,
-        a=ends[:, 0],
-        b=ends[:, 1],
-        t=points.t,
-        c=divided.mesh.corners[chords.p[met.i]],
-        d=divided.mesh.corners[chords.q[met.i]],
-        s=met.t_i,
-        triple_points=ends.new_empty((0, 3)),
-        weights=points.t.new_empty((0, 3)),
-    )
+    interpolation = interpolation_of(mesh, divided.mesh, points, chords, met)
     snapped = torch.cat([snapped, mesh.edges[crossings.merged, 0], repaired])
     return PlanarSplit(result, old_cell, interpolation, new_zeros, still[old_cell].nonzero()[:, 0], snapped)
 
 
-def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings, Tensor]:
-    """New points where a unit changes sign along an edge, and the ends (p, 2) of their edges."""
+def interpolation_of(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, met: Meetings) -> Interpolation:
+    """How the new points on the edges of ``mesh`` and the crossings of chords arise from its vertices."""
+    ends = mesh.edges[points.edge]
+    c, d = divided.corners[chords.p[met.i]], divided.corners[chords.q[met.i]]
+    simple = Interpolation.of_points(mesh.n_vertices, ends[:, 0], ends[:, 1], points.t)
+    return replace(simple, c=c, d=d, s=met.t_i)
+
+
+def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings]:
+    """New points where a unit changes sign along an edge."""
     if cells is None:
         scanned = torch.arange(len(mesh.edges), device=mesh.edges.device)
     else:
@@ -111,8 +109,7 @@ def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | Non
     edge = scanned[row]
     ends = mesh.edges[edge]
     ua, ub = units(ends[:, 0], unit), units(ends[:, 1], unit)
-    points, crossings = place_points(edge, unit, ua, ub, units.tolerance[ends[:, 0]])
-    return points, crossings, mesh.edges[points.edge]
+    return place_points(edge, unit, ua, ub, units.tolerance[ends[:, 0]])
 
 
 @dataclass(frozen=True)
