@@ -55,8 +55,8 @@ class _Work:
     """The running flows and the memory of the step size control.
 
     h_full: the step that the error allows. h_next: the next one to try, shorter on the way to an event. cuts: how often
-    the present step has been cut. wary: a predicted event did not come, so none is predicted until one happens. next_events:
-    the points that kinks could meet next.
+    the present step has been cut. wary: a predicted event did not come, so none is predicted until one happens.
+    next_events: the points that kinks could meet next.
     """
 
     def __init__(self, theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions) -> None:

@@ -119,7 +119,7 @@ class Scene:
         else:
             low, high = inputs.amin(0), inputs.amax(0)
         if where == "plane" or (where == "auto" and not small):
-            three = Hulls(inputs, 2, self.seed_of(options)).draw(0)
+            three = Hulls(inputs, dim=2, seed=self.seed_of(options)).draw(0)
             return Box.through(three.embed(three.corners), margin)
         if not small:
             raise InputError(
