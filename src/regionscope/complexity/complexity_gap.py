@@ -11,6 +11,7 @@ from torch import Tensor
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
+from regionscope.types import Reading
 
 __all__ = ["ComplexityGap", "complexity_gap"]
 
@@ -31,6 +32,10 @@ class ComplexityGap:
     auc_stderr: float
     n_train: int
     n_test: int
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The gap and the area under the curve."""
+        return ("", self.value, self.stderr), ("auc", self.auc, self.auc_stderr)
 
     @property
     def z(self) -> float:

@@ -15,6 +15,7 @@ from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourh
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network.call.untouched import untouched
+from regionscope.types import Estimate, Reading
 
 __all__ = ["Deformation", "deformation", "trusted_radius"]
 
@@ -30,6 +31,15 @@ class Deformation:
     diameter: dict[str, Tensor]
     dims: int
     radius: float
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean eccentricity and diameter at each layer, over the points."""
+        sizes = {"eccentricity": self.eccentricity, "diameter": self.diameter}
+        return tuple(
+            (f"{what}.{name}", found.value, found.stderr)
+            for what, layers in sizes.items()
+            for name, found in ((name, Estimate.of(value)) for name, value in layers.items())
+        )
 
     @property
     def layers(self) -> list[str]:

@@ -13,6 +13,7 @@ from regionscope.complexity.layers import LayerChoice
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
+from regionscope.types import Reading
 
 __all__ = ["ComplexityHistory", "ComplexityRow", "ComplexityWatch", "Level"]
 
@@ -41,6 +42,12 @@ class ComplexityRow:
     gap: ComplexityGap | None
     train_accuracy: float | None = None
     test_accuracy: float | None = None
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean at each set of points, and the gap."""
+        found = tuple((name, level.mean, level.stderr) for name, level in self.levels.items())
+        gap = () if self.gap is None else self.gap.readings()
+        return (*found, *((f"gap.{name}".rstrip("."), value, error) for name, value, error in gap))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""

@@ -14,6 +14,7 @@ from regionscope.complexity.sign_changes import SignChanges
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs
 from regionscope.network import untouched
+from regionscope.types import Reading
 
 __all__ = ["LocalComplexity", "local_complexity"]
 
@@ -39,6 +40,10 @@ class LocalComplexity:
 
     def __len__(self) -> int:
         return len(self.total)
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean over the points."""
+        return (("", self.mean, self.stderr),)
 
     @property
     def mean(self) -> float:

@@ -15,6 +15,7 @@ from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network import Program
 from regionscope.tolerance import Tolerance
+from regionscope.types import Reading
 
 __all__ = ["FoldProfile", "Migration", "fold_migration", "fold_profiles"]
 
@@ -36,6 +37,10 @@ class FoldProfile:
     room: Tensor
     fold_distance: Tensor
     room_distance: Tensor
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The two statistics of the profile."""
+        return ("ratio", self.ratio, self.stderr), ("near", self.near, self.near_stderr)
 
     @property
     def density(self) -> Tensor:
@@ -108,6 +113,14 @@ class Migration:
     to_data: FoldProfile
     to_boundary: FoldProfile
     n_folds: int
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The statistics of both profiles, and the number of folds."""
+        profiles = (("to_data", self.to_data), ("to_boundary", self.to_boundary))
+        found = tuple(
+            (f"{name}.{what}", value, error) for name, each in profiles for what, value, error in each.readings()
+        )
+        return (*found, ("folds", float(self.n_folds), None))
 
 
 def fold_migration(

@@ -13,7 +13,7 @@ from regionscope.errors import InputError
 from regionscope.inputs import Examples, Inputs, Labels, read_examples
 from regionscope.network.call.forward import call_model
 from regionscope.sampled.labels import INVALID, open_labeller
-from regionscope.types import Estimate
+from regionscope.types import Estimate, Reading
 
 __all__ = ["Gap", "check_range", "error_rate", "generalisation_gap", "read_labels", "some_examples"]
 
@@ -27,6 +27,15 @@ class Gap:
 
     def __str__(self) -> str:
         return f"{self.value:.4g} ± {self.stderr:.2g} (train error {self.train_error}, test error {self.test_error})"
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The gap, the train error and the test error."""
+        train, test = self.train_error, self.test_error
+        return (
+            ("", self.value, self.stderr),
+            ("train_error", train.value, train.stderr),
+            ("test_error", test.value, test.stderr),
+        )
 
     @property
     def value(self) -> float:

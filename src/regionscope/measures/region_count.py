@@ -28,7 +28,7 @@ from regionscope.sampled.drawn_slices import (
 )
 from regionscope.sampled.grid import RefinedCounts, grid_counts, lattice_for, refined_counts
 from regionscope.sampled.labels import Labeller, open_labeller
-from regionscope.types import Estimate, Status
+from regionscope.types import Estimate, Reading, Status
 
 __all__ = ["RegionCount", "linear_region_count", "region_count", "slice_sampler"]
 
@@ -66,6 +66,10 @@ class RegionCount:
             f"RegionCount({self.value:.4g} ± {self.stderr:.2g}, 95% [{low:.4g}, {high:.4g}], n={self.n}, "
             f"dim={self.dim}, method={self.method!r}{state})"
         )
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean number of regions."""
+        return (("", self.value, self.stderr),)
 
     @property
     def value(self) -> float:

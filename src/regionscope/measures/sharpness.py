@@ -22,6 +22,7 @@ from regionscope.measures.gap import some_examples
 from regionscope.network import home, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.sampled.labels import refuse_batch_statistics
+from regionscope.types import Reading
 
 __all__ = ["Loss", "Sharpness", "sharpness"]
 
@@ -40,6 +41,10 @@ class Sharpness:
     residual: float
     products: int
     n: int
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The eigenvalue."""
+        return (("", self.value, None),)
 
 
 def sharpness(

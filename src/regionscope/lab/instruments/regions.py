@@ -15,10 +15,10 @@ def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[An
     """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
     where = context.slice(options)
 
-    def read(model: Any) -> dict[str, int]:
+    def read(model: Any) -> dict[str, Any]:
         found = linear_regions(model, where, max_regions=options["max_regions"], memory=options["memory"])
         layers = {f"layer.{name}": count for name, count in found.by_layer.items()} if options["by_layer"] else {}
-        return {"": found.n_linear_regions, "activation": found.n_activation_regions, **layers}
+        return {"": found, **layers}
 
     return read
 
@@ -26,6 +26,4 @@ def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[An
 def decision(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``decision_regions``: their number."""
     where = context.slice(options)
-    return lambda model: (
-        decision_regions(model, where, max_regions=options["max_regions"], memory=options["memory"]).count
-    )
+    return lambda model: decision_regions(model, where, max_regions=options["max_regions"], memory=options["memory"])
