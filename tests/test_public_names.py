@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,9 @@ def test_options_are_keyword_only_and_none_is_hidden(instrument: object) -> None
     for name, parameter in inspect.signature(instrument).parameters.items():  # type: ignore[arg-type]
         assert parameter.kind is not inspect.Parameter.VAR_KEYWORD
         assert (parameter.kind is inspect.Parameter.KEYWORD_ONLY) == (name not in MEASURED), name
+
+
+def test_the_documented_table_lists_every_name_once() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    table = text.split("## All names")[1].split("The same argument")[0]
+    assert sorted(re.findall(r"`(\w+)`", table)) == sorted(rs.__all__)
