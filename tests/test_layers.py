@@ -18,6 +18,7 @@ LAYERS = {
     "checks": 0,
     "errors": 0,
     "extras": 0,
+    "inputs": 0,
     "tolerance": 0,
     "types": 0,
     "version": 0,

@@ -59,7 +59,7 @@ def test_region_count(net: nn.Module, dim: int, method: str) -> None:
         net, "region_count", dim=dim, slices=6, method=method, alpha=[-1, 2], grid=None if method == "exact" else 20
     )
     grid = {} if method == "exact" else {"grid": 20}
-    own = rs.region_count(net, FLAT.train.inputs, dim, 6, method=method, alpha=(-1, 2), seed=7, **grid)  # type: ignore[arg-type]
+    own = rs.region_count(net, FLAT.train.inputs, dim=dim, slices=6, method=method, alpha=(-1, 2), seed=7, **grid)  # type: ignore[arg-type]
     assert found == {"it": (own.value, own.stderr)}
 
 
@@ -81,7 +81,7 @@ def test_three_and_more_dimensions() -> None:
     model = nn.Sequential(nn.Flatten(), mlp([16, 6, 2]))
     for dim in (3, 4, 5):
         found = rows(model, "region_count", split=images(), dim=dim, slices=2, grid=4)
-        own = rs.region_count(model, images().train.inputs, dim, 2, 4, seed=7)
+        own = rs.region_count(model, images().train.inputs, dim=dim, slices=2, grid=4, seed=7)
         assert found["it"][0] == own.value
 
 
@@ -102,7 +102,7 @@ def test_exact_regions_on_the_default_slice(net: nn.Module) -> None:
 
 def test_exact_regions_on_a_plane_through_three_training_points() -> None:
     model, split = nn.Sequential(nn.Flatten(), mlp([16, 12, 2])), images()
-    three = rs.Hulls(split.train.inputs, 2, 7).draw(0)
+    three = rs.Hulls(split.train.inputs, dim=2, seed=7).draw(0)
     plane = rs.Box.through(three.embed(three.corners), 0.5)
     found = rows(model, "linear_regions", split=split, where="plane", margin=0.5)
     assert found["it"][0] == rs.linear_regions(model, plane).n_linear_regions > 1

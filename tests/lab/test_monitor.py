@@ -130,7 +130,7 @@ def test_what_a_measure_may_return() -> None:
     assert found["part.activation"] == (part.n_activation_regions, None)
     assert {"dec", "norms.l1", "norms.l2", "map", "map.a", "map.b.c", "sharp", "array"} <= set(found)
     for wrong in ("text", torch.zeros(2), None, [1.0]):
-        with pytest.raises(InputError, match="The measure 'wrong' returned"):
+        with pytest.raises(InputError, match="from the measure 'wrong', got"):
             Monitor({"wrong": lambda m, r=wrong: r}, every(1))(0, model)
     with pytest.raises(InputError, match="mapping of names to functions of the model, and an empty one came"):
         Monitor({})

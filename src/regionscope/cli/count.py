@@ -114,14 +114,14 @@ def count(
     }  # fmt: skip
     with output.progress_bar("Counting") as bar:
         working["progress"] = bar
-        result = region_count(network, inputs, dim, slices, grid, method, **drawing, **working)
+        result = region_count(network, inputs, dim=dim, slices=slices, grid=grid, method=method, **drawing, **working)
     if json_file != "-":
         Console().print(_table(result))
     note_weights(model, weights, json_file)
     if json_file is not None:
         output.write_json({**_numbers(result), "provenance": provenance()}, json_file)
     if plot_file is not None:
-        sampler = slice_sampler(inputs, dim, slices, **drawing)
+        sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
         output.save_plot(
             count_figure(result, _examples(network, inputs, chosen, result.grid, bytes_allowed)), plot_file

@@ -22,6 +22,7 @@ from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
 from regionscope.network import Program, with_decision
 from regionscope.tolerance import Tolerance
+from regionscope.types import Reading
 
 __all__ = ["DecisionRegions", "decision_regions", "holds_decisions"]
 
@@ -50,6 +51,10 @@ class DecisionRegions:
 
     def __repr__(self) -> str:
         return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, pieces={len(self.partition)})"
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The number of decision regions."""
+        return (("", self.count, None),)
 
     @property
     def count(self) -> int:

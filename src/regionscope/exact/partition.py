@@ -21,7 +21,7 @@ from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import Tolerance
-from regionscope.types import Stats, Status
+from regionscope.types import Reading, Stats, Status
 
 __all__ = ["Partition"]
 
@@ -57,6 +57,10 @@ class Partition:
     stats: Stats = field(default_factory=Stats)
     status: Status = field(default_factory=Status)
     program: Program | None = field(default=None, repr=False)
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The number of linear regions, and of activation regions."""
+        return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None)
 
     def __repr__(self) -> str:
         state = "" if self.status else ", incomplete"

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import read_device
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import InputError, RegionscopeError, Stopped
 from regionscope.lab import instruments, zoo
 from regionscope.lab.config import DataSpec, Experiment
 from regionscope.lab.data import DataSplit, load
@@ -40,10 +40,6 @@ _KEPT = 2  # data sets that stay loaded in a process
 _Cached = tuple[str, str, str]
 _loaded: OrderedDict[_Cached, DataSplit] = OrderedDict()
 _loading = threading.Lock()
-
-
-class Stopped(RegionscopeError):
-    """The run was asked to stop; its state is saved, and the next start continues from there."""
 
 
 def run(

@@ -35,8 +35,7 @@ def gap(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any],
     train, test = (context.points(part, options["n"], options) for part in ("train", "test"))
 
     def read(model: Any) -> Any:
-        found = complexity_gap(local_complexity(model, train, **own), local_complexity(model, test, **own))
-        return {"": found, "auc": Estimate(found.auc, found.auc_stderr, found.n_train + found.n_test)}
+        return complexity_gap(local_complexity(model, train, **own), local_complexity(model, test, **own))
 
     return read
 

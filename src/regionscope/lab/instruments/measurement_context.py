@@ -64,7 +64,7 @@ class MeasurementContext:
         margin = 0.0 if margin is None else float(margin)
         small = inputs[0].numel() <= 2
         if where == "plane" or (where == "auto" and not small):
-            three = Hulls(inputs, 2, self.seed_of(options)).draw(0)
+            three = Hulls(inputs, dim=2, seed=self.seed_of(options)).draw(0)
             return Box.through(three.embed(three.corners), margin)
         if not small:
             raise InputError(

@@ -16,10 +16,10 @@ def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[An
     """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
     where, own = context.slice(options), passed(linear_regions, options)
 
-    def read(model: Any) -> dict[str, int]:
+    def read(model: Any) -> dict[str, Any]:
         found = linear_regions(model, where, **own)
         layers = {f"layer.{name}": count for name, count in found.by_layer.items()} if options["by_layer"] else {}
-        return {"": found.n_linear_regions, "activation": found.n_activation_regions, **layers}
+        return {"": found, **layers}
 
     return read
 
@@ -27,4 +27,4 @@ def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[An
 def decision(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``decision_regions``: their number."""
     where, own = context.slice(options), passed(decision_regions, options)
-    return lambda model: decision_regions(model, where, **own).count
+    return lambda model: decision_regions(model, where, **own)

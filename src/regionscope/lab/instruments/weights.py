@@ -25,13 +25,13 @@ Read = Callable[[Any], Any]
 def norms(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``parameter_norms``: l1 and l2; with ``by_layer`` the Frobenius and spectral norm of each parameter."""
 
-    def read(model: Any) -> dict[str, float]:
+    def read(model: Any) -> dict[str, Any]:
         found = parameter_norms(model, **passed(parameter_norms, options))
         each = {
             **{f"frobenius.{name}": value for name, value in found.frobenius.items()},
             **{f"spectral.{name}": value for name, value in found.spectral.items()},
         }
-        return {"l1": found.l1, "l2": found.l2, **(each if options["by_layer"] else {})}
+        return {"": found, **(each if options["by_layer"] else {})}
 
     return read
 
@@ -66,7 +66,7 @@ def sharpest(context: MeasurementContext, options: dict[str, Any]) -> Read:
 
     def make(part: str) -> Read:
         data = context.data(part)
-        return lambda model: sharpness(model, data.inputs, data.labels, **own).value
+        return lambda model: sharpness(model, data.inputs, data.labels, **own)
 
     return for_each(options["points"], make)
 
@@ -86,12 +86,7 @@ def gap(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``generalisation_gap``, with the train error and the test error."""
     own = passed(generalisation_gap, options)
     train, test = ((data.inputs, data.labels) for data in (context.split.train, context.split.test))
-
-    def read(model: Any) -> dict[str, Any]:
-        found = generalisation_gap(model, train, test, **own)
-        return {"": found, "train_error": found.train_error, "test_error": found.test_error}
-
-    return read
+    return lambda model: generalisation_gap(model, train, test, **own)
 
 
 def loss(context: MeasurementContext, options: dict[str, Any]) -> Read:

@@ -33,7 +33,7 @@ def counts_at(place: Place, run: str, step: int, points: int, radius: float) -> 
     inputs, _ = training_points(folder, place.data_root)
     chosen = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))[:points]
     around = inputs[chosen]
-    plane = orthonormal_frames(tuple(around.shape[1:]), 2, seed=0)
+    plane = orthonormal_frames(tuple(around.shape[1:]), dims=2, seed=0)
     model = model_at(folder, step)
     squares = linear_regions(model, [Box(point, plane, radius) for point in around])
     exact = Estimate.of(torch.tensor([part.n_linear_regions for part in squares]))
