@@ -87,6 +87,7 @@ def test_random_networks(problem: Problem) -> None:
     check_invariants(program, piece, *reference_regions(program, piece))
 
 
+@pytest.mark.slow
 def test_every_point_has_the_pattern_of_the_region_that_holds_it() -> None:
     """Brute force over patterns: a fine grid meets the same patterns as the interior points, and no other."""
     case = next(case for case in CASES if case.name == "skip across three nonlinearities")
