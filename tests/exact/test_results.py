@@ -44,7 +44,7 @@ SLICES = {
 }
 
 
-@pytest.fixture(params=SLICES)
+@pytest.fixture(scope="module", params=SLICES)
 def found(request: pytest.FixtureRequest) -> tuple[nn.Module, rs.Partition]:
     model, piece = SLICES[request.param]
     return model, rs.linear_regions(model, piece)

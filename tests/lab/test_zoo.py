@@ -57,7 +57,8 @@ def test_all_names_are_listed() -> None:
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_number_of_parameters(name: str) -> None:
-    model = zoo.build(name)
+    with torch.device("meta"):  # sizes alone, no numbers
+        model = zoo.build(name)
     assert sum(p.numel() for p in model.parameters()) == PARAMETERS[name]
 
 
@@ -76,13 +77,13 @@ def test_the_stem_for_imagenet(name: str, parameters: int) -> None:
 
 @pytest.mark.parametrize(("name", "options"), EVERY)
 def test_it_learns_by_all_its_parameters_and_calls_each_layer_once(name: str, options: dict[str, Any]) -> None:
-    model = zoo.build(name, classes=5, input_shape=(3, 32, 32), **options)
-    x, y = images(4, (3, 32, 32)), torch.tensor([0, 1, 2, 3])
+    model = zoo.build(name, classes=5, input_shape=(3, 16, 16), **options)
+    x, y = images(4, (3, 16, 16)), torch.tensor([0, 1, 2, 3])
     calls: list[nn.Module] = []
     hooks = [m.register_forward_hook(lambda m, *_: calls.append(m)) for m in model.modules() if not list(m.children())]
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
     losses = []
-    for _ in range(4):
+    for _ in range(3):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)  # the same units are dropped in each step
             loss = functional.cross_entropy(model(x), y)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -122,16 +120,3 @@ def test_the_lattice_inside_a_simplex_counts_as_a_masked_array(dim: int) -> None
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         call()  # type: ignore[operator]
-
-
-def test_ten_times_as_fast_as_breadth_first_search() -> None:
-    maps = np.random.default_rng(0).integers(0, 4, (100, 30, 30))
-    fast = min(_seconds(lambda: count_components(maps, dim=2)) for _ in range(5))
-    slow = _seconds(lambda: [count_components_bfs(one) for one in maps])
-    assert slow > 10 * fast
-
-
-def _seconds(work: object) -> float:
-    start = time.perf_counter()
-    work()  # type: ignore[operator]
-    return time.perf_counter() - start
