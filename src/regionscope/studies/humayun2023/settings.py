@@ -4,8 +4,8 @@ Section 4.1: MNIST with fully connected networks, squared error on one-hot label
 cross-entropy; rate 0.001 and weight decay 0.01. The paper gives no optimiser and no batch size: AdamW, and batches of
 200 for MNIST at full size, are those of Liu et al. 2022, whose setup it follows. It names 100,000 steps for the network
 of Figure 14 only. Random points come from [0, 1]^d for MNIST and from [-1, 1]^d for CIFAR-10, and the images lie in the
-same cube, which the paper calls the domain of the data: a radius means the same at data and at random points. "Depth" of
-a fully connected network counts linear layers, so that depth 4 has three hidden layers; that of a CNN counts
+same cube, which the paper calls the domain of the data: a radius means the same at data and at random points. "Depth"
+of a fully connected network counts linear layers, so that depth 4 has three hidden layers; that of a CNN counts
 convolutions.
 """
 
