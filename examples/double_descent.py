@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.measures import ComplexityWatch, draw_points, fold_migration
+from regionscope.complexity import ComplexityWatch, draw_points, fold_migration
 
 
 def main() -> None:

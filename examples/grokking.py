@@ -12,7 +12,7 @@ import time
 from digits import accuracy, arguments, load_digits, log_spaced, network, train, write
 
 from regionscope import plot
-from regionscope.measures import ComplexityWatch, draw_points
+from regionscope.complexity import ComplexityWatch, draw_points
 
 
 def main() -> None:

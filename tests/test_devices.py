@@ -11,7 +11,7 @@ from torch import nn
 
 import regionscope as rs
 from cases import CASES, Case
-from far import FAR, far_device, moved
+from fake_device import FAR, far_device, moved
 from nasty.modules import mlp, pooled_cnn, seeded
 
 SOME = [case for case in CASES if any(True for _ in case.build().parameters())][::9]

@@ -11,7 +11,7 @@ import torch
 
 import regionscope
 import regionscope as rs
-from regionscope.regions.identity import locate
+from regionscope.exact.tracking import locate
 from regionscope.tolerance import COVER, FLAT, WITHIN, Tolerance
 
 ROOT = Path(regionscope.__file__).parent

@@ -1,5 +1,17 @@
 """regionscope: look at a network on a slice of its input space, partition the slice, measure the pieces."""
 
+from regionscope.complexity import (
+    ComplexityWatch,
+    LocalComplexity,
+    complexity_gap,
+    deformation,
+    draw_points,
+    fold_migration,
+    local_complexity,
+    orthonormal_frames,
+    trusted_radius,
+    uniform_points,
+)
 from regionscope.errors import (
     CheckFailed,
     InputError,
@@ -9,37 +21,27 @@ from regionscope.errors import (
     SliceError,
     UntraceableModel,
 )
+from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.monitor import Monitor, every, log_spaced
 from regionscope.measures import (
-    ComplexityWatch,
-    LocalComplexity,
     RegionCount,
-    complexity_gap,
     correlate,
     correlation_difference,
     correlation_table,
-    deformation,
     distance_from,
-    draw_points,
     error_rate,
-    fold_migration,
     generalisation_gap,
     linear_region_count,
-    local_complexity,
-    orthonormal_frames,
     output_margin,
     parameter_norms,
     region_count,
     sharpness,
     slice_margin,
-    trusted_radius,
-    uniform_points,
 )
 from regionscope.network import trace
-from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
-from regionscope.regions.components import count_components
-from regionscope.regions.sampler import Hulls, Rays, Spokes
+from regionscope.sampled.components import count_components
+from regionscope.sampled.drawn_slices import Hulls, LinesFromOrigin, RandomDirections
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate
 from regionscope.version import __version__
@@ -53,18 +55,18 @@ __all__ = [
     "Hulls",
     "InputError",
     "LimitReached",
+    "LinesFromOrigin",
     "LocalComplexity",
     "Monitor",
     "NotPiecewiseAffine",
     "Partition",
-    "Rays",
+    "RandomDirections",
     "RegionCount",
     "RegionscopeError",
     "Segment",
     "Simplex",
     "Slice",
     "SliceError",
-    "Spokes",
     "Tolerance",
     "UntraceableModel",
     "__version__",

@@ -21,8 +21,8 @@ from typer.testing import CliRunner, Result
 import regionscope as rs
 from devices import needs_cuda
 from regionscope.cli import app
+from regionscope.exact.budget import Budget
 from regionscope.lab.zoo import mlp
-from regionscope.regions.walk import Budget
 
 NET = """
 import torch

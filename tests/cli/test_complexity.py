@@ -12,8 +12,8 @@ import torch
 from typer.testing import CliRunner, Result
 
 from regionscope.cli import app
+from regionscope.complexity import complexity_gap, local_complexity, uniform_points
 from regionscope.lab.zoo import mlp
-from regionscope.measures import complexity_gap, local_complexity, uniform_points
 
 NET = """
 from torch import nn

@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from regionscope.geometry.arrangement import Chords
-from regionscope.geometry.mesh import Mesh, areas
-from regionscope.geometry.planar import Units, split
+from regionscope.geometry.planar.arrangement import Chords
+from regionscope.geometry.planar.mesh import Mesh, areas
+from regionscope.geometry.planar.split import Units, split
 
 
 def _square() -> tuple[Mesh, torch.Tensor]:
@@ -26,8 +26,8 @@ def _arrange(weights: torch.Tensor, offsets: torch.Tensor) -> tuple[Mesh, torch.
     while cells is None or len(cells):
         values = coords @ weights.T + offsets
         near = torch.full((len(coords),), 1e-12, dtype=torch.float64)
-        result = split(mesh, Units(values, (0.0,), near), born=0, cells=cells, zeros=zeros)
-        mesh, coords = result.mesh, result.recipe.apply(coords)
+        result = split(mesh, Units(values, (0.0,), near), layer=0, cells=cells, zeros=zeros)
+        mesh, coords = result.mesh, result.interpolation.apply(coords)
         cells, zeros, rounds = result.unsettled, result.zeros, rounds + 1
     return mesh, coords, rounds
 

@@ -11,9 +11,9 @@ from torch import nn
 
 import regionscope as rs
 from regionscope import plot
+from regionscope.complexity import ComplexityHistory, ComplexityWatch, draw_points, fold_migration, local_complexity
 from regionscope.errors import InputError
 from regionscope.lab.zoo import mlp
-from regionscope.measures import ComplexityHistory, ComplexityWatch, draw_points, fold_migration, local_complexity
 
 
 def history(*, start: int = 0, accuracy: bool = True) -> ComplexityHistory:

@@ -12,13 +12,13 @@ import torch
 from torch import nn
 
 from regionscope.errors import InputError
+from regionscope.exact import linear_regions
 from regionscope.lab import zoo
 from regionscope.lab.experiment import check
 from regionscope.lab.load import box
 from regionscope.lab.monitor import parse_schedule
 from regionscope.lab.sweep import run_sweep
 from regionscope.plot.charts import chart_figure
-from regionscope.regions import linear_regions
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Pictures
 from regionscope.studies.qi2023 import STUDIES, compare, data, epochs, layers, lines, paper, random_labels, settings

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from regionscope.cli import options, output
+from regionscope.exact import linear_regions
 from regionscope.geometry import Box, Segment
 from regionscope.lab.provenance import provenance
 from regionscope.measures.bounds import layer_widths, region_bounds
 from regionscope.measures.expected_counts import Init, hanin_rolnick, kac_rice, qi_wei_neurons, random_network
-from regionscope.regions import linear_regions
 from regionscope.types import Estimate
 
 __all__ = ["bounds"]

@@ -16,12 +16,12 @@ from torch import Tensor
 from regionscope.cli import options, output
 from regionscope.cli.network import note_weights, read_network
 from regionscope.cli.options import option
+from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
+from regionscope.complexity.history import Level
+from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
+from regionscope.complexity.measure_points import uniform_points
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
-from regionscope.measures.history import Level
-from regionscope.measures.local_complexity import LocalComplexity, local_complexity
-from regionscope.measures.membership import ComplexityGap, complexity_gap
-from regionscope.measures.sampling import uniform_points
 from regionscope.plot.complexity import layers_figure
 
 __all__ = ["complexity"]

@@ -17,8 +17,8 @@ from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.measures.region_count import RegionCount, region_count, slice_sampler
 from regionscope.plot.counts import count_figure
-from regionscope.regions.grid import LabelMap, label_maps
-from regionscope.regions.predict import open_labeller
+from regionscope.sampled.grid import LabelMap, label_maps
+from regionscope.sampled.labels import open_labeller
 from regionscope.types import Estimate
 
 __all__ = ["count"]

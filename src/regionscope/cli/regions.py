@@ -16,10 +16,10 @@ from regionscope import plot
 from regionscope.cli import options, output
 from regionscope.cli.network import note_weights, read_network
 from regionscope.errors import InputError, LimitReached
+from regionscope.exact import Partition, decision_regions, linear_regions
 from regionscope.geometry import Slice
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
-from regionscope.regions import Partition, decision_regions, linear_regions
 
 __all__ = ["decision", "regions"]
 

@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regionscope.exact import Partition
+from regionscope.exact.tracking import locate
 from regionscope.geometry import Slice
-from regionscope.lab.film import Frame
+from regionscope.lab.training_frames import Frame
 from regionscope.plot import style
-from regionscope.regions import Partition
-from regionscope.regions.identity import locate
 
 __all__ = ["Packed", "encode", "shown", "slope_norms"]
 
@@ -128,7 +128,7 @@ def _geometry(mesh: Partition) -> dict[str, Tensor]:
         "wall_to": ends[:, 1],
         "wall_left": mesh.walls.regions[:, 0] + 1,  # 0 is outside the slice
         "wall_right": mesh.walls.regions[:, 1] + 1,
-        "born": mesh.walls.born + 1,  # 0 is the border of the slice
+        "wall_layer": mesh.walls.layer + 1,  # 0 is the border of the slice
     }
 
 

@@ -14,12 +14,12 @@ import torch
 from torch import nn
 
 from regionscope.errors import RegionscopeError
+from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.lab.data import Dataset, two_moons
 from regionscope.lab.load import box
 from regionscope.lab.provenance import provenance
 from regionscope.lab.train import EpochRow, Trained, Training, evaluate, train
 from regionscope.lab.zoo import mlp
-from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.writing import plain, replace_file
 
 __all__ = ["Quickstart", "QuickstartConfig", "Snapshot", "quickstart", "save"]

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.geometry.points import read_array
-from regionscope.regions.footprint import call_model
-from regionscope.regions.predict import INVALID, open_labeller
+from regionscope.network.call.forward import call_model
+from regionscope.sampled.labels import INVALID, open_labeller
 from regionscope.types import Estimate
 
 __all__ = ["Gap", "check_range", "error_rate", "generalisation_gap", "read_labels"]

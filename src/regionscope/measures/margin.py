@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from regionscope.checks import whole
 from regionscope.errors import InputError
+from regionscope.exact import DecisionRegions
 from regionscope.geometry import Slice
 from regionscope.geometry.points import read_array
 from regionscope.measures.gap import check_range, read_labels
 from regionscope.network import home, untouched
-from regionscope.regions import DecisionRegions
-from regionscope.regions.footprint import call_model
-from regionscope.regions.predict import refuse_batch_statistics
+from regionscope.network.call.forward import call_model
+from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate
 

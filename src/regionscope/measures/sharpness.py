@@ -19,8 +19,8 @@ from regionscope.checks import whole
 from regionscope.errors import InputError, LimitReached
 from regionscope.geometry.points import read_array
 from regionscope.network import home, untouched
-from regionscope.regions.footprint import call_model
-from regionscope.regions.predict import refuse_batch_statistics
+from regionscope.network.call.forward import call_model
+from regionscope.sampled.labels import refuse_batch_statistics
 
 __all__ = ["Loss", "Sharpness", "sharpness"]
 

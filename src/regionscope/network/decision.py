@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from .cuts import Cuts, Maxima, Thresholds
-from .program import Instruction, Kink, Program
+from regionscope.network.cuts import Cuts, Maxima, Thresholds
+from regionscope.network.program import Instruction, Kink, Program
 
 __all__ = ["with_decision"]
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from .cuts import Cuts
+from regionscope.network.cuts import Cuts
 
 __all__ = ["Affine", "ChannelMap", "Fold", "Memory", "Operation"]
 

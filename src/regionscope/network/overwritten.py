@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from .proxy import Traced
+from regionscope.network.proxy import Traced
 
 __all__ = ["Overwritten"]
 

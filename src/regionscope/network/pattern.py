@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .program import Program
+from regionscope.network.program import Program
 
 __all__ = ["patterns"]
 

@@ -12,7 +12,7 @@ from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
-from ..errors import InputError
+from regionscope.errors import InputError
 
 __all__ = ["private_copy"]
 

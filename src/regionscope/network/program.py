@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from .cuts import Cuts
+from regionscope.errors import InputError
+from regionscope.network.cuts import Cuts
 
 __all__ = ["Instruction", "Kink", "Program", "Values"]
 

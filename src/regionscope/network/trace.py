@@ -7,14 +7,14 @@ import inspect
 import torch
 from torch import Tensor, fx, nn
 
-from ..errors import InputError, RegionscopeError, UntraceableModel
-from . import rules  # noqa: F401  (importing them fills the table)
-from .assemble import assemble
-from .private_copy import private_copy
-from .program import Program
-from .reader import Reader
-from .record import Data, Recorder
-from .wrappers import unwrapped
+from regionscope.errors import InputError, RegionscopeError, UntraceableModel
+from regionscope.network import rules  # noqa: F401  (importing them fills the table)
+from regionscope.network.assemble import assemble
+from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.private_copy import private_copy
+from regionscope.network.program import Program
+from regionscope.network.reader import Reader
+from regionscope.network.record import Data, Recorder
 
 __all__ = ["trace"]
 

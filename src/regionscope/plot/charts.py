@@ -15,13 +15,13 @@ from matplotlib.legend import Legend
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
+from regionscope.exact import DecisionRegions
 from regionscope.plot import style
 from regionscope.plot.correlation import correlation_scatter
 from regionscope.plot.points import data
 from regionscope.plot.regions import decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.ticks import log_ticks, place_ticks, whole_ticks
 from regionscope.plot.walls import zero_lines
-from regionscope.regions import DecisionRegions
 from regionscope.studies.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
 
 __all__ = ["chart_figure"]

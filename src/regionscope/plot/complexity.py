@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
+from regionscope.complexity.history import ComplexityHistory
+from regionscope.complexity.local_complexity import LocalComplexity
+from regionscope.complexity.migration import FoldProfile
 from regionscope.errors import InputError
-from regionscope.measures.history import ComplexityHistory
-from regionscope.measures.local_complexity import LocalComplexity
-from regionscope.measures.migration import FoldProfile
 from regionscope.plot import style
 from regionscope.types import Estimate
 

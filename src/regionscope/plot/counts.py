@@ -16,7 +16,7 @@ from regionscope.measures.region_count import RegionCount
 from regionscope.plot import style
 from regionscope.plot.artists import Cells
 from regionscope.plot.kinds import count_for
-from regionscope.regions.grid import LabelMap
+from regionscope.sampled.grid import LabelMap
 
 __all__ = ["count_figure", "count_histogram", "label_map"]
 
@@ -38,7 +38,7 @@ def count_histogram(result: RegionCount, *, ax: Axes) -> BarContainer:
 
 def label_map(found: LabelMap, *, ax: Axes) -> Cells:
     """Each lattice point as a cell of the size of the spacing, coloured by its label: a band in 1-D, squares in 2-D."""
-    of_kind("plot.label_map()", found, LabelMap, advice="regionscope.regions.grid.label_maps() gives some")
+    of_kind("plot.label_map()", found, LabelMap, advice="regionscope.sampled.grid.label_maps() gives some")
     k = found.lattice.dim
     if k > 2:
         raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {k}.")

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.exact import DecisionRegions, Partition
 from regionscope.plot import style
 from regionscope.plot.artists import Cells
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
-from regionscope.regions import DecisionRegions, Partition
 
 __all__ = ["epoch_figure", "epoch_grid"]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from regionscope.exact import DecisionRegions, Partition
 from regionscope.plot import style
 from regionscope.plot.artists import Segments
 from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.points import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.walls import layer_panels, zero_lines
-from regionscope.regions import DecisionRegions, Partition
 
 if TYPE_CHECKING:
     from regionscope.lab.quickstart import Quickstart

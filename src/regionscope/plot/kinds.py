@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from regionscope.checks import of_kind
+from regionscope.exact import DecisionRegions, Partition
 from regionscope.measures.region_count import RegionCount
-from regionscope.regions import DecisionRegions, Partition
 
 __all__ = ["count_for", "decision_for", "partition_for"]
 

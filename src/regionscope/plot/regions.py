@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.exact import DecisionRegions, Partition
 from regionscope.geometry.points import PointLike, read_array
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
 from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.ticks import input_ticks
-from regionscope.regions import DecisionRegions, Partition
 
 __all__ = [
     "decision_boundary",

@@ -11,8 +11,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.exact import decision_regions
 from regionscope.geometry import Segment
-from regionscope.regions import decision_regions
 
 __all__ = [
     "TwoLayer",

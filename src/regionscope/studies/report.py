@@ -44,7 +44,8 @@ class Page:
 def as_markdown(page: Page) -> str:
     """The page as Markdown."""
     study, outcome = page.study, page.outcome
-    lines = [f"# {study.name}: {study.source}", "", f"{PAPERS[study.paper]}.", "", f"**Claim.** {study.claim}", ""]
+    lines = [f"# {study.name}: {study.source}", "", *([outcome.summary, ""] if outcome.summary else [])]
+    lines += [f"{PAPERS[study.paper]}.", "", f"**Claim.** {study.claim}", ""]
     lines += [f"**Verdict at size {page.size}: {outcome.grade.value}.** {_scaled(page)}", ""]
     lines += [*markdown_table(*claim_table(outcome.claims)), ""]
     for title, name, around in _captions(page):
@@ -63,7 +64,9 @@ def as_markdown(page: Page) -> str:
 def as_html(page: Page, pictures: Mapping[str, str]) -> str:
     """The page as one HTML file; ``pictures`` gives the address (such as a data URI) of every figure."""
     study, outcome, text = page.study, page.outcome, html.escape
-    body = [f"<h1>{text(study.name)}: {text(study.source)}</h1>", f"<p>{text(PAPERS[study.paper])}.</p>"]
+    body = [f"<h1>{text(study.name)}: {text(study.source)}</h1>"]
+    body += [f"<p>{text(outcome.summary)}</p>"] if outcome.summary else []
+    body += [f"<p>{text(PAPERS[study.paper])}.</p>"]
     body += [f"<p><b>Claim.</b> {text(study.claim)}</p>"]
     grade = outcome.grade.value
     body += [f'<p><b>Verdict at size {page.size}: <span class="{_CLASSES[grade]}">{grade}</span>.</b> ']
@@ -92,6 +95,7 @@ def as_data(page: Page) -> dict[str, Any]:
         "source": page.study.source,
         "claim": page.study.claim,
         "size": page.size,
+        "summary": outcome.summary,
         "verdict": outcome.grade.value,
         "claims": [claim_data(claim) for claim in outcome.claims],
         "tables": [asdict(table) for table in outcome.tables],

@@ -48,9 +48,10 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a study found."""
+    """What a study found. summary: the result that a reader must not miss, in words; the page opens with it."""
 
     claims: tuple[Claim, ...]
+    summary: str = ""
     tables: tuple[Table, ...] = ()
     charts: tuple[Chart, ...] = ()
     notes: tuple[str, ...] = ()

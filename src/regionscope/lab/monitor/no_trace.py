@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.network import untouched
+from regionscope.network.call.untouched import untouched
 
 __all__ = ["no_trace", "same_randomness"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from regionscope.complexity import LocalComplexity
 from regionscope.errors import InputError
-from regionscope.measures import LocalComplexity
+from regionscope.exact import DecisionRegions, Partition
 from regionscope.measures.norms import ParameterNorms
-from regionscope.regions import DecisionRegions, Partition
 
 __all__ = ["Reading", "readings"]
 

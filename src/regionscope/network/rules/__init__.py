@@ -4,6 +4,6 @@ layers: convolution, BatchNorm, pooling... arithmetic: sums and products. shapes
 kinks: everything that folds.
 """
 
-from . import arithmetic, indexing, kinks, layers, shapes
+from regionscope.network.rules import arithmetic, indexing, kinks, layers, shapes
 
 __all__ = ["arithmetic", "indexing", "kinks", "layers", "shapes"]

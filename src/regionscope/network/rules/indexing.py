@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..record import Call, Data, Rule, rule, table
-from .arithmetic import aligned, same_layout
-from .shapes import sizes_of
+from regionscope.network.record import Call, Data, Rule, rule, table
+from regionscope.network.rules.arithmetic import aligned, same_layout
+from regionscope.network.rules.shapes import sizes_of
 
 __all__: list[str] = []
 

@@ -13,11 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..cuts import Maxima, Thresholds
-from ..record import Call, Data, Refused, rule
-from ..refuse import INDICES
-from .arithmetic import Operand, aligned, reduced_axis, row_dims, same_layout
-from .windows import adaptive_positions, per_dim, pooling_positions, reduction_groups, window_groups
+from regionscope.network.cuts import Maxima, Thresholds
+from regionscope.network.record import Call, Data, Refused, rule
+from regionscope.network.refuse import INDICES
+from regionscope.network.rules.arithmetic import Operand, aligned, reduced_axis, row_dims, same_layout
+from regionscope.network.rules.windows import (
+    adaptive_positions,
+    per_dim,
+    pooling_positions,
+    reduction_groups,
+    window_groups,
+)
 
 __all__: list[str] = []
 

@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..operations import Affine, ChannelMap
-from ..record import Call, Data, rule
-from .blocks import in_row_blocks
-from .windows import per_dim
+from regionscope.network.operations import Affine, ChannelMap
+from regionscope.network.record import Call, Data, rule
+from regionscope.network.rules.blocks import in_row_blocks
+from regionscope.network.rules.windows import per_dim
 
 __all__: list[str] = []
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..record import Call, Data, rule
+from regionscope.network.record import Call, Data, rule
 
 __all__ = ["sizes_of"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
+from regionscope.complexity import deformation
 from regionscope.lab.config import Experiment
-from regionscope.measures import deformation
 from regionscope.measures.statistics import joined
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series

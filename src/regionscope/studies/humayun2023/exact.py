@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
+from regionscope.complexity import local_complexity, orthonormal_frames
+from regionscope.exact import linear_regions
 from regionscope.geometry import Box
-from regionscope.measures import local_complexity, orthonormal_frames
 from regionscope.measures.correlate import correlate
-from regionscope.regions import linear_regions
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Scatter, Series
 from regionscope.studies.humayun2023.claims import three_phases

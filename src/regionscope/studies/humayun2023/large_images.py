@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from regionscope.complexity import local_complexity
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec
-from regionscope.lab.data import Split, load
+from regionscope.lab.data import DataSplit, load
 from regionscope.lab.data.digits import digits
-from regionscope.measures import local_complexity
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import chart, curve, phases_table
 from regionscope.studies.humayun2023.settings import imagenet
@@ -55,7 +55,7 @@ def cost(place: Place, size: int, width: int, points: int, images: int, stem: st
     }
 
 
-def _right(split: Split, size: int, images: int) -> bool:
+def _right(split: DataSplit, size: int, images: int) -> bool:
     """Whether everything that was written came back, class by class."""
     each = torch.full((_CLASSES,), images)
     return all(

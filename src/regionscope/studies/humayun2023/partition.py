@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
+from regionscope.complexity import FoldProfile, fold_migration
+from regionscope.exact import decision_regions
 from regionscope.geometry import Simplex
-from regionscope.lab.film import on_slice, training_slice
 from regionscope.lab.store import RunFolder
-from regionscope.measures import FoldProfile, fold_migration
+from regionscope.lab.training_frames import on_slice, training_slice
 from regionscope.measures.statistics import joined
-from regionscope.regions import decision_regions
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.humayun2023.claims import Value, larger, three_phases
 from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, curve, phases_table

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regionscope.measures import local_complexity
+from regionscope.complexity import local_complexity
 from regionscope.measures.statistics import mean, standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series

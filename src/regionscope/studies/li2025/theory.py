@@ -11,10 +11,10 @@ from regionscope.shallow.two_layer import initial_two_layer, sharpness
 from regionscope.shallow.two_layer_rates import (
     RateRow,
     Trend,
-    against_rate,
     alternating_line,
     random_sphere,
     rate_trend,
+    regions_vs_learning_rate,
 )
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
@@ -48,7 +48,7 @@ def descend_with(
     """
     x, y = alternating_line(n) if data == "line" else random_sphere(n, dim, seed=0)
     edge = 2 / sharpness(initial_two_layer(width, x.shape[1], seed=0), x)
-    (row,) = against_rate(x, y, [share * edge], width=width, runs=runs, time=steps * edge, record=record)
+    (row,) = regions_vs_learning_rate(x, y, [share * edge], width=width, runs=runs, time=steps * edge, record=record)
     return asdict(row) | {"checked": runs * record}
 
 

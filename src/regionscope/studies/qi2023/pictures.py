@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from torch import nn
 
 from regionscope.errors import InputError
+from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.lab.load import box
 from regionscope.lab.store import RunFolder
-from regionscope.regions import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.studies.charts import Picture, Pictures
 
 __all__ = ["counted", "model_at_epoch", "over_epochs", "regions_of"]

@@ -1,0 +1,30 @@
+"""Local complexity: how many units fold the neighbourhood of a data point, and how that changes while training."""
+
+from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
+from regionscope.complexity.deformation import Deformation, deformation, trusted_radius
+from regionscope.complexity.history import ComplexityHistory, ComplexityRow, ComplexityWatch
+from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
+from regionscope.complexity.measure_points import MeasurePoints, draw_points, uniform_points
+from regionscope.complexity.migration import FoldProfile, Migration, fold_migration, fold_profiles
+from regionscope.complexity.neighbourhoods import orthonormal_frames
+
+__all__ = [
+    "ComplexityGap",
+    "ComplexityHistory",
+    "ComplexityRow",
+    "ComplexityWatch",
+    "Deformation",
+    "FoldProfile",
+    "LocalComplexity",
+    "MeasurePoints",
+    "Migration",
+    "complexity_gap",
+    "deformation",
+    "draw_points",
+    "fold_migration",
+    "fold_profiles",
+    "local_complexity",
+    "orthonormal_frames",
+    "trusted_radius",
+    "uniform_points",
+]

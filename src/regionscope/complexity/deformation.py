@@ -1,0 +1,164 @@
+"""``deformation``: what the layers do to the neighbourhood on which local complexity is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.layers import list_layers
+from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourhoods
+from regionscope.errors import InputError
+from regionscope.network.call.untouched import untouched
+
+__all__ = ["Deformation", "deformation", "trusted_radius"]
+
+
+@dataclass(frozen=True, eq=False)
+class Deformation:
+    """Size of the embedded vertex graph at the input of each linear or convolution layer, and of the inputs themselves.
+
+    eccentricity, diameter: {layer: (b,)}; "input" is the neighbourhood itself, where they are 2·sqrt(2)·radius.
+    """
+
+    eccentricity: dict[str, Tensor]
+    diameter: dict[str, Tensor]
+    dims: int
+    radius: float
+
+    @property
+    def layers(self) -> list[str]:
+        """ "input", then the layers in the order of the forward pass."""
+        return list(self.diameter)
+
+    @property
+    def stretch(self) -> dict[str, Tensor]:
+        """Mean eccentricity of each layer divided by that of the neighbourhood itself (b,)."""
+        return {name: value / self.eccentricity["input"] for name, value in self.eccentricity.items()}
+
+
+def deformation(
+    model: nn.Module,
+    x: Tensor | np.ndarray[Any, Any],
+    *,
+    dims: int = 25,
+    radius: float = 0.005,
+    frames: FrameChoice = "shared",
+    seed: int = 0,
+    generator: torch.Generator | None = None,
+    memory: int = 64 << 20,
+) -> Deformation:
+    """Average eccentricity and diameter of the cross-polytope's vertex graph, as each layer receives it.
+
+    The graph has the 2 P vertices x ± r v_p as nodes and an edge, as long as the embedded vertices are apart, between
+    all but antipodal ones. Eccentricity of a node: its largest shortest-path distance; diameter: the largest
+    eccentricity. Humayun et al. 2023, appendix C, Figures 18 and 19. Because of the triangle inequality only
+    antipodes need a path of two edges, so no graph search is run. Arguments as in ``local_complexity``. Cost: one
+    forward pass of 2·P·b inputs and P² distances a layer.
+    """
+    where = Neighbourhoods.read(
+        model, x, dims=dims, radius=radius, frames=frames, hull="cross-polytope", seed=seed, generator=generator
+    )
+    found: list[dict[str, Tensor]] = []
+    if where.dims < 2:
+        raise InputError("dims is 1; the graph of a segment has no edge, so at least 2 directions are needed.")
+    with untouched(model):
+        layers = list_layers(model, where.points[0].reshape(where.shape))
+        watcher = _Embeddings(model, layers.linear)
+        with watcher.watching():
+            for chunk in where.chunks(3 * layers.row_bytes, memory):  # the float64 copy is twice as large again
+                whole = Chunk(chunk.start, chunk.stop, 2 * where.dims)
+                (each,) = where.vertex_batches(whole)
+                found.append(watcher.sizes(each.vertices.reshape(-1, *where.shape), chunk.stop - chunk.start))
+    sizes = {name: torch.cat([each[name] for each in found]) for name in found[0]}
+    return Deformation(
+        {name: size[:, 0] for name, size in sizes.items()},
+        {name: size[:, 1] for name, size in sizes.items()},
+        where.dims,
+        radius,
+    )
+
+
+def trusted_radius(
+    model: nn.Module,
+    x: Tensor | np.ndarray[Any, Any],
+    radii: Sequence[float],
+    *,
+    tolerance: float = 0.1,
+    **options: Any,
+) -> float:
+    """The largest of the radii up to which every layer only scales the neighbourhood.
+
+    Where a network is affine on the neighbourhood, the size of every embedded graph is proportional to the radius.
+    The mean stretch of each layer is compared with that at the smallest radius; the first radius at which one layer
+    is off by more than ``tolerance`` (a share) ends the search. Above it, local complexity in deep layers counts the
+    folds inside a hull that is no longer the image of the neighbourhood. Other arguments as in ``deformation``. Cost:
+    one ``deformation`` a radius.
+    """
+    ordered = sorted(radii)
+    if len(ordered) < 2:
+        raise InputError(f"{len(ordered)} radius came; at least two are needed to compare.")
+    known = ordered[0]
+    first = _mean_stretch(deformation(model, x, radius=known, **options))
+    for radius in ordered[1:]:
+        stretch = _mean_stretch(deformation(model, x, radius=radius, **options))
+        if any(abs(stretch[name] - size) > tolerance * abs(size) for name, size in first.items()):
+            break
+        known = radius
+    return known
+
+
+def _mean_stretch(found: Deformation) -> dict[str, float]:
+    return {name: float(value.mean()) for name, value in found.stretch.items()}
+
+
+def graph_sizes(vertices: Tensor) -> Tensor:
+    """Mean eccentricity and diameter (n, 2) of n graphs with vertices (2 P, n, units), +v_p before -v_p."""
+    points = vertices.transpose(0, 1).double()
+    points = points - points.mean(1, keepdim=True)  # so that the squares below are of the size of the neighbourhood
+    gram = points @ points.transpose(1, 2)
+    squares = torch.diagonal(gram, dim1=1, dim2=2)
+    apart = (squares[:, :, None] + squares[:, None] - 2 * gram).clamp_min(0).sqrt()
+    m = apart.shape[1]
+    node = torch.arange(m, device=apart.device)
+    other = (node + m // 2) % m
+    around = apart + apart[:, other]  # [v, w]: from v to w and on to the antipode of v
+    around[:, node, node] = around[:, node, other] = torch.inf
+    eccentricity = torch.maximum(apart.amax(2), around.amin(2))  # antipodes: the direct way is never the longer one
+    return torch.stack([eccentricity.mean(1), eccentricity.amax(1)], 1)
+
+
+class _Embeddings(ForwardObserver):
+    """Sizes of the vertex graphs at the input of every linear or convolution layer."""
+
+    def __init__(self, model: nn.Module, axes: Mapping[str, int | None]) -> None:
+        super().__init__(model)
+        for name, axis in axes.items():
+            if axis is None:
+                raise InputError(
+                    f"'{name}' works on a tensor in which the inputs of a batch cannot be told apart, so that "
+                    "neighbourhoods cannot be followed through it."
+                )
+        self._axes = axes
+        self._n = self._rows = 0
+        self._sizes: dict[str, Tensor] = {}
+
+    def sizes(self, vertices: Tensor, n: int) -> dict[str, Tensor]:
+        """{layer: (n, 2)} for the vertices (2 P n, *shape) of n points."""
+        self._n, self._rows = n, len(vertices)
+        self._sizes = {"input": graph_sizes(vertices.reshape(-1, n, vertices[0].numel()))}
+        self.forward(vertices)
+        return self._sizes
+
+    def at_linear(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        values = args[0] if args else kwargs["input"]
+        if (axis := self._axes.get(name)) is not None:  # else it does not depend on the input
+            self._sizes[name] = graph_sizes(values.movedim(axis, 0).reshape(self._rows // self._n, self._n, -1))
+        return func(*args, **kwargs)

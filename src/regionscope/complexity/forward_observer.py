@@ -1,0 +1,115 @@
+"""See every pre-activation of any forward pass: module or functional, in any ``nn.Module``.
+
+A ``TorchFunctionMode`` sees each torch function that the forward pass calls; hooks on the modules say in which module
+the call stands, which gives it a name. Nothing about the architecture needs to be known. Not seen: fused recurrent
+cells (``nn.LSTM`` and its kin) and scripted modules, which run below Python.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from regionscope.complexity.activations import LINEAR, MAX_POOLS, Folds, argument, folds, operation
+from regionscope.errors import InputError
+from regionscope.network import unwrapped
+from regionscope.network.call.forward import call_model
+
+__all__ = ["ForwardObserver"]
+
+
+class ForwardObserver(TorchFunctionMode):
+    """Watch ``model``: ``with observer.watching(): observer.forward(x)``. Subclasses say what to do.
+
+    A call is named after its module ("features.1"), or, where forward calls a function, after the module it stands
+    in and the function ("block.relu"). The second call of the same name in one forward pass is "...#2".
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = unwrapped(model)
+        self._stack: list[tuple[str, nn.Module]] = []
+        self._seen: Counter[str] = Counter()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Forward passes are watched inside; afterwards all hooks are gone."""
+        with ExitStack() as hooks:
+            if any(unwrapped(module) is not module for module in self.model.modules()):
+                hooks.enter_context(torch.compiler.set_stance("force_eager"))  # compiled code runs below Python
+            for path, module in self.model.named_modules():
+                if isinstance(module, torch.jit.ScriptModule):
+                    raise InputError(
+                        f"{f'The layer {path!r}' if path else 'The model'} is a TorchScript module, which runs below "
+                        "Python and cannot be watched; give the Python module it was made from."
+                    )
+                self._watch(path.replace("_orig_mod.", "").removesuffix("._orig_mod"), module, hooks)
+            yield
+
+    def forward(self, inputs: Tensor) -> None:
+        """One forward pass, with names counted from the start."""
+        self._stack, self._seen = [], Counter()
+        with self:
+            call_model(self.model, inputs)
+
+    def _watch(self, path: str, module: nn.Module, hooks: ExitStack) -> None:
+        def enter(module: nn.Module, args: Any) -> None:
+            self._stack.append((path, module))
+
+        def leave(module: nn.Module, args: Any, output: Any) -> None:
+            self._stack.pop()
+
+        hooks.callback(module.register_forward_pre_hook(enter, prepend=True).remove)
+        hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        op = operation(func)
+        if op == "batch_norm" and argument(args, kwargs, 5, "training"):
+            raise InputError(
+                f"'{self._name(op)[0]}' normalises with the statistics of the batch, so a point has no neighbourhood "
+                "of its own; give the layer running statistics (track_running_stats=True), which eval mode uses."
+            )
+        if op in LINEAR:
+            return self.at_linear(*self._name(op), func, args, kwargs)
+        if op in MAX_POOLS:
+            return self.at_max_pool(*self._name(op.removesuffix("_with_indices")), func, args, kwargs)
+        found = folds(op, args, kwargs)
+        if found is not None:
+            return self.at_activation(*self._name(op), found, func, args, kwargs)
+        return self.at_other(op, func, args, kwargs)
+
+    def _name(self, op: str) -> tuple[str, type[nn.Module] | None]:
+        """The unique name of this call, and the type of the module that consists of it (None for a plain function)."""
+        path, module = self._stack[-1] if self._stack else ("", self.model)
+        whole = not module._modules and type(module).__module__.startswith("torch.nn.")
+        name = path if whole and path else f"{path}.{op}".lstrip(".")
+        self._seen[name] += 1
+        count = self._seen[name]
+        return name if count == 1 else f"{name}#{count}", type(module) if whole else None
+
+    def at_activation(
+        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        return func(*args, **kwargs)
+
+    def at_linear(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        return func(*args, **kwargs)
+
+    def at_max_pool(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        return func(*args, **kwargs)
+
+    def at_other(self, op: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        return func(*args, **kwargs)

@@ -1,0 +1,116 @@
+"""Local complexity over a training: a thin accumulator around ``local_complexity``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch import nn
+
+from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
+from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
+from regionscope.complexity.measure_points import MeasurePoints
+from regionscope.errors import InputError
+
+__all__ = ["ComplexityHistory", "ComplexityRow", "ComplexityWatch", "Level"]
+
+
+@dataclass(frozen=True)
+class Level:
+    """LC at one set of points: mean, standard deviation and standard error over them, and the mean of each layer."""
+
+    mean: float
+    std: float
+    stderr: float
+    by_layer: dict[str, float]
+
+    @staticmethod
+    def of(found: LocalComplexity) -> Level:
+        layers = {name: float(counts.double().mean()) for name, counts in found.by_layer.items()}
+        return Level(found.mean, found.std, found.stderr, layers)
+
+
+@dataclass(frozen=True)
+class ComplexityRow:
+    """What was measured at one step; accuracies are None where they were not given."""
+
+    step: int
+    levels: dict[str, Level]
+    gap: ComplexityGap | None
+    train_accuracy: float | None = None
+    test_accuracy: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ComplexityHistory:
+    """Rows in the order of their steps."""
+
+    rows: tuple[ComplexityRow, ...]
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps, ascending."""
+        return [row.step for row in self.rows]
+
+    @property
+    def names(self) -> list[str]:
+        """The sets of points, such as train, test, random."""
+        return list(self.rows[0].levels) if self.rows else []
+
+    def means(self, name: str) -> list[float]:
+        """Mean LC of the set ``name`` at each step."""
+        return [row.levels[name].mean for row in self.rows]
+
+    def stds(self, name: str) -> list[float]:
+        """Standard deviation of LC over the points of the set ``name`` at each step."""
+        return [row.levels[name].std for row in self.rows]
+
+
+class ComplexityWatch:
+    """Measure LC at the same points, with the same frame, whenever the training loop says so.
+
+    >>> import torch
+    >>> from regionscope.complexity.measure_points import draw_points
+    >>> watch = ComplexityWatch(draw_points(torch.rand(9, 4), torch.rand(9, 4)), dims=3)
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> row = watch(0, model, train_accuracy=0.5)
+    >>> watch.history.steps
+    [0]
+    """
+
+    def __init__(self, points: MeasurePoints, **options: Any) -> None:
+        """``options`` are those of ``local_complexity``, but for ``generator``: the frame stays the same."""
+        if "generator" in options:
+            raise InputError("A ComplexityWatch keeps its frame over the training; give seed= instead of generator=.")
+        self._points, self._options = points, options
+        self._rows: dict[int, ComplexityRow] = {}
+
+    def __call__(
+        self,
+        step: int,
+        model: nn.Module,
+        *,
+        train_accuracy: float | None = None,
+        test_accuracy: float | None = None,
+    ) -> ComplexityRow:
+        """Measure ``model`` now and remember it under ``step``."""
+        found = {name: local_complexity(model, points, **self._options) for name, points in self._points.items()}
+        enough = min(len(found["train"]), len(found["test"])) > 1
+        row = ComplexityRow(
+            step=step,
+            levels={name: Level.of(each) for name, each in found.items()},
+            gap=complexity_gap(found["train"], found["test"]) if enough else None,
+            train_accuracy=train_accuracy,
+            test_accuracy=test_accuracy,
+        )
+        self._rows[step] = row
+        return row
+
+    @property
+    def history(self) -> ComplexityHistory:
+        """All rows so far."""
+        return ComplexityHistory(tuple(row for _, row in sorted(self._rows.items())))

@@ -1,0 +1,260 @@
+"""A few small forward passes that list the layers of a model: what there is to count, before anything is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import torch
+from torch import Size, Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from regionscope.complexity.activations import LINEAR, Folds, operation
+from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.errors import InputError
+from regionscope.network.call.determinism import refuse_other_answers
+
+__all__ = ["Layer", "LayerChoice", "LayerList", "list_layers", "select_layers"]
+
+LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
+
+_OTHER = 0.37  # the last input of a pass is this minus the others, so that its values differ
+_ALIKE = 1e-3  # of the largest value: what differs by less is the same up to rounding
+_ROWS, _FEWER = 7, 5  # inputs of the two passes: the axis of a layer whose size follows them runs over the batch
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A place in the forward pass where units can be counted.
+
+    name: as in ``by_layer``. role: an activation, a max-pooling, or a linear output that no activation follows.
+    units: entries for one input. axis: which axis of the tensor runs over the batch (None: it cannot be told).
+    kinds: the type of the module itself, and of the linear or convolution layers that feed it directly.
+    """
+
+    name: str
+    role: Literal["activation", "max_pool", "linear"]
+    units: int
+    axis: int | None
+    kinds: frozenset[type[nn.Module]]
+
+    def rows(self, values: Tensor, n: int) -> Tensor:
+        """The units of each of the n inputs: (n, units)."""
+        return values.movedim(self.axis or 0, 0).reshape(n, -1)
+
+
+@dataclass(frozen=True)
+class LayerList:
+    """All layers in the order of the forward pass, and the bytes for one input around its widest operation.
+
+    linear: for every linear or convolution layer, also those that an activation follows, the axis of the batch.
+    """
+
+    layers: tuple[Layer, ...]
+    row_bytes: int
+    linear: Mapping[str, int | None]
+
+
+def list_layers(model: nn.Module, example: Tensor) -> LayerList:
+    """List the layers of ``model`` by forward passes over copies of ``example`` (*shape), inside ``untouched``."""
+    found, other = (_listed(model, example, rows) for rows in (_ROWS, _FEWER))
+    refuse_other_answers(model, torch.stack([example, _OTHER - example]))
+    if [layer.name for layer in found.layers] != [layer.name for layer in other.layers]:
+        raise InputError(
+            f"The model calls other operations for {_ROWS} inputs than for {_FEWER}, so its layers cannot be counted; "
+            "it must do the same for every number of inputs."
+        )
+    axes = map(_batch_axis, found.shapes, other.shapes, found.in_order)
+    layers = [replace(layer, axis=axis) for layer, axis in zip(found.layers, axes, strict=True)]
+    linear = {layer.name: layer.axis for layer in layers if layer.role == "linear"}
+    return LayerList(tuple(layers[i] for i in found.counted()), found.widest // _ROWS + 1, linear)
+
+
+def _one_after_the_other(values: Tensor, rows: int) -> bool:
+    """Whether, where inputs and tokens share the first axis, all tokens of an input come before the next input.
+
+    All inputs but the last are equal, and so must be their parts of the axis; in another order the last one's tokens
+    would stand among them.
+    """
+    if values.ndim == 0 or len(values) == 0 or len(values) % rows:
+        return False
+    first, *others = values.detach().reshape(rows, -1)[:-1].double()
+    near = _ALIKE * values.detach().abs().max()
+    return not any(bool(((first - other).abs() > near).any()) for other in others)
+
+
+def _listed(model: nn.Module, example: Tensor, rows: int) -> _LayerLister:
+    """A pass over copies of the example; the last one is changed, so that its values can be told from the others."""
+    lister = _LayerLister(model, rows)
+    inputs = example.expand(rows, *example.shape).clone()
+    inputs[-1] = _OTHER - example
+    with lister.watching():
+        lister.forward(inputs)
+    return lister
+
+
+def _batch_axis(shape: Size, fewer: Size, in_order: bool) -> int | None:
+    """Which axis runs over the inputs, from the shapes for ``_ROWS`` and for ``_FEWER`` of them; None: none does.
+
+    in_order: see ``_one_after_the_other``.
+    """
+    if len(shape) != len(fewer):
+        return None
+    match [axis for axis, (a, b) in enumerate(zip(shape, fewer, strict=True)) if a != b]:
+        case [axis] if (shape[axis], fewer[axis]) == (_ROWS, _FEWER):
+            return axis
+        case [0] if shape[0] * _FEWER == fewer[0] * _ROWS and in_order:
+            return 0  # inputs and tokens share the first axis
+    return None
+
+
+def select_layers(
+    found: LayerList, layers: LayerChoice | None, *, max_pool: bool, linear_outputs: bool
+) -> tuple[Layer, ...]:
+    """The layers that the options ask for; an ``InputError`` names what there is when a choice matches nothing."""
+    roles = {"activation"} | ({"max_pool"} if max_pool else set()) | ({"linear"} if linear_outputs else set())
+    offered = [layer for layer in found.layers if layer.role in roles]
+    if not offered:
+        raise InputError(
+            f"The forward pass calls no activation that can be seen{_also(found, roles)}. Fused recurrent cells and "
+            "scripted modules run below Python and cannot be seen; write them out with torch functions."
+        )
+    if layers is not None:
+        choices = [layers] if isinstance(layers, str | type) else list(layers)
+        for choice in choices:
+            if not any(_matches(layer, choice) for layer in offered):
+                names = ", ".join(layer.name for layer in offered)
+                raise InputError(f"No layer matches {choice!r}; the layers are {names}{_also(found, roles)}.")
+        offered = [layer for layer in offered if any(_matches(layer, choice) for choice in choices)]
+    for layer in offered:
+        if layer.axis is None:
+            raise InputError(
+                f"'{layer.name}' works on a tensor in which the inputs of a batch cannot be told apart; leave it out "
+                "with layers=[...], which takes names, patterns and module types."
+            )
+    return tuple(offered)
+
+
+def _matches(layer: Layer, choice: str | type[nn.Module]) -> bool:
+    if isinstance(choice, str):
+        return layer.name == choice or fnmatchcase(layer.name, choice)
+    return any(issubclass(kind, choice) for kind in layer.kinds)
+
+
+def _also(found: LayerList, roles: set[str]) -> str:
+    """What would be there with other options."""
+    options = {"linear": "linear_outputs", "max_pool": "max_pool"}
+    more = []
+    for role, option in options.items():
+        names = [layer.name for layer in found.layers if layer.role == role]
+        if role not in roles and names:
+            more.append(f"; with {option}=True also {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}")
+    return "".join(more)
+
+
+class _LayerLister(ForwardObserver):
+    """Follows every tensor to say which linear layers feed it; None stands for "computed from parameters alone"."""
+
+    def __init__(self, model: nn.Module, rows: int) -> None:
+        super().__init__(model)
+        self.layers: list[Layer] = []
+        self.shapes: list[Size] = []  # of the tensors at ``layers``
+        self.in_order: list[bool] = []  # of the same: see ``_one_after_the_other``
+        self.widest = 0
+        self._rows = rows
+        self._followed: set[int] = set()  # places in ``layers`` of linear outputs that an activation follows
+        self._sources: Any = WeakTensorKeyDictionary()
+        for tensor in (*model.parameters(), *model.buffers()):
+            self._sources[tensor] = None
+
+    def counted(self) -> Iterator[int]:
+        """The places in ``layers`` of activations, max-poolings, and linear outputs that no activation follows."""
+        return (i for i in range(len(self.layers)) if i not in self._followed)
+
+    def at_activation(
+        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        sources = self._of(args, kwargs)
+        if sources is not None:
+            self._followed |= sources
+            feeding = frozenset[type[nn.Module]]().union(*(self.layers[i].kinds for i in sources))
+            self._add(name, "activation", found.values, kind, len(found.at), feeding)
+            sources = frozenset()
+        return self._run(func, args, kwargs, sources)
+
+    def at_linear(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if self._of(args, kwargs) is None:
+            return self._run(func, args, kwargs, None)
+        output = self._run(func, args, kwargs, frozenset({len(self.layers)}))
+        self._add(name, "linear", output, kind or LINEAR[operation(func)])
+        return output
+
+    def at_max_pool(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        sources = self._of(args, kwargs)
+        output = self._run(func, args, kwargs, sources)
+        if sources is not None:
+            self._add(name, "max_pool", output if isinstance(output, Tensor) else output[0], kind)
+        return output
+
+    def at_other(self, op: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        return self._run(func, args, kwargs, self._of(args, kwargs), writes_first=op == "__setitem__")
+
+    def _add(
+        self,
+        name: str,
+        role: Literal["activation", "max_pool", "linear"],
+        values: Tensor,
+        kind: type[nn.Module] | None,
+        folds: int = 1,
+        feeding: frozenset[type[nn.Module]] = frozenset(),
+    ) -> None:
+        kinds = feeding if kind is None else feeding | {kind}
+        self.layers.append(Layer(name, role, folds * values.numel() // self._rows, None, kinds))
+        self.shapes.append(values.shape)
+        self.in_order.append(_one_after_the_other(values, self._rows))
+
+    def _of(self, args: Any, kwargs: Mapping[str, Any]) -> frozenset[int] | None:
+        """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""
+        known = [self._sources.get(tensor, frozenset()) for tensor in _tensors((args, kwargs))]
+        feeding = [sources for sources in known if sources is not None]
+        return frozenset().union(*feeding) if feeding else None
+
+    def _run(
+        self,
+        func: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        sources: frozenset[int] | None,
+        *,
+        writes_first: bool = False,
+    ) -> Any:
+        result = func(*args, **kwargs)
+        outputs = list(_tensors(args[0] if writes_first else result))
+        for tensor in outputs:
+            self._sources[tensor] = sources
+        if sources is not None:
+            around = {
+                id(tensor): tensor.nbytes
+                for tensor in (*outputs, *_tensors((args, kwargs)))
+                if self._sources.get(tensor, frozenset()) is not None
+            }
+            self.widest = max(self.widest, sum(around.values()))
+        return result
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """All tensors in nested lists, tuples and dicts."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)

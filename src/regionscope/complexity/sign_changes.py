@@ -1,0 +1,115 @@
+"""Counting sign changes: for every unit, the lowest and the highest value over the vertices of each hull."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.complexity.activations import Folds, winners
+from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.layers import Layer
+from regionscope.complexity.neighbourhoods import VertexBatch
+
+__all__ = ["SignChanges"]
+
+
+class SignChanges(ForwardObserver):
+    """Ranges of all units of ``layers`` around some points, gathered over one or more passes of their vertices.
+
+    A pass holds vertex j of point i in row j * n + i: the reduction over vertices then runs along memory, which is far
+    faster than along a middle axis.
+    """
+
+    def __init__(self, model: nn.Module, layers: Sequence[Layer]) -> None:
+        super().__init__(model)
+        self._layers = {layer.name: layer for layer in layers}
+        self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
+        self._at: dict[str, tuple[float, ...]] = {}
+        self._points = self._vertices = torch.empty(0, device="cpu")
+        self._offsets: Tensor | None = None
+        self._version = self._m = 0
+
+    def counts(self, points: Tensor, batches: Iterable[VertexBatch], shape: Sequence[int]) -> dict[str, Tensor]:
+        """How many units of each layer fold inside the hull of each of the points (n, d), -1 where NaN came: (n,).
+
+        Every vertex of the batches is an input of ``shape``.
+        """
+        self._ranges = {}
+        self._points = points
+        for each in batches:
+            self._offsets, self._m = each.offsets, len(each.vertices)
+            self._vertices = each.vertices.reshape(-1, *shape)
+            self._version = self._vertices._version
+            self.forward(self._vertices)
+        self._vertices = points  # the hull is not needed any more
+        return {name: self._count(name) for name in self._layers}
+
+    def _count(self, name: str) -> Tensor:
+        low, high = self._ranges[name]
+        if self._layers[name].role == "max_pool":
+            return (low != high).sum(1)
+        cut = sum(
+            (((low < t) & (high > t)).sum(1) for t in self._at[name]), torch.zeros((), dtype=torch.int64, device="cpu")
+        )
+        return torch.where((low != low).any(1), -1, cut)
+
+    def at_activation(
+        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if name in self._layers:  # before the call, which may work in place
+            self._at[name] = found.at
+            self._gather(name, found.values)
+        return func(*args, **kwargs)
+
+    def at_max_pool(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if name in self._layers:
+            self._gather(name, winners(func.__name__, args, kwargs))
+        return func(*args, **kwargs)
+
+    def at_linear(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if self._offsets is not None and self._of_vertices(args):
+            output = self._affine(self._offsets, func, args, kwargs)
+        else:
+            output = func(*args, **kwargs)
+        if name in self._layers:
+            self._at[name] = (0.0,)
+            self._gather(name, output)
+        return output
+
+    def _of_vertices(self, args: Any) -> bool:
+        """Whether the call takes the vertices as the model got them, or reshaped."""
+        if not args or not isinstance(args[0], Tensor):
+            return False
+        value, vertices = args[0], self._vertices
+        if value.data_ptr() != vertices.data_ptr() or value.shape.numel() != vertices.shape.numel():
+            return False
+        unchanged = value._version == self._version and value.is_contiguous() and value.dtype == vertices.dtype
+        return unchanged and value.shape[0] == len(vertices)
+
+    def _affine(self, offsets: Tensor, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+        """A linear or convolution layer on all vertices: W(x + o) + b = (W x + b) + W o; m + n rows instead of m n."""
+        shape = args[0].shape[1:]
+        at_points: Tensor = func(self._points.reshape(-1, *shape), *args[1:], **kwargs)
+        if len(args) > 2:
+            args = (*args[:2], None, *args[3:])
+        else:
+            kwargs = {**kwargs, "bias": None}
+        at_offsets: Tensor = func(offsets.reshape(-1, *shape), *args[1:], **kwargs)
+        return (at_points + at_offsets[:, None]).flatten(0, 1)
+
+    def _gather(self, name: str, values: Tensor) -> None:
+        layer = self._layers[name]
+        m, n = self._m, len(self._points)
+        over = layer.rows(values, m * n).reshape(m, n, -1)
+        low, high = over.amin(0), over.amax(0)
+        if name in self._ranges:
+            before = self._ranges[name]
+            low, high = torch.minimum(before[0], low), torch.maximum(before[1], high)
+        self._ranges[name] = low, high

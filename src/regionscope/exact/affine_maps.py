@@ -1,0 +1,88 @@
+"""The affine map of every region on the slice, from the values at its corners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regionscope.geometry.ragged import owners
+from regionscope.tolerance import TINY, Tolerance
+
+__all__ = ["AffineMaps", "affine_maps", "same_maps", "widest_simplex"]
+
+
+@dataclass(frozen=True)
+class AffineMaps:
+    """outputs = constant + coords @ slope, region by region.
+
+    slope: (r, k, c); constant: (r, c); noise: (r,) how much rounding may shift a slope, given how thin the region is.
+    extent: largest distance between vertices along an axis; size: largest absolute output.
+    """
+
+    slope: Tensor
+    constant: Tensor
+    noise: Tensor
+    extent: float
+    size: float
+
+
+def widest_simplex(vertices: Tensor, corners: Tensor, offsets: Tensor) -> Tensor:
+    """k + 1 corners of each region (r, k + 1) that span it well: each the farthest from the span of those before."""
+    of = owners(offsets, len(corners))
+    chosen = [corners[offsets[:-1]]]
+    origin = vertices[chosen[0]]
+    rest = vertices[corners] - origin[of]
+    index = torch.arange(len(corners), device=corners.device)
+    for _ in range(vertices.shape[1]):
+        distance = (rest * rest).sum(1)
+        longest = distance.new_zeros(len(offsets) - 1).scatter_reduce(0, of, distance, "amax")
+        is_longest = distance == longest[of]
+        first = torch.full_like(offsets[:-1], len(corners)).scatter_reduce(0, of[is_longest], index[is_longest], "amin")
+        chosen.append(corners[first])
+        axis = rest[first] / longest.sqrt().clamp(min=torch.finfo(rest.dtype).tiny)[:, None]
+        along = axis[of]
+        rest = rest - (rest * along).sum(1, keepdim=True) * along
+    return torch.stack(chosen, 1)
+
+
+def affine_maps(vertices: Tensor, outputs: Tensor, corners: Tensor, offsets: Tensor) -> AffineMaps:
+    """Maps from k + 1 well-spread corners of each region. Cost: in proportion to the number of corners."""
+    r, k = len(offsets) - 1, vertices.shape[1]
+    eps = torch.finfo(outputs.dtype).eps
+    outputs = outputs.double()
+    size = float(outputs.abs().max()) if len(outputs) else 0.0
+    extent = float((vertices.amax(0) - vertices.amin(0)).max())
+    simplex = widest_simplex(vertices, corners, offsets)
+    origin = vertices[simplex[:, 0]]
+    frame = vertices[simplex[:, 1:]] - origin[:, None]  # (r, k, k), rows are directions
+    rise = outputs[simplex[:, 1:]] - outputs[simplex[:, :1]]  # (r, k, c)
+    if k == 1:
+        inverse = 1 / frame
+    elif k == 2:
+        (a, b), (c, d) = frame[:, 0].unbind(1), frame[:, 1].unbind(1)
+        inverse = torch.stack([d, -b, -c, a], 1).view(r, 2, 2) / (a * d - b * c)[:, None, None]
+    else:
+        inverse = torch.linalg.pinv(frame)
+    slope = inverse @ rise
+    constant = outputs[simplex[:, 0]] - (origin[:, None] @ slope)[:, 0]
+    noise = 64 * eps * size * inverse.abs().sum((1, 2))
+    return AffineMaps(slope, constant, noise, extent, size)
+
+
+def same_maps(maps: AffineMaps, pairs: Tensor, tolerance: Tolerance) -> tuple[Tensor, Tensor]:
+    """For pairs of regions (n, 2): whether their maps are equal on the slice, and whether rounding leaves that open.
+
+    Equal: slopes differ by at most ``tolerance.slope * size / extent``. Open: they differ by more, but by less than
+    rounding may cause in regions this thin. (Neighbours agree on their wall, so equal slopes are equal maps.)
+    """
+    limit = tolerance.slope * max(maps.size, torch.finfo(torch.float64).tiny) / max(maps.extent, TINY)
+    difference = torch.empty(len(pairs), dtype=torch.float64, device=pairs.device)
+    step = max(1, (1 << 22) // max(1, maps.slope[0].numel())) if len(maps.slope) else 1
+    for start in range(0, len(pairs), step):
+        left, right = pairs[start : start + step].T
+        difference[start : start + step] = (maps.slope[left] - maps.slope[right]).abs().amax((1, 2))
+    noise = maps.noise[pairs].sum(1)
+    same = difference <= limit + torch.minimum(noise, torch.full_like(noise, limit))
+    return same, ~same & (difference <= noise)

@@ -1,0 +1,110 @@
+"""Limits of an exact computation, and the counts that it keeps; shared by lines, planes and polytopes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from regionscope.geometry import Slice
+from regionscope.network import Kink, Program
+
+__all__ = ["Budget", "Record", "TooManyRegions", "bytes_of", "inputs_of"]
+
+_PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 16 << 30}  # live values worked on at a time; small stays near the caches
+_PREFERRED_ROWS = 256
+_PREFERRED_INPUTS = {"cpu": 256, "cuda": 16384}
+
+
+class TooManyRegions(Exception):
+    """More regions than allowed after the nonlinearity with this index."""
+
+    def __init__(self, kink: int) -> None:
+        super().__init__(kink)
+        self.kink = kink
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of a computation: bytes of live values at a time, and the number of regions."""
+
+    memory: int
+    max_regions: int | None = None
+
+    @staticmethod
+    def of(device: torch.device, memory: int | None, max_regions: int | None) -> Budget:
+        """``memory`` None is 2 GiB, or half of what is free on a GPU."""
+        if memory is None:
+            memory = _free(device) // 2 if device.type == "cuda" else 2 << 30
+        return Budget(memory, max_regions)
+
+    def rows(self, kink: Kink, held: int, device: torch.device) -> int:
+        """How many vertices may be live at this nonlinearity.
+
+        Depth-first work holds the values of every nonlinearity at which it was cut into parts (``held`` bytes now), and
+        takes at most a third of what is left, so that deeper ones find room too.
+        """
+        row = max(1, kink.row_bytes)
+        preferred = max(_PREFERRED_BYTES.get(device.type, _PREFERRED_BYTES["cpu"]), _PREFERRED_ROWS * row)
+        return max(16, min((self.memory - held) // 3, preferred) // row)
+
+    def inputs(self, program: Program) -> int:
+        """How many inputs may go through the whole network at a time, in two versions of each."""
+        preferred = _PREFERRED_INPUTS.get(program.device.type, _PREFERRED_INPUTS["cpu"])
+        return max(1, min(self.memory // (2 * program.row_bytes), preferred))
+
+
+@dataclass
+class Record:
+    """Counts kept on the way: regions of every slice after every nonlinearity, signs that were snapped to
+    zero.
+    """
+
+    counts: Tensor  # (kinks, slices)
+    snapped: Tensor  # (slices,)
+    finished: Callable[[float], None] | None = None
+    done: float = field(default=0.0)
+
+    @staticmethod
+    def start(n_kinks: int, n_slices: int, finished: Callable[[float], None] | None) -> Record:
+        return Record(
+            torch.zeros(n_kinks, n_slices, dtype=torch.int64, device="cpu"),
+            torch.zeros(n_slices, dtype=torch.int64, device="cpu"),
+            finished,
+        )
+
+    def add(self, kink: int, slice_id: Tensor, limit: int | None) -> None:
+        """Count the regions (by slice) that exist after a nonlinearity."""
+        self.counts[kink] += torch.bincount(slice_id, minlength=self.counts.shape[1]).cpu()
+        if limit is not None and int(self.counts[kink].max()) > limit:
+            raise TooManyRegions(kink)
+
+    def snap(self, slice_id: Tensor) -> None:
+        """Count signs that could not be told from zero (``slice_id``: their slices)."""
+        self.snapped += torch.bincount(slice_id, minlength=len(self.snapped)).cpu()
+
+    def finish(self, share: float) -> None:
+        """Report that this share of all slices has been worked through."""
+        self.done += share
+        if self.finished is not None:
+            self.finished(min(1.0, self.done))
+
+
+def _free(device: torch.device) -> int:
+    """Bytes that torch can still hand out on a GPU: those of the driver, and those that it keeps for reuse itself."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept
+
+
+def bytes_of(values: Mapping[str, Tensor]) -> int:
+    """Memory that the live values take."""
+    return sum(rows.numel() * rows.element_size() for rows in values.values())
+
+
+def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, slice_id: Tensor) -> Tensor:
+    """Network inputs (v, *input_shape) of coordinates (v, k) on their slices (``slice_id`` (v,), ascending)."""
+    counts = torch.bincount(slice_id, minlength=len(slices)).tolist()
+    parts = zip(slices, coords.to(program.device).split(counts), strict=True)
+    return torch.cat([piece.embed(own, dtype=program.dtype) for piece, own in parts if len(own)])

@@ -1,0 +1,75 @@
+"""Proof of a partition: it covers the slice, its maps are the network, and its pieces fit together.
+
+Each function raises CheckFailed with the reason; ``Partition.check`` calls all of them.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import torch
+from torch import Tensor
+
+from regionscope.errors import CheckFailed
+from regionscope.exact.affine_maps import AffineMaps
+from regionscope.geometry import Slice
+from regionscope.network import Program, full_precision, patterns
+from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
+
+__all__ = ["check_coverage", "check_maps", "check_network"]
+
+_ROWS = 4096
+
+
+def check_coverage(sizes: Tensor, whole: float) -> None:
+    """Every region (sizes (r,)) has positive size, and the sizes add up to that of the slice."""
+    total = float(sizes.sum())
+    if abs(total - whole) > COVER * whole:
+        raise CheckFailed(f"The sizes of the {len(sizes)} regions add up to {total}, but the slice has {whole}.")
+    if bool((sizes < -FLAT * whole).any()):
+        raise CheckFailed(f"{int((sizes < 0).sum())} regions are turned inside out (negative size).")
+
+
+def check_maps(maps: AffineMaps, region: Tensor, coords: Tensor, outputs: Tensor, rounding: float) -> None:
+    """The map of each region meets the network's outputs at all its corners, so that neighbours agree.
+
+    region (n,), coords (n, k), outputs (n, c): of each corner of each region. rounding: of the outputs.
+    """
+    at_corner = maps.constant[region] + (coords[:, None] @ maps.slope[region])[:, 0]
+    gap = (at_corner - outputs.double()).abs().amax(1)
+    accuracy = Tolerance.of(outputs.dtype).slope
+    allowed = accuracy * maps.size + rounding + 16 * maps.noise[region] * maps.extent
+    if bool((gap > allowed).any()):
+        worst = int((gap - allowed).argmax())
+        raise CheckFailed(
+            f"Region {int(region[worst])} is not affine: its map misses the value at a corner by "
+            f"{float(gap[worst]):.3g}."
+        )
+
+
+def check_network(program: Program, piece: Slice, interior: Tensor, maps: AffineMaps, rounding: float) -> None:
+    """Map and network agree at the interior point (r, k) of each region, and no two regions show one pattern there.
+
+    Regions thinner than rounding may share a pattern. Cost: one forward pass over the regions.
+    """
+    accuracy = Tolerance.of(program.dtype).slope
+    thin = maps.noise * maps.extent > accuracy * max(maps.size, TINY)
+    seen: dict[bytes, int] = {}
+    with torch.no_grad(), full_precision():
+        for start in range(0, len(interior), _ROWS):
+            rows = slice(start, start + _ROWS)
+            coords = interior[rows]
+            inputs = piece.embed(coords, dtype=program.dtype)
+            expected = maps.constant[rows] + (coords[:, None] @ maps.slope[rows])[:, 0]
+            gap = (program(inputs).to(expected) - expected).abs().amax(1)
+            allowed = accuracy * maps.size + rounding + 16 * maps.noise[rows] * maps.extent
+            if bool((gap > allowed).any()):
+                worst = int((gap - allowed).argmax())
+                raise CheckFailed(
+                    f"Region {start + worst}: map and network differ by {float(gap[worst]):.3g} at its interior point."
+                )
+            for i, row in enumerate(patterns(program, inputs).cpu().numpy()):
+                key = blake2b(row.tobytes(), digest_size=16).digest()
+                if key in seen and not (thin[start + i] or thin[seen[key]]):
+                    raise CheckFailed(f"Regions {seen[key]} and {start + i} have the same activation pattern.")
+                seen.setdefault(key, start + i)

@@ -1,0 +1,201 @@
+"""``decision_regions``: the exact regions of equal predicted label, and the boundary between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import overload
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError
+from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
+from regionscope.exact.partition import Partition
+from regionscope.exact.storage import array_names, load_arrays, save_arrays
+from regionscope.exact.walls import components
+from regionscope.geometry import Slice
+from regionscope.geometry.bitsets import lowest
+from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
+from regionscope.geometry.ragged import owners
+from regionscope.network import Program, with_decision
+from regionscope.tolerance import Tolerance
+
+__all__ = ["DecisionRegions", "decision_regions", "holds_decisions"]
+
+_LABELS = ("piece_labels", "piece_regions", "labels")  # stored beside the arrays of the partition
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionRegions:
+    """The exact regions of equal label on a slice.
+
+    partition: the linear regions cut further at the decision boundary, so that every piece has one label; the label is
+        the
+        last entry of its patterns.
+    piece_labels: (r,) label of each piece. piece_regions: (r,) the decision region it belongs to.
+    labels: (count,) label of each decision region.
+
+    A decision region is a connected set of one label; sets that touch only in a point (in general: in less than a
+    wall) are two. Ties between classes go to the lowest index; a single output is labelled 1 where it is positive,
+    else 0.
+    """
+
+    partition: Partition
+    piece_labels: Tensor
+    piece_regions: Tensor
+    labels: Tensor
+
+    def __repr__(self) -> str:
+        return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, pieces={len(self.partition)})"
+
+    @property
+    def count(self) -> int:
+        """Number of decision regions."""
+        return len(self.labels)
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """Length, area or volume of each decision region in input space (count,)."""
+        return self.partition.sizes.new_zeros(self.count).index_add_(0, self.piece_regions, self.partition.sizes)
+
+    @cached_property
+    def piece_parents(self) -> Tensor:
+        """The activation region that each piece lies in (r,), numbered from 0."""
+        walls = self.partition.walls
+        inner = walls.inner
+        drawn = inner[walls.layer[inner] == len(self.partition.by_layer)]
+        return components(len(self.partition), walls.regions[drawn])
+
+    @cached_property
+    def boundary_walls(self) -> Tensor:
+        """Indices of the walls of ``partition`` with different labels on both sides."""
+        walls = self.partition.walls
+        inner = walls.inner
+        labels = self.piece_labels[walls.regions[inner]]
+        return inner[labels[:, 0] != labels[:, 1]]
+
+    @property
+    def boundary(self) -> Tensor:
+        """The decision boundary in slice coordinates: points (e, 1, 1) in 1-D, line segments (e, 2, 2) in 2-D.
+
+        In higher dimensions the facets differ in their number of corners; take them from ``boundary_walls``.
+        """
+        k = self.partition.dim
+        if k > 2:
+            raise InputError(
+                "In 3 or more dimensions read the boundary facets from boundary_walls and partition.walls."
+            )
+        walls = self.partition.walls
+        start = walls.offsets[self.boundary_walls]
+        index = start[:, None] + torch.arange(k, device=start.device)
+        return self.partition.vertices[walls.vertices[index]]
+
+    def to(self, device: torch.device | str) -> DecisionRegions:
+        """The same regions with their tensors on ``device``; see ``Partition.to``."""
+        part = self.partition.to(device)
+        if part is self.partition:
+            return self
+        return DecisionRegions(
+            part, self.piece_labels.to(device), self.piece_regions.to(device), self.labels.to(device)
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything but the network to an .npz file."""
+        about, arrays = self.partition.to_arrays()
+        return save_arrays(Path(path), about, arrays | {name: getattr(self, name) for name in _LABELS})
+
+    @staticmethod
+    def load(path: str | Path, program: Program | None = None) -> DecisionRegions:
+        """Read what ``save`` wrote."""
+        about, arrays = load_arrays(Path(path))
+        if not arrays.keys() >= {*_LABELS}:
+            raise InputError(
+                f"{path} holds a partition that is not cut at the decision boundary; read it with Partition.load, or "
+                "compute decision_regions."
+            )
+        return DecisionRegions(Partition.from_arrays(about, arrays, program), *(arrays[name] for name in _LABELS))
+
+
+def holds_decisions(path: Path) -> bool:
+    """Whether the file was written by ``DecisionRegions.save``, and not by ``Partition.save``."""
+    return {*_LABELS} <= {*array_names(path)}
+
+
+@overload
+def decision_regions(
+    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
+    max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
+    progress: Progress | None = ...,
+) -> DecisionRegions: ...  # fmt: skip
+@overload
+def decision_regions(
+    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
+    max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
+    progress: Progress | None = ...,
+) -> list[DecisionRegions]: ...  # fmt: skip
+def decision_regions(
+    model: nn.Module | Program,
+    slice: Slice | Sequence[Slice],
+    *,
+    dtype: torch.dtype | None = None,
+    max_regions: int | None = None,
+    memory: int | None = None,
+    tolerance: Tolerance | None = None,
+    progress: Progress | None = None,
+) -> DecisionRegions | list[DecisionRegions]:
+    """The exact regions of equal argmax on a slice (or on each of a list of slices).
+
+    The argmax is one more fold after the last layer: every linear region is cut where its largest output changes, and
+    pieces of one label that share a wall are joined. Arguments and cost as in ``linear_regions``, but
+    for ``on_limit``: a partition that is cut off has no decisions yet, so a limit that is reached is always raised.
+    """
+    slices = as_list(slice)
+    program = program_of(model, slices, dtype)
+    if len(program.output_shape) > 1:
+        raise InputError(
+            f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "
+            "needed, so flatten or pool them first."
+        )
+    result = exact_regions(
+        with_decision(program), slices, max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
+        progress=progress,
+    )  # fmt: skip
+    found = []
+    for part in result.partitions():
+        layers = dict(list(part.by_layer.items())[:-1])
+        found.append(label_pieces(replace(part, by_layer=layers)))
+    return found if isinstance(slice, Sequence) else found[0]
+
+
+def label_pieces(part: Partition) -> DecisionRegions:
+    """Labels of pieces that are cut at the decision boundary, and their connected components."""
+    piece_labels = _labels(part)
+    pairs = part.neighbours
+    same = piece_labels[pairs[:, 0]] == piece_labels[pairs[:, 1]]
+    piece_regions = components(len(part), pairs[same])
+    count = int(piece_regions.max()) + 1
+    labels = piece_labels.new_empty(count).index_copy_(0, piece_regions, piece_labels)
+    return DecisionRegions(part, piece_labels, piece_regions, labels)
+
+
+def _labels(part: Partition) -> Tensor:
+    """The label of every piece: the lowest candidate that leads at all its corners."""
+    near, outputs = part.stats.rounding, part.outputs
+    if outputs.shape[1] == 1:
+        of, at_corners = owners(part.offsets, len(part.corners)), outputs[part.corners, 0]
+        highest = outputs.new_full((len(part),), -torch.inf).scatter_reduce(0, of, at_corners, "amax")
+        lowest_value = outputs.new_full((len(part),), torch.inf).scatter_reduce(0, of, at_corners, "amin")
+        return ((highest > near) & (highest > -lowest_value)).long()  # a crossing may come out on either side of 0
+    groups = torch.arange(outputs.shape[1], device=outputs.device)[None]
+    tolerance = torch.full((len(outputs),), near, dtype=torch.float64, device=outputs.device)
+    common = cell_leaders(leaders(Candidates(outputs, groups, tolerance)), part.corners, part.offsets)
+    labels = lowest(common[:, 0])
+    unclear = (labels < 0).nonzero()[:, 0]  # thinner than rounding: no candidate leads at every corner
+    if len(unclear):
+        of = owners(part.offsets, len(part.corners))
+        total = outputs.new_zeros((len(part), outputs.shape[1])).index_add_(0, of, outputs[part.corners])
+        labels[unclear] = total[unclear].argmax(1)
+    return labels

@@ -1,0 +1,232 @@
+"""``linear_regions``: the exact partition of slices into regions on which a network is affine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, overload
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.checks import check_memory, whole
+from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
+from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.line import partition_lines
+from regionscope.exact.partition import Partition
+from regionscope.exact.plane import partition_planes
+from regionscope.exact.region_batch import RegionBatch
+from regionscope.exact.space import partition_cells
+from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.geometry import Slice
+from regionscope.network import Program, full_precision, trace
+from regionscope.tolerance import LOST, Tolerance
+from regionscope.types import Stats, Status
+
+__all__ = ["BatchResult", "Progress", "as_list", "exact_regions", "linear_regions", "one_shape", "program_of"]
+
+Progress = Callable[[float], None]
+
+
+@overload
+def linear_regions(
+    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
+    max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
+    tolerance: Tolerance | None = ..., progress: Progress | None = ...,
+) -> Partition: ...  # fmt: skip
+@overload
+def linear_regions(
+    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
+    max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
+    tolerance: Tolerance | None = ..., progress: Progress | None = ...,
+) -> list[Partition]: ...  # fmt: skip
+def linear_regions(
+    model: nn.Module | Program,
+    slice: Slice | Sequence[Slice],
+    *,
+    dtype: torch.dtype | None = None,
+    max_regions: int | None = None,
+    on_limit: Literal["raise", "return"] = "raise",
+    memory: int | None = None,
+    tolerance: Tolerance | None = None,
+    progress: Progress | None = None,
+) -> Partition | list[Partition]:
+    """The exact partition of a slice into activation regions, and with it into linear regions.
+
+    The network is interpreted on the vertices of the current partition; at every nonlinearity each region is cut along
+    the zero sets of the units that change sign in it, and every live value is interpolated to the new vertices.
+    Dimension 1 and 2 work at any size, higher dimensions for small networks. The module is read, never run or changed.
+
+    model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
+    slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
+    dtype: of the computation, float64 by default; coordinates are float64 always.
+    max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
+        the last nonlinearity that fits, with ``status`` saying so.
+    memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
+        worked through in pieces, with the same result.
+    progress: called with the finished share of the work, 0 to 1.
+
+    Cost: about one forward pass over the final vertices.
+    """
+    slices = as_list(slice)
+    result = exact_regions(
+        program_of(model, slices, dtype), slices, max_regions=max_regions, on_limit=on_limit, memory=memory,
+        tolerance=tolerance, progress=progress,
+    )  # fmt: skip
+    parts = result.partitions()
+    return parts if isinstance(slice, Sequence) else parts[0]
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """The regions of all slices of one call, before ``partitions`` divides them by slice."""
+
+    program: Program
+    slices: Sequence[Slice]
+    found: RegionBatch
+    scales: Tensor
+    by_layer: list[dict[str, int]]
+    snapped: Tensor
+    tolerance: Tolerance
+    status: Status
+    seconds: float
+
+    def partitions(self) -> list[Partition]:
+        """One Partition a slice."""
+        parts = self.found.apart(len(self.slices))
+        covered = torch.stack([part.sizes.sum() for part in parts]).tolist()
+        rounding, snapped = self.scales[-1].tolist(), self.snapped.tolist()
+        partitions = []
+        for i, (piece, part) in enumerate(zip(self.slices, parts, strict=True)):
+            scale = piece.scale
+            self._must_cover(piece, covered[i] * scale)
+            partitions.append(
+                Partition(
+                    slice=piece,
+                    vertices=part.coords,
+                    outputs=part.outputs,
+                    corners=part.corners,
+                    offsets=part.offsets,
+                    sizes=part.sizes * scale,
+                    walls=part.walls,
+                    by_layer=self.by_layer[i],
+                    tolerance=self.tolerance,
+                    stats=Stats(snapped[i], rounding[i], self.seconds),
+                    status=self.status,
+                    program=self.program,
+                )
+            )
+        return partitions
+
+    def _must_cover(self, piece: Slice, total: float) -> None:
+        """A number of regions that leave a part of the slice out would look like any other."""
+        if not abs(total - piece.size) <= LOST[self.program.dtype] * piece.size:
+            way_out = "" if self.program.dtype == torch.float64 else "compute in float64, "
+            raise CheckFailed(
+                f"The regions that were found add up to {total / piece.size:.6f} of the slice: a fault of the engine, "
+                f"not of the network; {way_out}move the slice a little, and please report it."
+            )
+
+
+def program_of(model: nn.Module | Program, slices: Sequence[Slice], dtype: torch.dtype | None) -> Program:
+    """The network as it is read for these slices; one that was read before is taken as it is."""
+    if not isinstance(model, Program):
+        return trace(model, one_shape(slices), dtype=dtype or torch.float64)
+    if dtype not in (None, model.dtype):
+        raise InputError(
+            f"dtype is {dtype}, and the network was read in {model.dtype}; leave dtype out, or read it with "
+            f"trace(..., dtype={dtype})."
+        )
+    return model
+
+
+def exact_regions(
+    program: Program, slices: Sequence[Slice], *, max_regions: int | None, on_limit: Literal["raise", "return"],
+    memory: int | None, tolerance: Tolerance | None, progress: Progress | None,
+) -> BatchResult:  # fmt: skip
+    """Check the arguments, and cut all slices together."""
+    start = time.perf_counter()
+    _check_options(max_regions, on_limit, memory)
+    for piece in slices:
+        if piece.input_shape != program.input_shape:
+            raise SliceError(
+                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
+                f"{program.input_shape}; build the slice from inputs of that shape."
+            )
+    tolerance = tolerance or Tolerance.of(program.dtype, slices[0].dim)
+    with torch.no_grad(), full_precision():
+        budget = Budget.of(program.device, memory, max_regions)
+        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, progress)
+    return replace(result, seconds=time.perf_counter() - start)
+
+
+def _cut_within_limits(
+    program: Program,
+    slices: Sequence[Slice],
+    tolerance: Tolerance,
+    budget: Budget,
+    on_limit: str,
+    progress: Progress | None,
+) -> BatchResult:
+    """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
+    scales = zero_scales(program, slices, tolerance, budget)
+    n_kinks, status = len(program.kinks), Status()
+    while True:
+        shortened = program.shortened(n_kinks)
+        record = Record.start(n_kinks, len(slices), progress)
+        try:
+            found = _cut(shortened, slices, scales, budget, record)
+            break
+        except TooManyRegions as limit:
+            name = program.kinks[limit.kink].name
+            reason = f"there are more than max_regions = {budget.max_regions} regions after '{name}'"
+            if on_limit == "raise":
+                raise LimitReached(
+                    f"Stopped because {reason}; raise max_regions, take a smaller slice, or take the layers before it "
+                    'with linear_regions(..., on_limit="return").'
+                ) from None
+            n_kinks, status = limit.kink, Status(complete=False, reason=reason)
+    names = [kink.name for kink in shortened.kinks]
+    by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
+    return BatchResult(program, slices, found, scales, by_layer, record.snapped, tolerance, status, seconds=0.0)
+
+
+def _cut(program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record) -> RegionBatch:
+    """Cut by the method for the dimension of the slices."""
+    if slices[0].dim == 1:
+        return RegionBatch.of_lines(*partition_lines(program, slices, scales, budget, record))
+    if slices[0].dim == 2:
+        return RegionBatch.of_mesh(*partition_planes(program, slices, scales, budget, record))
+    found = partition_cells(program, slices, scales, budget, record)
+    return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
+
+
+def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
+    slices = list(slice) if isinstance(slice, Sequence) else [slice]
+    if not slices:
+        raise InputError("The list of slices is empty; give at least one Segment, Simplex or Box.")
+    for piece in slices:
+        if not isinstance(piece, Slice):
+            raise InputError(f"A slice must be a Segment, Simplex or Box; got {type(piece).__name__}.")
+    dims = sorted({piece.dim for piece in slices})
+    if len(dims) > 1:
+        raise InputError(
+            f"Slices worked through together must have one dimension, these have {dims}; call once for each."
+        )
+    return slices
+
+
+def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
+    shapes = {piece.input_shape for piece in slices}
+    if len(shapes) > 1:
+        raise SliceError(f"All slices must live in inputs of one shape; these have {sorted(shapes)}.")
+    return next(iter(shapes))
+
+
+def _check_options(max_regions: int | None, on_limit: str, memory: int | None) -> None:
+    if max_regions is not None:
+        whole("max_regions", max_regions)
+    if on_limit not in ("raise", "return"):
+        raise InputError(f'on_limit must be "raise" or "return", got {on_limit!r}.')
+    check_memory(memory)

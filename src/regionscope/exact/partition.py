@@ -1,0 +1,262 @@
+"""The result of an exact partition: convex regions of one slice, with their vertices, walls, sizes and maps."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regionscope.errors import CheckFailed, InputError, LimitReached
+from regionscope.exact.affine_maps import AffineMaps, affine_maps, same_maps
+from regionscope.exact.check import check_coverage, check_maps, check_network
+from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
+from regionscope.exact.walls import Walls, components
+from regionscope.geometry import Slice
+from regionscope.geometry.ragged import gather_rows, owners
+from regionscope.network import Program, full_precision, patterns
+from regionscope.tolerance import Tolerance
+from regionscope.types import Stats, Status
+
+__all__ = ["Partition"]
+
+_BYTES = 1 << 26  # of live values, where the network is evaluated on many regions
+_ARRAYS = ("vertices", "outputs", "corners", "offsets", "sizes")
+_WALLS = tuple(each.name for each in fields(Walls))
+_STORED = {*_ARRAYS, *(f"wall_{name}" for name in _WALLS)}
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The exact partition of a slice into regions on which every nonlinearity keeps its side.
+
+    slice: where we looked. vertices: (v, k) float64 slice coordinates, each corner once. outputs: (v, c) of the
+        network there.
+    corners, offsets: the vertices of region i are ``corners[offsets[i]:offsets[i + 1]]``, counter-clockwise in 2-D.
+    sizes: (r,) length, area or volume in input space; they add up to ``slice.size``.
+    walls: faces between regions. by_layer: regions after each nonlinearity, in order.
+    status: whether the work was finished; an unfinished partition holds the regions of the layers in ``by_layer`` only.
+
+    A copy that went through pickle (to another process, say) has no network, like one that ``load`` read.
+    """
+
+    slice: Slice
+    vertices: Tensor
+    outputs: Tensor
+    corners: Tensor
+    offsets: Tensor
+    sizes: Tensor
+    walls: Walls
+    by_layer: dict[str, int]
+    tolerance: Tolerance
+    stats: Stats = field(default_factory=Stats)
+    status: Status = field(default_factory=Status)
+    program: Program | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        state = "" if self.status else ", incomplete"
+        return f"Partition(dim={self.dim}, n_activation_regions={self.n_activation_regions}{state})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return own | {"program": None}  # it is made of functions
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def dim(self) -> int:
+        """Dimension k of the slice."""
+        return self.slice.dim
+
+    @property
+    def n_activation_regions(self) -> int:
+        """Number of distinct activation patterns on the slice (each is one convex region)."""
+        return len(self)
+
+    @property
+    def n_linear_regions(self) -> int:
+        """Number of connected pieces of one affine map: neighbours whose maps are equal on the slice count as one."""
+        return int(self.linear_ids.max()) + 1 if len(self) else 0
+
+    @cached_property
+    def linear_ids(self) -> Tensor:
+        """The linear region that each activation region belongs to (r,)."""
+        same, _ = self._compared
+        return components(len(self), self.walls.regions[self.walls.inner][same])
+
+    @property
+    def n_undecided(self) -> int:
+        """Walls of regions so thin that rounding hides whether the maps on both sides differ; they count as
+        different.
+        """
+        return int(self._compared[1].sum())
+
+    @cached_property
+    def _compared(self) -> tuple[Tensor, Tensor]:
+        self._require_complete()
+        return same_maps(self.maps, self.walls.regions[self.walls.inner], self.tolerance)
+
+    @cached_property
+    def maps(self) -> AffineMaps:
+        """The affine map of each region on the slice: ``outputs = constant + coords @ slope``."""
+        self._require_complete()
+        return affine_maps(self.vertices, self.outputs, self.corners, self.offsets)
+
+    @cached_property
+    def interior(self) -> Tensor:
+        """A point inside each region, the mean of its corners (r, k)."""
+        total = self.vertices.new_zeros((len(self), self.dim))
+        total.index_add_(0, owners(self.offsets, len(self.corners)), self.vertices[self.corners])
+        return total / self.offsets.diff()[:, None]
+
+    @property
+    def neighbours(self) -> Tensor:
+        """Pairs of regions that share a wall (n, 2)."""
+        return self.walls.regions[self.walls.inner]
+
+    def layer_ids(self, layer: str) -> Tensor:
+        """The activation region after ``layer`` (a name in ``by_layer``) that each region lies in (r,), from 0.
+
+        Regions are joined across the walls that later layers add. Their number is ``by_layer[layer]``.
+        """
+        names = list(self.by_layer)
+        if layer not in names:
+            raise InputError(f"There is no layer {layer!r} in this partition; it has {', '.join(names)}.")
+        inner = self.walls.inner
+        later = inner[self.walls.layer[inner] > names.index(layer)]
+        return components(len(self), self.walls.regions[later])
+
+    def polygons(self) -> list[NDArray[np.float64]]:
+        """The corners of each region as an array (m, k), in slice coordinates."""
+        points = self.vertices[self.corners].cpu().numpy()
+        return np.split(points, self.offsets[1:-1].cpu().numpy())
+
+    def patterns(self, regions: Tensor | None = None) -> Tensor:
+        """Activation pattern of the regions (all, or those listed): (r, units), on which piece each unit is.
+
+        ReLU and its kin: 1 where the unit is above its threshold, else 0. Maxima: the index of the largest candidate.
+        Computed from the network at interior points; cost: one forward pass over them, some 64 MiB at a time.
+        """
+        program = self._network()
+        points = self.interior if regions is None else self.interior[regions]
+        found = torch.empty((len(points), program.n_units), dtype=torch.int16, device=points.device)
+        rows = max(1, _BYTES // max(1, program.row_bytes))
+        for into, part in zip(found.split(rows), points.split(rows), strict=True):
+            into.copy_(patterns(program, self.slice.embed(part, dtype=program.dtype)))
+        return found
+
+    def input_maps(self, regions: Tensor) -> tuple[Tensor, Tensor]:
+        """The affine maps of the listed regions in input space: Jacobians (r, c, *input_shape) and constants (r, c).
+
+        Outputs = constant + sum(Jacobian * input). Cost: c backward passes over r interior points, some 64 MiB of live
+        values at a time.
+        """
+        program = self._network()
+        rows = max(1, _BYTES // max(1, program.row_bytes * (1 + len(program.kinks))))
+        found = [self._input_maps(program, points) for points in self.interior[regions].split(rows)]
+        jacobians, constants = zip(*found, strict=True)
+        return torch.cat(jacobians), torch.cat(constants)
+
+    def _input_maps(self, program: Program, points: Tensor) -> tuple[Tensor, Tensor]:
+        """The maps of the regions around these interior points."""
+        inputs = self.slice.embed(points, dtype=program.dtype).to(program.device).requires_grad_(True)
+        with torch.enable_grad(), full_precision():
+            outputs = program.differentiable(inputs)
+            rows = [
+                torch.autograd.grad(outputs[:, i].sum(), inputs, retain_graph=True)[0] for i in range(outputs.shape[1])
+            ]
+        jacobian = torch.stack(rows, 1)
+        linear = (jacobian.flatten(2) * inputs.detach().flatten(1)[:, None]).sum(-1)
+        here = self.vertices.device
+        return jacobian.to(here), (outputs.detach() - linear).to(here)
+
+    def to(self, device: torch.device | str) -> Partition:
+        """The same partition with its tensors on ``device``; itself where it is there. The network stays."""
+        if self.vertices.device == torch.device(device):
+            return self
+        return replace(
+            self,
+            slice=self.slice.to(device),
+            vertices=self.vertices.to(device),
+            outputs=self.outputs.to(device),
+            corners=self.corners.to(device),
+            offsets=self.offsets.to(device),
+            sizes=self.sizes.to(device),
+            walls=self.walls.to(device),
+        )
+
+    def check(self) -> None:
+        """Raise CheckFailed with the reason unless the partition proves itself.
+
+        Coverage: every region has positive size and the sizes add up to that of the slice. Continuity: the map of every
+        region meets the shared outputs at all its corners. Truth: map and network agree at every interior point.
+        Activation: no two regions show the same pattern there (regions thinner than rounding excepted). Without the
+        network (after ``load``) the last two are left out. Cost: one forward pass over the regions.
+        """
+        if not self.status:
+            raise CheckFailed(f"The partition is not finished: {self.status.reason}.")
+        check_coverage(self.sizes, self.slice.size)
+        at, rounding = self.corners, self.stats.rounding
+        check_maps(self.maps, owners(self.offsets), self.vertices[at], self.outputs[at], rounding)
+        if self.program is not None:
+            check_network(self.program, self.slice, self.interior, self.maps, rounding)
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything but the network to an .npz file."""
+        return save_arrays(Path(path), *self.to_arrays())
+
+    @staticmethod
+    def load(path: str | Path, program: Program | None = None) -> Partition:
+        """Read a partition written by ``save``; give the traced network if patterns and checks are wanted."""
+        about, arrays = load_arrays(Path(path))
+        if not arrays.keys() <= _STORED:
+            raise InputError(
+                f"{path} holds decision regions, with pieces cut at the boundary; read it with DecisionRegions.load."
+            )
+        return Partition.from_arrays(about, arrays, program)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What a file holds: slice, counts and tolerance as JSON, and the arrays by name."""
+        about = {"slice": slice_to_json(self.slice), "by_layer": self.by_layer}
+        about |= {name: asdict(getattr(self, name)) for name in ("tolerance", "stats", "status")}
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        return about, arrays | {f"wall_{name}": getattr(self.walls, name) for name in _WALLS}
+
+    @staticmethod
+    def from_arrays(about: dict[str, Any], arrays: dict[str, Tensor], program: Program | None) -> Partition:
+        """The partition whose ``to_arrays`` these are; further arrays are ignored."""
+        return Partition(
+            slice=slice_from_json(about["slice"]),
+            **{name: arrays[name] for name in _ARRAYS},
+            walls=Walls(**{name: arrays[f"wall_{name}"] for name in _WALLS}),
+            by_layer=about["by_layer"],
+            tolerance=Tolerance(**about["tolerance"]),
+            stats=Stats(**about["stats"]),
+            status=Status(**about["status"]),
+            program=program,
+        )
+
+    def region(self, i: int) -> Tensor:
+        """Vertices of region i (m, k) in slice coordinates."""
+        index, _ = gather_rows(self.offsets, torch.tensor([i], device=self.offsets.device))
+        return self.vertices[self.corners[index]]
+
+    def _network(self) -> Program:
+        if self.program is None:
+            raise InputError(
+                "This partition was loaded from a file and does not carry the network; "
+                "pass it: Partition.load(path, program=trace(model, input_shape))."
+            )
+        return self.program
+
+    def _require_complete(self) -> None:
+        if not self.status:
+            raise LimitReached(
+                f"The partition is not finished ({self.status.reason}), so its regions have no single affine map yet."
+            )

@@ -1,0 +1,257 @@
+"""The slow, obvious twin of the exact engine: cut one convex cell at a time, evaluate the network afresh at corners.
+
+Before each nonlinearity the network is run from the input to there at the corners of every cell; on a cell each unit is
+affine, so its values at the corners say whether and where it folds. Nothing is shared between neighbours, nothing is
+interpolated from layer to layer. Used by tests and to verify the corpus; any slice dimension, small networks.
+
+Cost: a network pass over all corners for each nonlinearity, and Python work for each cut.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from regionscope.exact.reference_space import Array, Cell, clip, measure, neighbours, ordered, root_cell
+from regionscope.geometry import Slice
+from regionscope.network import Maxima, Program, Thresholds
+from regionscope.tolerance import Tolerance
+
+__all__ = ["ReferenceDecision", "ReferencePartition", "reference_partition", "reference_regions"]
+
+Labels = NDArray[np.int64]
+TOLERANCE = Tolerance.of(torch.float64)
+
+
+@dataclass(frozen=True)
+class ReferencePartition:
+    """The partition of a slice into activation regions.
+
+    vertices: for each region its corners (m, k) in slice coordinates; k = 1 ascending, k = 2 counter-clockwise.
+    sizes: (r,) measured in input space.
+    interior: (r, k), a point strictly inside each region.
+    by_layer: name of each nonlinearity -> number of activation regions after it, in order.
+    linear: (r,) the number of the linear region that each activation region belongs to.
+    neighbours: pairs of regions whose common boundary has positive (k - 1)-measure.
+    """
+
+    vertices: list[Array]
+    sizes: Array
+    interior: Array
+    by_layer: dict[str, int]
+    linear: Labels
+    neighbours: list[tuple[int, int]]
+
+    @property
+    def n_activation_regions(self) -> int:
+        """Number of distinct activation patterns on sets with interior."""
+        return len(self.vertices)
+
+    @property
+    def n_linear_regions(self) -> int:
+        """Number of connected pieces on which the network is one affine map."""
+        return int(self.linear.max()) + 1
+
+
+@dataclass(frozen=True)
+class ReferenceDecision:
+    """The partition of a slice by predicted label; pieces are convex, regions are connected unions of pieces.
+
+    labels: (p,) the label of each piece: argmax of the outputs, the lowest index on ties; a single output is labelled
+        1 where it is positive, else 0.
+    components: (p,) the number of the decision region of each piece. Sets without interior are not regions.
+    """
+
+    vertices: list[Array]
+    sizes: Array
+    interior: Array
+    labels: Labels
+    components: Labels
+
+    @property
+    def count(self) -> int:
+        """Number of decision regions; two that touch in less than a (k - 1)-dimensional set are two."""
+        return int(self.components.max()) + 1
+
+
+def reference_partition(program: Program, piece: Slice) -> ReferencePartition:
+    """Cut ``piece`` at every kink of the program, in order."""
+    return reference_regions(program, piece)[0]
+
+
+def reference_regions(program: Program, piece: Slice) -> tuple[ReferencePartition, ReferenceDecision]:
+    """Both partitions of ``piece`` from one pass through the program: cut at every kink, and for the labels once more
+    where the largest output changes; there, pieces of equal label are joined.
+    """
+    cells, by_layer = _activation_cells(program, piece)
+    return _partition(program, piece, cells, by_layer), _decision(program, piece, cells)
+
+
+def _partition(program: Program, piece: Slice, cells: list[Cell], by_layer: dict[str, int]) -> ReferencePartition:
+    pairs = neighbours(cells, _extent(piece), TOLERANCE.slope)
+    interior = np.array([cell.center for cell in cells])
+    slopes = _slopes(program, piece, interior)
+    outputs = _outputs(program, piece, np.concatenate([cell.vertices for cell in cells]))
+    bound = TOLERANCE.slope * float(np.abs(outputs).max())
+    same = [(i, j) for i, j in pairs if float(np.abs(slopes[i] - slopes[j]).max()) <= bound]
+    return ReferencePartition(
+        vertices=[ordered(cell) for cell in cells],
+        sizes=np.array([measure(cell) for cell in cells]) * piece.scale,
+        interior=interior,
+        by_layer=by_layer,
+        linear=_components(len(cells), same),
+        neighbours=pairs,
+    )
+
+
+def _decision(program: Program, piece: Slice, cells: list[Cell]) -> ReferenceDecision:
+    outputs = _outputs(program, piece, np.concatenate([cell.vertices for cell in cells]))
+    zero = TOLERANCE.zero * float(np.abs(outputs).max())
+    numbers = itertools.count(_first_free_facet(cells))
+    pieces: list[Cell] = []
+    labels: list[int] = []
+    for cell, values in zip(cells, _rows_of(cells, outputs), strict=True):
+        for label, part in _by_label(cell.with_values(values), zero, numbers):
+            pieces.append(part)
+            labels.append(label)
+    pairs = neighbours(pieces, _extent(piece), TOLERANCE.slope)
+    return ReferenceDecision(
+        vertices=[ordered(part) for part in pieces],
+        sizes=np.array([measure(part) for part in pieces]) * piece.scale,
+        interior=np.array([part.center for part in pieces]),
+        labels=np.array(labels),
+        components=_components(len(pieces), [(i, j) for i, j in pairs if labels[i] == labels[j]]),
+    )
+
+
+def _activation_cells(program: Program, piece: Slice) -> tuple[list[Cell], dict[str, int]]:
+    normals, offsets = piece.halfspaces
+    cells = [root_cell(piece.corners.numpy(), normals.numpy(), offsets.numpy())]
+    numbers = itertools.count(len(offsets))
+    by_layer = {}
+    for depth, kink in enumerate(program.kinks):
+        corners = np.concatenate([cell.vertices for cell in cells])
+        cuts = kink.cuts(_values_before(program, depth, _embed(program, piece, corners)))
+        values = cuts.values.double().numpy()
+        zero = TOLERANCE.zero * float(np.abs(values).max(initial=0.0))
+        parts: list[Cell] = []
+        for cell, rows in zip(cells, _rows_of(cells, values), strict=True):
+            parts += _cut(cell.with_values(rows), cuts, zero, numbers)
+        cells = parts
+        by_layer[kink.name] = len(cells)
+    return cells, by_layer
+
+
+def _cut(cell: Cell, cuts: Thresholds | Maxima, zero: float, numbers: Iterator[int]) -> list[Cell]:
+    """All activation regions of one nonlinearity inside one cell that carries the values the nonlinearity looks at."""
+    parts = [cell]
+    if isinstance(cuts, Maxima):
+        for group in cuts.groups.tolist():
+            parts = [part for whole in parts for _, part in _upper_envelope(whole, group, zero, numbers)]
+        return parts
+    for at, unit in itertools.product(cuts.at, range(cell.values.shape[1])):
+        parts = [part for whole in parts for part in _two_sides(whole, unit, at, zero, numbers)]
+    return parts
+
+
+def _two_sides(cell: Cell, unit: int, at: float, zero: float, numbers: Iterator[int]) -> list[Cell]:
+    """The parts of the cell below and above ``values[:, unit] == at``; the whole cell where it does not pass inside."""
+    u = cell.values[:, unit] - at
+    if u.max() <= zero or u.min() >= -zero:
+        return [cell]
+    facet = next(numbers)
+    return [part for part in (clip(cell, -u, facet, zero), clip(cell, u, facet, zero)) if part is not None]
+
+
+def _upper_envelope(cell: Cell, group: list[int], zero: float, numbers: Iterator[int]) -> list[tuple[int, Cell]]:
+    """For each function of the group that is the largest on a set with interior: its index, and that set.
+
+    Functions equal on the whole cell count as the first of them. The cell is never cut where the tied pair is not the
+    maximum: functions that win nowhere are left out before the cutting.
+    """
+    candidates = list(dict.fromkeys(group))
+    values = cell.values[:, candidates]
+    everywhere = (values >= values.max(axis=1, keepdims=True) - zero).all(axis=0)
+    if everywhere.any():
+        return [(candidates[int(everywhere.argmax())], cell)]
+    distinct: list[int] = []
+    for i in candidates:
+        if not any(np.abs(cell.values[:, i] - cell.values[:, j]).max() <= zero for j in distinct):
+            distinct.append(i)
+    facets = {frozenset(pair): next(numbers) for pair in itertools.combinations(distinct, 2)}
+
+    def where_largest(i: int, rivals: list[int]) -> Cell | None:
+        part: Cell | None = cell
+        for j in rivals:
+            if part is not None and j != i:
+                part = clip(part, part.values[:, i] - part.values[:, j], facets[frozenset((i, j))], zero)
+        return part
+
+    winners = [i for i in distinct if where_largest(i, distinct) is not None]
+    parts = ((i, where_largest(i, winners)) for i in winners)
+    return [(i, part) for i, part in parts if part is not None]
+
+
+def _by_label(cell: Cell, zero: float, numbers: Iterator[int]) -> list[tuple[int, Cell]]:
+    """The label and the set of each label's part of a cell that carries the network's outputs."""
+    n_outputs = cell.values.shape[1]
+    if n_outputs > 1:
+        return _upper_envelope(cell, list(range(n_outputs)), zero, numbers)
+    return [(int(part.values.max() > zero), part) for part in _two_sides(cell, 0, 0.0, zero, numbers)]
+
+
+def _embed(program: Program, piece: Slice, coords: Array) -> Tensor:
+    return piece.embed(torch.from_numpy(coords), dtype=program.dtype)
+
+
+def _values_before(program: Program, depth: int, inputs: Tensor) -> dict[str, Tensor]:
+    """Run the network from its input up to kink number ``depth``."""
+    values = program.begin(inputs)
+    for kink in program.kinks[:depth]:
+        values = kink.advance(values)
+    return values
+
+
+def _outputs(program: Program, piece: Slice, coords: Array) -> Array:
+    return np.asarray(program(_embed(program, piece, coords)).double().numpy())
+
+
+def _slopes(program: Program, piece: Slice, interior: Array) -> Array:
+    """Derivative (r, c, k) of the outputs by the coordinates inside each region, times the extent of the slice.
+
+    By reverse-mode differentiation: differences between corners would lose digits on small cells.
+    """
+    coords = torch.from_numpy(interior).requires_grad_()
+    outputs = program.differentiable(piece.embed(coords, dtype=program.dtype))
+    if not outputs.requires_grad:
+        return np.zeros((*outputs.shape, piece.dim))
+    columns = [torch.autograd.grad(column.sum(), coords, retain_graph=True)[0] for column in outputs.unbind(1)]
+    return np.asarray(torch.stack(columns, 1).numpy() * _extent(piece))
+
+
+def _extent(piece: Slice) -> Array:
+    return np.asarray(np.ptp(piece.corners.numpy(), axis=0))
+
+
+def _rows_of(cells: list[Cell], values: Array) -> list[Array]:
+    """Split rows that stand for the corners of all cells, one after another, into one block for each cell."""
+    return np.split(values, np.cumsum([len(cell.vertices) for cell in cells])[:-1])
+
+
+def _first_free_facet(cells: list[Cell]) -> int:
+    return 1 + max(max(facets, default=0) for cell in cells for facets in cell.facets)
+
+
+def _components(n: int, pairs: list[tuple[int, int]]) -> Labels:
+    """Number the connected components of n nodes joined by the pairs."""
+    edges = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    graph = coo_array((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n, n))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)

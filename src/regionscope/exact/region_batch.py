@@ -1,0 +1,121 @@
+"""The regions of several slices in one set of arrays, and the same slice by slice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import torch
+from torch import Tensor
+
+from regionscope.exact.line import LineState
+from regionscope.exact.walls import Walls
+from regionscope.geometry.planar.mesh import Mesh, areas
+from regionscope.geometry.polytope.complex import Complex
+from regionscope.geometry.polytope.faces import facets, volumes
+from regionscope.geometry.ragged import gather_rows, offsets_of
+from regionscope.network import Program
+
+__all__ = ["RegionBatch"]
+
+
+@dataclass(frozen=True)
+class RegionBatch:
+    """Regions and walls; those of different slices share no vertex.
+
+    coords, outputs: (v, k) and (v, c) where the vertices are and what the network says there.
+    slice_id: (v,) the slice of each vertex.
+    corners, offsets, sizes, walls: as in ``Partition``, but sizes are in slice coordinates.
+    """
+
+    coords: Tensor
+    outputs: Tensor
+    slice_id: Tensor
+    corners: Tensor
+    offsets: Tensor
+    sizes: Tensor
+    walls: Walls
+
+    @staticmethod
+    def of_lines(line: LineState, outputs: Tensor) -> RegionBatch:
+        start = line.intervals
+        index = torch.arange(len(line.coords) + 1, device=start.device)
+        sides = torch.full((len(line.coords), 2), -1, device=start.device)
+        sides[start + 1, 0] = sides[start, 1] = index[: len(start)]
+        walls = Walls(index[:-1], index, sides, line.layer)
+        corners, sizes = torch.stack([start, start + 1], 1), line.coords[start + 1] - line.coords[start]
+        coords, offsets = line.coords[:, None], 2 * index[: len(start) + 1]
+        return RegionBatch(coords, outputs, line.slice_id, corners.flatten(), offsets, sizes, walls)
+
+    @staticmethod
+    def of_mesh(mesh: Mesh, coords: Tensor, outputs: Tensor) -> RegionBatch:
+        slice_id = mesh.slice_id.new_zeros(mesh.n_vertices)
+        slice_id[mesh.corners] = mesh.slice_id[mesh.corner_cells()]
+        ends = 2 * torch.arange(len(mesh.edges) + 1, device=coords.device)
+        walls = Walls(mesh.edges.flatten(), ends, mesh.edge_cells(), mesh.layer)
+        return RegionBatch(coords, outputs, slice_id, mesh.corners, mesh.offsets, areas(mesh, coords), walls)
+
+    @staticmethod
+    def of_cells(cells: Complex, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:
+        found = facets(cells)
+        ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]], device="cpu").cumsum(0).to(coords.device)
+        layer = torch.where(found.wall < 0, -1, torch.searchsorted(ends, found.wall, right=True) - 1)
+        walls = Walls(found.corners, found.offsets, found.cells, layer)
+        sizes = volumes(cells, coords)
+        return RegionBatch(coords, outputs, cells.vertex_slice_id, cells.corners, cells.offsets, sizes, walls)
+
+    def apart(self, n_slices: int) -> list[RegionBatch]:
+        """One for each slice, numbered from 0 in every one; their order stays. One pass, however many there are."""
+        if n_slices == 1:
+            return [self]
+        walls = self.walls
+        vertex = _Sorted.by(self.slice_id, n_slices)
+        region = _Sorted.by(self.slice_id[self.corners[self.offsets[:-1]]], n_slices)
+        wall = _Sorted.by(self.slice_id[walls.vertices[walls.offsets[:-1]]], n_slices)
+        sides = torch.where(walls.regions < 0, -1, region.place[walls.regions])
+        of_vertices = [vertex.split(rows) for rows in (self.coords, self.outputs, self.slice_id)]
+        of_regions = [*region.split_rows(vertex.place[self.corners], self.offsets), region.split(self.sizes)]
+        of_walls = [
+            *wall.split_rows(vertex.place[walls.vertices], walls.offsets),
+            wall.split(sides),
+            wall.split(walls.layer),
+        ]
+        return [
+            RegionBatch(coords, outputs, slice_id, corners, offsets, sizes, Walls(*own_walls))
+            for coords, outputs, slice_id, corners, offsets, sizes, *own_walls in zip(
+                *of_vertices, *of_regions, *of_walls, strict=True
+            )
+        ]
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """Things sorted by the slice that owns them.
+
+    order: (n,) the things by slice. place: (n,) the place of each thing among those of its slice.
+    counts: how many each slice has.
+    """
+
+    order: Tensor
+    place: Tensor
+    counts: list[int]
+
+    @staticmethod
+    def by(slice_id: Tensor, n_slices: int) -> _Sorted:
+        order = slice_id.argsort(stable=True)
+        counts = torch.bincount(slice_id, minlength=n_slices)
+        place = torch.empty_like(order)
+        place[order] = torch.arange(len(order), device=order.device) - offsets_of(counts)[slice_id[order]]
+        return _Sorted(order, place, counts.tolist())
+
+    def split(self, rows: Tensor) -> list[Tensor]:
+        """The rows (n, ...) of each slice, in memory of their own."""
+        return [part.clone() for part in rows[self.order].split(self.counts)]
+
+    def split_rows(self, values: Tensor, offsets: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """A ragged array of n rows: the values and the offsets of each slice."""
+        index, ends = gather_rows(offsets, self.order)
+        bounds = [0, *accumulate(self.counts)]
+        lengths = ends[torch.tensor(bounds, device=ends.device)].diff().tolist()
+        own = [part.clone() for part in values[index].split(lengths)]
+        return own, [ends[start : end + 1] - ends[start] for start, end in pairwise(bounds)]

@@ -1,0 +1,1 @@
+"""Planar subdivisions into convex cells, cut by many lines at once."""

@@ -1,0 +1,296 @@
+"""Cutting convex cells along many chords at once.
+
+Two chords of a convex cell cross exactly when their ends alternate around it, so which chords cross, and on which side
+of a chord the faces lie, follows from the cyclic order of the ends; floating point numbers only order the crossings
+along a chord.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from regionscope.geometry.crossing import coincident
+from regionscope.geometry.planar.mesh import Mesh
+from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, ranges, sort_by
+
+__all__ = ["Chords", "Evaluate", "Meetings", "cut", "meetings"]
+
+_PAIRS = 1 << 22  # pairs of chords examined at a time
+
+
+class Evaluate(Protocol):
+    """Values of units at vertices, and how near to zero counts as zero there."""
+
+    def __call__(self, vertices: Tensor, units: Tensor) -> Tensor: ...
+
+    def tolerance(self, vertices: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Chords:
+    """Straight cuts through cells: from corner ``p`` to corner ``q`` (indices into ``Mesh.corners``, p < q) of one
+    cell.
+
+    Sorted by (p, q), no two alike. ``unit`` vanishes along the chord.
+    """
+
+    cell: Tensor
+    p: Tensor
+    q: Tensor
+    unit: Tensor
+
+    @staticmethod
+    def between(mesh: Mesh, cell: Tensor, p: Tensor, q: Tensor, unit: Tensor) -> tuple[Chords, Tensor]:
+        """The chords that join corners p and q (x,), in either order, of the cells; of several alike the first.
+
+        Also returns which pairs can be joined (x,) bool: neighbouring corners are joined by an edge already.
+        """
+        p, q = torch.minimum(p, q), torch.maximum(p, q)
+        gap, length = q - p, mesh.offsets.diff()[cell]
+        proper = (gap > 1) & (gap < length - 1)
+        found = Chords(cell, p, q, unit).keep(proper)
+        found = found.keep((found.p * (len(mesh.corners) + 1) + found.q).argsort(stable=True))
+        new = torch.ones(len(found), dtype=torch.bool, device=p.device)
+        new[1:] = (found.p[1:] != found.p[:-1]) | (found.q[1:] != found.q[:-1])
+        return found.keep(new), proper
+
+    def __len__(self) -> int:
+        return len(self.p)
+
+    def keep(self, chosen: Tensor) -> Chords:
+        """The chords of a mask or an index."""
+        return Chords(self.cell[chosen], self.p[chosen], self.q[chosen], self.unit[chosen])
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Crossings of two chords i < j of one cell (p_i < p_j < q_i < q_j), and where they lie on each."""
+
+    i: Tensor
+    j: Tensor
+    t_i: Tensor
+    t_j: Tensor
+    rank_i: Tensor
+    rank_j: Tensor
+
+    def __len__(self) -> int:
+        return len(self.i)
+
+
+def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate) -> tuple[Chords, Meetings, Tensor]:
+    """All crossings of chords, in order along each; chords that cannot be placed safely yet are left out.
+
+    A chord is left out when it passes too near another crossing (three chords through one point) or when rounding
+    hides on which side of another chord its end lies. The first chord of a cell is never left out. Returns the chords
+    kept, their crossings, and the cells in which one was left out: cutting those again, with the new vertices in
+    place, settles it.
+    """
+    i, j = _alternating_pairs(chords)
+    unsettled = chords.cell[:0]
+    while True:
+        found = _measure(mesh, chords, i, j, evaluate)
+        bad = _conflicts(len(chords), found)
+        if not bad.any():
+            return chords, _rank(found, len(chords)), unsettled.unique()
+        unsettled = torch.cat([unsettled, chords.cell[bad]])
+        good = ~bad
+        renumber = good.cumsum(0) - 1
+        kept = good[i] & good[j]
+        i, j = renumber[i[kept]], renumber[j[kept]]
+        chords = chords.keep(good)
+
+
+def _alternating_pairs(chords: Chords) -> tuple[Tensor, Tensor]:
+    """Pairs of chords whose ends alternate around their cell."""
+    low = torch.searchsorted(chords.p, chords.p, right=True)
+    high = torch.searchsorted(chords.p, chords.q)
+    counts = (high - low).clamp(min=0)
+    found_i, found_j = [chords.p[:0]], [chords.p[:0]]
+    ends = offsets_of(counts)
+    start = 0
+    while start < len(chords):
+        stop = int(torch.searchsorted(ends, ends[start] + _PAIRS, right=True)) - 1
+        stop = min(max(stop, start + 1), len(chords))
+        i = torch.repeat_interleave(torch.arange(start, stop, device=low.device), counts[start:stop])
+        j = ranges(low[start:stop], counts[start:stop])
+        alternate = chords.q[j] > chords.q[i]
+        found_i.append(i[alternate])
+        found_j.append(j[alternate])
+        start = stop
+    return torch.cat(found_i), torch.cat(found_j)
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Every crossing twice, once for each of its chords, sorted along the chords."""
+
+    pair_i: Tensor
+    pair_j: Tensor
+    chord: Tensor
+    other: Tensor
+    t: Tensor
+    up: Tensor
+    uq: Tensor
+    tolerance: Tensor
+    crossing: Tensor
+
+
+def _measure(mesh: Mesh, chords: Chords, i: Tensor, j: Tensor, evaluate: Evaluate) -> _Entries:
+    chord, other = torch.cat([i, j]), torch.cat([j, i])
+    unit = chords.unit[other]
+    start = mesh.corners[chords.p[chord]]
+    up = evaluate(start, unit)
+    uq = evaluate(mesh.corners[chords.q[chord]], unit)
+    t = up / (up - uq)
+    crossing = torch.arange(len(i), device=i.device).repeat(2)
+    order = sort_by(chord, t)
+    near = evaluate.tolerance(start[order])
+    return _Entries(i, j, chord[order], other[order], t[order], up[order], uq[order], near, crossing[order])
+
+
+def _conflicts(n: int, found: _Entries) -> Tensor:
+    """Chords to leave out (n,): of each doubtful crossing the later chord, so that the first one always stays."""
+    bad = torch.zeros(n, dtype=torch.bool, device=found.chord.device)
+    doubtful = (torch.minimum(found.up.abs(), found.uq.abs()) <= found.tolerance) | (found.up.sign() == found.uq.sign())
+    bad[torch.maximum(found.chord, found.other)[doubtful]] = True
+    near = coincident(found.chord, found.t, found.up, found.uq, found.tolerance).nonzero()[:, 0]
+    three = torch.stack([found.chord[near], found.other[near], found.other[near + 1]])
+    if len(near):
+        bad[three.amax(0)] = True
+    return bad
+
+
+def _rank(found: _Entries, n: int) -> Meetings:
+    counts = torch.bincount(found.chord, minlength=n)
+    rank = torch.arange(len(found.chord), device=found.chord.device) - offsets_of(counts)[found.chord]
+    x = len(found.pair_i)
+    t = torch.empty((2, x), dtype=found.t.dtype, device=found.t.device)
+    ranks = torch.empty((2, x), dtype=torch.int64, device=found.t.device)
+    on_j = (found.chord != found.pair_i[found.crossing]).long()
+    t[on_j, found.crossing] = found.t
+    ranks[on_j, found.crossing] = rank
+    return Meetings(found.pair_i, found.pair_j, t[0], t[1], ranks[0], ranks[1])
+
+
+def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Tensor]:
+    """The mesh after cutting cells along the chords, and the old cell that each new cell comes from.
+
+    Vertex ``mesh.n_vertices + x`` is crossing x. Untouched cells keep their loops; new cells stand where the old one
+    stood.
+    """
+    if len(chords) == 0:
+        return mesh, torch.arange(mesh.n_cells, device=mesh.edges.device)
+    touched = chords.cell.unique()
+    slots, slot_offsets = gather_rows(mesh.offsets, touched)
+    local = torch.full((len(mesh.corners),), -1, dtype=torch.int64, device=slots.device)
+    local[slots] = torch.arange(len(slots), device=slots.device)
+    parts, nodes = _chord_parts(mesh, chords, met)
+    following = _following(mesh, chords, met, parts, local, slot_offsets)
+
+    m = int(parts[-1])
+    new_edges = torch.arange(m, device=slots.device) + len(mesh.edges)
+    origin = torch.cat([mesh.corners[slots], nodes[:, 0], nodes[:, 1]])
+    side = torch.cat([mesh.sides[slots], new_edges, new_edges])
+    chord_cell = torch.repeat_interleave(chords.cell, parts.diff(), output_size=m)
+    slot_cell = torch.repeat_interleave(touched, slot_offsets.diff(), output_size=len(slots))
+    half_cell = torch.cat([slot_cell, chord_cell, chord_cell])
+    loops, loop_offsets = _cycles(following)
+
+    whole = torch.ones(mesh.n_cells, dtype=torch.bool, device=slots.device)
+    whole[touched] = False
+    whole = whole.nonzero()[:, 0]
+    kept, kept_offsets = gather_rows(mesh.offsets, whole)
+    corners = torch.cat([mesh.corners[kept], origin[loops]])
+    sides = torch.cat([mesh.sides[kept], side[loops]])
+    offsets = torch.cat([kept_offsets[:-1], loop_offsets + len(kept)])
+    old_cell = torch.cat([whole, half_cell[loops[loop_offsets[:-1]]]])
+    order = old_cell.argsort(stable=True)
+    index, offsets = gather_rows(offsets, order)
+    result = Mesh(
+        mesh.n_vertices + len(met),
+        torch.cat([mesh.edges, nodes]),
+        torch.cat([mesh.layer, mesh.layer.new_full((m,), layer)]),
+        torch.cat([mesh.tags, mesh.tags.new_full((m,), -1)]),
+        corners[index],
+        sides[index],
+        offsets,
+        mesh.slice_id[old_cell[order]],
+    )
+    return result, old_cell[order]
+
+
+def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings) -> tuple[Tensor, Tensor]:
+    """Offsets (n + 1,) of the parts of each chord between crossings, and the two vertices of each part (m, 2)."""
+    n = len(chords)
+    crossings = torch.bincount(met.i, minlength=n) + torch.bincount(met.j, minlength=n)
+    parts = offsets_of(crossings + 1)
+    nodes = torch.empty((int(parts[-1]), 2), dtype=torch.int64, device=parts.device)
+    nodes[parts[:-1], 0] = mesh.corners[chords.p]
+    nodes[parts[1:] - 1, 1] = mesh.corners[chords.q]
+    vertex = mesh.n_vertices + torch.arange(len(met), device=parts.device)
+    for chord, rank in ((met.i, met.rank_i), (met.j, met.rank_j)):
+        nodes[parts[chord] + rank, 1] = vertex
+        nodes[parts[chord] + rank + 1, 0] = vertex
+    return parts, nodes
+
+
+def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: Tensor, slot_offsets: Tensor) -> Tensor:
+    """For every half-edge the next one around the face on its left.
+
+    Half-edges: the corners of the touched cells, then all parts of chords walked from p to q, then from q to p. At the
+    end of a half-edge the walk takes the sharpest left turn.
+    """
+    b, m = int(slot_offsets[-1]), int(parts[-1])
+    following = torch.empty(b + 2 * m, dtype=torch.int64, device=parts.device)
+    following[:b] = next_in_row(slot_offsets)
+    # two chords: i comes first around the cell, so the end q_j lies on the left of i, and p_i on the left of j
+    i, j = b + parts[met.i] + met.rank_i, b + parts[met.j] + met.rank_j  # the parts that end in the crossing
+    following[i] = j + 1
+    following[i + 1 + m] = j + m
+    following[j] = i + m
+    following[j + 1 + m] = i + 1
+    # ends of chords on the border of their cell
+    p_out, q_out = b + parts[:-1], b + parts[1:] - 1 + m
+    p_in, q_in = p_out + m, q_out - m
+    lengths = mesh.offsets.diff()[chords.cell]
+    slot = torch.cat([chords.p, chords.q])
+    turn = torch.cat([chords.q - chords.p, lengths - (chords.q - chords.p)])  # how far round the other end lies
+    order = (slot * (int(lengths.max()) + 1) + turn).argsort()
+    slot, leave, arrive = slot[order], torch.cat([p_out, q_out])[order], torch.cat([p_in, q_in])[order]
+    first = torch.ones(len(slot), dtype=torch.bool, device=slot.device)
+    first[1:] = slot[1:] != slot[:-1]
+    last = first.roll(-1)
+    before = torch.empty(b, dtype=torch.int64, device=slot.device)
+    before[following[:b]] = torch.arange(b, device=slot.device)
+    following[arrive] = torch.where(first, local[slot], leave.roll(1))
+    following[before[local[slot[last]]]] = leave[last]
+    return following
+
+
+def _cycles(following: Tensor) -> tuple[Tensor, Tensor]:
+    """The cycles of a permutation as a ragged array, each from its smallest element on, sorted by it."""
+    n = len(following)
+    label = torch.arange(n, device=following.device)
+    jump = following
+    while True:
+        label = torch.minimum(label, label[jump])
+        if bool((label == label[following]).all()):
+            break
+        jump = jump[jump]
+    counts = torch.bincount(label, minlength=n)
+    heads = counts.nonzero()[:, 0]
+    counts = counts[heads]
+    offsets = offsets_of(counts)
+    by_length = counts.argsort(descending=True)
+    current, place = heads[by_length], offsets[:-1][by_length]
+    alive = len(heads) - torch.bincount(counts).cumsum(0)  # cycles longer than s
+    loops = torch.empty(n, dtype=torch.int64, device=following.device)
+    for step, count in enumerate(alive.tolist()):
+        current, place = current[:count], place[:count]
+        loops[place + step] = current
+        current = following[current]
+    return loops, offsets

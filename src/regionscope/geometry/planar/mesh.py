@@ -1,0 +1,217 @@
+"""A planar subdivision into convex cells that share vertices and edges by index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import torch
+from torch import Tensor
+
+from regionscope.geometry.crossing import Points
+from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
+
+__all__ = ["Mesh", "Subdivided", "areas", "replace_cells", "subdivide"]
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Convex cells in the plane; coordinates are kept elsewhere, vertices are only numbers here.
+
+    n_vertices: v
+    edges: (e, 2) ends of each edge.
+    layer: (e,) which nonlinearity drew the edge; -1 for the border of the slice.
+    tags: (e,) marks carried to the parts of an edge when it is divided; -1 for none.
+    corners: (c,) vertices of each cell, counter-clockwise; rows given by ``offsets`` (r + 1,).
+    sides: (c,) the edge from this corner to the next.
+    slice_id: (r,) which slice the cell belongs to.
+    """
+
+    n_vertices: int
+    edges: Tensor
+    layer: Tensor
+    tags: Tensor
+    corners: Tensor
+    sides: Tensor
+    offsets: Tensor
+    slice_id: Tensor
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def edge_corners(self) -> Tensor:
+        """The corner from which a cell walks each edge forwards and backwards (e, 2); -1 where no cell does."""
+        found = torch.full((2 * len(self.edges),), -1, dtype=torch.int64, device=self.edges.device)
+        backwards = (self.corners != self.edges[:, 0][self.sides]).long()
+        found[2 * self.sides + backwards] = torch.arange(len(self.corners), device=self.edges.device)
+        return found.view(-1, 2)
+
+    @staticmethod
+    def of_loops(
+        n_vertices: int, corners: Tensor, offsets: Tensor, slice_id: Tensor, layer: Tensor, tags: Tensor
+    ) -> Mesh:
+        """A mesh from vertex loops alone; ``layer`` and ``tags`` of a corner belong to the side that starts there."""
+        following = corners[next_in_row(offsets)]
+        low, high = torch.minimum(corners, following), torch.maximum(corners, following)
+        key, sides = torch.unique(low * n_vertices + high, return_inverse=True)
+        edges = torch.stack([key // n_vertices, key % n_vertices], 1)
+        edge_layer = layer.new_empty(len(edges)).index_copy_(0, sides, layer)
+        edge_tags = tags.new_empty(len(edges)).index_copy_(0, sides, tags)
+        return Mesh(n_vertices, edges, edge_layer, edge_tags, corners, sides, offsets, slice_id)
+
+    def corner_cells(self) -> Tensor:
+        """The cell of every corner (c,)."""
+        return owners(self.offsets, len(self.corners))
+
+    def edge_cells(self) -> Tensor:
+        """The cells on the left and right of every edge (e, 2); -1 outside."""
+        cells = torch.cat([self.corner_cells(), self.offsets.new_full((1,), -1)])
+        return cells[self.edge_corners]
+
+    def extract(self, cells: Tensor) -> tuple[Mesh, Tensor]:
+        """The mesh of these cells alone, and the (old) vertices that its vertices stand for."""
+        index, offsets = gather_rows(self.offsets, cells)
+        vertices, vertex_number = _used(self.corners[index], self.n_vertices)
+        used, edge_number = _used(self.sides[index], len(self.edges))
+        corners, sides = vertex_number[self.corners[index]], edge_number[self.sides[index]]
+        edges = vertex_number[self.edges[used]]
+        mesh = Mesh(
+            len(vertices), edges, self.layer[used], self.tags[used], corners, sides, offsets, self.slice_id[cells]
+        )
+        return mesh, vertices
+
+
+def _used(numbers: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """The distinct numbers below n, ascending, and for each of them its place among these."""
+    mask = torch.zeros(n, dtype=torch.bool, device=numbers.device)
+    mask[numbers] = True
+    used = mask.nonzero()[:, 0]
+    place = torch.empty(n, dtype=torch.int64, device=numbers.device)
+    place[used] = torch.arange(len(used), device=numbers.device)
+    return used, place
+
+
+def areas(mesh: Mesh, coords: Tensor) -> Tensor:
+    """Area of every cell (r,) from the coordinates of the vertices (v, 2), relative to a corner of the cell."""
+    here = coords[mesh.corners]
+    here = here - here[mesh.offsets[:-1]][mesh.corner_cells()]
+    there = here[next_in_row(mesh.offsets)]
+    doubled = here[:, 0] * there[:, 1] - here[:, 1] * there[:, 0]
+    return 0.5 * doubled.new_zeros(mesh.n_cells).index_add_(0, mesh.corner_cells(), doubled)
+
+
+@dataclass(frozen=True)
+class Subdivided:
+    """A mesh with new vertices on its edges.
+
+    before: the mesh as it was.
+    corner_slots: (c,) where each old corner stands now.
+    point_slots: (p, 2) the corner of every new point in the cell that walks its edge forwards and backwards; -1 for
+        none.
+    """
+
+    before: Mesh
+    mesh: Mesh
+    corner_slots: Tensor
+    point_slots: Tensor
+
+
+def subdivide(mesh: Mesh, points: Points) -> Subdivided:
+    """Put new vertices into edges; both cells of an edge receive them. The cells stay the same sets.
+
+    Vertex ``mesh.n_vertices + i`` is point i.
+    """
+    e, p = len(mesh.edges), len(points)
+    device = mesh.edges.device
+    counts = torch.bincount(points.edge, minlength=e)
+    first = torch.arange(e, device=device) + offsets_of(counts)[:-1]  # first part of every edge
+    index = torch.arange(p, device=device)
+    rank = index + points.edge - first[points.edge]  # of the point along its edge
+    edges = torch.empty((e + p, 2), dtype=torch.int64, device=device)
+    edges[first, 0] = mesh.edges[:, 0]
+    edges[first + counts, 1] = mesh.edges[:, 1]
+    edges[points.edge + index + 1, 0] = mesh.n_vertices + index
+    edges[points.edge + index, 1] = mesh.n_vertices + index
+
+    extra = counts[mesh.sides]
+    start = torch.arange(len(extra), device=device) + offsets_of(extra)[:-1]  # new index of every old corner
+    total = len(extra) + int(extra.sum())
+    forwards = mesh.corners == mesh.edges[:, 0][mesh.sides]
+    corners = torch.empty(total, dtype=torch.int64, device=device)
+    sides = torch.empty(total, dtype=torch.int64, device=device)
+    corners[start] = mesh.corners
+    sides[start] = torch.where(forwards, first[mesh.sides], first[mesh.sides] + extra)
+
+    slots = torch.full((p, 2), -1, dtype=torch.int64, device=device)
+    for way in range(2):
+        corner = mesh.edge_corners[points.edge, way]
+        here = corner >= 0
+        k, r = counts[points.edge[here]], rank[here]
+        slot = start[corner[here]] + (1 + r if way == 0 else k - r)
+        slots[here, way] = slot
+        corners[slot] = mesh.n_vertices + index[here]
+        sides[slot] = first[points.edge[here]] + (r + 1 if way == 0 else r)
+    end = torch.cat([start, start.new_full((1,), total)])
+    repeats = counts + 1
+    divided = Mesh(
+        mesh.n_vertices + p,
+        edges,
+        torch.repeat_interleave(mesh.layer, repeats, output_size=len(edges)),
+        torch.repeat_interleave(mesh.tags, repeats, output_size=len(edges)),
+        corners,
+        sides,
+        end[mesh.offsets],
+        mesh.slice_id,
+    )
+    return Subdivided(mesh, divided, start, slots)
+
+
+def replace_cells(
+    mesh: Mesh, cells: Tensor, loops: list[list[int]], loop_old_cell: Tensor, old_cell: Tensor, n_new: int, layer: int
+) -> tuple[Mesh, Tensor]:
+    """Put the cells ``loops`` (lists of vertices) in the place of ``cells``; ``n_new`` vertices are added.
+
+    ``old_cell`` (r,) and ``loop_old_cell``: a number for every old and new cell by which the result is sorted; returned
+    sorted.
+    """
+    device = mesh.edges.device
+    index, _ = gather_rows(mesh.offsets, cells)
+    known = {tuple(sorted(ends)): edge for ends, edge in zip(
+        mesh.edges[mesh.sides[index]].tolist(), mesh.sides[index].tolist(), strict=True)}  # fmt: skip
+    first_new = len(mesh.edges)
+    added: list[tuple[int, ...]] = []
+    sides = []
+    for loop in loops:
+        for a, b in zip(loop, loop[1:] + loop[:1], strict=True):
+            ends = (min(a, b), max(a, b))
+            if ends not in known:
+                known[ends] = first_new + len(added)
+                added.append(ends)
+            sides.append(known[ends])
+    kept = torch.ones(mesh.n_cells, dtype=torch.bool, device=device)
+    kept[cells] = False
+    kept_index, kept_offsets = gather_rows(mesh.offsets, kept.nonzero()[:, 0])
+    lengths = torch.tensor([len(loop) for loop in loops], dtype=torch.int64, device=device)
+    new_corners = torch.tensor(list(chain.from_iterable(loops)), dtype=torch.int64, device=device)
+    corners = torch.cat([mesh.corners[kept_index], new_corners])
+    all_sides = torch.cat([mesh.sides[kept_index], torch.tensor(sides, dtype=torch.int64, device=device)])
+    offsets = torch.cat([kept_offsets, kept_offsets[-1] + lengths.cumsum(0)])
+    origin = torch.cat([old_cell[kept], loop_old_cell])
+    slice_of = torch.empty(int(origin.max()) + 1, dtype=torch.int64, device=device)
+    slice_of[old_cell] = mesh.slice_id
+    order = origin.argsort(stable=True)
+    index, offsets = gather_rows(offsets, order)
+    result = Mesh(
+        mesh.n_vertices + n_new,
+        torch.cat([mesh.edges, torch.tensor(added, dtype=torch.int64, device=device).view(-1, 2)]),
+        torch.cat([mesh.layer, mesh.layer.new_full((len(added),), layer)]),
+        torch.cat([mesh.tags, mesh.tags.new_full((len(added),), -1)]),
+        corners[index],
+        all_sides[index],
+        offsets,
+        slice_of[origin[order]],
+    )
+    return result, origin[order]

@@ -1,0 +1,323 @@
+"""Training frames: the exact regions of a network on one slice at every stored checkpoint of its training.
+
+What pictures over time need is collected here, once: the slice, the partition at each checkpoint, numbers that follow a
+region from frame to frame, the curves, and the data that lie on the slice. Drawing is done elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError
+from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
+from regionscope.exact.linear import program_of
+from regionscope.exact.tracking import follow
+from regionscope.geometry import Box, Slice
+from regionscope.lab.store import RunFolder
+
+__all__ = [
+    "Frame",
+    "ModelAtStep",
+    "TrainingCurve",
+    "TrainingFrames",
+    "count_curves",
+    "curves_of_rows",
+    "frames_of_models",
+    "frames_of_partition",
+    "frames_of_run",
+    "on_slice",
+    "plane_of",
+    "thin",
+    "training_slice",
+]  # fmt: skip
+
+Progress = Callable[[float], None]
+
+_MOST_POINTS = 2000  # of the data, in a picture
+_MARGIN = 0.25  # around the three points of a plane, as a share of their extent
+
+
+@dataclass(frozen=True)
+class ModelAtStep:
+    """A network at one moment of its training."""
+
+    step: int
+    model: nn.Module
+    epoch: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The regions at one moment, on the CPU.
+
+    ids: (r,) a number for each activation region of ``linear``: one for each linear region, kept over the frames as
+        far as possible (see ``follow``).
+    decision: None where only a partition without the network is there.
+    """
+
+    step: int
+    epoch: float | None
+    linear: Partition
+    ids: Tensor
+    decision: DecisionRegions | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingCurve:
+    """A number over training: ``values`` and ``spread`` (n,) at ``steps`` (n,); spread is NaN where it is unknown.
+
+    panel: the curves that share an axis, such as "loss" or "accuracy".
+    """
+
+    panel: str
+    name: str
+    steps: Tensor
+    values: Tensor
+    spread: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingFrames:
+    """Everything a picture over time shows.
+
+    points: (n, k) slice coordinates of the data that lie on the slice, labels: (n,) their classes.
+    class_names: a text for each class. steps_per_epoch: None where steps are all that is known.
+    notes: sentences about what was left out.
+    """
+
+    title: str
+    frames: tuple[Frame, ...]
+    curves: tuple[TrainingCurve, ...]
+    points: Tensor
+    labels: Tensor
+    class_names: tuple[str, ...]
+    steps_per_epoch: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def slice(self) -> Slice:
+        """Where all frames look."""
+        return self.frames[0].linear.slice
+
+
+def frames_of_run(
+    run: RunFolder,
+    *,
+    where: Slice | None = None,
+    frames: int | None = None,
+    data_root: Path | None = None,
+    progress: Progress | None = None,
+) -> TrainingFrames:
+    """The frames of a stored run, one for each checkpoint.
+
+    where: a slice of dimension 1 or 2; the default is ``training_slice`` of its training data. frames: at most so
+    many, spread evenly, the first and the last among them. Cost: one exact partition for each frame.
+    """
+    stored = run.checkpoints()
+    if not stored:
+        raise InputError(
+            f"The run {str(run.path)!r} has no checkpoints; train it with checkpoints, "
+            'such as checkpoints = "every 5 epochs" under [training].'
+        )
+    chosen = [stored[i] for i in thin(len(stored), frames)]
+    data = run.split(data_root).train
+    rows = run.rows()
+    moments = (ModelAtStep(one.step, run.model_at(one), one.epoch) for one in chosen)
+    left_out = f"{len(chosen)} of {len(stored)} checkpoints are shown."
+    return frames_of_models(
+        moments, training_slice(data.inputs, data.labels) if where is None else where,
+        inputs=data.inputs, labels=data.labels, rows=rows, title=run.experiment.label, n_frames=len(chosen),
+        notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])), progress=progress,
+    )  # fmt: skip
+
+
+def frames_of_models(
+    moments: Iterable[ModelAtStep],
+    where: Slice,
+    *,
+    inputs: Tensor | None = None,
+    labels: Tensor | None = None,
+    class_names: Sequence[str] | None = None,
+    rows: Iterable[Mapping[str, Any]] = (),
+    title: str = "",
+    notes: Sequence[str] = (),
+    n_frames: int | None = None,
+    progress: Progress | None = None,
+) -> TrainingFrames:
+    """The frames of networks in memory; ``inputs`` (n, *input_shape) with ``labels`` (n,) are drawn on top.
+
+    rows: mappings with step, name, value and perhaps spread and epoch, as in a run's folder; they become curves.
+    """
+    if where.dim > 2:
+        raise InputError(f"Frames are drawn on slices of dimension 1 or 2, and this one has {where.dim}.")
+    seen: list[tuple[int, float | None, Partition, DecisionRegions]] = []
+    total = n_frames or (len(moments) if isinstance(moments, Sequence) else None)
+    for moment in moments:
+        program = program_of(moment.model, [where], None)  # both hold its weights, so they share one copy of them
+        linear, decision = linear_regions(program, where).to("cpu"), decision_regions(program, where).to("cpu")
+        seen.append((moment.step, moment.epoch, linear, decision))
+        if progress is not None and total:
+            progress(len(seen) / total)
+    if not seen:
+        raise InputError("Expected at least one model, got none.")
+    numbers = follow([linear for _, _, linear, _ in seen])
+    found = [Frame(step, epoch, linear, ids, decision)
+             for (step, epoch, linear, decision), ids in zip(seen, numbers, strict=True)]  # fmt: skip
+    kept_rows = list(rows)
+    points, classes, more = _data_on(where, inputs, labels)
+    n_classes = max(2, found[0].linear.outputs.shape[1], int(classes.max()) + 1 if len(classes) else 0)
+    names = tuple(str(i) for i in range(n_classes)) if class_names is None else tuple(class_names)
+    if len(names) < n_classes:
+        raise InputError(f"{len(names)} class names came; the network and the data have {n_classes} classes.")
+    return TrainingFrames(
+        title, tuple(found), (*curves_of_rows(kept_rows), *count_curves(found)), points, classes, names,
+        _steps_per_epoch([*kept_rows, *({"step": f.step, "epoch": f.epoch} for f in found)]), (*notes, *more),
+    )  # fmt: skip
+
+
+def frames_of_partition(part: Partition | DecisionRegions, *, title: str = "") -> TrainingFrames:
+    """One frame from a partition alone. Pieces that are cut at the decision boundary stay cut."""
+    part = part.to("cpu")
+    decision = part if isinstance(part, DecisionRegions) else None
+    linear = part.partition if isinstance(part, DecisionRegions) else part
+    if linear.dim > 2:
+        raise InputError(f"Frames are drawn on slices of dimension 1 or 2, and this one has {linear.dim}.")
+    frame = Frame(0, None, linear, linear.linear_ids, decision)
+    nothing = torch.zeros((0, linear.dim), dtype=torch.float64, device="cpu")
+    names = tuple(str(i) for i in range(max(2, linear.outputs.shape[1])))
+    return TrainingFrames(title, (frame,), (), nothing, torch.zeros(0, dtype=torch.int64, device="cpu"), names)
+
+
+def thin(n: int, most: int | None) -> list[int]:
+    """At most ``most`` of 0 ... n - 1, evenly spread, with the first and the last.
+
+    >>> thin(10, 4)
+    [0, 3, 6, 9]
+    """
+    if most is not None and most < 1:
+        raise InputError(f"Expected at least one frame, got {most}.")
+    if most is None or n <= most:
+        return list(range(n))
+    return [n - 1] if most == 1 else [int(i) for i in np.linspace(0, n - 1, most).round()]
+
+
+def training_slice(inputs: Tensor, labels: Tensor) -> Slice:
+    """Where to look by default: the square [-1, 1]^2 or the box around the data for inputs of two numbers, the same on
+    a line for one, and else the plane through the first training points of three classes.
+    """
+    if inputs[0].numel() > 2:
+        return plane_of(inputs, _three(labels))
+    shape, reach = inputs.shape[1:], inputs.double()
+    if float(reach.abs().max()) <= 1.0:
+        return Box.between(-1.0, 1.0, shape)
+    low, high = reach.amin(0), reach.amax(0)
+    return Box.between(low, torch.maximum(high, low + 2e-6), shape, margin=0.05)  # a box around equal points, too
+
+
+def plane_of(inputs: Tensor, numbers: Sequence[int]) -> Slice:
+    """The smallest box, with a margin, in the plane of three of the inputs (or on the line of two)."""
+    if len(numbers) not in (2, 3) or min(numbers) < 0 or max(numbers) >= len(inputs):
+        raise InputError(
+            f"The points {list(numbers)} came; give the numbers of three training points (two for a line), "
+            f"each from 0 to {len(inputs) - 1}."
+        )
+    return Box.through(inputs[list(numbers)], margin=_MARGIN)
+
+
+def on_slice(where: Slice, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Slice coordinates (n, k) of inputs (n, *input_shape), and whether each lies on the slice (n,), up to rounding."""
+    if tuple(inputs.shape[1:]) != where.input_shape:
+        raise InputError(f"Inputs of shape {tuple(inputs.shape[1:])} came; the slice has {where.input_shape}.")
+    flat = inputs.double().flatten(1) - where.origin.flatten()
+    basis = where.basis.flatten(1)
+    coords = flat @ torch.linalg.pinv(basis)
+    normals, bounds = where.halfspaces
+    extent = (where.corners @ basis).norm(dim=1).max()
+    within = (coords @ normals.T <= bounds + 1e-9 * bounds.abs().max()).all(1)
+    return coords, within & ((coords @ basis - flat).norm(dim=1) <= 1e-6 * extent)
+
+
+def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[TrainingCurve]:
+    """Curves from the rows of a run, in the order of their names' first rows; errors are turned into accuracies."""
+    series: dict[str, list[tuple[int, float, float]]] = {}
+    for row in rows:
+        spread = row.get("spread")
+        series.setdefault(str(row["name"]), []).append(
+            (int(row["step"]), float(row["value"]), math.nan if spread is None else float(spread))
+        )
+    curves = []
+    for name, entries in series.items():
+        steps, values, spread = torch.tensor(sorted(entries), dtype=torch.float64, device="cpu").T
+        if name.endswith("error"):
+            name, values = f"{name.removesuffix('error')}accuracy", 1.0 - values
+        curves.append(TrainingCurve(_panel(name), name.replace("_", " "), steps, values, spread))
+    return curves
+
+
+def count_curves(frames: Sequence[Frame]) -> list[TrainingCurve]:
+    """How many regions the slice has at each frame; activation regions only where they differ from linear ones."""
+    linear = [frame.linear.n_linear_regions for frame in frames]
+    activation = [frame.linear.n_activation_regions for frame in frames]
+    counts = [("linear regions", "linear regions", linear)]
+    if activation != linear:
+        counts.append(("linear regions", "activation regions", activation))
+    if all(frame.decision is not None for frame in frames):
+        found = [frame.decision.count for frame in frames if frame.decision is not None]
+        counts.append(("decision regions", "decision regions", found))
+    steps = torch.tensor([frame.step for frame in frames], dtype=torch.float64, device="cpu")
+    unknown = torch.full_like(steps, math.nan)
+    return [
+        TrainingCurve(panel, name, steps, torch.tensor(values, dtype=torch.float64, device="cpu"), unknown)
+        for panel, name, values in counts
+    ]
+
+
+def _panel(name: str) -> str:
+    for panel in ("loss", "accuracy"):
+        if name.endswith(panel):
+            return panel
+    if "complexity" in name or name == "lc" or name.startswith(("lc_", "lc.", "lc ")):
+        return "local complexity"
+    return "region counts" if "region" in name else name.split(".")[0].replace("_", " ")
+
+
+def _steps_per_epoch(rows: Iterable[Mapping[str, Any]]) -> float | None:
+    known = [(row["step"], row["epoch"]) for row in rows if row.get("epoch") and row["step"] > 0]
+    if not known:
+        return None
+    step, epoch = max(known)
+    return float(step / epoch)
+
+
+def _three(labels: Tensor) -> list[int]:
+    """The first points of three classes; of fewer classes, the first points that make up three."""
+    first = [int((labels == label).nonzero()[0, 0]) for label in labels.unique()[:3]]
+    if len(labels) < 3:
+        raise InputError(
+            f"{len(labels)} training points came; the plane that is shown by default goes through three of them: "
+            "give more data, or a slice."
+        )
+    rest = [i for i in range(len(labels)) if i not in first]
+    return sorted([*first, *rest[: 3 - len(first)]])
+
+
+def _data_on(where: Slice, inputs: Tensor | None, labels: Tensor | None) -> tuple[Tensor, Tensor, list[str]]:
+    if inputs is None or labels is None:
+        return (
+            torch.zeros((0, where.dim), dtype=torch.float64, device="cpu"),
+            torch.zeros(0, dtype=torch.int64, device="cpu"),
+            [],
+        )
+    coords, on = on_slice(where.to("cpu"), inputs.cpu())
+    coords, labels = coords[on], labels.cpu()[on]
+    chosen = thin(len(coords), _MOST_POINTS)
+    note = f"{len(chosen):,} of {len(coords):,} data points are drawn."
+    return coords[chosen], labels[chosen], [note] if len(chosen) < len(coords) else []

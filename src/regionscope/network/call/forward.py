@@ -1,0 +1,66 @@
+"""Calling a user's model, and how much memory one more row costs in its forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from regionscope.errors import InputError, RegionscopeError
+from regionscope.network.call.wrappers import unwrapped
+
+__all__ = ["call_model", "row_bytes"]
+
+_SAFETY = 2  # values kept for skip connections, and workspaces that kernels take for themselves
+
+
+def call_model(function: Callable[..., Any], inputs: Any) -> Any:
+    """Call the user's code; a failure is one sentence that says which inputs it was given."""
+    try:
+        return function(inputs)
+    except (torch.OutOfMemoryError, RegionscopeError):
+        raise
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+        lines = str(error).strip().splitlines() or [""]
+        raise InputError(
+            f"The model failed on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}: "
+            f"{type(error).__name__}: {lines[0].rstrip('.')}."
+        ) from error
+
+
+class _Watch(TorchDispatchMode):
+    """Keeps the bytes of every operation, in order: what it reads and what it writes."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes: list[int] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, Tensor)]
+        self.bytes.append(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+        return result
+
+
+def row_bytes(model: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> int:
+    """Bytes that one more input takes at the widest place of the forward pass, without gradients.
+
+    Measured by running zeros: weights are part of an operation too, so the difference between 2 rows and 1 is taken.
+    Cost: two forward passes of one and two inputs.
+    """
+    watched = unwrapped(model)
+    seen = []
+    for n in (1, 2):
+        probe = torch.zeros(n, *input_shape, dtype=dtype, device=device)
+        with _Watch() as watch, torch.no_grad():
+            call_model(watched, probe)
+        seen.append(watch.bytes)
+    one, two = seen
+    own = probe[0].numel() * probe.element_size()
+    # The two passes run the same operations, unless the model looks at the size of its batch.
+    grown = [b - a for a, b in zip(one, two, strict=True)] if len(one) == len(two) else two
+    return int(_SAFETY * max([own, *grown]))

@@ -1,0 +1,275 @@
+"""Drawing slices: hulls of random inputs, random directions from an input, lines from the origin to an input.
+
+Slice i depends on (seed, i) alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regionscope.checks import whole
+from regionscope.errors import InputError, SliceError
+from regionscope.geometry import Segment, Simplex, Slice
+
+__all__ = [
+    "GivenSlices",
+    "Hulls",
+    "Inputs",
+    "LinesFromOrigin",
+    "RandomDirections",
+    "SliceSampler",
+    "as_inputs",
+    "seed_of",
+]
+
+Inputs = Tensor | np.ndarray[Any, Any] | Sequence[Any]
+
+_ATTEMPTS = 100
+_PAIRS_FOR_LENGTH = 256
+
+
+class SliceSampler(Protocol):
+    """Draws slices of one dimension, numbered from 0."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def seed(self) -> int | None: ...
+    @property
+    def limit(self) -> int | None:
+        """How many slices there are; None: as many as are asked for."""
+        ...
+
+    def draw(self, i: int) -> Slice: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Hulls:
+    """The convex hull of dim + 1 inputs drawn without replacement. Li et al. 2025, Definition 4.4.
+
+    inputs: anything of length n whose items are inputs (or tuples that start with one, as a torch Dataset gives).
+    alpha: (lo, hi) other than (0, 1) stretches the hull: x_0 + sum alpha_i (x_i - x_0) with every alpha_i >= lo and
+        sum alpha_i <= hi. In 1-D that is lo <= alpha <= hi (Table 6 of the paper).
+
+    A draw that has lost a dimension (equal inputs, for instance) is drawn again; after 100 such draws in a row it is an
+    error. The numbers come from a local CPU generator, so that neither batch size nor device nor the number of slices
+    matters.
+    """
+
+    inputs: Inputs
+    dim: int = 1
+    seed: int = 0
+    alpha: tuple[float, float] = (0.0, 1.0)
+
+    limit = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", as_inputs(self.inputs))
+        _check_dim(self.dim)
+        if len(self.inputs) < self.dim + 1:
+            raise InputError(
+                f"{len(self.inputs)} input(s) came; a slice of dimension {self.dim} is drawn through {self.dim + 1}, "
+                "so give more inputs or lower dim."
+            )
+        lo, hi = self.alpha
+        if not (math.isfinite(lo) and math.isfinite(hi) and hi > self.dim * lo and hi > lo):
+            raise InputError(f"alpha came as ({lo}, {hi}); finite numbers with lo < hi and dim * lo < hi are needed.")
+
+    def draw(self, i: int) -> Slice:
+        """Slice number i."""
+        generator = _generator(self.seed, i)
+        for _ in range(_ATTEMPTS):
+            chosen = _without_replacement(len(self.inputs), self.dim + 1, generator)
+            points = torch.stack([_item(self.inputs, j) for j in chosen])
+            try:
+                return _stretched(points, self.alpha)
+            except SliceError as reason:
+                if self.dim > points[0].numel() or not bool(torch.isfinite(points).all()):
+                    raise
+                lost = reason
+        raise SliceError(f"{_ATTEMPTS} draws in a row gave no slice of dimension {self.dim} ({lost})") from lost
+
+
+@dataclass(frozen=True, eq=False)
+class RandomDirections:
+    """One input and ``dim`` random orthonormal directions, each followed for a fixed length ("Random" in Table 8).
+
+    In 1-D: the segment from x to x + length * u, with u uniform on the unit sphere. In k-D: the simplex of x and
+    x + length * u_1, ..., x + length * u_k.
+
+    length: by default the mean distance of 256 random pairs of inputs, so that the slices are as long as hulls are.
+    """
+
+    inputs: Inputs
+    dim: int = 1
+    seed: int = 0
+    length: float | None = None
+
+    limit = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", as_inputs(self.inputs))
+        _check_dim(self.dim)
+        least = 2 if self.length is None else 1
+        if len(self.inputs) < least:
+            raise InputError(f"{len(self.inputs)} input(s) came; at least {least} are needed.")
+        if self.length is not None and not (math.isfinite(self.length) and self.length > 0):
+            raise InputError(f"length is {self.length}; a positive number is needed.")
+
+    @cached_property
+    def reach(self) -> float:
+        """The length in use."""
+        if self.length is not None:
+            return self.length
+        generator = _generator(self.seed, -1)
+        pairs = [_without_replacement(len(self.inputs), 2, generator) for _ in range(_PAIRS_FOR_LENGTH)]
+        mean = sum(float((_item(self.inputs, a) - _item(self.inputs, b)).norm()) for a, b in pairs) / len(pairs)
+        if mean == 0.0:
+            raise InputError("All inputs are the same, so no length can be told from them; give length.")
+        return mean
+
+    def draw(self, i: int) -> Slice:
+        """Slice number i."""
+        generator = _generator(self.seed, i)
+        start = _item(self.inputs, int(torch.randint(len(self.inputs), (1,), generator=generator, device="cpu")))
+        d = start.numel()
+        if self.dim > d:
+            raise SliceError(f"dim is {self.dim}, but an input has only {d} number(s); take at most {d}.")
+        normal = torch.randn(d, self.dim, generator=generator, dtype=torch.float64, device="cpu")
+        directions = torch.linalg.qr(normal)[0].T if self.dim > 1 else (normal / normal.norm()).T
+        ends = start + self.reach * directions.reshape(self.dim, *start.shape)
+        return _stretched(torch.cat([start[None], ends]), (0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class LinesFromOrigin:
+    """The segment from the origin to a random input. Qi & Wei 2023, Figure 3, after Hanin & Rolnick 2019.
+
+    An input that is the origin itself is drawn again; after 100 such draws in a row it is an error.
+    """
+
+    inputs: Inputs
+    seed: int = 0
+
+    dim = 1
+    limit = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", as_inputs(self.inputs))
+        if len(self.inputs) < 1:
+            raise InputError("0 inputs came; at least 1 is needed.")
+
+    def draw(self, i: int) -> Slice:
+        """Slice number i."""
+        generator = _generator(self.seed, i)
+        for _ in range(_ATTEMPTS):
+            end = _item(self.inputs, int(torch.randint(len(self.inputs), (1,), generator=generator, device="cpu")))
+            if bool(end.any()):
+                return Segment(torch.zeros_like(end), end)
+        raise SliceError(f"{_ATTEMPTS} draws in a row gave the origin, to which no line leads from itself")
+
+
+@dataclass(frozen=True)
+class GivenSlices:
+    """Slices that the caller already has, in their order."""
+
+    slices: Sequence[Slice]
+
+    seed = None  # nothing is drawn
+
+    def __post_init__(self) -> None:
+        if len(self.slices) == 0:
+            raise InputError("The list of slices is empty; give at least one Segment, Simplex or Box.")
+        for piece in self.slices:
+            if not isinstance(piece, Slice):
+                raise InputError(f"A slice must be a Segment, Simplex or Box; got {type(piece).__name__}.")
+        if len({(piece.dim, piece.input_shape) for piece in self.slices}) > 1:
+            raise InputError("All slices must have one dimension and live in inputs of one shape; call once for each.")
+
+    @property
+    def dim(self) -> int:
+        return self.slices[0].dim
+
+    @property
+    def limit(self) -> int:
+        return len(self.slices)
+
+    def draw(self, i: int) -> Slice:
+        return self.slices[i]
+
+
+def as_inputs(inputs: Any) -> Inputs:
+    """Tensors, arrays, data frames, sequences and torch datasets, as something of a length with items."""
+    if hasattr(inputs, "to_numpy"):
+        inputs = inputs.to_numpy()
+    if not (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__")):
+        raise InputError(
+            f"inputs came as {type(inputs).__name__}; a tensor, an array or a dataset with a length is needed."
+        )
+    if getattr(inputs, "ndim", 2) < 2:
+        raise InputError(f"inputs has shape {tuple(inputs.shape)}; the first axis must run over inputs, as in (n, d).")
+    found: Inputs = inputs
+    return found
+
+
+def seed_of(seed: int, generator: torch.Generator | None) -> int:
+    """``seed``, or a number drawn from ``generator`` when one is given."""
+    if generator is not None:
+        return int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
+    return whole("seed", seed, least=0)
+
+
+def _generator(seed: int, i: int) -> torch.Generator:
+    state = np.random.SeedSequence([seed, i + 1]).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state) >> 1)
+
+
+def _without_replacement(n: int, m: int, generator: torch.Generator) -> list[int]:
+    """m different numbers below n, every ordered choice equally likely (Floyd's method: m draws, whatever n is)."""
+    chosen: list[int] = []
+    for top in range(n - m, n):
+        pick = int(torch.randint(top + 1, (1,), generator=generator, device="cpu"))
+        chosen.append(top if pick in chosen else pick)
+    return [chosen[j] for j in torch.randperm(m, generator=generator, device="cpu").tolist()]
+
+
+def _item(inputs: Inputs, i: int) -> Tensor:
+    item = inputs[i]
+    if isinstance(item, tuple):
+        item = item[0]
+    value = item.detach().to("cpu", torch.float64) if isinstance(item, Tensor) else torch.from_numpy(_floats(item))
+    if not bool(torch.isfinite(value).all()):
+        raise InputError(f"Input {i} holds NaN or infinite values; slices need finite inputs.")
+    return value
+
+
+def _floats(item: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.atleast_1d(np.array(item, dtype=np.float64))
+    except (TypeError, ValueError) as reason:
+        raise InputError(f"An input came as {type(item).__name__}, which is not an array of real numbers.") from reason
+
+
+def _stretched(points: Tensor, alpha: tuple[float, float]) -> Slice:
+    lo, hi = alpha
+    k = len(points) - 1
+    if k == 1:
+        segment = Segment(points[0], points[1])
+        return segment if alpha == (0.0, 1.0) else segment.extended(lo, hi)
+    if alpha == (0.0, 1.0):
+        return Simplex(points)
+    directions = points[1:] - points[0]
+    corner = points[0] + lo * directions.sum(0)
+    return Simplex(torch.cat([corner[None], corner + (hi - k * lo) * directions]))
+
+
+def _check_dim(dim: int) -> None:
+    whole("dim", dim)

@@ -1,0 +1,255 @@
+"""Any classifier as one function from inputs to integer labels: modules, plain functions, scikit-learn estimators."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from regionscope.checks import check_memory, whole
+from regionscope.errors import InputError
+from regionscope.network import home, untouched
+from regionscope.network.call.determinism import refuse_other_answers, two_inputs
+from regionscope.network.call.forward import call_model, row_bytes
+from regionscope.sampled.drawn_slices import Inputs
+from regionscope.sampled.half_precision import HalfPrecisionScreen
+
+__all__ = ["INVALID", "Labeller", "labels_from", "open_labeller", "refuse_batch_statistics"]
+
+INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
+
+_MOST_ROWS = 8192
+_CPU_BYTES = 1 << 26  # larger batches only fall out of its caches
+_GPU_BYTES = 1 << 32
+_BYTES_PER_NUMBER = 16  # a function whose inner workings cannot be seen: sixteen times its input in doubles
+
+
+class Labeller:
+    """Labels (n,) int64 of inputs (n, *input_shape), ``rows`` at a time; ``seconds`` is the model's own time.
+
+    dtype, device: what the inputs must come as. A row whose logits hold NaN gets the label ``INVALID``.
+    """
+
+    def __init__(
+        self,
+        classify: Callable[[Tensor], Tensor],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        rows: int,
+    ) -> None:
+        self._classify = classify
+        self.dtype = dtype
+        self.device = device
+        self.rows = rows
+        self.seconds = 0.0
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        start = time.perf_counter()
+        try:
+            return self._split(inputs)
+        finally:
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)  # the clock is to stop when the labels are there
+            self.seconds += time.perf_counter() - start
+
+    def _split(self, inputs: Tensor) -> Tensor:
+        """The labels; where memory runs out, those of each half."""
+        if len(inputs) > self.rows:
+            return torch.cat([self._split(part) for part in inputs.split(self.rows)])
+        try:
+            return self._classify(inputs)
+        except torch.OutOfMemoryError:
+            if len(inputs) < 2:
+                raise
+        self.rows = max(1, len(inputs) // 2)
+        return self._split(inputs)
+
+
+@contextmanager
+def open_labeller(
+    model: Any,
+    inputs: Inputs | None,
+    input_shape: tuple[int, ...],
+    *,
+    batch_size: int | None = None,
+    memory: int | None = None,
+    autocast: torch.dtype | None = None,
+) -> Iterator[Labeller]:
+    """A ``Labeller`` of ``model``, which is in eval mode while the context is open and as before afterwards.
+
+    model: an ``nn.Module`` that returns logits (n, c), a single logit (n, 1) or (n,), or labels; an object with
+        ``predict`` (called with rows flattened, as NumPy); or a function, called with a tensor, or with a NumPy array
+        where ``inputs`` is one, that returns integer labels (n,) or logits (n, c) or (n, 1).
+    batch_size, memory: rows at a time; by default as many as keep the activations under ``memory`` bytes (64 MiB on a
+        CPU, 4 GiB on a GPU, where few large batches keep it busy).
+    autocast: run the module under ``torch.autocast`` with this dtype.
+    """
+    _check_options(batch_size, memory)
+    if isinstance(model, nn.Module):
+        refuse_batch_statistics(model)
+        device, dtype = home(model)
+        classify = _module(model, dtype, device, autocast)
+    elif autocast is not None:
+        raise InputError(f"autocast works for torch modules; the model came as {type(model).__name__}.")
+    else:
+        dtype, device = _own_place(model, inputs)
+        classify = _function(model, isinstance(inputs, np.ndarray))
+    with untouched(model, device=device):
+        rows = batch_size or _rows(model, input_shape, dtype, device, memory)
+        if isinstance(model, nn.Module):
+            refuse_other_answers(model, two_inputs(input_shape, dtype, device))
+        yield Labeller(classify, dtype=dtype, device=device, rows=rows)
+
+
+def refuse_batch_statistics(model: nn.Module) -> None:
+    """Batch normalisation that keeps no running statistics is an ``InputError``: an input would have no label alone."""
+    for part in model.modules():
+        if isinstance(part, _BatchNorm) and part.running_mean is None:
+            raise InputError(
+                f"A {type(part).__name__} of the model keeps no running statistics, so its outputs depend on the "
+                "batch; build it with track_running_stats=True."
+            )
+
+
+def labels_from(outputs: Any, n: int, *, who: str, single_logit_flat: bool = False) -> Tensor:
+    """Labels (n,) int64 from what a model returned: integers as they are, logits by their largest entry.
+
+    Ties go to the lowest index. A single logit is labelled 1 where it is positive, else 0. NaN gives ``INVALID``.
+    """
+    found = outputs if isinstance(outputs, Tensor) else _as_tensor(outputs, who)
+    shape = tuple(found.shape)
+    if found.ndim not in (1, 2) or shape[0] != n or 0 in shape:
+        raise InputError(
+            f"{who} returned shape {shape} for {n} inputs; logits ({n}, c), a single logit ({n}, 1) "
+            f"or integer labels ({n},) are needed."
+        )
+    if found.is_complex():
+        raise InputError(f"{who} returned complex numbers; real logits or integer labels are needed.")
+    if not found.is_floating_point():
+        if found.ndim == 2 and shape[1] != 1:
+            raise InputError(f"{who} returned integers of shape {shape}; one integer label for each input is needed.")
+        return found.reshape(n).to(torch.int64)
+    if found.ndim == 1 and not single_logit_flat:
+        raise InputError(
+            f"{who} returned labels as {str(found.dtype).removeprefix('torch.')}; labels must be integers "
+            f"(logits have shape ({n}, c), a single logit ({n}, 1))."
+        )
+    rows = found.reshape(n, -1)
+    highest, labels = rows.max(1)
+    if rows.shape[1] == 1:
+        labels = (highest > 0).to(torch.int64)
+    return torch.where(highest.isnan(), INVALID, labels)
+
+
+def _as_tensor(outputs: Any, who: str) -> Tensor:
+    if isinstance(outputs, Mapping) or (
+        isinstance(outputs, tuple | list) and any(isinstance(one, Tensor) for one in outputs)
+    ):
+        raise InputError(
+            f"{who} returned a {type(outputs).__name__} of {len(outputs)} values; logits or integer labels are needed, "
+            "so wrap it in a function or module that returns these alone."
+        )
+    try:
+        array = np.asarray(outputs)
+    except ValueError as reason:
+        raise InputError(f"{who} returned a {type(outputs).__name__} that is not one array of numbers.") from reason
+    if array.dtype.kind not in "iubf":
+        plain = array.dtype.kind == "O"
+        what = f"a value of type {type(outputs).__name__}" if plain else f"an array of {array.dtype}"
+        raise InputError(
+            f"{who} returned {what}; logits or integer labels are needed, so wrap it in a function or module that "
+            "returns these alone."
+        )
+    return torch.from_numpy(np.ascontiguousarray(array.astype(np.int64) if array.dtype.kind in "ub" else array))
+
+
+def _module(
+    model: nn.Module, dtype: torch.dtype, device: torch.device, autocast: torch.dtype | None
+) -> Callable[[Tensor], Tensor]:
+    def outputs(inputs: Tensor) -> Any:
+        how: AbstractContextManager[Any] = (
+            nullcontext() if autocast is None else torch.autocast(device.type, dtype=autocast)
+        )
+        with how:
+            return call_model(model, inputs)
+
+    def quick_outputs(inputs: Tensor) -> Any:
+        with torch.autocast(device.type, dtype=torch.float16):
+            found = call_model(model, inputs)
+        return found.to(dtype) if isinstance(found, Tensor) and found.is_floating_point() else found
+
+    screened = device.type == "cuda" and dtype == torch.float32 and autocast is None
+    called = HalfPrecisionScreen(quick_outputs, outputs) if screened else outputs
+
+    def classify(inputs: Tensor) -> Tensor:
+        return labels_from(called(inputs), len(inputs), who="The model", single_logit_flat=True)
+
+    return classify
+
+
+def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
+    if isinstance(model, type):
+        raise InputError(f"The model came as the class {model.__name__}; make one of it first: {model.__name__}(...).")
+    predict = getattr(model, "predict", None)
+    if callable(predict):
+        classes = getattr(model, "classes_", None)
+
+        def estimate(inputs: Tensor) -> Tensor:
+            outputs = call_model(predict, inputs.flatten(1).numpy())
+            return labels_from(_numbered(outputs, classes), len(inputs), who=f"{type(model).__name__}.predict")
+
+        return estimate
+    if not callable(model):
+        raise InputError(
+            f"The model came as {type(model).__name__}; a torch module, a function or an object with predict is needed."
+        )
+
+    def classify(inputs: Tensor) -> Tensor:
+        outputs = call_model(model, inputs.numpy() if numpy_inputs else inputs)
+        return labels_from(outputs, len(inputs), who="The function")
+
+    return classify
+
+
+def _numbered(outputs: Any, classes: Any) -> Any:
+    """Class names become their place in ``classes_``; integers stay."""
+    array = np.asarray(outputs)
+    if classes is None or array.dtype.kind in "iub" or array.ndim != 1 or not isinstance(classes, np.ndarray):
+        return outputs
+    return np.searchsorted(classes, array)
+
+
+def _own_place(model: Any, inputs: Inputs | None) -> tuple[torch.dtype, torch.device]:
+    """Functions and estimators get the dtype of the inputs, on their device; whole numbers become floating point."""
+    if isinstance(inputs, np.ndarray):
+        dtype = torch.from_numpy(np.empty(0, inputs.dtype)).dtype if inputs.dtype.kind in "iuf" else torch.float64
+        return (dtype if dtype.is_floating_point else torch.float64), torch.device("cpu")
+    cpu = torch.device("cpu")
+    if isinstance(inputs, Tensor):
+        dtype = inputs.dtype if inputs.is_floating_point() else torch.get_default_dtype()
+        return dtype, cpu if hasattr(model, "predict") else inputs.device
+    return torch.get_default_dtype(), cpu
+
+
+def _rows(
+    model: Any, input_shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, memory: int | None
+) -> int:
+    if isinstance(model, nn.Module):
+        one = row_bytes(model, input_shape, dtype, device)
+    else:
+        one = 8 * _BYTES_PER_NUMBER * int(np.prod(input_shape))
+    held = min(memory or _CPU_BYTES, _CPU_BYTES) if device.type == "cpu" else memory or _GPU_BYTES
+    return int(min(_MOST_ROWS, max(1, held // max(one, 1))))
+
+
+def _check_options(batch_size: int | None, memory: int | None) -> None:
+    if batch_size is not None:
+        whole("batch_size", batch_size)
+    check_memory(memory)

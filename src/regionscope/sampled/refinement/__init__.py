@@ -1,0 +1,1 @@
+"""Merging regions that a grid splits, and splitting those that it joins."""

@@ -1,0 +1,200 @@
+"""Joining what a lattice tears apart: pieces of one label that a short path of that label connects.
+
+With face connectivity the thin end of a wedge that runs diagonally falls into single points, at every spacing: halving
+it only moves the loose points towards the tip. A path between two pieces on which the label never changes proves that
+they are one region. The paths are slightly bent: a straight one would also pass between two regions that only touch in
+a point, which are two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from regionscope.geometry import Slice
+from regionscope.sampled.components import count_linked
+from regionscope.sampled.label_points import label_points
+from regionscope.sampled.labels import Labeller
+from regionscope.sampled.lattice import Lattice
+from regionscope.sampled.refinement.hidden_strips import hidden_cuts
+from regionscope.sampled.refinement.nearest_groups import nearest_groups
+
+__all__ = ["joined_counts"]
+
+Array = NDArray[Any]
+
+_PARTNERS = 3
+_ROUNDS = 8
+_WIDE, _NARROW = (1 / 64, -1 / 64), (1 / 256, -1 / 256)  # how far a path is bent, in shares of its length
+_FEW, _MANY = 32, 512  # samples along a path: to turn most of them down, and to be sure of the others
+_MOST_BORDER_POINTS = 4096
+_MOST_PLACES = 1 << 18  # on paths that are looked at together
+
+
+def joined_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, labels: Tensor) -> Tensor:
+    """Number of pieces of each slice (s,), after joining those that a sampled path connects.
+
+    labels: (s, p) on the lattice. Between each piece and its 3 nearest pieces of the same label, paths join the closest
+    points, bent to either side by 1/64 or 1/256 of their length and sampled at 512 places; joined pieces look for their
+    nearest ones again. Cost: the model at those places; nothing where every label has one piece.
+    """
+    rows = labels.numpy()
+    if lattice.dim == 1:  # on a line, two pieces of one label have another label between them
+        return count_linked(labels, lattice.pairs)
+    cut = hidden_cuts(labeller, slices, lattice, labels).numpy()
+    found = [_pieces(row, apart, lattice) for row, apart in zip(rows, cut, strict=True)]
+    counts = torch.tensor([n for n, _ in found], device="cpu")
+    tried: list[set[tuple[int, int]]] = [set() for _ in slices]
+    active = list(range(len(slices)))
+    for _ in range(_ROUNDS):
+        tries = [_candidates(rows[i], *found[i], lattice, tried[i]) for i in active]
+        owner = np.repeat(active, [len(ends) for ends in tries])
+        if len(owner) == 0:
+            break
+        ends = np.concatenate(tries)
+        wanted = labels[torch.from_numpy(owner), torch.from_numpy(ends[:, 0])]
+        paths = _Paths(torch.from_numpy(owner), lattice.units[ends[:, 0]], lattice.units[ends[:, 1]], wanted)
+        holds = _connected(labeller, slices, lattice, paths).numpy()
+        active = np.unique(owner[holds]).tolist()
+        for i in active:
+            found[i] = _joined(found[i], ends[holds & (owner == i)])
+            counts[i] = found[i][0]
+    return counts
+
+
+def _pieces(labels: Array, cut: Array, lattice: Lattice) -> tuple[int, Array]:
+    """Number of pieces, and the piece of each point (p,), with face connectivity less the pairs that are ``cut``."""
+    pairs = lattice.pairs.numpy()
+    return _components(len(labels), pairs[(labels[pairs[:, 0]] == labels[pairs[:, 1]]) & ~cut])
+
+
+def _components(n: int, pairs: Array) -> tuple[int, Array]:
+    graph = coo_array((np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    count, piece = connected_components(graph, directed=False)
+    return int(count), piece
+
+
+def _joined(found: tuple[int, Array], ends: Array) -> tuple[int, Array]:
+    """The pieces after joining those of the points ``ends`` (m, 2)."""
+    n_pieces, piece = found
+    count, merged = _components(n_pieces, piece[ends])
+    return count, merged[piece]
+
+
+def _candidates(labels: Array, n_pieces: int, piece: Array, lattice: Lattice, tried: set[tuple[int, int]]) -> Array:
+    """The closest points (m, 2) of each piece and of its nearest pieces of the same label, less those tried before."""
+    label_of = np.empty(n_pieces, dtype=np.int64)
+    label_of[piece] = labels
+    several = np.isin(labels, [label for label in np.unique(label_of) if (label_of == label).sum() > 1])
+    border = np.flatnonzero(_border(labels, lattice) & several)
+    ends: set[tuple[int, int]] = set()
+    for label in np.unique(labels[border]):
+        points = border[labels[border] == label]
+        ends |= _nearest(_thinned(points, piece), piece, lattice)
+    new = sorted(ends - tried)
+    tried |= ends
+    return np.array(new, dtype=np.int64).reshape(-1, 2)
+
+
+def _border(labels: Array, lattice: Lattice) -> Array:
+    """Points with a neighbour of another label, or without a neighbour on some side."""
+    pairs = lattice.pairs.numpy()
+    differ = labels[pairs[:, 0]] != labels[pairs[:, 1]]
+    border = np.bincount(pairs.reshape(-1), minlength=len(labels)) < 2 * lattice.dim
+    border[pairs[differ].reshape(-1)] = True
+    return border
+
+
+def _thinned(points: Array, piece: Array) -> Array:
+    """About 4,096 points, or as many as there are pieces: every piece keeps some."""
+    if len(points) <= _MOST_BORDER_POINTS:
+        return points
+    _, place, size = np.unique(piece[points], return_inverse=True, return_counts=True)
+    step = -(-len(points) // _MOST_BORDER_POINTS)
+    order = np.argsort(place, kind="stable")
+    rank = np.empty(len(points), dtype=np.int64)
+    rank[order] = np.arange(len(points)) - np.repeat(np.cumsum(size) - size, size)
+    return np.asarray(points[rank % step == 0])
+
+
+def _nearest(points: Array, piece: Array, lattice: Lattice) -> set[tuple[int, int]]:
+    """The closest two points of each piece and each of its nearest others, as (lower, higher) place in the lattice."""
+    points = points[np.argsort(piece[points], kind="stable")]
+    group = np.unique(piece[points], return_inverse=True)[1]
+    ends = nearest_groups(lattice.index.numpy()[points].astype(np.float64), group, _PARTNERS)
+    return set(map(tuple, np.sort(points[ends], 1).tolist()))
+
+
+@dataclass(frozen=True)
+class _Paths:
+    """From ``start`` to ``end`` (m, k), in units of slice ``owner`` (m,); both ends have label ``wanted``."""
+
+    owner: Tensor
+    start: Tensor
+    end: Tensor
+    wanted: Tensor
+
+    def __getitem__(self, chosen: Tensor) -> _Paths:
+        return _Paths(self.owner[chosen], self.start[chosen], self.end[chosen], self.wanted[chosen])
+
+
+def _connected(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, paths: _Paths) -> Tensor:
+    """Whether a path of one label joins the ends (m,)."""
+
+    def keep(some: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
+        together = max(1, _MOST_PLACES // (len(bends) * samples))
+        every = torch.arange(len(some.owner), device="cpu").split(together)
+        return torch.cat([keep_few(some[part], bends, samples) for part in every])
+
+    def keep_few(some: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
+        places = _along(some, bends, samples, lattice)
+        owner = some.owner.repeat_interleave(len(bends) * samples)
+        found = label_points(labeller, slices, owner, places.reshape(-1, lattice.dim)).reshape(places.shape[:-1])
+        return (found == some.wanted[:, None, None]).all(2).any(1)
+
+    holds = torch.zeros(len(paths.owner), dtype=torch.bool, device="cpu")
+    for bends, first_look in ((_WIDE, _WIDE), (_NARROW, (0.0,))):
+        left = (~holds).nonzero()[:, 0]
+        if len(left):
+            left = left[keep(paths[left], first_look, _FEW)]
+        if len(left):
+            holds[left] = keep(paths[left], bends, _MANY)
+    return holds
+
+
+def _along(paths: _Paths, bends: tuple[float, ...], samples: int, lattice: Lattice) -> Tensor:
+    """Points (m, bends, samples, k) along the bent paths, moved onto the slice where they leave it."""
+    share = torch.arange(1, samples + 1, dtype=torch.float64, device="cpu")[:, None] / (samples + 1)
+    ahead = (paths.end - paths.start)[:, None, None]
+    side = _sideways(paths.end - paths.start)[:, None, None]
+    bend = torch.tensor(bends, dtype=torch.float64, device="cpu")[:, None, None] * 4 * share * (1 - share)
+    places = (paths.start[:, None, None] + share * ahead + bend * side).clamp_min(0)
+    if lattice.kind == "box":
+        return places.clamp_max(1)
+    return places / places.sum(-1, keepdim=True).clamp_min(1)
+
+
+def _sideways(directions: Tensor) -> Tensor:
+    """A vector of the same length at a right angle to each direction (m, k), k >= 2."""
+    m, k = directions.shape
+    if k == 2:
+        return torch.stack([-directions[:, 1], directions[:, 0]], 1)
+    # No axis of the lattice is special to the square roots of the primes, so the bend leaves every face and edge.
+    odd = (
+        torch.tensor([2.0, 3.0, 5.0, 7.0, 11.0, 13.0], dtype=torch.float64, device="cpu")
+        .sqrt()
+        .repeat(k // 6 + 1)[:k]
+        .expand(m, k)
+    )
+    squared = directions.square().sum(1, keepdim=True)
+    side = odd - directions * (odd * directions).sum(1, keepdim=True) / squared
+    length: Tensor = side.norm(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
+    return side * (squared.sqrt() / length)

@@ -1,0 +1,260 @@
+"""Local complexity against a slow twin, and the options that must not change it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from devices import needs_cuda
+from regionscope.complexity import LocalComplexity, local_complexity, orthonormal_frames
+from regionscope.complexity.reference import local_complexity_by_hooks
+from regionscope.errors import InputError
+
+Folds = dict[str, tuple[float, ...]]
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(6, 6), nn.GELU(), nn.Linear(6, 6))
+        self.act = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.act(self.act(x + self.inner(x)) - 0.3)
+
+
+def mlp() -> tuple[nn.Module, tuple[int, ...], Folds]:
+    model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 7), nn.Tanh(), nn.Linear(7, 3))
+    return model, (5,), {"1": (0.0,), "3": (0.0,)}
+
+
+def images() -> tuple[nn.Module, tuple[int, ...], Folds]:
+    model = nn.Sequential(
+        nn.Conv2d(2, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU6(inplace=True), nn.AvgPool2d(2),
+        nn.Conv2d(3, 2, 2), nn.LeakyReLU(0.1), nn.Flatten(), nn.Linear(2, 2),
+    )  # fmt: skip
+    model[1].running_mean.uniform_(-0.3, 0.3)
+    model[1].running_var.uniform_(0.05, 0.1)
+    with torch.no_grad():  # so that the second convolution is near zero, too
+        model[4].bias -= model.eval()[:5](torch.randn(99, 2, 4, 4)).mean((0, 2, 3))
+    return model, (2, 4, 4), {"2": (0.0, 6.0), "5": (0.0,)}
+
+
+def residual() -> tuple[nn.Module, tuple[int, ...], Folds]:
+    return Residual(), (6,), {"inner.1": (0.0,), "act": (0.0,), "act#2": (0.0,)}
+
+
+def flattened() -> tuple[nn.Module, tuple[int, ...], Folds]:
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, 6), nn.Hardtanh(-0.5, 0.5)), (3, 4), {"2": (-0.5, 0.5)}
+
+
+@pytest.mark.parametrize("build", [mlp, images, residual, flattened])
+@pytest.mark.parametrize("frames", ["shared", "per-point"])
+@pytest.mark.parametrize(("hull", "dims"), [("cross-polytope", 4), ("hypercube", 3)])
+def test_equals_the_slow_twin(build, frames: str, hull: str, dims: int) -> None:
+    torch.manual_seed(3)
+    model, shape, folds = build()
+    model.double().eval()
+    x = torch.randn(4, *shape, dtype=torch.float64)
+    found = local_complexity(model, x, dims=dims, radius=1.5, frames=frames, hull=hull, seed=5)
+    own = orthonormal_frames(shape, dims, points=None if frames == "shared" else 4, seed=5, dtype=torch.float64)
+    each = [own] * 4 if frames == "shared" else list(own)
+    watched = {name: (model.get_submodule(name.split("#")[0]), at) for name, at in folds.items()}
+    wanted = local_complexity_by_hooks(model, x, each, 1.5, watched, hull=hull)
+    assert {name: counts.tolist() for name, counts in found.by_layer.items()} == wanted
+    assert found.total.tolist() == [sum(column) for column in zip(*wanted.values(), strict=True)]
+    assert all(sum(counts) > 0 for counts in wanted.values()) or hull == "hypercube"
+    assert sum(map(sum, wanted.values())) > 0
+
+
+def wide() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(20, 40), nn.ReLU(), nn.Linear(40, 40), nn.GELU(), nn.Linear(40, 3)).double()
+
+
+def same(first: LocalComplexity, second: LocalComplexity) -> bool:
+    return first.by_layer.keys() == second.by_layer.keys() and all(
+        torch.equal(first.by_layer[name], second.by_layer[name]) for name in first.by_layer
+    )
+
+
+@pytest.mark.parametrize("frames", ["shared", "per-point"])
+@pytest.mark.parametrize("hull", ["cross-polytope", "hypercube"])
+def test_batching_never_changes_the_answer(frames: str, hull: str) -> None:
+    model, x = wide(), torch.randn(11, 20, dtype=torch.float64)
+    options = {"dims": 6, "radius": 0.4, "frames": frames, "hull": hull}
+    whole = local_complexity(model, x, **options, memory=1 << 30)
+    assert int(whole.total.sum()) > 20
+    for rows in (1, 3, 12, 64, 70, 128):  # from one vertex at a time to a few points at a time
+        assert same(whole, local_complexity(model, x, **options, memory=rows * 640))
+    if frames == "shared":
+        pieces = [local_complexity(model, part, **options) for n in (1, 2, 10) for part in (x[:n], x[n:])]
+        for first, rest in zip(pieces[::2], pieces[1::2], strict=True):
+            assert torch.equal(whole.total, torch.cat([first.total, rest.total]))
+
+
+def test_memory_bounds_the_batch() -> None:
+    class Records(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.rows = wide(), []
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.rows.append(len(x))
+            return self.net(x)
+
+    for memory, largest in ((100 * 641, 100), (3 * 641, 3), (1, 1)):
+        model = Records()
+        local_complexity(model, torch.randn(30, 20), dims=6, memory=memory)
+        first, rows = model.rows[:5], model.rows[5:]
+        assert first == [7, 5, 2, 1, 1]  # two passes that list the layers, and a look at two inputs
+        assert sum(rows) == 30 * 12
+        assert 0.8 * largest <= max(rows) <= largest
+
+
+def test_points_alone_equal_points_together_with_kept_frames() -> None:
+    model, x = wide(), torch.randn(7, 20, dtype=torch.float64)
+    frames = orthonormal_frames((20,), 5, points=7, dtype=torch.float64)
+    whole = local_complexity(model, x, frames=frames, radius=0.4)
+    alone = [local_complexity(model, x[i : i + 1], frames=frames[i], radius=0.4).total for i in range(7)]
+    assert whole.dims == 5
+    assert torch.equal(whole.total, torch.cat(alone))
+
+
+@pytest.mark.parametrize("prepare", [lambda x: x, lambda x: x.mul_(2), lambda x: x.flip(1), lambda x: x[:, ::2]])
+def test_the_first_layer_shortcut_is_only_taken_for_the_vertices_themselves(prepare) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.LazyLinear(30, dtype=torch.float64)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(self.linear(prepare(x)))
+
+    torch.manual_seed(0)
+    model, x = Net(), torch.randn(9, 20, dtype=torch.float64)
+    model(x[:1].clone())
+    one_frame = orthonormal_frames((20,), 6, dtype=torch.float64)
+    shared = local_complexity(model, x, frames=one_frame, radius=0.5)
+    repeated = local_complexity(model, x, frames=one_frame.expand(9, 6, 20).contiguous(), radius=0.5)
+    assert int(shared.total.sum()) > 10
+    assert torch.equal(shared.total, repeated.total)
+
+
+def test_layers_by_name_pattern_and_type() -> None:
+    model = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 5), nn.Tanh(),
+        nn.Linear(5, 2),
+    )  # fmt: skip
+    x = torch.randn(3, 1, 6, 6)
+
+    def chosen(**options: object) -> list[str]:
+        return list(local_complexity(model, x, dims=3, **options).by_layer)
+
+    assert chosen() == ["2", "6"]
+    assert chosen(layers=nn.Conv2d) == chosen(layers=nn.ReLU) == ["2"]
+    assert chosen(layers=nn.Linear) == chosen(layers="6") == ["6"]
+    assert chosen(layers=nn.Linear, linear_outputs=True) == ["6", "7"]
+    assert chosen(layers=["[0-5]", nn.Tanh]) == ["2", "6"]
+    assert chosen(max_pool=True, linear_outputs=True) == ["2", "3", "6", "7"]
+    with pytest.raises(InputError, match=r"No layer matches 'conv'; the layers are 2, 6; .*True also 7; .*True also 3"):
+        chosen(layers="conv")
+
+
+def test_max_pooling_counts_windows_whose_winner_changes() -> None:
+    model = nn.MaxPool1d(2)
+    x = torch.tensor([[[0.0, 1.0, 5.0, 5.1]], [[3.0, 3.1, 0.0, 0.1]], [[0.0, 9.0, 9.0, 0.0]]])
+    found = local_complexity(model, x, frames=torch.eye(4).reshape(4, 1, 4), radius=0.2, max_pool=True)
+    assert found.total.tolist() == [1, 2, 0]
+
+
+def test_a_seed_keeps_the_frame_and_a_generator_moves_on() -> None:
+    model, x = wide(), torch.randn(30, 20, dtype=torch.float64)
+    for frames in ("shared", "per-point"):
+        options = {"dims": 3, "radius": 0.3, "frames": frames}
+        first = local_complexity(model, x, **options, seed=1)
+        assert same(first, local_complexity(model, x, **options, seed=1))
+        assert not same(first, local_complexity(model, x, **options, seed=2))
+        generator = torch.Generator().manual_seed(1)
+        assert same(first, local_complexity(model, x, **options, generator=generator))
+        assert not same(first, local_complexity(model, x, **options, generator=generator))
+
+
+def test_frames_are_orthonormal_and_do_not_depend_on_the_batch() -> None:
+    frames = orthonormal_frames((3, 7), 21, points=4, seed=2, dtype=torch.float64)
+    flat = frames.flatten(2)
+    assert torch.allclose(flat @ flat.transpose(1, 2), torch.eye(21, dtype=torch.float64).expand(4, 21, 21), atol=1e-12)
+    generator = torch.Generator().manual_seed(2)
+    parts = [orthonormal_frames((3, 7), 21, points=n, generator=generator, dtype=torch.float64) for n in (1, 3)]
+    assert torch.equal(torch.cat(parts), frames)
+    assert torch.allclose(orthonormal_frames((3, 7), 21, points=4, seed=2), frames.float(), atol=1e-4)
+    assert not torch.allclose(flat[0], flat[1], atol=0.1)
+
+
+def test_exactly_zero_has_no_sign() -> None:
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
+    model[0].weight.data = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    x = torch.tensor([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
+    assert local_complexity(model, x, frames=torch.eye(2), radius=0.5).total.tolist() == [1, 0, 0]
+
+
+def test_the_result_says_its_spread() -> None:
+    found = local_complexity(wide(), torch.randn(50, 20), dims=5, radius=0.4)
+    assert found.mean == pytest.approx(float(found.total.double().mean()))
+    assert found.stderr == pytest.approx(float(found.total.double().std()) / 50**0.5)
+    assert found.units == {"1": 40, "3": 40}
+    assert "points=50" in repr(found)
+    assert math.isnan(local_complexity(wide(), torch.randn(1, 20), dims=5).stderr), "a single point has no spread"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"dims": 0}, "1 <= dims <= 20"),
+        ({"dims": 21}, "1 <= dims <= 20"),
+        ({"dims": 2.5}, r"dims is 2\.5"),
+        ({"memory": 0}, "memory is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"radius": 0.0}, "larger than 0"),
+        ({"radius": float("nan")}, "larger than 0"),
+        ({"hull": "ball"}, "cross-polytope"),
+        ({"hull": "hypercube", "dims": 13}, r"2\^13"),
+        ({"frames": "all"}, "per-point"),
+        ({"frames": torch.ones(3, 20)}, "not orthonormal"),
+        ({"frames": torch.eye(19)}, "frames has shape"),
+        ({"x": torch.full((2, 20), torch.nan)}, "NaN"),
+        ({"x": torch.zeros(0, 20)}, "at least one point"),
+        ({"x": torch.zeros(20)}, "input_shape"),
+    ],
+)
+def test_mistakes_get_a_sentence(change: dict[str, object], sentence: str) -> None:
+    options = {"x": torch.zeros(2, 20), "dims": 3, **change}
+    with pytest.raises(InputError, match=sentence):
+        local_complexity(wide(), **options)
+
+
+def test_frames_of_a_coarser_dtype_serve_a_model_of_a_finer_one() -> None:
+    frames = orthonormal_frames((20,), 3)
+    found = local_complexity(wide().double(), torch.zeros(2, 20), frames=frames, radius=0.1)
+    wanted = local_complexity(wide().float(), torch.zeros(2, 20), frames=frames, radius=0.1)
+    assert found.total.tolist() == wanted.total.tolist()
+
+
+def test_nan_weights_are_named() -> None:
+    model = wide()
+    model[2].weight.data[0, 0] = torch.nan
+    with pytest.raises(InputError, match="'3' receives NaN"):
+        local_complexity(model, torch.zeros(2, 20), dims=3)
+
+
+@needs_cuda
+def test_the_same_code_on_cuda() -> None:
+    model, x = wide(), torch.randn(40, 20, dtype=torch.float64)
+    for frames in ("shared", "per-point"):
+        cpu = local_complexity(model.cpu(), x, dims=6, radius=0.4, frames=frames)
+        gpu = local_complexity(model.cuda(), x, dims=6, radius=0.4, frames=frames)
+        assert gpu.total.is_cuda
+        assert torch.equal(cpu.total, gpu.total.cpu())

@@ -1,0 +1,171 @@
+"""Cutting the work into pieces, or doing several slices together, never changes the answer."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+import regionscope as rs
+from devices import needs_cuda
+from regionscope.exact import budget, zero_tolerance
+from regionscope.geometry.planar.mesh import Mesh
+from regionscope.geometry.planar.stitch import Part, stitch
+from regionscope.network import Program
+from regionscope.tolerance import Tolerance
+
+
+def _mlp(*sizes: int) -> nn.Sequential:
+    torch.manual_seed(3)
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in pairwise(sizes):
+        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def _cnn() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(36, 3),
+    )  # fmt: skip
+
+
+def _images(n: int) -> torch.Tensor:
+    return torch.randn(n, 1, 6, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+CASES = {
+    "plane": (_mlp(2, 24, 24, 24, 3), rs.Box(torch.zeros(2), torch.eye(2), 0.6)),
+    "triangle of a CNN": (_cnn(), rs.Simplex(0.4 * _images(3))),
+    "segment of a CNN": (_cnn(), rs.Segment(*_images(2))),
+    "zero bias": (nn.Sequential(nn.Linear(2, 12, bias=False), nn.ReLU(), nn.Linear(12, 12, bias=False), nn.ReLU(),
+                                nn.Linear(12, 2)), rs.Box(torch.zeros(2), torch.eye(2), 1.0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("rows", [2, 17, 100, 1000])
+def test_pieces_of_any_size_give_the_same_partition(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
+    model, piece = CASES[name]
+    whole = rs.linear_regions(model, piece)
+    monkeypatch.setattr(budget.Budget, "rows", lambda *_: rows)
+    part = rs.linear_regions(model, piece)
+    assert part.by_layer == whole.by_layer
+    assert len(part) == len(whole)
+    assert len(part.vertices) == len(whole.vertices)
+    assert len(part.walls.layer) == len(whole.walls.layer)
+    assert part.n_linear_regions == whole.n_linear_regions
+    assert torch.allclose(part.sizes.sort().values, whole.sizes.sort().values, rtol=1e-6, atol=1e-14)
+    part.check()
+    decided = rs.decision_regions(model, piece)
+    monkeypatch.undo()
+    assert decided.count == rs.decision_regions(model, piece).count
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+@pytest.mark.parametrize("rows", [10, 10_000])
+def test_slices_together_are_slices_alone(monkeypatch: pytest.MonkeyPatch, count: int, rows: int) -> None:
+    model = _mlp(5, 16, 16, 3)
+    points = torch.randn(count, 3, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    for slices in ([rs.Simplex(p) for p in points], [rs.Segment(*p[:2]) for p in points]):
+        alone = [rs.linear_regions(model, piece) for piece in slices]
+        decided_alone = [rs.decision_regions(model, piece).count for piece in slices]
+        with monkeypatch.context() as patch:
+            patch.setattr(budget.Budget, "rows", lambda *_: rows)
+            together = rs.linear_regions(model, slices)
+            decided = [found.count for found in rs.decision_regions(model, slices)]
+        assert decided == decided_alone
+        for one, other in zip(alone, together, strict=True):
+            other.check()
+            assert (one.by_layer, len(one.vertices)) == (other.by_layer, len(other.vertices))
+            assert one.n_linear_regions == other.n_linear_regions
+
+
+def _unit_square(shift: float, tag_side: int, split_at: float | None) -> tuple[Mesh, torch.Tensor]:
+    """A unit square whose side ``tag_side`` is tagged 0; if asked with one more vertex on that side."""
+    coords = [[shift, 0.0], [shift + 1, 0.0], [shift + 1, 1.0], [shift, 1.0]]
+    loop = [0, 1, 2, 3]
+    if split_at is not None:
+        coords.append([coords[tag_side][0], split_at])
+        loop.insert(tag_side + 1, 4)
+    tags = torch.full((len(loop),), -1)
+    tags[tag_side : tag_side + (1 if split_at is None else 2)] = 0
+    none = torch.full((len(loop),), -1)
+    slice_id = torch.zeros(1, dtype=torch.int64)
+    mesh = Mesh.of_loops(len(coords), torch.tensor(loop), torch.tensor([0, len(loop)]), slice_id, none, tags)
+    return mesh, torch.tensor(coords, dtype=torch.float64)
+
+
+def test_a_point_that_only_one_part_has_is_given_to_the_other() -> None:
+    left, left_coords = _unit_square(0.0, 1, 0.25)
+    right, right_coords = _unit_square(1.0, 3, None)
+    parts = [
+        Part(left, (left_coords,), torch.tensor([0, 1, 2, 3])),
+        Part(right, (right_coords,), torch.tensor([1, 4, 5, 2])),
+    ]
+    mesh, (coords,) = stitch(parts, 6, 0, 1)
+    assert (mesh.n_vertices, mesh.n_cells, len(mesh.edges)) == (7, 2, 8)
+    assert mesh.offsets.diff().tolist() == [5, 5]
+    assert bool((mesh.tags == -1).all())
+    assert int((mesh.edge_cells() >= 0).all(1).sum()) == 2
+    assert [1.0, 0.25] in coords.tolist()
+
+
+def test_progress_runs_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget.Budget, "rows", lambda *_: 50)
+    for piece in (rs.Box(torch.zeros(2), torch.eye(2), 1.0), rs.Segment([-1.0, 0.0], [1.0, 0.5])):
+        seen: list[float] = []
+        rs.linear_regions(_mlp(2, 16, 16, 2), piece, progress=seen.append)
+        assert seen == sorted(seen)
+        assert seen[-1] == pytest.approx(1.0)
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", ["triangle of a CNN", "segment of a CNN"])
+def test_slices_together_on_cuda_are_the_slices_alone_on_the_cpu(name: str) -> None:
+    model, piece = CASES[name]
+    slices = [piece, *(type(piece)(*_corners(name, i)) for i in range(4))]
+    alone = [rs.linear_regions(model, each) for each in slices]
+    together = rs.linear_regions(model.to("cuda"), slices)
+    model.to("cpu")
+    for one, other in zip(alone, together, strict=True):
+        other.check()
+        assert other.vertices.is_cuda
+        assert one.by_layer == other.by_layer
+        assert one.n_linear_regions == other.n_linear_regions
+        assert torch.allclose(one.sizes.sort().values, other.sizes.cpu().sort().values, rtol=1e-6, atol=1e-12)
+
+
+def _corners(name: str, i: int) -> tuple[torch.Tensor, ...]:
+    """The arguments of another slice of the same kind."""
+    shifted = _images(3) + 0.1 * (i + 1)
+    return (0.4 * shifted,) if name.startswith("triangle") else (shifted[0], shifted[1])
+
+
+@needs_cuda
+def test_memory_that_torch_keeps_for_reuse_is_free_on_cuda() -> None:
+    device = torch.device("cuda")
+    before = budget.Budget.of(device, None, None).memory
+    block = torch.empty(before // 4, dtype=torch.uint8, device=device)
+    assert budget.Budget.of(device, None, None).memory < 0.95 * before
+    del block
+    assert budget.Budget.of(device, None, None).memory > 0.99 * before
+
+
+def test_probes_for_the_scale_of_zero_stay_within_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, piece = CASES["triangle of a CNN"]
+    program = rs.network.trace(model, piece.input_shape)
+    tolerance = Tolerance.of(program.dtype)
+    whole = zero_tolerance.zero_scales(program, [piece, piece], tolerance, budget.Budget(1 << 30))
+    rows = []
+    begin = Program.begin
+    monkeypatch.setattr(Program, "begin", lambda self, x: rows.append(len(x)) or begin(self, x))
+    few = zero_tolerance.zero_scales(
+        program, [piece, piece], tolerance, budget.Budget(14 * program.row_bytes)
+    )  # every row twice
+    assert max(rows) == 7
+    assert torch.allclose(few, whole, rtol=1e-12, atol=0.0)
+    assert few.shape == (len(program.kinks) + 1, 2)

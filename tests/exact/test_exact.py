@@ -1,0 +1,171 @@
+"""The exact engine against its slow twin, the corpus of known answers, and fine grids."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from scipy import ndimage
+from torch import Tensor, nn
+
+from cases import CASES, Case
+from regionscope.errors import InputError, SliceError
+from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
+from regionscope.exact.known_answers import KnownAnswer, known_answers
+from regionscope.exact.reference import reference_regions
+from regionscope.geometry import Box, Segment, Slice
+from regionscope.network import trace
+from strategies import Problem, problems
+
+CORPUS = list(known_answers())
+
+
+def labels_of(outputs: Tensor) -> Tensor:
+    """Predicted labels (v,) of outputs (v, c): a single logit by its sign, ties to the lowest index."""
+    if outputs.shape[1] == 1:
+        return (outputs[:, 0] > 0).long()
+    return (outputs == outputs.amax(1, keepdim=True)).to(torch.int8).argmax(1)
+
+
+def assert_same_sizes(fast: Tensor, slow: np.ndarray) -> None:
+    """The same multiset of sizes, up to rounding."""
+    np.testing.assert_allclose(np.sort(fast.numpy()), np.sort(slow), rtol=1e-7, atol=1e-11 * float(slow.sum()))
+
+
+def assert_equal_to_reference(model: nn.Module, piece: Slice) -> tuple[Partition, DecisionRegions]:
+    """Counts, sizes and labels of the fast engine are those of the slow one, and the results prove themselves."""
+    program = trace(model, piece.input_shape)
+    fast, (slow, expected) = linear_regions(model, piece), reference_regions(program, piece)
+    fast.check()
+    assert dict(fast.by_layer) == slow.by_layer
+    assert list(fast.by_layer) == list(slow.by_layer)
+    assert fast.n_activation_regions == slow.n_activation_regions
+    assert_same_sizes(fast.sizes, slow.sizes)
+    if fast.n_undecided == 0:
+        assert fast.n_linear_regions == slow.n_linear_regions
+    if program.kinks:
+        assert len(torch.unique(fast.patterns(), dim=0)) == fast.n_activation_regions
+    assert len(fast.neighbours) == len(slow.neighbours)
+    decided = decision_regions(model, piece)
+    assert decided.count == expected.count
+    assert_same_sizes(decided.sizes, np.bincount(expected.components, expected.sizes))
+    first_piece = [int(np.flatnonzero(expected.components == i)[0]) for i in range(expected.count)]
+    assert sorted(decided.labels.tolist()) == sorted(expected.labels[first_piece].tolist())
+    return fast, decided
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_nasty_cases(case: Case) -> None:
+    fast, decided = assert_equal_to_reference(case.build(), case.piece)
+    found = (fast.n_activation_regions, fast.n_linear_regions, decided.count)
+    known = (case.activation, case.linear, case.decision)
+    assert found == tuple(f if k is None else k for f, k in zip(found, known, strict=True))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.piece.dim == 1], ids=str)
+def test_nasty_lines_in_single_precision(case: Case) -> None:
+    model = case.build()
+    single = linear_regions(model, case.piece, dtype=torch.float32)
+    assert dict(single.by_layer) == dict(linear_regions(model, case.piece).by_layer)
+    found = (single.n_activation_regions, single.n_linear_regions)
+    assert found == tuple(f if k is None else k for f, k in zip(found, (case.activation, case.linear), strict=True))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@given(problems())
+def test_random_networks(problem: Problem) -> None:
+    try:
+        piece = problem.piece()
+    except SliceError:
+        assume(False)
+    assert_equal_to_reference(problem.build(), piece)
+
+
+@pytest.mark.parametrize("answer", CORPUS, ids=lambda answer: answer.name)
+def test_known_answers(answer: KnownAnswer) -> None:
+    model, piece = answer.build(), answer.slice
+    part = linear_regions(model, piece)
+    part.check()
+    assert dict(part.by_layer) == dict(answer.by_layer)
+    assert part.n_activation_regions == answer.n_activation_regions
+    assert part.n_linear_regions == answer.n_linear_regions
+    assert decision_regions(model, piece).count == answer.n_decision_regions
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_labels_are_those_of_the_network(case: Case) -> None:
+    """The label of each piece is what the network says inside it, wherever the network is sure of it."""
+    program = trace(case.build(), case.piece.input_shape)
+    decided = decision_regions(program, case.piece)
+    outputs = program(case.piece.embed(decided.partition.interior))
+    top = outputs.sort(dim=1, descending=True).values
+    margin = top[:, 0] - top[:, 1] if outputs.shape[1] > 1 else outputs[:, 0].abs()
+    sure = margin > 1e-9 * float(outputs.abs().max())
+    assert torch.equal(labels_of(outputs)[sure], decided.piece_labels[sure])
+
+
+class Ridges(nn.Module):
+    """Rings and stripes with boundaries known to be wide apart: grids of moderate size resolve every region."""
+
+    def __init__(self, seed: int, n_classes: int) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.body = nn.Sequential(
+                nn.Linear(2, 12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, n_classes)
+            )
+            for layer in self.body:
+                if isinstance(layer, nn.Linear):
+                    nn.init.normal_(layer.weight, std=1.6 / layer.in_features**0.5)
+                    nn.init.normal_(layer.bias, std=0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.body(x)
+        return y - y.mean(dim=1, keepdim=True) if y.shape[1] > 1 else y
+
+
+def grid_components(labels: np.ndarray) -> list[int]:
+    """Cells of each connected component (by faces) of equal label on a grid, in descending order."""
+    found: list[int] = []
+    for label in np.unique(labels):
+        numbered, _ = ndimage.label(labels == label)
+        found += np.bincount(numbered.ravel())[1:].tolist()
+    return sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("n_classes", [1, 2, 4])
+def test_decision_regions_are_the_components_of_a_fine_grid(seed: int, n_classes: int) -> None:
+    model, side = Ridges(seed, n_classes), 800
+    piece = Box([0.0, 0.0], torch.eye(2), 3.0)
+    decided = decision_regions(model, piece)
+    ticks = (torch.arange(side, dtype=torch.float64) + 0.5) / side * 6 - 3
+    coords = torch.cartesian_prod(ticks, ticks)
+    labels = labels_of(trace(model, (2,))(piece.embed(coords))).reshape(side, side).numpy()
+    shares = np.array(grid_components(labels)) * (6 / side) ** 2
+    assume_resolved = 40 * (6 / side) ** 2
+    large = np.sort(decided.sizes.numpy())[::-1]
+    assert int((large > 2 * assume_resolved).sum()) <= int((shares > assume_resolved).sum())
+    assert int((shares > 2 * assume_resolved).sum()) <= int((large > assume_resolved).sum())
+    if large.min() > 100 * assume_resolved and shares.min() > assume_resolved:
+        np.testing.assert_allclose(shares, large, rtol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_decision_regions_of_a_segment_are_the_runs_of_a_fine_grid(seed: int) -> None:
+    model = Ridges(seed, 3)
+    piece = Segment([-3.0, -2.0], [3.0, 2.5])
+    decided = decision_regions(model, piece)
+    n = 200_000
+    coords = ((torch.arange(n, dtype=torch.float64) + 0.5) / n)[:, None]
+    labels = labels_of(trace(model, (2,))(piece.embed(coords)))
+    runs = 1 + int((labels.diff() != 0).sum())
+    unresolved = int((decided.sizes < 2 * piece.size / n).sum())
+    assert runs <= decided.count <= runs + 2 * unresolved
+
+
+def test_outputs_that_are_not_one_number_for_each_class_have_no_decision() -> None:
+    x, y = torch.rand(2, 1, 8, 8)
+    with pytest.raises(InputError, match=r"outputs of shape \(3, 6, 6\) for an input"):
+        decision_regions(nn.Conv2d(1, 3, 3), Segment(x, y))

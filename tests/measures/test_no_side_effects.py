@@ -1,0 +1,208 @@
+"""Every measure leaves the model as it was, and gives the same numbers whatever torch is set to around it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import regionscope as rs
+from careless import Careless
+from regionscope.complexity import draw_points
+from regionscope.lab.monitor import Monitor
+from regionscope.lab.train.evaluation import error_share, evaluate
+
+X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+Y = torch.arange(20) % 3
+
+Call = Callable[[nn.Module, Tensor, Tensor], Any]
+
+
+def watched(model: nn.Module, x: Tensor, y: Tensor) -> list[float]:
+    monitor = Monitor({
+        "complexity": lambda net: rs.local_complexity(net, x, dims=2, radius=0.3),
+        "sharpness": lambda net: rs.sharpness(net, x, y),
+    })  # fmt: skip
+    return [row.value for row in monitor(0, model)]
+
+
+RUNS: dict[str, Call] = {
+    "local_complexity": lambda net, x, y: rs.local_complexity(net, x, dims=2, radius=0.3).total.tolist(),
+    "deformation": lambda net, x, y: [size.tolist() for size in rs.deformation(net, x, dims=2).diameter.values()],
+    "sharpness": lambda net, x, y: rs.sharpness(net, x, y),
+    "sharpness of some": lambda net, x, y: rs.sharpness(net, x, y, samples=7, dtype=torch.float64),
+    "region_count": lambda net, x, y: rs.region_count(
+        net, x, slices=5, length=9.0, through="direction"
+    ).counts.tolist(),
+    "output_margin": lambda net, x, y: rs.output_margin(net, x, y),
+    "error_rate": lambda net, x, y: rs.error_rate(net, x, y),
+    "evaluate": evaluate,
+    "error_share": error_share,
+    "monitor": watched,
+}
+READS: dict[str, Call] = {  # these read the model and do not run it
+    "line": lambda net, x, y: rs.linear_regions(net, rs.Segment(x[0], x[1])).vertices.tolist(),
+    "plane": lambda net, x, y: rs.linear_regions(net, rs.Simplex(x[:3])).vertices.tolist(),
+    "space": lambda net, x, y: rs.linear_regions(net, rs.Simplex(x[:4])).vertices.tolist(),
+    "exact": lambda net, x, y: rs.region_count(net, x, slices=5, method="exact").counts.tolist(),
+}
+MORE: dict[str, Call] = {  # options and layers that compute in ways of their own
+    "decision": lambda net, x, y: rs.decision_regions(net, rs.Simplex(x[:3])).boundary.tolist(),
+    "box": lambda net, x, y: rs.decision_regions(net, rs.Box(x[0], x[1:3], 0.5)).count,
+    "float32": lambda net, x, y: rs.linear_regions(net, rs.Segment(x[0], x[1]), dtype=torch.float32).vertices.tolist(),
+    "convolutions": lambda net, x, y: rs.linear_regions(CONVOLUTIONAL, rs.Simplex(IMAGES[:3])).vertices.tolist(),
+    "complexity of convolutions": lambda net, x, y: rs.local_complexity(
+        CONVOLUTIONAL, IMAGES, dims=4, radius=0.2
+    ).total.tolist(),
+    "grid": lambda net, x, y: rs.region_count(net, x, dim=3, slices=4, grid=6).counts.tolist(),
+    "refined": lambda net, x, y: rs.region_count(net, x, dim=2, slices=4, grid=8, method="refined").counts.tolist(),
+    "far lines": lambda net, x, y: rs.region_count(far_away(net), x + 100, slices=30, method="refined").counts.tolist(),
+    "from the origin": lambda net, x, y: rs.region_count(net, x, slices=4, through="origin").counts.tolist(),
+    "drawn frames": lambda net, x, y: rs.local_complexity(net, x, dims=2, frames="per-point").total.tolist(),
+    "drawn points": lambda net, x, y: [part.double().tolist() for part in points_of(x)],
+    "slices of lists": lambda net, x, y: [
+        rs.linear_regions(net, rs.Box(center=[0, 0, 1], directions=[[1, 0, 0], [0, 1, 0]], radius=1)).by_layer,
+        rs.linear_regions(net, rs.Segment([0.0, 1.0, 0.5], [1.0, 0.5, 0.0])).by_layer,
+    ],
+}
+IMAGES = torch.randn(6, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+
+
+def far_away(net: nn.Module) -> nn.Module:
+    """The same network around (100, 100, 100), where half precision cannot tell neighbouring inputs apart."""
+    moved = copy.deepcopy(net)
+    with torch.no_grad():
+        moved[0].bias -= 100 * moved[0].weight.sum(1)
+    return moved
+
+
+def points_of(x: Tensor) -> tuple[Tensor, ...]:
+    drawn = draw_points(x, x[:9], 5)
+    return drawn.train, drawn.test, drawn.random
+
+
+def convolutional() -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        return nn.Sequential(
+            nn.Conv2d(1, 3, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Hardtanh(),
+            nn.AvgPool2d(2),
+            nn.Flatten(),
+            nn.Linear(3, 2),
+        )
+
+
+CONVOLUTIONAL = convolutional()
+
+
+def network() -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return nn.Sequential(
+            nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3)
+        )
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_model_is_as_before(name: str) -> None:
+    model = Careless(network())
+    model(X).sum().backward()
+    model.net[1].eval()
+    modes = [part.training for part in model.modules()]
+    weights, gradients = copy.deepcopy(model.state_dict()), [copy.deepcopy(value.grad) for value in model.parameters()]
+    buffers, random = [id(buffer) for buffer in model.buffers()], torch.get_rng_state()
+    RUNS[name](model, X, Y)
+    assert all(torch.equal(weights[key], value) for key, value in model.state_dict().items())
+    assert all(torch.equal(old, p.grad) for old, p in zip(gradients, model.parameters(), strict=True))
+    assert [id(buffer) for buffer in model.buffers()] == buffers
+    assert [part.training for part in model.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), random)
+
+
+@pytest.mark.parametrize("made", ["outside", "data inside", "model inside"])
+@pytest.mark.parametrize("name", [*RUNS, *READS])
+def test_inference_mode_changes_no_number(name: str, made: str) -> None:
+    call = (RUNS | READS)[name]
+    wanted = call(network(), X, Y)
+    model, x, y = network(), X, Y
+    with torch.inference_mode():
+        if made != "outside":
+            x, y = X.clone(), Y.clone()
+        if made == "model inside":
+            model = network()
+        assert call(model, x, y) == wanted
+
+
+@contextmanager
+def double_by_default() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+SURROUNDINGS: dict[str, Callable[[], AbstractContextManager[object]]] = {
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "default dtype": double_by_default,
+    "default device": lambda: torch.device("meta"),  # a tensor made there has no numbers: using it is an error
+}
+FOLLOWS = {"evaluate", "error_share"}  # these compute as the training does, on purpose
+
+
+@pytest.mark.parametrize(
+    ("name", "surrounding"),
+    [
+        (name, surrounding)
+        for surrounding in SURROUNDINGS
+        for name in (*RUNS, *READS, *MORE)
+        if not (surrounding == "autocast" and name in FOLLOWS)
+    ],
+)
+def test_settings_of_torch_change_no_number(name: str, surrounding: str) -> None:
+    call, model = (RUNS | READS | MORE)[name], network()
+    wanted = call(model, X, Y)
+    with SURROUNDINGS[surrounding]():
+        assert call(model, X, Y) == wanted
+
+
+def test_a_monitored_function_can_have_gradients_in_inference_mode() -> None:
+    def slope(model: nn.Module) -> Tensor:
+        with torch.enable_grad():
+            start = X[:1].clone().requires_grad_()
+            return torch.autograd.grad(model(start).sum(), start)[0].norm()
+
+    model = network()
+    wanted = Monitor({"slope": slope})(0, model)
+    with torch.inference_mode():
+        found = Monitor({"slope": slope})(0, model)
+    assert found[0].value == wanted[0].value
+
+
+def test_a_monitored_function_cannot_change_a_model_made_in_inference_mode() -> None:
+    def careless(model: nn.Module) -> float:
+        with torch.inference_mode():
+            model[0].weight.zero_()
+        return 0.0
+
+    with torch.inference_mode():
+        model = network()
+    Monitor({"careless": careless})(0, model)
+    assert torch.equal(model[0].weight, network()[0].weight)
+
+
+def test_a_result_of_inference_mode_can_be_used_outside() -> None:
+    with torch.inference_mode():
+        plane = rs.linear_regions(network(), rs.Simplex(X[:3]))
+        decided = rs.decision_regions(network(), rs.Simplex(X[:3]))
+    plane.check()
+    assert len(decided.boundary) == len(rs.decision_regions(network(), rs.Simplex(X[:3])).boundary)
+    assert plane.n_linear_regions == rs.linear_regions(network(), rs.Simplex(X[:3])).n_linear_regions

@@ -1,0 +1,204 @@
+"""Any classifier becomes labels, and is left as it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import regionscope as rs
+from regionscope.errors import InputError
+from regionscope.network.call.forward import row_bytes
+from regionscope.sampled.labels import INVALID, labels_from, open_labeller
+
+X = torch.randn(11, 4, generator=torch.Generator().manual_seed(0))
+
+
+def label(model: Any, inputs: Any = X, **options: Any) -> torch.Tensor:
+    rows = torch.as_tensor(inputs)
+    with open_labeller(model, inputs, tuple(rows.shape[1:]), **options) as labeller:
+        return labeller(rows.to(labeller.device, labeller.dtype))
+
+
+def linear(n_out: int = 3) -> nn.Linear:
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return nn.Linear(4, n_out)
+
+
+class Flat(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = linear(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)[:, 0]
+
+
+def test_logits_single_logits_and_labels() -> None:
+    net = linear()
+    wanted = net(X).argmax(1)
+    assert torch.equal(label(net), wanted)
+    assert torch.equal(label(lambda x: net(x)), wanted)
+    assert torch.equal(label(lambda x: net(x).argmax(1)), wanted)
+    assert torch.equal(label(lambda x: net(torch.from_numpy(x)).numpy(), X.numpy()), wanted)
+    sign = (linear(1)(X)[:, 0] > 0).long()
+    assert torch.equal(label(linear(1)), sign)
+    assert torch.equal(label(Flat()), sign)
+    assert torch.equal(label(lambda x: linear(1)(x)), sign)
+    assert torch.equal(label(lambda x: x[:, 0] > 0), (X[:, 0] > 0).long())
+
+
+def test_ties_go_to_the_lowest_index_and_zero_is_negative() -> None:
+    assert labels_from(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), 2, who="it").tolist() == [0, 1]
+    assert labels_from(torch.tensor([[0.0], [1e-9]]), 2, who="it").tolist() == [0, 1]
+
+
+def test_nan_is_not_a_label() -> None:
+    found = labels_from(torch.tensor([[math.nan, 1.0], [0.0, 1.0], [1.0, math.nan]]), 3, who="it")
+    assert found.tolist() == [INVALID, 1, INVALID]
+    assert labels_from(torch.tensor([[math.nan]]), 1, who="it").tolist() == [INVALID]
+
+
+def test_estimators_get_flat_rows_and_may_name_their_classes() -> None:
+    neighbors = pytest.importorskip("sklearn.neighbors")
+    images = X.double().reshape(11, 2, 2).numpy()
+    numbers = np.arange(11) % 3
+    model = neighbors.KNeighborsClassifier(1).fit(images.reshape(11, 4), numbers)
+    assert label(model, images).tolist() == numbers.tolist()
+    named = neighbors.KNeighborsClassifier(1).fit(images.reshape(11, 4), np.array(["a", "b", "c"])[numbers])
+    assert label(named, images).tolist() == numbers.tolist()
+    regression = neighbors.KNeighborsRegressor(1).fit(images.reshape(11, 4), numbers * 0.5)
+    with pytest.raises(InputError, match="integers"):
+        label(regression, images)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 10, 11, None])
+def test_batches_do_not_change_the_answer(rows: int | None) -> None:
+    assert torch.equal(label(linear(), batch_size=rows), linear()(X).argmax(1))
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    net = nn.Sequential(linear(8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2))
+    net[2].eval()
+    modes = [part.training for part in net.modules()]
+    state = {name: value.clone() for name, value in net.state_dict().items()}
+    random = torch.get_rng_state()
+    net[0].weight.grad = torch.ones_like(net[0].weight)
+    first = label(net)
+    assert torch.equal(first, label(net))
+    assert [part.training for part in net.modules()] == modes
+    assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), random)
+    assert torch.equal(net[0].weight.grad, torch.ones_like(net[0].weight))
+    label(lambda x: (x[:, 0] > torch.rand(len(x))).long())
+    assert torch.equal(torch.get_rng_state(), random)
+
+
+def test_the_mode_comes_back_after_an_error() -> None:
+    net = nn.Sequential(linear(8), nn.Dropout(0.5))
+    with pytest.raises(InputError), open_labeller(net, X, (5,)):
+        pass
+    assert net.training
+    assert net[1].training
+
+
+def test_precision_and_autocast() -> None:
+    net = linear().double()
+    assert torch.equal(label(net), net(X.double()).argmax(1))
+    seen = []
+    net = nn.Sequential(linear())
+    net[0].register_forward_hook(lambda module, args, out: seen.append(out.dtype))
+    label(net, autocast=torch.bfloat16)
+    assert seen[-1] == torch.bfloat16
+    with pytest.raises(InputError, match="autocast"):
+        label(lambda x: x[:, 0] > 0, autocast=torch.bfloat16)
+
+
+def test_batch_size_follows_the_memory_bound() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 64, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 256, 2))
+    widest = 2 * 64 * 256 * 4  # the ReLU reads and writes this
+    one = row_bytes(net, (1, 16, 16), torch.float32, torch.device("cpu"))
+    assert widest <= one <= 4 * widest
+    with open_labeller(net, None, (1, 16, 16), memory=8 << 20) as labeller:
+        assert labeller.rows == (8 << 20) // one
+    wide = nn.Linear(4, 2)
+    assert row_bytes(wide, (4,), torch.float32, torch.device("cpu")) < 200
+
+
+def test_a_batch_that_does_not_fit_is_halved() -> None:
+    sizes = []
+
+    def hungry(x: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(x))
+        if len(x) > 3:
+            raise torch.OutOfMemoryError("no")
+        return x[:, 0] > 0
+
+    assert torch.equal(label(hungry), (X[:, 0] > 0).long())
+    assert max(sizes[-4:]) <= 3
+
+    def insatiable(x: torch.Tensor) -> torch.Tensor:
+        raise torch.OutOfMemoryError("no")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        label(insatiable)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (lambda x: x.reshape(-1), r"shape \(44,\)"),
+        (lambda x: x[:3], r"shape \(3, 4\)"),
+        (lambda x: x[:, None], r"\(11, 1, 4\)"),
+        (lambda x: x[:, :0], r"\(11, 0\)"),
+        (lambda x: x[:, 0], "float32; labels must be integers"),
+        (lambda x: x.long(), "integers of shape"),
+        (lambda x: x + 1j, "complex"),
+        (lambda x: {"logits": x}, "dict"),
+        (lambda x: (x, x[:3]), "tuple"),
+        (lambda x: ["cat"] * len(x), "array of <U3; logits or integer labels"),
+        (lambda x: x @ torch.ones(5, 2), "RuntimeError"),
+        (nn.Linear(5, 2), r"failed on inputs of shape \(1, 4\)"),
+        (nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, track_running_stats=False)), "running statistics"),
+        (3, "int"),
+    ],
+)
+def test_a_model_that_is_no_classifier_is_one_sentence(model: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        label(model)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_options() -> None:
+    with pytest.raises(InputError, match="batch_size"):
+        label(linear(), batch_size=0)
+    with pytest.raises(InputError, match="memory"):
+        label(linear(), memory=10)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "words"),
+    [
+        (lambda x: (x, x), "returned a tuple of 2 values; logits or integer labels are needed, so wrap it"),
+        (lambda x: Path(), "returned a value of type PosixPath; logits or integer labels are needed, so wrap it"),
+        (lambda x: np.array(["a"]), "returned an array of <U1; logits or integer labels are needed, so wrap it"),
+        (lambda x: {"logits": x}, "returned a dict of 1 values; logits or integer labels are needed, so wrap it"),
+    ],
+)
+def test_several_outputs_are_refused_with_advice(outputs: Callable[[Tensor], object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        rs.region_count(outputs, torch.rand(6, 2), slices=2)
+
+
+def test_a_class_is_no_model() -> None:
+    with pytest.raises(InputError, match=r"the class Identity; make one of it first: Identity\(\.\.\.\)"):
+        rs.region_count(nn.Identity, torch.rand(6, 2), slices=2)
+    with pytest.raises(InputError, match="a torch module is needed"):
+        rs.local_complexity(nn.Identity, torch.rand(6, 2), dims=2)  # type: ignore[arg-type]
