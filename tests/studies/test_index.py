@@ -95,6 +95,8 @@ def test_a_cell_that_was_run_is_not_listed_as_missing() -> None:
     text = index_markdown(STUDIES, PAGES, items=items)
     assert "the blue one (no data)" in text
     assert "the wide one" not in text
+    lost = {"qi2023": (Item(where="Figure 9", scale=""),)}
+    assert "- Figure 9: all (there is a study, but no page of it yet)." in index_markdown(STUDIES, PAGES, items=lost)
 
 
 def test_the_longest_start_gives_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
