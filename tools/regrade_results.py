@@ -92,8 +92,7 @@ def main() -> None:
             continue
         page = read_document(home / "data.json") or {}
         claims = claims_of(study, page)
-        scaled = study.scaled.get(page["size"], "")
-        text = rewritten((home / "report.md").read_text(), claims, size=page["size"], scaled=scaled)
+        text = rewritten((home / "report.md").read_text(), claims)
         pages[study.name] = regraded(page, claims)
         write_bytes(home / "report.md", text.encode())
         write_document(home / "data.json", pages[study.name])

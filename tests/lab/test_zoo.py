@@ -37,6 +37,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("mobilenetv2", {"activation": "relu6"}),
     ("cnn", {"bn": False, "pooling": "avg", "activation": "leaky_relu"}),
     ("cnn", {"pooling": "stride"}),
+    ("cnn", {"flatten": True, "depth": 5}),
     ("cnn", {"pooling": "none", "depth": 1}),
     ("mlp", {"activation": "gelu", "depth": 4}),
 ]
@@ -49,6 +50,15 @@ def images(n: int, shape: tuple[int, ...], seed: int = 0) -> Tensor:
 
 def weights(model: nn.Module) -> Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+@pytest.mark.parametrize("pooling", ["max", "avg", "stride", "none"])
+@pytest.mark.parametrize(("depth", "sides"), [(1, (9, 6)), (2, (9, 6)), (3, (5, 3)), (5, (3, 2)), (7, (2, 1))])
+def test_a_flat_head_sees_every_position(pooling: str, depth: int, sides: tuple[int, int]) -> None:
+    model = zoo.build("cnn", input_shape=(1, 9, 6), classes=3, depth=depth, width=4, pooling=pooling, flatten=True)
+    height, width = (9, 6) if pooling == "none" else sides
+    assert model.get_submodule("head.linear").in_features == 4 * height * width
+    assert model(images(2, (1, 9, 6))).shape == (2, 3)
 
 
 def test_all_names_are_listed() -> None:

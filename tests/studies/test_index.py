@@ -95,6 +95,8 @@ def test_a_cell_that_was_run_is_not_listed_as_missing() -> None:
     text = index_markdown(STUDIES, PAGES, items=items)
     assert "the blue one (no data)" in text
     assert "the wide one" not in text
+    lost = {"qi2023": (Item(where="Figure 9", scale=""),)}
+    assert "- Figure 9: all (there is a study, but no page of it yet)." in index_markdown(STUDIES, PAGES, items=lost)
 
 
 def test_the_longest_start_gives_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +126,7 @@ def test_with_one_seed_errors_prove_a_trend_at_most(trained: str, grade: Grade) 
 
 OLD = """# a: b
 
-**Verdict at size desk: reproduced.** Old words.
+**Verdict at size desk: reproduced.** What was scaled.
 
 |  | Paper | Ours | Spread | Verdict |
 | --- | --- | --- | --- | --- |
@@ -146,8 +148,8 @@ OLD = """# a: b
 
 def test_a_page_is_rewritten_where_it_speaks_of_grades_only() -> None:
     claim = Claim("new", "more", "0.9", verdict.differs(0.9, 1.0, 0.2))
-    text = rewritten(OLD, [claim], size="desk", scaled="New words.")
-    assert "**Verdict at size desk: inconclusive.** New words." in text
+    text = rewritten(OLD, [claim])
+    assert "**Verdict at size desk: inconclusive.** What was scaled." in text
     assert "| new | more | 0.9 |  | inconclusive |" in text
     assert "- new. Rule: reproduced: larger by" in text
     assert "old" not in text.lower()

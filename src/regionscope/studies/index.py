@@ -16,6 +16,7 @@ from regionscope.studies.verdict import Grade
 __all__ = ["index_markdown", "tally", "totals"]
 
 _NOT_RUN = "not run"
+_NO_PAGE = Cell("all", "there is a study, but no page of it yet")
 _ROWS = ("Item", "Grade", "Claims", "Ours", "The paper", "Pages")
 _INTRO = (
     "Each row is a table, a figure or a theorem. Its grade is that of its weakest claim, at the largest size that was "
@@ -79,7 +80,7 @@ def _paper(paper: str, items: Sequence[Item], studies: Mapping[str, Study], page
     missing = [
         f"- {item.where}: {cell.what} ({cell.reason})."
         for item in items
-        for cell in item.not_run
+        for cell in item.not_run or (() if found[item.where] else (_NO_PAGE,))
         if not _was_run(cell, found[item.where])
     ]
     lines += ["**Not reproduced, and the cause**", "", *failed, ""] if failed else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from regionscope.studies.report import claim_data, claim_table, markdown_table, 
 from regionscope.studies.study import Claim
 from regionscope.studies.verdict import judge, overall
 from regionscope.writing import plain
+
+_GRADE = re.compile(r"^(\*\*Verdict at size \w+: )[a-z ]+\.\*\*")
 
 __all__ = ["regraded", "rewritten", "stored_claims"]
 
@@ -30,7 +33,7 @@ def regraded(page: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str, Any]
     return found
 
 
-def rewritten(text: str, claims: Sequence[Claim], *, size: str, scaled: str) -> str:
+def rewritten(text: str, claims: Sequence[Claim]) -> str:
     """The page (report.md) with these claims: its grade, its table of claims and its rules are replaced."""
     grade = overall([claim.verdict for claim in claims]).value
     lines = text.splitlines()
@@ -41,7 +44,7 @@ def rewritten(text: str, claims: Sequence[Claim], *, size: str, scaled: str) -> 
     end = next(i for i in range(start + 2, len(lines)) if not lines[i].startswith("- "))
     return "\n".join(
         [
-            *lines[:top], f"**Verdict at size {size}: {grade}.** {scaled}", "",
+            *lines[:top], _GRADE.sub(lambda found: f"{found[1]}{grade}.**", lines[top], count=1), "",
             *markdown_table(*claim_table(claims)), *lines[below:start],
             "## Rules", "", *(f"- {rule}" for rule in rules(claims)), *lines[end:], "",
         ]

@@ -38,6 +38,16 @@ def test_digits_are_normalised_by_their_training_part() -> None:
     torch.testing.assert_close(split.test.inputs, (plain.test.inputs - mean) / std)
 
 
+def test_symmetric_pixels_lie_between_minus_one_and_one() -> None:
+    plain = load(DataSpec(name="digits", normalise=False))
+    split = load(DataSpec(name="digits", normalise=False, options={"symmetric": True}))
+    for part, other in ((split.train, plain.train), (split.test, plain.test)):
+        torch.testing.assert_close(part.inputs, 2 * other.inputs - 1)
+    assert (float(split.train.inputs.min()), float(split.train.inputs.max())) == (-1.0, 1.0)
+    with pytest.raises(InputError, match=r"Expected data\.normalise = False"):
+        load(DataSpec(name="digits", options={"symmetric": True}))
+
+
 def test_flat_digits_and_their_share() -> None:
     split = load(DataSpec(name="digits", options={"flatten": True, "test_share": 0.5}))
     assert split.input_shape == (64,)

@@ -57,8 +57,9 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
     """The training and the test part that ``spec`` describes, on the CPU.
 
     In this order: the parts are drawn or read, ``n_train`` and ``n_test`` inputs chosen evenly over the classes, images
-    normalised, a share ``label_noise`` of the training labels replaced. ``spec.seed`` decides all that is random. Toy
-    data are left in [-1, 1]^2 whatever ``normalise`` says. root: the data folder, see ``data_root``.
+    normalised (or, with the option ``symmetric``, moved from [0, 1] to [-1, 1]), a share ``label_noise`` of the
+    training labels replaced. ``spec.seed`` decides all that is random. Toy data are left in [-1, 1]^2 whatever
+    ``normalise`` says. root: the data folder, see ``data_root``.
     """
     found = entry(spec.name)
     options = check_options(spec.name, spec.options)
@@ -161,7 +162,15 @@ def _chosen(parts: tuple[Pixels, Pixels], spec: DataSpec, classes: int) -> DataS
 
 
 def _finished(split: DataSplit, spec: DataSpec, options: dict[str, Any]) -> DataSplit:
-    """Normalised in place by the published numbers, or by those of the training part, and flattened if wanted."""
+    """Normalised in place (by published numbers or those of the training part) or moved to [-1, 1]; flat if wanted."""
+    if spec.normalise and options["symmetric"]:
+        raise InputError(
+            f"Expected data.normalise = False with the option symmetric of {spec.name}, got True. Pixels are either "
+            "normalised by channel or moved to [-1, 1]; choose one."
+        )
+    if options["symmetric"]:
+        for part in (split.train, split.test):
+            part.inputs.mul_(2).sub_(1)
     if spec.normalise:
         by = PUBLISHED.get(spec.name) or Normalisation.of(split.train.inputs)
         by.apply_(split.train.inputs)
@@ -173,7 +182,7 @@ def _flat(data: Dataset) -> Dataset:
     return replace(data, inputs=data.inputs.flatten(1))
 
 
-_IMAGES = {"flatten": False}
+_IMAGES = {"flatten": False, "symmetric": False}
 
 CATALOGUE: dict[str, DataSource] = {
     "two_moons": DataSource("two half circles", "2", "2", {"noise": 0.2}, _toy(two_moons_split, 1000, 1000)),

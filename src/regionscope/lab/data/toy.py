@@ -1,7 +1,8 @@
 """Toy data in the square [-1, 1]^2 with a fixed seed. Two moons and Gaussian quantiles need the ``lab`` extra.
 
-Qi & Wei 2023, section 5: random labels, "make moons" (2 classes) and "make gaussian quantiles" (5 classes), 1,000
-points each. The same seed gives the same points, and no global random state is touched.
+Qi & Wei 2023, section 4: "make moons" (2 classes) and "make gaussian quantiles" (5 classes) with 1,000 points each, and
+random labels (2 classes) with 200 to 10,000 points. The same seed gives the same points, and no
+global random state is touched.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ _OTHERS = Cell("ResNet34, EfficientNetB0, ShuffleNetV2, RegNet200MF and SimpleDL
 ITEMS = (
     Item(where="Figure 1", scale="a schematic drawing", claims=None, not_run=(Cell("all", "a drawing, no result"),)),
     Item(where="Figure 2", scale=f"ResNet18, {_CIFAR}", claims="against gap"),
+    Item(where="Section 3", scale="an argument, no experiment"),
     Item(where="Figure 3", scale="two pictures", claims=None, not_run=(Cell("all", "an illustration, no result"),)),
     Item(
         where="Figure 4",
