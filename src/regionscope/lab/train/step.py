@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["CompiledStep", "Replay", "Run", "Step", "set_rate"]
+__all__ = ["CompiledStep", "Replay", "Run", "TrainingStep", "set_rate"]
 
 _WARM = 3  # steps before recording: optimisers make their state in the first, libraries choose their kernels
 
@@ -17,7 +17,7 @@ Run = Callable[[Tensor, Tensor], Tensor]
 """(inputs, targets) -> the loss before the step"""
 
 
-class Step:
+class TrainingStep:
     """Loss of a batch, its gradients, one move of the weights."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Step:
         return loss.detach()
 
 
-class CompiledStep(Step):
+class CompiledStep(TrainingStep):
     """The same with the model compiled by Inductor, which fuses what lies between convolutions, and with the fastest
     algorithm for each convolution, which cuDNN finds by trying. Both choose by timing, so that the last bits of a
     result may differ from one process to the next.
