@@ -1,1 +1,1 @@
-"""Random small networks counted twice: by regionscope, and by slow arithmetic on integers that shares no code with it."""
+"""Regions of random small networks, counted by regionscope and by exact arithmetic that shares no code with it."""

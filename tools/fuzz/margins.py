@@ -14,12 +14,10 @@ from fuzz.program import Kinked, Largest
 from fuzz.truth import Truth
 
 
-def closest(truth: Truth, what: str) -> float:
-    """The smallest nonzero ratio behind a sign; for linear regions also between the maps of neighbours."""
-    ratios = [_of_step(truth, i) for i, step in enumerate(truth.program.steps) if isinstance(step, Kinked | Largest)]
-    if what == "linear regions":
-        ratios.append(_of_maps(truth))
-    return min([*ratios, _of_labels(truth)])
+def smallest_sign(truth: Truth) -> float:
+    """The smallest nonzero number whose sign decides about a fold or a label."""
+    steps = [i for i, step in enumerate(truth.program.steps) if isinstance(step, Kinked | Largest)]
+    return min([*(_of_step(truth, i) for i in steps), _of_labels(truth)])
 
 
 def _of_step(truth: Truth, i: int) -> float:
@@ -49,7 +47,7 @@ def _of_labels(truth: Truth) -> float:
     return smallest / largest if largest else math.inf
 
 
-def _of_maps(truth: Truth) -> float:
+def smallest_jump(truth: Truth) -> float:
     """The smallest change of slope between two neighbours that differ, as a share of the largest slope."""
     slopes = [[number for row in cell.tensors[-1].tolist() for number in row[:-1]] for cell in truth.cells]
     pairs = neighbours([cell.polytope for cell in truth.cells])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-from fuzz.program import Layer
 from torch import Tensor, nn
+
+from fuzz.program import Layer
 
 
 class Residual(nn.Module):
@@ -17,7 +18,7 @@ class Residual(nn.Module):
         self.body = body
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x)
+        return torch.add(x, self.body(x))
 
 
 class Concat(Residual):
@@ -52,7 +53,8 @@ class Abs(nn.Module):
         return x.abs()
 
 
-OWN = {layer.__name__: layer for layer in (Residual, Concat, Maximum, Maxout, Abs)}
+OWN: dict[str, Callable[..., nn.Module]] = {"Maxout": Maxout, "Abs": Abs}
+AROUND = {"Residual": Residual, "Concat": Concat, "Maximum": Maximum}
 
 
 def build(layers: Sequence[Layer]) -> nn.Sequential:
@@ -61,8 +63,8 @@ def build(layers: Sequence[Layer]) -> nn.Sequential:
     for kind, *arguments in layers:
         if kind == "Again":
             built.append(built[arguments[0]])
-        elif kind in ("Residual", "Concat", "Maximum"):
-            built.append(OWN[kind](build(arguments[0])))
+        elif kind in AROUND:
+            built.append(AROUND[kind](build(arguments[0])))
         else:
             built.append((OWN.get(kind) or getattr(nn, kind))(*arguments))
     return nn.Sequential(*built)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
+
 from fuzz.modules import build
 from fuzz.program import Layer, Weights
 from fuzz.truth import Place
-from numpy.typing import NDArray
-from torch import nn
 
 Numbers = NDArray[np.float64]
 Rng = np.random.Generator
@@ -20,11 +21,16 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True)
 class Network:
-    """A network with its weights and a slice. weights_kind: a key of WEIGHTS, or "float64" for unrounded ordinary ones."""
+    """A network with its weights and a slice.
+
+    weights_kind: a key of WEIGHTS, whose numbers are float32 numbers, or "float64" for unrounded ordinary ones.
+    dtype: precision in which regionscope computes.
+    """
 
     seed: int
     family: str
     weights_kind: str
+    dtype: str
     layers: list[Layer]
     weights: Weights
     place: Place
@@ -32,11 +38,6 @@ class Network:
     @property
     def dim(self) -> int:
         return len(self.place.basis)
-
-    @property
-    def dtypes(self) -> list[str]:
-        """Precisions in which the weights are exact."""
-        return ["float64"] if self.weights_kind == "float64" else ["float64", "float32"]
 
     def module(self) -> nn.Module:
         """The network as a float64 module."""
@@ -53,8 +54,9 @@ def network(seed: int) -> Network:
     family = list(FAMILIES)[seed % len(FAMILIES)]
     kind = [*WEIGHTS, "float64"][rng.choice(len(WEIGHTS) + 1, p=SHARES)]
     dim = int(rng.choice([1, 2, 3], p=[0.5, 0.4, 0.1]))
+    dtype = "float64" if kind == "float64" or rng.random() < 0.5 else "float32"
     layers, shape = FAMILIES[family](rng, dim)
-    return Network(seed, family, kind, layers, _draw(rng, layers, kind), _place(rng, shape, dim, kind))
+    return Network(seed, family, kind, dtype, layers, _draw(rng, layers, kind), _place(rng, shape, dim, kind))
 
 
 def _draw(rng: Rng, layers: list[Layer], kind: str) -> Weights:
@@ -69,7 +71,7 @@ def _draw(rng: Rng, layers: list[Layer], kind: str) -> Weights:
 
 def ordinary(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
     """The distribution of torch's default initialisation."""
-    return rng.uniform(-1, 1, shape) / np.sqrt(fan_in)
+    return np.asarray(rng.uniform(-1, 1, shape) / np.sqrt(fan_in))
 
 
 def whole_numbers(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
@@ -105,7 +107,7 @@ def sparse(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
 
 def powers(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
     """Powers of two with signs, some of them zero."""
-    return rng.choice([-1.0, 1.0, 1.0, -1.0, 0.0], shape) * 2.0 ** rng.integers(-3, 4, shape)
+    return np.asarray(rng.choice([-1.0, 1.0, 1.0, -1.0, 0.0], shape) * 2.0 ** rng.integers(-3, 4, shape))
 
 
 WEIGHTS: dict[str, Callable[[Rng, tuple[int, ...], int], Numbers]] = {
@@ -138,7 +140,7 @@ def _place(rng: Rng, shape: tuple[int, ...], dim: int, kind: str) -> Place:
 
 def _widths(rng: Rng, dim: int, depth: int, first: int | None = None) -> list[int]:
     """Input, hidden and output widths; fewer units in more dimensions."""
-    most = {1: 8, 2: 6, 3: 4}[dim]
+    most = {1: 12, 2: 6, 3: 4}[dim]
     hidden = rng.integers(2, most + 1, depth).tolist()
     return [first or int(rng.integers(dim, dim + 3)), *hidden, int(rng.integers(1, 4))]
 
@@ -165,7 +167,8 @@ def absolute(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
 
 
 def clamp(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
-    return _dense(rng, dim, [["ReLU6"], ["Hardtanh"], ["Hardtanh", -0.25, 0.5]][rng.integers(3)])
+    folds: list[Layer] = [["ReLU6"], ["Hardtanh"], ["Hardtanh", -0.25, 0.5]]
+    return _dense(rng, dim, folds[rng.integers(3)])
 
 
 def residual(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
@@ -185,9 +188,9 @@ def shared(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
 
 
 def _images(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
-    """A convolution of a small image, and its ReLU; the result is channels x 3 x 3 or channels x 2 x 2."""
-    side = 4 if dim < 3 else 3
-    channels = int(rng.integers(1, 3)) if dim < 3 else 1
+    """A convolution of a small image, and its ReLU."""
+    side = {1: int(rng.choice([4, 5, 7])), 2: 4, 3: 3}[dim]
+    channels = int(rng.integers(1, {1: 4, 2: 3, 3: 2}[dim]))
     return [["Conv2d", 1, channels, 2], ["ReLU"]], (1, side, side)
 
 
@@ -202,8 +205,11 @@ def cnn(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
 
 
 def maxpool(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
-    """Convolution, ReLU and max-pooling, in one of three orders; or maxout."""
-    c, form = int(rng.integers(1, 4)), rng.integers(5)
+    """A small CNN with max-pooling before or after ReLU, or maxout; on a line also a larger CNN with two poolings."""
+    c, form = int(rng.integers(1, 4)), rng.integers(6 if dim == 1 else 5)
+    if form == 5:
+        stages: list[list[Layer]] = [[["Conv2d", n, 3, 3, 1, 1], ["ReLU"], ["MaxPool2d", 2]] for n in (1, 3)]
+        return [*stages[0], *stages[1], ["Flatten"], ["Linear", 12, c]], (1, 8, 8)
     if form > 2:
         d, n, m, _ = _widths(rng, dim, 2)
         if form == 3:

@@ -1,15 +1,17 @@
 """Convex polytopes of dimension 1 to 3 with rational corners, cut without rounding.
 
-A point is a tuple of integers (x_1, ..., x_k, w) with w > 0 and no common divisor; it stands for (x_1, ..., x_k) / w. An
-affine function is a tuple of k + 1 integers, and its value at a point has the sign of their scalar product. A polytope is
-a list of faces; a face is a list of corners in cyclic order. In dimension 1 and 2 the polytope is its only face.
+A point is a tuple of integers (x_1, ..., x_k, w) with w > 0 and no common divisor; it stands for (x_1, ..., x_k) / w.
+An affine function is a tuple of k + 1 integers, and its value at a point has the sign of their scalar product. A
+polytope is a list of faces; a face is a list of corners in cyclic order. In dimension 1 and 2 the polytope is its only
+face.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
 from operator import mul
 
 Point = tuple[int, ...]
@@ -73,9 +75,9 @@ def signs(polytope: Polytope, function: Function) -> tuple[bool, bool]:
     return min(values) < 0, max(values) > 0
 
 
-def hyperplane(points: Sequence[Point]) -> Function:
+@lru_cache(maxsize=1 << 12)
+def hyperplane(rows: tuple[Point, ...]) -> Function:
     """The function that is zero on k points; the same for all points of one hyperplane."""
-    rows = points[: len(points[0]) - 1]
     minors = [(-1) ** i * _determinant([row[:i] + row[i + 1 :] for row in rows]) for i in range(len(rows) + 1)]
     function = reduced(minors)
     return function if next(filter(None, function)) > 0 else tuple(-number for number in function)
@@ -116,11 +118,11 @@ def neighbours(polytopes: Sequence[Polytope]) -> list[tuple[int, int]]:
 def _facing(polytopes: Sequence[Polytope], keys: Sequence[Hashable]) -> Iterator[tuple[int, int, Face, Face]]:
     """Pairs of polytopes with the same key on two sides of one hyperplane, with their facets in it."""
     sides: dict[tuple[Function, bool, Hashable], list[tuple[int, Face]]] = defaultdict(list)
+    often = Counter(keys)
     for i, polytope in enumerate(polytopes):
-        inside = tuple(map(sum, zip(*corners(polytope), strict=True)))
-        for face in facets(polytope):
-            plane = hyperplane(face)
-            sides[plane, value(plane, inside) > 0, keys[i]].append((i, face))
+        if often[keys[i]] > 1:
+            for face, plane, side in _half_spaces(polytope):
+                sides[plane, side, keys[i]].append((i, face))
     for plane, side, key in list(sides):
         if side:
             for i, face in sides[plane, True, key]:
@@ -133,16 +135,20 @@ def _overlap(face: Face, other: Face, polytope: Polytope) -> bool:
     k = len(face[0]) - 1
     if k == 1 or set(face) == set(other):
         return True
-    plane = hyperplane(other)
-    inside = tuple(map(sum, zip(*corners(polytope), strict=True)))
-    for facet in facets(polytope):
-        function = hyperplane(facet)
-        if function != plane:
-            toward = function if value(function, inside) > 0 else tuple(-number for number in function)
-            face = clip_face(face, toward)
+    for facet, plane, side in _half_spaces(polytope):
+        if facet != other:
+            face = clip_face(face, plane if side else tuple(-number for number in plane))
             if len(face) < k:
                 return False
     return True
+
+
+def _half_spaces(polytope: Polytope) -> Iterator[tuple[Face, Function, bool]]:
+    """Each facet, the hyperplane through it, and whether the polytope lies where that is positive."""
+    inside = tuple(map(sum, zip(*corners(polytope), strict=True)))
+    for face in facets(polytope):
+        plane = hyperplane(tuple(face[: len(inside) - 1]))
+        yield face, plane, value(plane, inside) > 0
 
 
 def _determinant(rows: list[Point]) -> int:

@@ -1,13 +1,13 @@
 """A network as a list of steps on integers.
 
-Every weight is a binary fraction, so on a cell of the slice each unit is an affine function with coefficients of the form
-integer / 2^e. All units of one tensor share ``e``, which does not depend on the cell. A tensor is an array of Python
-integers of shape (units, k + 1); the last column is the constant.
+Every weight is a binary fraction, so on a cell of the slice each unit is an affine function with coefficients of the
+form integer / 2^e. All units of one tensor share ``e``, which does not depend on the cell. A tensor is an array of
+Python integers of shape (units, k + 1); the last column is the constant.
 
 Layers are written as in known_answers.json: ``[type, *arguments]`` with the names of torch.nn. In addition:
 ``["Residual", layers]`` is x + layers(x), ``["Concat", layers]`` joins x and layers(x), ``["Maximum", layers]`` is the
-larger of x and layers(x) for each unit, ``["Maxout", n]`` takes the largest of each n consecutive units, ``["Abs"]`` the
-absolute value, and ``["Again", i]`` calls the i-th layer of the same list once more.
+larger of x and layers(x) for each unit, ``["Maxout", n]`` takes the largest of each n consecutive units, ``["Abs"]``
+the absolute value, and ``["Again", i]`` calls the i-th layer of the same list once more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The counts of a network on a slice, from exact arithmetic.
 
-Each cell of the slice is a polytope with rational corners. A layer that folds cuts every cell along the zero set of each
-unit that takes both signs on its corners. Slow, but nothing is rounded and nothing is compared with a tolerance.
+Each cell of the slice is a polytope with rational corners. A layer that folds cuts every cell along the zero set of
+each unit that takes both signs on its corners. Slow, but nothing is rounded and nothing is compared with a tolerance.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+
 from fuzz.polytopes import Face, Function, Point, Polytope, clip, corners, joined, signs
 from fuzz.program import Affine, Integers, Join, Kinked, Largest, Layer, Program, Weights, compiled, integers
 
@@ -20,7 +21,7 @@ from fuzz.program import Affine, Integers, Join, Kinked, Largest, Layer, Program
 class Place:
     """A slice: c -> origin + c @ basis for the coordinates c in the convex hull of ``hull``.
 
-    kind: segment, simplex or box. origin: of the shape of an input. basis: (k, *input). radius: half the sides of a box.
+    kind: segment, simplex or box. origin: one input. basis: (k, *input). radius: half the sides of a box.
     """
 
     kind: str
@@ -74,8 +75,7 @@ class Truth:
     """Exact counts of a network on a slice.
 
     by_layer: activation regions after each nonlinearity. linear: number of linear regions. labels: of each decision
-    region, sorted. boundary: on a segment, where the label changes. cells: the activation regions; pieces: the same, cut
-    at the decision boundary.
+    region, sorted. boundary: on a segment, where the label changes. cells: the activation regions.
     """
 
     by_layer: list[int]
@@ -83,7 +83,6 @@ class Truth:
     labels: list[int]
     boundary: list[Point]
     cells: list[Cell]
-    pieces: list[Polytope]
     program: Program
 
     @property
@@ -114,14 +113,13 @@ def truth_of(layers: Sequence[Layer], weights: Weights, place: Place) -> Truth:
         labels=sorted(labels[root] for root in set(roots)),
         boundary=_changes(pieces, roots) if len(place.basis) == 1 else [],
         cells=cells,
-        pieces=pieces,
         program=program,
     )
 
 
 def _affine(tensors: list[Integers], step: Affine | Join) -> Integers:
     if isinstance(step, Affine):
-        product = step.matrix.dot(tensors[step.source])
+        product: Integers = step.matrix.dot(tensors[step.source])
         product[:, -1] += step.bias
         return product
     first, second = (tensors[i] << shift for i, shift in zip(step.sources, step.shifts, strict=True))
