@@ -23,7 +23,7 @@ Rng = np.random.Generator
 class Network:
     """A network with its weights and a slice.
 
-    weights_kind: a key of WEIGHTS, whose numbers are float32 numbers, or "float64" for unrounded ordinary ones.
+    weights_kind: a key of WEIGHTS, or "float64" for ordinary ones that are not rounded to float32 numbers.
     dtype: precision in which regionscope computes.
     """
 
@@ -54,7 +54,7 @@ def network(seed: int) -> Network:
     family = list(FAMILIES)[seed % len(FAMILIES)]
     kind = [*WEIGHTS, "float64"][rng.choice(len(WEIGHTS) + 1, p=SHARES)]
     dim = int(rng.choice([1, 2, 3], p=[0.5, 0.4, 0.1]))
-    dtype = "float64" if kind == "float64" or rng.random() < 0.5 else "float32"
+    dtype = "float64" if kind in ("near copies", "float64") or rng.random() < 0.5 else "float32"
     layers, shape = FAMILIES[family](rng, dim)
     return Network(seed, family, kind, dtype, layers, _draw(rng, layers, kind), _place(rng, shape, dim, kind))
 
@@ -65,7 +65,7 @@ def _draw(rng: Rng, layers: list[Layer], kind: str) -> Weights:
     for name, parameter in build(layers).named_parameters():
         fan_in = parameter[0].numel() if parameter.ndim > 1 else fan_in  # a bias follows its weight
         drawn = WEIGHTS.get(kind, ordinary)(rng, tuple(parameter.shape), fan_in)
-        weights[name] = drawn if kind == "float64" else drawn.astype(np.float32).astype(np.float64)
+        weights[name] = drawn if kind in ("near copies", "float64") else drawn.astype(np.float32).astype(np.float64)
     return weights
 
 
@@ -110,6 +110,15 @@ def powers(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
     return np.asarray(rng.choice([-1.0, 1.0, 1.0, -1.0, 0.0], shape) * 2.0 ** rng.integers(-3, 4, shape))
 
 
+def near_copies(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
+    """Neurons that are nearly copies of another, so that thin cells lie between their folds."""
+    drawn = ordinary(rng, shape, fan_in)
+    for i in range(1, len(drawn)):
+        if rng.random() < 0.5:
+            drawn[i] = drawn[i - 1] * (1 + rng.choice([-1.0, 1.0]) * 2.0 ** -rng.integers(16, 28))
+    return drawn
+
+
 WEIGHTS: dict[str, Callable[[Rng, tuple[int, ...], int], Numbers]] = {
     "ordinary": ordinary,
     "whole numbers": whole_numbers,
@@ -117,8 +126,9 @@ WEIGHTS: dict[str, Callable[[Rng, tuple[int, ...], int], Numbers]] = {
     "copies": copies,
     "sparse": sparse,
     "powers of two": powers,
+    "near copies": near_copies,
 }
-SHARES = [0.3, 0.15, 0.1, 0.1, 0.1, 0.1, 0.15]  # of these, and of unrounded ordinary weights
+SHARES = [0.25, 0.15, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]  # of these, and of unrounded ordinary weights
 
 
 def _place(rng: Rng, shape: tuple[int, ...], dim: int, kind: str) -> Place:
