@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 SEEDS ?= 0:1000
+# The folders under tests/ that `make quick` runs.
+CORE := network geometry exact sampled complexity measures
 # Each pytest worker computes with one thread, so that two workers do not fight for two cores.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
@@ -17,7 +19,7 @@ PYTHON ?= python3
 CANDIDATES := $(PYTHON) $(if $(filter file default undefined,$(origin PYTHON)),python3.13 python3.12 python3.11,)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help quickstart test lint format bench fuzz docs
+.PHONY: help quickstart quick test lint format bench fuzz docs
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,8 +27,12 @@ help:  ## Show this list
 quickstart: $(VENV)/.installed-lab  ## Train a small net, count its regions, write quickstart/ (about a minute)
 	$(BIN)/regionscope quickstart
 
-test: lint  ## Lint, types and all tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS)
+quick: $(VENV)/.installed-dev  ## Unit tests of the core in a minute, without lint
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \
+	    -m 'not slow and not browser and not papers and not kill' $(CORE:%=tests/%) tests/test_layers.py
+
+test: lint  ## Lint, types and all tests; shows the slowest 20
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 
 lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy --strict
 	$(BIN)/ruff check .

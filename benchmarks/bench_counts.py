@@ -27,7 +27,7 @@ from regionscope.lab.train import Training, train
 from regionscope.measures.region_count import slice_sampler
 from regionscope.network import full_precision
 from regionscope.sampled.components import count_components
-from regionscope.sampled.lattice import frames
+from regionscope.sampled.lattice import corners_and_directions
 from regionscope.sampled.reference import count_components_bfs
 
 RESULTS = Path(__file__).parent / "results"
@@ -126,7 +126,7 @@ def grid_against_exact(slices: int) -> dict[str, float]:
 def lattice_points(inputs: Tensor, slices: int, device: torch.device) -> Tensor:
     """The inputs (slices * GRID, *shape) that ``region_count`` puts into the model, on the device."""
     sampler = slice_sampler(inputs, 1, slices)
-    ends = frames([sampler.draw(i) for i in range(slices)]).to(device, torch.float32)
+    ends = corners_and_directions([sampler.draw(i) for i in range(slices)]).to(device, torch.float32)
     along = torch.linspace(0, 1, GRID, device=device)[:, None]
     return torch.cat([corner + along * step for corner, step in ends]).reshape(-1, *inputs.shape[1:])
 

@@ -1,4 +1,4 @@
-"""The training loop beside a hand-written one, and 81 small networks trained together beside one.
+"""The training loop beside a hand-written one.
 
 python benchmarks/bench_lab.py                    # table on screen, JSON in benchmarks/results/
 python benchmarks/bench_lab.py --device cuda      # also there; JSON under another name
@@ -24,8 +24,8 @@ from torch import nn
 from torch.nn import functional
 
 from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, Split, two_moons
-from regionscope.lab.train import train, train_together
+from regionscope.lab.data import Dataset, DataSplit, two_moons
+from regionscope.lab.train import train
 from regionscope.lab.zoo import mlp
 
 RESULTS = Path(__file__).parent / "results"
@@ -49,19 +49,19 @@ def cnn() -> nn.Module:
     )  # fmt: skip
 
 
-def moons() -> Split:
-    return Split(two_moons(1000, seed=0), two_moons(500, seed=1))
+def moons() -> DataSplit:
+    return DataSplit(two_moons(1000, seed=0), two_moons(500, seed=1))
 
 
-def images(n: int) -> Split:
+def images(n: int) -> DataSplit:
     generator = torch.Generator().manual_seed(0)
     parts = [
         Dataset("noise", torch.randn(m, 3, 32, 32, generator=generator), torch.arange(m) % 10, 10) for m in (n, n // 5)
     ]
-    return Split(*parts)
+    return DataSplit(*parts)
 
 
-def by_hand(model: nn.Module, split: Split, training: Training, device: torch.device) -> None:
+def by_hand(model: nn.Module, split: DataSplit, training: Training, device: torch.device) -> None:
     """What one writes with torch alone: data on the device, one batch after another, errors after each epoch."""
     model.to(device).train()
     data = split.to(device)
@@ -111,19 +111,6 @@ def cases(device: torch.device) -> list[Case]:
                 lambda t=training, s=split, m=make: train(m(), s, t, device=device),
                 lambda t=training, s=split, m=make: by_hand(m(), s, t, device),
                 1.05,
-            )
-        )
-    grid = [
-        replace(small, lr=lr, weight_decay=decay) for lr in (0.1, 0.05, 0.01) for decay in (1e-3, 1e-4, 1e-5)
-    ] * 9  # fmt: skip
-    for name, optimizer in (("SGD", "sgd"), ("Adam", "adam")):
-        own = [replace(each, optimizer=optimizer, lr=each.lr * (1 if optimizer == "sgd" else 0.02)) for each in grid]
-        found.append(
-            Case(
-                f"81 MLPs together / one, {name}",
-                lambda own=own: train_together([mlp([2, 32, 32, 32, 2]) for _ in own], flat, own, device=device),
-                lambda own=own: train(mlp([2, 32, 32, 32, 2]), flat, own[0], device=device),
-                8.0,
             )
         )
     return found

@@ -69,8 +69,9 @@ def new_pickle(content: Any, protocol: int = 4) -> bytes:
 
 
 def tar_gz(members: dict[str, bytes], *extra: tarfile.TarInfo) -> bytes:
+    """The archive, with the same bytes at any time: neither its header nor its members hold the current second."""
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+    with gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)

@@ -62,6 +62,7 @@ def test_other_weights_are_a_fault_of_the_truth_or_a_mismatch() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_300_networks_agree_in_float64() -> None:
     seeds = itertools.islice(filter(is_right_today, itertools.count()), 300)
     wrong = {seed: found for seed in seeds if (found := outcome(seed).differences)}

@@ -19,5 +19,5 @@ plane = rs.Box.through(split.train.inputs[[0, 1, 2]], margin=0.2)
 part, dec = rs.linear_regions(model, plane), rs.decision_regions(model, plane)
 
 plot.neurons_figure(part, dec).savefig("neurons.png")
-walls = [int((part.walls.born == i).sum()) for i in range(len(part.by_layer))]
+walls = [int((part.walls.layer == i).sum()) for i in range(len(part.by_layer))]
 print(f"The three layers draw {walls[0]:,}, {walls[1]:,} and {walls[2]:,} edges; the later ones bend at the earlier.")

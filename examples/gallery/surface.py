@@ -14,7 +14,7 @@ model = mlp([2, 16, 16, 1 + 1], seed=0)
 train(model, two_moons(1000, noise=0.2, seed=0), Training(epochs=25, optimizer="adam", lr=5e-3, batch_size=50), seed=0)
 square = rs.Box(center=[0, 0], directions=[[1, 0], [0, 1]], radius=1)
 part = rs.linear_regions(model, square)
-logit = part.values[:, 1] - part.values[:, 0]
+logit = part.outputs[:, 1] - part.outputs[:, 0]
 
 figure, (ax,) = style.figure(1, 1, width=6, height=4.6, projection="3d")
 plot.surface(part, ax=ax, heights=logit)

@@ -41,7 +41,7 @@ from regionscope.measures import (
 )
 from regionscope.network import trace
 from regionscope.sampled.components import count_components
-from regionscope.sampled.drawn_slices import Hulls, Rays, Spokes
+from regionscope.sampled.drawn_slices import Hulls, LinesFromOrigin, RandomDirections
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate
 from regionscope.version import __version__
@@ -55,18 +55,18 @@ __all__ = [
     "Hulls",
     "InputError",
     "LimitReached",
+    "LinesFromOrigin",
     "LocalComplexity",
     "Monitor",
     "NotPiecewiseAffine",
     "Partition",
-    "Rays",
+    "RandomDirections",
     "RegionCount",
     "RegionscopeError",
     "Segment",
     "Simplex",
     "Slice",
     "SliceError",
-    "Spokes",
     "Tolerance",
     "UntraceableModel",
     "__version__",

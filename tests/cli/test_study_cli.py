@@ -32,6 +32,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+def test_an_archive_gives_the_same_report_elsewhere(tmp_path: Path) -> None:
+    name, archive = "li2025-table5", tmp_path / "runs.zip"
+    done = run("run", name, "--size", "smoke", "--folder", str(tmp_path / "first"), "--no-progress")
+    assert done.exit_code == 0, done.output
+    done = run("pack", str(archive), "--folder", str(tmp_path / "first"))
+    assert done.exit_code == 0, done.output
+    assert "runs.zip: 2 runs" in done.stdout.replace("\n", "")
+    done = run("report", name, "--size", "smoke", "--folder", str(tmp_path / "new"), "--archive", str(archive))
+    assert done.exit_code == 0, done.output
+    pages = [json.loads((tmp_path / one / "reports" / name / "data.json").read_text()) for one in ("first", "new")]
+    assert pages[0]["claims"] == pages[1]["claims"]
+
+
 def test_list_names_every_study(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     done = run("list")

@@ -73,7 +73,7 @@ def test_data_off_the_slice_is_measured_in_input_space() -> None:
     nearest = torch.cdist(inside, plane.embed(along)).amin(1)
     assert float(found.to_boundary.room_distance) == pytest.approx(float(nearest.mean()) * plane.size, rel=1e-3)
     part = dec.partition
-    folds = [i for i in part.walls.inner.tolist() if 0 <= part.walls.born[i] < len(part.by_layer)]
+    folds = [i for i in part.walls.inner.tolist() if 0 <= part.walls.layer[i] < len(part.by_layer)]
     ends = plane.embed(part.vertices[part.walls.vertices.reshape(-1, 2)[folds]].reshape(-1, 2)).reshape(-1, 2, 5)
     assert float(found.to_data.folds.sum()) == pytest.approx(float((ends[:, 0] - ends[:, 1]).norm(dim=1).sum()))
 

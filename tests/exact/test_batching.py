@@ -56,7 +56,7 @@ def test_pieces_of_any_size_give_the_same_partition(monkeypatch: pytest.MonkeyPa
     assert part.by_layer == whole.by_layer
     assert len(part) == len(whole)
     assert len(part.vertices) == len(whole.vertices)
-    assert len(part.walls.born) == len(whole.walls.born)
+    assert len(part.walls.layer) == len(whole.walls.layer)
     assert part.n_linear_regions == whole.n_linear_regions
     assert torch.allclose(part.sizes.sort().values, whole.sizes.sort().values, rtol=1e-6, atol=1e-14)
     part.check()
@@ -94,8 +94,8 @@ def _unit_square(shift: float, tag_side: int, split_at: float | None) -> tuple[M
     tags = torch.full((len(loop),), -1)
     tags[tag_side : tag_side + (1 if split_at is None else 2)] = 0
     none = torch.full((len(loop),), -1)
-    parent = torch.zeros(1, dtype=torch.int64)
-    mesh = Mesh.of_loops(len(coords), torch.tensor(loop), torch.tensor([0, len(loop)]), parent, none, tags)
+    slice_id = torch.zeros(1, dtype=torch.int64)
+    mesh = Mesh.of_loops(len(coords), torch.tensor(loop), torch.tensor([0, len(loop)]), slice_id, none, tags)
     return mesh, torch.tensor(coords, dtype=torch.float64)
 
 

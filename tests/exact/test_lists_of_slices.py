@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import regionscope as rs
 from nasty.modules import mlp, seeded
-from regionscope.exact.linear import Raw, exact_regions, program_of
+from regionscope.exact.linear import BatchResult, exact_regions, program_of
 
 NET = seeded(3, lambda: mlp([4, 10, 10, 3]))
 
@@ -21,7 +21,7 @@ def slices(dim: int, n: int) -> list[rs.Simplex]:
     return [rs.Simplex(each) for each in corners]
 
 
-def walked(model: nn.Module, pieces: list[rs.Simplex]) -> Raw:
+def regions_of(model: nn.Module, pieces: list[rs.Simplex]) -> BatchResult:
     return exact_regions(
         program_of(model, pieces, None), pieces, max_regions=None, on_limit="raise", memory=None, tolerance=None,
         progress=None,
@@ -37,7 +37,7 @@ def test_each_slice_gets_what_it_has_alone(dim: int) -> None:
         assert together.by_layer == alone.by_layer
         assert together.n_linear_regions == alone.n_linear_regions
         assert len(together.vertices) == len(alone.vertices)
-        assert sorted(together.walls.born.tolist()) == sorted(alone.walls.born.tolist())
+        assert sorted(together.walls.layer.tolist()) == sorted(alone.walls.layer.tolist())
         assert torch.allclose(together.sizes.sort().values, alone.sizes.sort().values, rtol=1e-9, atol=1e-14)
 
 
@@ -45,7 +45,7 @@ def test_each_slice_gets_what_it_has_alone(dim: int) -> None:
 def test_one_partition_does_not_keep_the_others_alive(dim: int) -> None:
     for part in rs.linear_regions(NET(), slices(dim, 4)):
         walls = vars(part.walls)
-        for tensor in (part.vertices, part.values, part.corners, part.offsets, part.sizes, *walls.values()):
+        for tensor in (part.vertices, part.outputs, part.corners, part.offsets, part.sizes, *walls.values()):
             assert tensor.untyped_storage().nbytes() == tensor.nbytes
 
 
@@ -65,8 +65,8 @@ class _Written(TorchDispatchMode):
 def test_more_slices_make_none_of_them_dearer(dim: int) -> None:
     per_region = []
     for n in (4, 32):
-        raw = walked(NET(), slices(dim, n))
+        result = regions_of(NET(), slices(dim, n))
         with _Written() as written:
-            parts = raw.partitions()
+            parts = result.partitions()
         per_region.append(written.elements / sum(len(part) for part in parts))
     assert per_region[1] < 1.5 * per_region[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,7 +16,7 @@ from torch import nn
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.exact.partition import Walls
+from regionscope.exact.walls import Walls
 from regionscope.network import patterns
 from regionscope.tolerance import Tolerance
 
@@ -81,7 +82,7 @@ def test_patterns_and_input_maps_come_in_batches(
     program = part.program
     assert program is not None
     for rows in (1, 3):
-        monkeypatch.setattr("regionscope.exact.partition._TOGETHER", rows * program.row_bytes)
+        monkeypatch.setattr("regionscope.exact.partition._BYTES", rows * program.row_bytes)
         assert torch.equal(part.patterns(), whole)
         for one, other in zip(part.input_maps(every), maps, strict=True):
             assert torch.allclose(one, other, rtol=1e-12, atol=1e-12)
@@ -98,8 +99,8 @@ def test_walls_are_shared_by_the_regions_they_part(found: tuple[nn.Module, rs.Pa
         for region in walls.regions[i].tolist():
             assert ends <= set(part.corners[part.offsets[region] : part.offsets[region + 1]].tolist())
     outer = (walls.regions < 0).any(1)
-    assert torch.equal(walls.born < 0, outer)
-    assert bool((walls.born[~outer] < len(part.by_layer)).all())
+    assert torch.equal(walls.layer < 0, outer)
+    assert bool((walls.layer[~outer] < len(part.by_layer)).all())
     assert len(part.neighbours) == int((~outer).sum())
     # each fold flips exactly one kind of unit: patterns on both sides of a wall differ
     seen = part.patterns()
@@ -112,7 +113,7 @@ def test_a_saved_partition_comes_back(found: tuple[nn.Module, rs.Partition], tmp
     path = part.save(tmp_path / "deep" / "part")
     back = rs.Partition.load(path, program=rs.trace(model, part.slice.input_shape))
     back.check()
-    for name in ("vertices", "values", "corners", "offsets", "sizes"):
+    for name in ("vertices", "outputs", "corners", "offsets", "sizes"):
         assert torch.equal(getattr(back, name), getattr(part, name)), name
     assert (back.by_layer, back.stats, back.tolerance) == (part.by_layer, part.stats, part.tolerance)
     assert back.n_linear_regions == part.n_linear_regions
@@ -155,6 +156,17 @@ def test_a_file_that_is_no_partition_is_one_sentence(content: str, tmp_path: Pat
     for kind in (rs.Partition, rs.DecisionRegions):
         with pytest.raises(rs.InputError, match="is not a saved partition, or is damaged"):
             kind.load(path)
+
+
+@pytest.mark.parametrize(("version", "way_out"), [(1, "older version; compute it again"), (99, "another version")])
+def test_a_file_in_another_format_is_refused(version: int, way_out: str, tmp_path: Path) -> None:
+    path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["about"] = np.array(json.dumps(json.loads(str(arrays["about"])) | {"format": version}))
+    np.savez(path, **arrays)
+    with pytest.raises(rs.InputError, match=rf"got format {version}: .*{way_out}"):
+        rs.Partition.load(path)
 
 
 OFF_GRID = torch.randn(4, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) / 3
@@ -239,10 +251,10 @@ def test_a_broken_partition_fails_its_check() -> None:
         replace(part, vertices=moved).check()
     with pytest.raises(rs.CheckFailed, match="add up"):
         replace(part, sizes=part.sizes * 0.99).check()
-    values = part.values.clone()
+    values = part.outputs.clone()
     values[3] += 0.01
     with pytest.raises(rs.CheckFailed):
-        replace(part, values=values).check()
+        replace(part, outputs=values).check()
 
 
 def test_measuring_leaves_no_trace() -> None:
@@ -285,7 +297,7 @@ def test_arguments_that_make_no_sense_get_a_sentence() -> None:
         with pytest.raises(rs.InputError, match=r"read in torch\.float64; leave dtype out"):
             read(rs.trace(model, (2,)), SQUARE, dtype=torch.float32)
     read_once = rs.trace(model, (2,), dtype=torch.float32)
-    assert rs.linear_regions(read_once, SQUARE).values.dtype == torch.float32
+    assert rs.linear_regions(read_once, SQUARE).outputs.dtype == torch.float32
     with pytest.raises(rs.InputError, match="no file"):
         rs.Partition.load("nowhere.npz")
 
@@ -359,7 +371,7 @@ def test_single_precision_agrees_on_a_small_network() -> None:
     model, piece = SLICES["square"]
     whole, single = rs.linear_regions(model, piece), rs.linear_regions(model, piece, dtype=torch.float32)
     assert single.vertices.dtype == torch.float64
-    assert single.values.dtype == torch.float32
+    assert single.outputs.dtype == torch.float32
     assert single.by_layer == whole.by_layer
     single.check()
 

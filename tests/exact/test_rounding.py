@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.exact import batch
+from regionscope.exact import region_batch
 
 SQUARE = rs.Box([0.0, 0.0], torch.eye(2), 1.0)
 
@@ -29,8 +29,8 @@ def test_overlapping_windows_leave_nothing_out(seed: int) -> None:
 
 
 def test_a_partition_with_a_hole_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = batch.areas
-    monkeypatch.setattr(batch, "areas", lambda *args: whole(*args) * 0.9)
+    whole = region_batch.areas
+    monkeypatch.setattr(region_batch, "areas", lambda *args: whole(*args) * 0.9)
     with pytest.raises(rs.CheckFailed, match=r"add up to 0\.900000 of the slice"):
         rs.linear_regions(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), SQUARE)
 
@@ -72,7 +72,7 @@ def test_a_map_that_is_off_fails_the_check_however_large_a_hidden_layer_is() -> 
         net[2].weight /= 1e13
     part = rs.linear_regions(net, SQUARE)
     part.check()
-    wrong = replace(part, values=part.values + 1e-6 * torch.rand_like(part.values))
+    wrong = replace(part, outputs=part.outputs + 1e-6 * torch.rand_like(part.outputs))
     with pytest.raises(rs.CheckFailed):
         wrong.check()
 

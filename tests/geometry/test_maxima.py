@@ -45,15 +45,15 @@ def _path(steps: list[tuple[int, int]]) -> list[int]:
 def _envelope(slopes: torch.Tensor, constants: torch.Tensor) -> tuple[Mesh, torch.Tensor, torch.Tensor]:
     """Mesh, coordinates and leaders of the pieces of the upper envelope of affine functions on the square."""
     none = torch.full((4,), -1)
-    parent = torch.zeros(1, dtype=torch.int64)
-    mesh, coords = Mesh.of_loops(4, torch.arange(4), torch.tensor([0, 4]), parent, none, none), SQUARE
+    slice_id = torch.zeros(1, dtype=torch.int64)
+    mesh, coords = Mesh.of_loops(4, torch.arange(4), torch.tensor([0, 4]), slice_id, none, none), SQUARE
     groups = torch.arange(len(constants))[None]
     cells = None
     while cells is None or len(cells):
         near = torch.full((len(coords),), 1e-12, dtype=torch.float64)
         candidates = Candidates(coords @ slopes.T + constants, groups, near)
-        result = split_maxima(mesh, candidates, coords, born=0, cells=cells)
-        mesh, coords, cells = result.mesh, result.recipe.apply(coords), result.unsettled
+        result = split_maxima(mesh, candidates, coords, layer=0, cells=cells)
+        mesh, coords, cells = result.mesh, result.interpolation.apply(coords), result.unsettled
     near = torch.full((len(coords),), 1e-12, dtype=torch.float64)
     leading = leaders(Candidates(coords @ slopes.T + constants, groups, near))
     return mesh, coords, lowest(cell_leaders(leading, mesh.corners, mesh.offsets)[:, 0])
@@ -96,5 +96,5 @@ def test_four_candidates_that_tie_in_one_point_share_it() -> None:
     corners = SQUARE.numpy()
     values = np.stack([corners[:, 0], corners[:, 1], -corners[:, 0], -corners[:, 1]], 1)
     found = envelope_on_cell(corners, values, 1e-12)
-    assert len(found.hubs) == 1
+    assert len(found.triple_points) == 1
     assert sorted(map(len, found.loops)) == [3, 3, 3, 3]

@@ -26,8 +26,8 @@ def _arrange(weights: torch.Tensor, offsets: torch.Tensor) -> tuple[Mesh, torch.
     while cells is None or len(cells):
         values = coords @ weights.T + offsets
         near = torch.full((len(coords),), 1e-12, dtype=torch.float64)
-        result = split(mesh, Units(values, (0.0,), near), born=0, cells=cells, zeros=zeros)
-        mesh, coords = result.mesh, result.recipe.apply(coords)
+        result = split(mesh, Units(values, (0.0,), near), layer=0, cells=cells, zeros=zeros)
+        mesh, coords = result.mesh, result.interpolation.apply(coords)
         cells, zeros, rounds = result.unsettled, result.zeros, rounds + 1
     return mesh, coords, rounds
 

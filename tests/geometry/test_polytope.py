@@ -18,7 +18,7 @@ from regionscope.geometry import Box, Simplex, Slice
 from regionscope.geometry.bitsets import pack, unpack
 from regionscope.geometry.polytope.complex import Complex, centres
 from regionscope.geometry.polytope.faces import facets, is_polytope, maximal, triangulate, volumes
-from regionscope.geometry.polytope.maximum import Envelope, clip_max
+from regionscope.geometry.polytope.maximum import PolytopeEnvelope, clip_max
 from regionscope.geometry.polytope.split import split
 
 ZERO = 1e-12
@@ -211,10 +211,10 @@ def test_parents_sides_walls_and_vertices_of_a_split() -> None:
     cells, coords = begin(cube(3), cube(3, 2.0))
     u = coords[:, 0] - 1.5  # cuts the second cube only
     result = split(cells, u.sign(), u, label=5)
-    assert result.parent.tolist() == [0, 1, 1]
+    assert result.old_cell.tolist() == [0, 1, 1]
     assert result.side.tolist() == [0, 1, -1]
     assert result.cells.slice_id.tolist() == [0, 1, 1]
-    assert result.cells.slice_of_vertex.tolist() == [0] * 8 + [1] * 12
+    assert result.cells.vertex_slice_id.tolist() == [0] * 8 + [1] * 12
     moved = result.new.extend(coords)
     assert torch.allclose(moved[16:, 0], torch.full((4,), 1.5).double())
     assert volumes(result.cells, moved).tolist() == pytest.approx([8.0, 8.0, 56.0])
@@ -229,7 +229,7 @@ def test_a_split_within_some_cells_only() -> None:
     cells, coords = cut(*begin(cube(2)), torch.tensor([[1.0, 0.0]]).double(), torch.zeros(1).double())
     u = coords[:, 1]
     result = split(cells, u.sign(), u, label=1, within=torch.tensor([True, False]))
-    assert result.parent.tolist() == [1, 0, 0]
+    assert result.old_cell.tolist() == [1, 0, 0]
     assert volumes(result.cells, result.new.extend(coords)).tolist() == pytest.approx([2.0, 1.0, 1.0])
 
 
@@ -276,7 +276,9 @@ def test_of_sets_drawn_at_random_none_lies_in_another() -> None:
     assert maximal(pack(bits)[None]).all()
 
 
-def envelope(cells: Complex, coords: Tensor, slopes: Tensor, heights: Tensor) -> tuple[Envelope, Complex, Tensor]:
+def envelope(
+    cells: Complex, coords: Tensor, slopes: Tensor, heights: Tensor
+) -> tuple[PolytopeEnvelope, Complex, Tensor]:
     result = clip_max(cells, coords @ slopes + heights, ZERO, label=99)
     assert result.unresolved == 0
     compacted, kept = result.cells.compact()
@@ -294,7 +296,7 @@ def test_upper_envelope(seed: int, degenerate: bool) -> None:
     start, points = cut(*begin(cube(k)), normals, offsets)
     result, cells, coords = envelope(start, points, slopes, heights)
     prove(cells, coords, 2.0**k)
-    assert len(torch.stack([result.parent, result.winner]).unique(dim=1).T) == cells.n_cells  # no false facets
+    assert len(torch.stack([result.old_cell, result.winner]).unique(dim=1).T) == cells.n_cells  # no false facets
     middle = centres(cells, coords) @ slopes + heights
     leads = middle >= middle.amax(1, keepdim=True) - 1e-9
     assert torch.equal(result.winner, leads.int().argmax(1))  # the lowest of those that are the largest

@@ -298,12 +298,21 @@ def test_runs_share_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert loaded == [0, 1, 2, 0]
 
 
-def test_the_networks_rule_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    adjust = lab.adjust
-    monkeypatch.setattr(lab, "adjust", lambda name, training: adjust("vgg19", training))
-    found = run(replace(EXPERIMENT, training=replace(EXPERIMENT.training, lr=0.1)), tmp_path).result()
-    assert found is not None
-    assert "0.05" in found["note"]
+def test_what_is_trained_is_what_the_config_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network's name changes no setting: a paper's special rule belongs to the experiments of its study."""
+    trained = []
+    monkeypatch.setattr(lab, "train", lambda model, split, training, **rest: trained.append(training))
+    monkeypatch.setattr(lab, "_result", lambda found, rows: {"status": "finished", "measures": {}})
+    one = replace(
+        EXPERIMENT,
+        network=NetworkSpec(name="vgg19"),
+        data=DataSpec(name="digits"),
+        training=Training(lr=0.1),
+        measures=(),
+    )
+    folder = run(one, tmp_path)
+    assert folder.status == "finished"
+    assert trained == [one.training]
 
 
 @pytest.mark.parametrize(

@@ -10,20 +10,20 @@ import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.lab import instruments
 from regionscope.lab.config import MeasureSpec, Training
-from regionscope.lab.data import Dataset, Split, two_moons
+from regionscope.lab.data import Dataset, DataSplit, two_moons
 from regionscope.lab.monitor import Monitor, every
 from regionscope.lab.train import train
 from regionscope.lab.zoo import mlp
 
-FLAT = Split(two_moons(100, noise=0.2, seed=0), two_moons(60, noise=0.2, seed=1))
+FLAT = DataSplit(two_moons(100, noise=0.2, seed=0), two_moons(60, noise=0.2, seed=1))
 
 
-def images() -> Split:
+def images() -> DataSplit:
     parts = []
     for seed, n in ((0, 40), (1, 30)):
         x = torch.randn(n, 1, 4, 4, generator=torch.Generator().manual_seed(seed))
         parts.append(Dataset("images", x, (x.mean((1, 2, 3)) > 0).long(), 2))
-    return Split(*parts)
+    return DataSplit(*parts)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def net() -> nn.Module:
 
 
 def rows(
-    model: nn.Module, instrument: str, *, split: Split = FLAT, initial: Any = None, **options: Any
+    model: nn.Module, instrument: str, *, split: DataSplit = FLAT, initial: Any = None, **options: Any
 ) -> dict[str, Any]:
     spec = MeasureSpec(instrument=instrument, name="it", options=options)
     read = instruments.build(spec, split, seed=7, initial=initial)
@@ -100,8 +100,8 @@ def test_exact_regions_on_the_box_of_the_data(net: nn.Module) -> None:
 
 def test_exact_regions_on_a_plane_through_three_training_points() -> None:
     model, split = nn.Sequential(nn.Flatten(), mlp([16, 12, 2])), images()
-    scene = rs.Hulls(split.train.inputs, 2, 7).draw(0)
-    plane = rs.Box.through(scene.embed(scene.corners), 0.5)
+    context = rs.Hulls(split.train.inputs, 2, 7).draw(0)
+    plane = rs.Box.through(context.embed(context.corners), 0.5)
     found = rows(model, "linear_regions", split=split, margin=0.5)
     assert found["it"][0] == rs.linear_regions(model, plane).n_linear_regions > 1
     assert rows(model, "decision_regions", split=split, where="plane", margin=0.5)["it"][0] >= 1

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, Split
+from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.monitor import Monitor, Row, Schedule, every, log_spaced, no_trace, parse_schedule, read_rows
 from regionscope.lab.train import TrainState, train
 from regionscope.lab.zoo import mlp
@@ -345,7 +345,7 @@ def test_it_is_undone_when_the_measure_fails() -> None:
 
 
 def test_training_with_and_without_monitors_gives_the_same_bits() -> None:
-    data = Split(halves(), halves())
+    data = DataSplit(halves(), halves())
     watched, alone = noisy(), noisy()
     x = data.train.inputs
     looks = {"nasty": nasty, "lc": lambda m: rs.local_complexity(m, x, dims=2), "sharp": lambda m: rs.sharpness(

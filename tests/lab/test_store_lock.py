@@ -40,6 +40,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.kill
 def test_the_lock_of_a_killed_process_is_taken_over(folder: RunFolder) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(folder.path)], stdout=subprocess.PIPE, text=True)
     try:

@@ -96,6 +96,7 @@ print("kills", kills)
 """
 
 
+@pytest.mark.kill
 def test_killed_at_random_moments_the_numbers_are_the_same(undisturbed: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     script = [sys.executable, "-c", FORKING, str(runs), str(Path(__file__).parent), str(random.randrange(10**6))]
@@ -125,6 +126,7 @@ def with_children(started: subprocess.Popen[str], number: int) -> None:
         return
 
 
+@pytest.mark.kill
 def test_a_pool_whose_worker_and_then_parent_are_killed(tmp_path: Path) -> None:
     """A killed worker's run is done by a new one; a killed parent's workers save and stop; a restart does the rest."""
     runs, grid = tmp_path / "runs", tmp_path / "grid.toml"
@@ -163,6 +165,7 @@ def owner(path: Path) -> int | None:
         return None
 
 
+@pytest.mark.kill
 def test_dask_workers_may_die(tmp_path: Path) -> None:
     """A scheduler and two workers on loopback; one is killed while it works, and every run ends once."""
     pytest.importorskip("distributed")

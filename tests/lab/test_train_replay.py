@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from devices import needs_cuda
 from regionscope.lab import zoo
 from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, Split
+from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.train import TrainState, train
-from regionscope.lab.train.step import Replay, set_rate
+from regionscope.lab.train.step import CompiledStep, Replay, TrainingStep, set_rate
 
 TRAINING = Training(
     epochs=3, lr=0.05, momentum=0.9, weight_decay=1e-4, batch_size=16, schedule="cosine",
@@ -22,11 +22,11 @@ TRAINING = Training(
 )  # fmt: skip
 
 
-def data(n: int = 150) -> Split:
+def data(n: int = 150) -> DataSplit:
     """Ten batches an epoch, the last one shorter."""
     x = torch.randn(n, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     whole = Dataset("images", x, (x.mean((1, 2, 3)) > 0).long(), 2)
-    return Split(whole, whole)
+    return DataSplit(whole, whole)
 
 
 def network(seed: int = 0) -> nn.Module:
@@ -43,6 +43,31 @@ def test_on_a_cpu_nothing_is_recorded() -> None:
     train(plain, data(), TRAINING)
     train(asked, data(), TRAINING, replay=True)
     assert torch.equal(weights(plain), weights(asked))
+
+
+def test_a_compiled_step_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor needs a C++ compiler, so the tracing is real and the code is run as it was traced."""
+    compiler = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda model, **options: compiler(model, backend="aot_eager", **options))
+    runs = []
+    for kind in (TrainingStep, CompiledStep):
+        model = network().double()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        step = kind(model, optimizer, nn.functional.cross_entropy, nullcontext)
+        images = data().train
+        losses = [float(step(images.inputs[i : i + 16].double(), images.labels[i : i + 16])) for i in (0, 16, 32)]
+        runs.append((losses, weights(model)))
+    assert runs[0][0] == pytest.approx(runs[1][0])
+    torch.testing.assert_close(runs[0][1], runs[1][1])
+    assert torch.backends.cudnn.benchmark is False
+
+
+def test_only_whole_batches_take_the_recorded_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: nullcontext())
+    monkeypatch.setattr(Replay, "_aside", lambda self, inputs, targets: self._recorded(inputs, targets))
+    replay = Replay(lambda x, y: x.sum(), 3, torch.device("cpu"), recorded=lambda x, y: -x.sum())
+    assert float(replay(torch.ones(2), torch.ones(2))) == 2
+    assert float(replay(torch.ones(3), torch.ones(3))) == -3
 
 
 def test_a_rate_is_set_in_place_where_it_is_a_tensor() -> None:
@@ -89,6 +114,16 @@ def test_a_recorded_step_trains_as_a_plain_one_on_cuda(optimizer: str, schedule:
         assert b.loss == pytest.approx(a.loss, rel=1e-4)
     assert float((weights(plain) - weights(recorded)).norm() / weights(plain).norm()) < 1e-4
     assert second.steps == 30
+
+
+@needs_cuda
+def test_a_compiled_step_trains_as_a_plain_one_on_cuda() -> None:
+    plain, compiled = network(), network()
+    first = train(plain, data(), TRAINING, device="cuda")
+    second = train(compiled, data(), TRAINING, device="cuda", replay=True, compiled=True)
+    for a, b in zip(first.history, second.history, strict=True):
+        assert b.loss == pytest.approx(a.loss, rel=1e-4)
+    assert float((weights(plain) - weights(compiled)).norm() / weights(plain).norm()) < 1e-4
 
 
 @needs_cuda

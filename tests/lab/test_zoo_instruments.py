@@ -66,7 +66,7 @@ def test_exact_regions_prove_themselves(name: str, options: dict[str, Any], leng
     assert set(folds) <= set(part.by_layer)
     ends = model.double()(torch.stack([a, piece.embed(piece.corners)[-1]]))
     order = part.vertices[:, 0].argsort()
-    assert torch.allclose(part.values[order[[0, -1]]], ends, atol=1e-9)
+    assert torch.allclose(part.outputs[order[[0, -1]]], ends, atol=1e-9)
 
 
 @pytest.mark.parametrize(("name", "options", "sentence"), SMOOTH)

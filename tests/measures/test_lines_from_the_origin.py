@@ -10,7 +10,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError, RegionscopeError
-from regionscope.sampled.drawn_slices import Spokes
+from regionscope.sampled.drawn_slices import LinesFromOrigin
 
 
 def staircase(breaks: list[float]) -> nn.Module:
@@ -25,10 +25,10 @@ def staircase(breaks: list[float]) -> nn.Module:
 
 def test_a_line_runs_from_the_origin_to_an_input() -> None:
     inputs = torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]])
-    drawn = [Spokes(inputs, seed=1).draw(i) for i in range(40)]
+    drawn = [LinesFromOrigin(inputs, seed=1).draw(i) for i in range(40)]
     ends = {tuple(piece.embed(piece.corners).flatten().tolist()) for piece in drawn}
     assert ends == {(0.0, 0.0, 3.0, 0.0), (0.0, 0.0, 0.0, 4.0)}  # the origin itself is drawn again
-    again = Spokes(inputs, seed=1).draw(7)
+    again = LinesFromOrigin(inputs, seed=1).draw(7)
     assert torch.equal(again.embed(again.corners), drawn[7].embed(drawn[7].corners))
 
 
@@ -50,6 +50,6 @@ def test_what_does_not_go_together(more: dict[str, Any]) -> None:
 
 def test_no_line_leads_from_the_origin_to_itself() -> None:
     with pytest.raises(RegionscopeError, match="gave the origin"):
-        Spokes(torch.zeros(3, 2)).draw(0)
+        LinesFromOrigin(torch.zeros(3, 2)).draw(0)
     with pytest.raises(InputError, match="0 inputs came"):
-        Spokes(torch.zeros(0, 2))
+        LinesFromOrigin(torch.zeros(0, 2))

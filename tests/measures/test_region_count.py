@@ -148,7 +148,8 @@ def test_a_hyperplane_cuts_a_hull_in_two_or_not_at_all() -> None:
 def test_directions_ranges_and_given_slices() -> None:
     ray = rs.region_count(NET, DATA, slices=30, through="direction", length=5.0)
     assert torch.equal(
-        ray.counts, rs.region_count(NET, slices=[rs.Rays(DATA, length=5.0).draw(i) for i in range(30)]).counts
+        ray.counts,
+        rs.region_count(NET, slices=[rs.RandomDirections(DATA, length=5.0).draw(i) for i in range(30)]).counts,
     )
     narrow = rs.region_count(NET, DATA, slices=30)
     wide = rs.region_count(NET, DATA, slices=30, alpha=(-3, 4), grid=1400)

@@ -35,7 +35,7 @@ def test_the_graph_is_the_network() -> None:
 def test_one_output_may_be_chosen() -> None:
     part = rs.linear_regions(NET, SEGMENT)
     (line,) = plot.function_graph(part, ax=Figure().add_subplot(), outputs=[2]).lines
-    assert sorted(line.get_ydata()) == pytest.approx(sorted(part.values[:, 2].tolist()))
+    assert sorted(line.get_ydata()) == pytest.approx(sorted(part.outputs[:, 2].tolist()))
     with pytest.raises(InputError, match="outputs 0 to 2"):
         plot.function_graph(part, ax=Figure().add_subplot(), outputs=[3])
     with pytest.raises(InputError, match="dimension 1"):
@@ -50,7 +50,7 @@ def test_a_surface_is_flat_on_each_region() -> None:
     faces = drawn._faces if hasattr(drawn, "_faces") else [drawn._vec[:3, one].T for one in drawn._segslices]
     assert len(drawn.get_facecolor()) == len(part) == len(faces)
     polygon = part.polygons()[0]
-    wanted = part.values[part.corners[: len(polygon)], 1].numpy()
+    wanted = part.outputs[part.corners[: len(polygon)], 1].numpy()
     first = np.asarray(faces[0])[: len(polygon)]
     assert np.allclose(first, np.column_stack([polygon, wanted]))
     assert len(np.unique(drawn.get_facecolor(), axis=0)) > 5
@@ -58,7 +58,7 @@ def test_a_surface_is_flat_on_each_region() -> None:
 
 def test_a_face_is_as_bright_as_its_slope_says() -> None:
     part = rs.linear_regions(NET, SQUARE)
-    heights = part.values[:, 1].numpy()
+    heights = part.outputs[:, 1].numpy()
     slope = part.maps.slope[:, :, 1].numpy() * graphs._HEIGHT * 2.0 / np.ptp(heights)  # the square is 2 wide
     normal = np.column_stack([-slope, np.ones(len(part))])
     cosine = normal @ graphs._LAMP / np.linalg.norm(normal, axis=1)

@@ -78,7 +78,7 @@ def test_panels_show_the_regions_after_each_layer() -> None:
         assert np.allclose(fill.get_facecolor()[:, :3], style.region_colours(PART.layer_ids(name)))
         walls = sum(len(lines.get_segments()) for lines in ax.collections if isinstance(lines, LineCollection))
         i = list(PART.by_layer).index(name)
-        assert walls == int(((PART.walls.born >= 0) & (PART.walls.born <= i)).sum())
+        assert walls == int(((PART.walls.layer >= 0) & (PART.walls.layer <= i)).sum())
     with pytest.raises(InputError, match="1 axes came for 3 layers"):
         plot.layer_panels(PART, axes=[Figure().add_subplot()])
 

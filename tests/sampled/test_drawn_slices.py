@@ -11,7 +11,7 @@ import torch
 
 from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Segment
-from regionscope.sampled.drawn_slices import Given, Hulls, Rays, seed_of
+from regionscope.sampled.drawn_slices import GivenSlices, Hulls, RandomDirections, seed_of
 
 DATA = torch.randn(20, 3, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
@@ -78,7 +78,7 @@ def test_ranges_beyond_the_hull() -> None:
 
 @pytest.mark.parametrize("dim", [1, 2, 4])
 def test_random_directions_have_a_fixed_length_and_are_orthogonal(dim: int) -> None:
-    piece = Rays(DATA, dim, seed=2, length=2.5).draw(3)
+    piece = RandomDirections(DATA, dim, seed=2, length=2.5).draw(3)
     points = corners(piece).flatten(1)
     rows_of(points[:1].reshape(1, 3, 4))
     directions = points[1:] - points[0]
@@ -87,8 +87,8 @@ def test_random_directions_have_a_fixed_length_and_are_orthogonal(dim: int) -> N
 
 def test_the_default_length_is_the_mean_distance_of_pairs() -> None:
     distances = torch.pdist(DATA.flatten(1))
-    assert Rays(DATA).reach == pytest.approx(float(distances.mean()), rel=0.05)
-    assert Rays(DATA, seed=1).reach == Rays(DATA, seed=1).reach
+    assert RandomDirections(DATA).reach == pytest.approx(float(distances.mean()), rel=0.05)
+    assert RandomDirections(DATA, seed=1).reach == RandomDirections(DATA, seed=1).reach
 
 
 def test_equal_inputs_are_drawn_again() -> None:
@@ -118,12 +118,12 @@ def test_a_generator_gives_the_seed() -> None:
         (lambda: Hulls(torch.randn(5, 2), 3).draw(0), "at most 2"),
         (lambda: Hulls(torch.full((4, 2), math.nan), 1).draw(0), "NaN"),
         (lambda: Hulls(np.array([["a"], ["b"]]), 1).draw(0), "real numbers"),
-        (lambda: Rays(DATA, 1, length=-1.0), "positive"),
-        (lambda: Rays(DATA, 13, length=1.0).draw(0), "at most 12"),
-        (lambda: Rays(torch.zeros(5, 2)).reach, "same"),
-        (lambda: Given([]), "empty"),
-        (lambda: Given([1]), "got int"),  # type: ignore[list-item]
-        (lambda: Given([Segment([0.0], [1.0]), Segment([0.0, 0.0], [1.0, 0.0])]), "one shape"),
+        (lambda: RandomDirections(DATA, 1, length=-1.0), "positive"),
+        (lambda: RandomDirections(DATA, 13, length=1.0).draw(0), "at most 12"),
+        (lambda: RandomDirections(torch.zeros(5, 2)).reach, "same"),
+        (lambda: GivenSlices([]), "empty"),
+        (lambda: GivenSlices([1]), "got int"),  # type: ignore[list-item]
+        (lambda: GivenSlices([Segment([0.0], [1.0]), Segment([0.0, 0.0], [1.0, 0.0])]), "one shape"),
         (lambda: seed_of(-1, None), "seed"),
     ],
 )

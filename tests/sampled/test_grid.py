@@ -16,7 +16,7 @@ from regionscope.lab.zoo import mlp
 from regionscope.sampled.grid import grid_counts, label_maps, refined_counts
 from regionscope.sampled.label_points import label_lattice, label_points
 from regionscope.sampled.labels import open_labeller
-from regionscope.sampled.lattice import default_grid, frames, make_lattice
+from regionscope.sampled.lattice import corners_and_directions, default_grid, make_lattice
 from regionscope.sampled.refinement.hidden_strips import hidden_cuts
 
 TRIANGLE = Simplex([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -88,7 +88,7 @@ def test_every_point_of_a_lattice_is_a_point_of_the_halved_one(kind: str, dim: i
 def test_the_points_are_those_of_the_slice(where: Slice) -> None:
     with open_labeller(lambda x: (x[:, 0] > 0).long(), None, where.input_shape) as labeller:
         (found,) = label_maps(labeller, [where], 4)
-    frame = frames([where])[0]
+    frame = corners_and_directions([where])[0]
     inputs = frame[0] + found.lattice.units @ frame[1:]
     assert torch.allclose(where.embed(found.coords).flatten(1), inputs)
     normals, offsets = where.halfspaces

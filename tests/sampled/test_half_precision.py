@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from devices import needs_cuda
 from regionscope.errors import InputError
-from regionscope.sampled.half_precision import Screen
+from regionscope.sampled.half_precision import HalfPrecisionScreen
 from regionscope.sampled.labels import open_labeller
 
 torch.manual_seed(0)  # when this file is read, so that no other test comes between
@@ -47,7 +47,7 @@ def test_labels_are_those_of_the_exact_pass(outputs: int) -> None:
     with torch.no_grad():
         last.bias -= net(batches(1)[0]).median(0).values  # so that all labels occur
     noisy = Noisy(net, 1e-3)
-    screen = Screen(noisy.quick, noisy.exact)
+    screen = HalfPrecisionScreen(noisy.quick, noisy.exact)
     turned = 0
     for inputs in batches():
         found, wanted, rough = screen(inputs), net(inputs), noisy.quick(inputs)
@@ -60,24 +60,24 @@ def test_labels_are_those_of_the_exact_pass(outputs: int) -> None:
 
 def test_errors_that_grow_are_noticed() -> None:
     noisy = Noisy(NET, 1e-5)
-    screen = Screen(noisy.quick, noisy.exact)
+    screen = HalfPrecisionScreen(noisy.quick, noisy.exact)
     for i, inputs in enumerate(batches()):
         noisy.noise = 1e-5 * 2**i
         assert torch.equal(screen(inputs).argmax(1), NET(inputs).argmax(1))
 
 
 def test_nan_and_integer_labels_come_from_the_exact_pass() -> None:
-    screen = Screen(lambda x: x * torch.nan, lambda x: x)
+    screen = HalfPrecisionScreen(lambda x: x * torch.nan, lambda x: x)
     for inputs in batches(3, 40):
         assert torch.equal(screen(inputs), inputs)
-    labels = Screen(lambda x: x, lambda x: x[:, 0].long())
+    labels = HalfPrecisionScreen(lambda x: x, lambda x: x[:, 0].long())
     for inputs in batches(3, 40):
         assert torch.equal(labels(inputs), inputs[:, 0].long())
 
 
 def test_infinite_values_come_from_the_exact_pass() -> None:
     """Half precision ends at 65,504; a logit beyond that leads by an infinite margin and is nevertheless wrong."""
-    screen = Screen(lambda x: torch.where(x.abs() > 2, x * torch.inf, x), lambda x: x)
+    screen = HalfPrecisionScreen(lambda x: torch.where(x.abs() > 2, x * torch.inf, x), lambda x: x)
     for inputs in batches(3, 400):
         inputs[:, 1] *= -2
         assert torch.equal(screen(inputs), inputs)
@@ -91,7 +91,7 @@ def test_a_model_that_fails_in_the_quick_pass_is_called_exactly() -> None:
         raise InputError("The model failed on inputs of half precision.")
 
     noisy = Noisy(NET, 0.0)
-    screen = Screen(quick, noisy.exact)
+    screen = HalfPrecisionScreen(quick, noisy.exact)
     for inputs in batches(3, 40):
         assert torch.equal(screen(inputs), NET(inputs))
     assert tries == [40]
@@ -100,7 +100,7 @@ def test_a_model_that_fails_in_the_quick_pass_is_called_exactly() -> None:
 
 def test_a_short_first_batch_teaches_nothing() -> None:
     noisy = Noisy(NET, 0.1)
-    screen = Screen(noisy.quick, noisy.exact)
+    screen = HalfPrecisionScreen(noisy.quick, noisy.exact)
     for inputs in (torch.randn(3, 2), torch.randn(5, 2)):
         assert torch.equal(screen(inputs), NET(inputs))
     assert noisy.rows == 8

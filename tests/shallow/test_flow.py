@@ -25,9 +25,9 @@ from regionscope.shallow import (
     log_threshold,
     minimum_regions,
     region_bound,
-    regions_against_r,
+    regions_vs_teacher_width,
     sample,
-    success_against_width,
+    success_vs_width,
     teacher_from_switches,
 )
 from regionscope.shallow.integrate import integrate
@@ -233,7 +233,7 @@ def test_dead_units_change_nothing() -> None:
 
 
 def test_late_flows_of_a_wide_network_keep_the_bound() -> None:
-    (row,) = regions_against_r([1], n=10, runs=2, options=FlowOptions(max_log_loss=300.0))
+    (row,) = regions_vs_teacher_width([1], n=10, runs=2, options=FlowOptions(max_log_loss=300.0))
     assert (row.width, row.bound, row.minimum) == (396, 99, 1)
     assert row.classified == 2
     assert row.holds
@@ -242,11 +242,11 @@ def test_late_flows_of_a_wide_network_keep_the_bound() -> None:
     assert row.kkt > 0.5
     assert row.error == 0
     with pytest.raises(InputError, match="at least 1"):
-        regions_against_r([0])
+        regions_vs_teacher_width([0])
 
 
 def test_narrow_networks_fail_and_wide_ones_succeed() -> None:
-    rows = success_against_width(4, (0.5, 4.0), n=16, runs=10, options=FlowOptions(max_steps=800, rest=1e-3))
+    rows = success_vs_width(4, (0.5, 4.0), n=16, runs=10, options=FlowOptions(max_steps=800, rest=1e-3))
     assert rows[0].low == 0 <= rows[0].success < 0.2
     assert rows[0].success <= rows[0].high <= 1
     assert rows[1].success > rows[0].success + 0.3

@@ -13,7 +13,6 @@ from regionscope.shallow import (
     Inequality,
     TwoLayer,
     active_units,
-    against_rate,
     alternating_line,
     check_bounds,
     dense_sharpness,
@@ -22,6 +21,7 @@ from regionscope.shallow import (
     random_sphere,
     rate_trend,
     region_counts,
+    regions_vs_learning_rate,
     sharpness,
     train_and_check,
 )
@@ -118,7 +118,7 @@ def test_the_edge_of_stability() -> None:
 
 def test_against_rate_matches_the_training_time_and_reports_losses_and_slack() -> None:
     x, y = alternating_line(5)
-    rows = against_rate(x, y, [0.01, 0.02, 50.0], width=10, runs=3, time=0.6, record=3)
+    rows = regions_vs_learning_rate(x, y, [0.01, 0.02, 50.0], width=10, runs=3, time=0.6, record=3)
     assert [row.steps for row in rows] == [60, 30, 1]
     assert rows[0].lost == 0
     assert rows[2].lost == 3
@@ -129,12 +129,12 @@ def test_against_rate_matches_the_training_time_and_reports_losses_and_slack() -
     # The same time: at small rates, the same point of the flow, so nearly the same loss.
     assert rows[1].loss == pytest.approx(rows[0].loss, rel=0.02)
     with pytest.raises(InputError, match="time"):
-        against_rate(x, y, [0.1], width=3, time=0.0)
+        regions_vs_learning_rate(x, y, [0.1], width=3, time=0.0)
 
 
 def test_the_trend_is_a_line_for_each_run() -> None:
     x, y = alternating_line(5)
-    row = against_rate(x, y, [0.01], width=10, runs=3, time=0.05, record=2)[0]
+    row = regions_vs_learning_rate(x, y, [0.01], width=10, runs=3, time=0.05, record=2)[0]
     rows = [
         replace(row, rate=2.0**i, sharpness=edge, values=(3.0 - i, 5.0 - 2 * i, math.nan if i == 1 else 1.0), lost=0)
         for i, edge in enumerate((0.5, 1.8, 1.9, 2.0))
@@ -151,7 +151,9 @@ def test_descent_settles_at_the_edge_of_stability() -> None:
     """Random points on a sphere: for rates above 2 / lambda_max(0), eta lambda_max ends just below 2."""
     x, y = random_sphere(10, 5, seed=0)
     edge = 2 / sharpness(initial_two_layer(100, 5, seed=1), x)
-    rows = against_rate(x, y, [0.5 * edge, 2.0 * edge], width=100, runs=2, time=300 * edge, record=4, seed=1)
+    rows = regions_vs_learning_rate(
+        x, y, [0.5 * edge, 2.0 * edge], width=100, runs=2, time=300 * edge, record=4, seed=1
+    )
     assert rows[0].sharpness < 1.1  # no progressive sharpening below the edge
     assert rows[1].edge > 3
     assert 1.4 < rows[1].sharpness < 2.1

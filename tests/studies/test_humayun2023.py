@@ -33,7 +33,7 @@ from regionscope.studies.study import SIZES, Claim, Study
 from regionscope.studies.verdict import Grade
 from regionscope.studies.workspace import Workspace
 
-YES, HALF, NO = Grade.REPRODUCED, Grade.SAME_TREND, Grade.NOT_REPRODUCED
+YES, HALF, OPEN, NO = Grade.REPRODUCED, Grade.SAME_TREND, Grade.INCONCLUSIVE, Grade.NOT_REPRODUCED
 DOUBLE = (5.0, 1.0, 2.0, 4.0, 0.5)
 
 
@@ -132,7 +132,7 @@ def test_the_gap_is_judged_at_the_peak_and_at_the_end_whatever_its_sign() -> Non
     assert grades(depth.gap_claims(there, auc, train)) == [YES] * 4
     assert grades(depth.gap_claims(below, under, train)) == [YES] * 4
     assert "train below test" in depth.gap_claims(below, under, train)[0].ours
-    assert grades(depth.gap_claims(gone, chance, train)) == [NO] * 4
+    assert grades(depth.gap_claims(gone, chance, train)) == [OPEN] * 4
     assert grades(depth.gap_claims(there, auc, a_curve((5, 4, 3, 2, 1)))) == [NO, YES, NO, YES]
     assert depth.use_note(auc, train) == ()
     assert "0.500 and 0.500" in depth.use_note(chance, train)[0]
@@ -148,10 +148,10 @@ def test_depth_is_judged_by_rises_gaps_and_accuracy() -> None:
     assert "train LC, r = 0.005, depth 2" not in found  # where the paper has no second descent
     assert found["train LC, r = 0.005, depth 3"] is found["train LC, r = 0.5, depth 2"] is YES
     assert found["largest rise of train LC, r = 0.005"] is found["|train - test| LC at the peak, r = 0.5"] is YES
-    assert found["second descent as a share of the peak, depth 2"] is NO
+    assert found["second descent as a share of the peak, depth 2"] is OPEN  # the same at both radii
     other = depth.depth_claims({**fine, "train": tower(3, 4), "random": tower(3, 4)}, coarse)
     assert [claim.verdict.grade for claim in other if claim.what == "largest rise of train LC, r = 0.005"] == [NO]
-    assert [claim.verdict.grade for claim in other if claim.what == "largest rise, depth 2"] == [YES, NO]
+    assert [claim.verdict.grade for claim in other if claim.what == "largest rise, depth 2"] == [YES, OPEN]
 
 
 def test_accuracy_at_the_valley_comes_out_each_way() -> None:
@@ -175,7 +175,7 @@ def test_grokking_needs_a_late_test_accuracy_that_comes() -> None:
 
 def test_grokking_without_an_ascent_says_so() -> None:
     known, new = a_curve((0.1, 0.5, 1, 1, 1)), a_curve((0.1, 0.1, 0.1, 0.2, 0.9))
-    assert grades(grokking.of_depth("", a_curve(DOUBLE), known, new)) == [YES] * 5 + [HALF]  # one peak of two
+    assert grades(grokking.of_depth("", a_curve(DOUBLE), known, new)) == [YES] * 5 + [NO]  # one peak of two
     none = grokking.of_depth("", a_curve((5, 4, 3, 2, 1)), known, new)
     assert grades(none)[1:] == [NO] * 5
     assert ["no ascent" in claim.ours for claim in none[1:5]] == [True] * 4
@@ -188,7 +188,7 @@ def test_migration_is_a_rise_and_a_fall_next_to_the_data_and_a_fall_to_the_bound
     assert grades(partition.migration_claims(near, away, 10, 100)) == [YES] * 4
     assert grades(partition.migration_claims({**near, 10: (0.9, 0.05)}, back, 10, 100)) == [NO, YES, NO, NO]
     lost = {**ratio, 1000: (math.nan, math.nan)}
-    assert grades(partition.migration_claims(near, lost, 10, 100))[2:] == [NO, NO]
+    assert grades(partition.migration_claims(near, lost, 10, 100))[2:] == [OPEN, OPEN]
     assert grades(partition.migration_claims(near, away, None, None)) == [NO, NO, NO, YES]
 
 
@@ -203,9 +203,9 @@ def test_layers_are_judged_by_peak_and_gap() -> None:
     flat = (1.0, 1.0, 1.1, 1.2, 1.0)
     train = {"relu1": a_curve(DOUBLE), "relu2": a_curve(flat)}
     test = {"relu1": a_curve((5, 1, 1, 1, 0.5)), "relu2": a_curve(flat)}
-    assert grades(layers.layer_claims(train, test)) == [YES] * 3
+    assert grades(layers.layer_claims(train, test)) == [YES] * 4
     swapped = [dict(reversed(one.items())) for one in (train, test)]
-    assert grades(layers.layer_claims(*swapped)) == [HALF, NO, NO]
+    assert grades(layers.layer_claims(*swapped)) == [HALF, NO, NO, NO]
 
 
 def test_the_second_descent_alternates_in_the_first_stage_or_not() -> None:
@@ -237,7 +237,7 @@ def test_a_shift_is_judged_in_all_settings() -> None:
     found = shift.shift_claims({**dims, 2.0: [[4.0, 2.0], [2.0, 4.0]]}, radii)
     assert found[0].verdict.grade is NO  # two seeds against each other
     assert found[2].spread == "± 0, ± 0"
-    assert grades(shift.shift_claims(*alone)) == [NO, HALF, HALF, HALF]  # one seed proves nothing
+    assert grades(shift.shift_claims(*alone)) == [NO, OPEN, OPEN, OPEN]  # one seed proves nothing
 
 
 def test_deformation_grows_in_a_cnn_and_shrinks_in_a_resnet() -> None:
@@ -251,11 +251,31 @@ def test_deformation_grows_in_a_cnn_and_shrinks_in_a_resnet() -> None:
     def both(one: Mapping[float, list[tuple[float, float]]]) -> deform.Sizes:
         return {"eccentricity": one, "diameter": one}
 
-    assert grades(deform.cnn_claims(both(growing))) == [YES] * 4
-    assert grades(deform.cnn_claims(both(shrinking))) == [NO, NO, YES, YES]
-    assert grades(deform.resnet_claims(both(shrinking))) == [YES] * 6
-    assert grades(deform.resnet_claims(both(growing))) == [NO] * 4 + [YES] * 2
-    assert YES not in grades(deform.cnn_claims(both(affine)))[2:]  # the same share at every radius
+    calm = [YES, Grade.SHOWN] * 2
+    assert grades(deform.cnn_claims(both(growing))) == [YES, YES, *calm]
+    assert grades(deform.cnn_claims(both(shrinking))) == [NO, NO, *calm]
+    assert grades(deform.resnet_claims(both(shrinking))) == [*[YES] * 4, *calm]
+    assert grades(deform.resnet_claims(both(growing))) == [*[NO] * 4, *calm]
+    assert grades(deform.cnn_claims(both(affine)))[2:] == [OPEN, Grade.SHOWN] * 2  # the same share at every radius
+
+
+def test_deformation_is_compared_on_average_over_the_radii_on_each_side() -> None:
+    change = {0.0014: 0.5, 0.014: 0.1, 0.14: 0.4, 1.4: 0.9}  # the least above is below the most up to 0.014
+    judged, shown = deform.calmer("size", {r: [(r, 0.0), (r * (1 + c), 0.01 * r)] for r, c in change.items()})
+    assert judged.verdict.grade is YES
+    assert judged.ours == "r > 0.014: 0.65, r <= 0.014: 0.3"
+    turned, _ = deform.calmer("size", {r: [(r, 0.0), (r * (2 - c), 0.01 * r)] for r, c in change.items()})
+    assert turned.verdict.grade is NO
+    assert shown.verdict.grade is Grade.SHOWN
+
+
+def test_sharpness_has_two_readings() -> None:
+    slow, fast = a_curve((5, 1, 2, 3, 4)), a_curve((5, 1, 3, 2, 1))
+    assert claims.rise(slow) > claims.rise(fast)
+    assert claims.steepness(slow)[0] == pytest.approx(3 / math.log10(1001 / 2))
+    assert claims.steepness(fast)[0] == pytest.approx(2 / math.log10(11 / 2))
+    assert claims.steepness(fast) > claims.steepness(slow)
+    assert claims.steepness(a_curve((5, 4, 3, 2, 1)))[0] == 0.0
 
 
 def test_sizes_of_seeds_are_joined_with_the_larger_error_and_without_the_input_twice() -> None:

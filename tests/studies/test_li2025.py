@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import regionscope as rs
+from regionscope.errors import InputError
+from regionscope.lab import zoo
 from regionscope.lab.config import Experiment
 from regionscope.lab.experiment import check
 from regionscope.lab.sweep import Sweep, run_sweep
@@ -16,9 +19,12 @@ from regionscope.plot.charts import chart_figure
 from regionscope.studies.charts import Lines
 from regionscope.studies.li2025 import (
     STUDIES,
+    augmentation,
     cifar10,
+    consistency,
     exact,
     paper,
+    reparametrisation,
     settings,
 )
 from regionscope.studies.study import SIZES, Outcome, Study
@@ -70,22 +76,43 @@ def test_studies_share_their_runs() -> None:
         assert tuple(own) == runs["figure2"]
 
 
+def trained_in_other_ways(size: Any) -> tuple[Experiment, ...]:
+    found = (*augmentation.runs_of_augmentation(size), *consistency.runs_of_table7(size))
+    plain = {one.key for one in cifar10.runs_of_cifar10(size)}
+    return tuple(one for one in found if one.key not in plain)
+
+
 @pytest.mark.parametrize(
     ("name", "made", "n"),
-    [("table1_cifar10", cifar10.runs_of_cifar10, 30), ("table1_cifar10_networks", cifar10.runs_of_other_networks, 27)],
+    [
+        ("table1_cifar10", cifar10.runs_of_cifar10, 81),
+        ("table1_cifar10_networks", cifar10.runs_of_other_networks, 108),
+        ("table1_cifar10_training", trained_in_other_ways, 36),
+        ("table4_cifar10", settings.counting_runs, 3),
+    ],
 )
 def test_the_sweep_file_is_the_study(name: str, made: Callable[[str], tuple[Experiment, ...]], n: int) -> None:
     sweep = Sweep.from_toml(ROOT / "examples" / f"{name}.toml")
-    assert {one.key for one in sweep.experiments} == {one.key for one in made("full")}
+    assert sweep.keys == tuple(one.key for one in made("full"))  # in the same order
     assert len(sweep) == n
-    assert len(cifar10.runs_of_table1("full")) == 27
 
 
-def test_table_1_at_the_papers_size() -> None:
+def test_table_1_on_cifar10() -> None:
+    """One schedule for all settings, and every setting with one seed before the next seed."""
     runs = settings.grid("full", "resnet18", "cifar10")
-    assert len(runs) == 81
+    assert [run.seed for run in runs] == [0] * 27 + [1] * 27 + [2] * 27
     assert {run.training.lr for run in runs} == set(paper.LEARNING_RATES)
-    assert {run.training.epochs for run in runs} == {200}
+    assert {run.training.epochs for run in runs} == {50}
+    assert {run.training.weight_decay for run in runs[:27]} == set(paper.WEIGHT_DECAYS)
+    assert {run.training.lr for run in settings.grid("full", "vgg19", "cifar10")} == {0.05, 0.01, 0.001}
+    assert len(settings.grid("full", "efficientnetb0", "cifar10")) == 27  # 9 settings, 3 seeds
+    adam = settings.grid("full", "resnet18", "cifar10", optimizer="adam")
+    assert {(run.training.lr, run.training.epochs, run.seed) for run in adam} == {
+        (r, 30, 0) for r in (1e-2, 1e-3, 1e-4)
+    }
+
+
+def test_the_numbers_of_the_paper_agree_with_each_other() -> None:
     assert all(len(row) == 7 for row in paper.TABLE2.values())
     train = {name: row["cifar10"] for name, row in paper.TABLE2.items()}
     assert train == {name: row["regions_test"] for name, row in paper.METHODS.items()}  # the headers may be swapped
@@ -144,3 +171,37 @@ def test_a_line_is_counted_as_the_engine_counts_it(workspace: Workspace) -> None
     assert answer["pieces"] == list(rs.linear_regions(model, line).by_layer.values())
     assert 1 <= answer["grid"] <= answer["regions"]
     assert answer["floor"] > 0
+
+
+# --- Reparametrisation ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["layers", "neurons", "last"])
+def test_rescaling_keeps_every_label(kind: str) -> None:
+    model = zoo.mlp([5, 16, 8, 3], seed=0).double()
+    inputs = torch.randn(200, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    before = [value.detach().clone() for value in (model(inputs), *model.parameters())]
+    reparametrisation.rescale(model, kind)
+    after = [value.detach() for value in (model(inputs), *model.parameters())]
+    torch.testing.assert_close(after[0], (2 if kind == "last" else 1) * before[0])
+    moved = [not torch.equal(a, b) for a, b in zip(after[1:], before[1:], strict=True)]
+    # weights and biases of three layers; of the second only the weights undo a factor of the first layer
+    wanted = {"layers": [True, True, True, False, False, False], "neurons": [True] * 5 + [False],
+              "last": [False] * 4 + [True] * 2}  # fmt: skip
+    assert moved == wanted[kind]
+
+
+def test_a_network_that_cannot_be_rescaled_is_refused() -> None:
+    with pytest.raises(InputError, match="at least two linear layers"):
+        reparametrisation.rescale(torch.nn.Linear(2, 2), "neurons")
+
+
+def test_a_count_that_moves_contradicts_section_3(workspace: Workspace) -> None:
+    outcome = reparametrisation.section3(workspace, "smoke")
+    assert outcome.grade is Grade.REPRODUCED
+    assert claims_of(outcome)["mean output margin, after / before: last layer times 2"][0] == "2.000"
+    same = {"norm": 1.0, "distance": 1.0, "margin": 1.0, "sharpness": 1.0, "regions": [3, 4], "change": 0.0}
+    other = {"none": same, "layers": same, "neurons": same | {"regions": [3, 5]}, "last": same}
+    found = claims_of(reparametrisation.of_rescaled([other]))
+    assert found["region counts that differ after a change"] == ("1 of 6", Grade.NOT_REPRODUCED)
+    assert found["mean output margin, after / before: last layer times 2"] == ("1.000", Grade.NOT_REPRODUCED)

@@ -19,6 +19,7 @@ from regionscope.lab.load import box
 from regionscope.lab.monitor import parse_schedule
 from regionscope.lab.sweep import run_sweep
 from regionscope.plot.charts import chart_figure
+from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Pictures
 from regionscope.studies.qi2023 import STUDIES, compare, data, epochs, layers, lines, paper, random_labels, settings
 from regionscope.studies.qi2023.pictures import model_at_epoch
@@ -168,9 +169,9 @@ def test_a_ratio_has_students_interval() -> None:
     alone = compare.ratio_of(np.array([2.0]), np.array([1.0]))
     assert alone.value == 2.0
     assert np.isnan([alone.low, alone.high]).all()
-    assert compare.grows(2.0, alone).grade is Grade.NOT_REPRODUCED
-    assert compare.stays(compare.ratio_of(np.array([1.0]), np.array([1.0]))).grade is Grade.SAME_TREND
-    assert compare.larger(np.array([2.0]), np.array([1.0]))[0].grade is Grade.SAME_TREND
+    assert verdict.grows(2.0, alone.value, alone.interval).grade is Grade.INCONCLUSIVE
+    assert verdict.stays(compare.ratio_of(np.array([1.0]), np.array([1.0])).interval).grade is Grade.INCONCLUSIVE
+    assert compare.larger(np.array([2.0]), np.array([1.0]))[0].grade is Grade.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
@@ -179,25 +180,27 @@ def test_a_ratio_has_students_interval() -> None:
         (2.0, (1.9, 2.0, 2.1), Grade.REPRODUCED),
         (2.0, (1.04, 1.05, 1.06), Grade.SAME_TREND),  # grows beyond doubt, and not as much
         (1.5, (1.95, 2.0, 2.05), Grade.SAME_TREND),
-        (1.1, (1.0, 1.1, 1.2), Grade.NOT_REPRODUCED),  # as much, and within chance
+        (1.1, (1.0, 1.1, 1.2), Grade.INCONCLUSIVE),  # as much, and within chance
+        (2.0, (0.95, 1.05, 1.15), Grade.NOT_REPRODUCED),  # within chance, and not as much
         (2.0, (0.9, 0.91, 0.92), Grade.NOT_REPRODUCED),
     ],
 )
 def test_growth_is_judged_against_the_papers(paper_ratio: float, seeds: Sequence[float], wanted: Grade) -> None:
-    assert compare.grows(paper_ratio, compare.ratio_of(np.array(seeds), np.ones(3))).grade is wanted
+    ours = compare.ratio_of(np.array(seeds), np.ones(3))
+    assert verdict.grows(paper_ratio, ours.value, ours.interval).grade is wanted
 
 
 @pytest.mark.parametrize(
     ("seeds", "wanted"),
     [
         ((1.0, 1.05, 1.1), Grade.REPRODUCED),
-        ((0.7, 1.05, 1.5), Grade.SAME_TREND),
+        ((0.7, 1.05, 1.5), Grade.INCONCLUSIVE),
         ((1.4, 1.41, 1.42), Grade.NOT_REPRODUCED),
         ((0.6, 0.61, 0.62), Grade.NOT_REPRODUCED),
     ],
 )
 def test_what_stays_is_near_1(seeds: Sequence[float], wanted: Grade) -> None:
-    assert compare.stays(compare.ratio_of(np.array(seeds), np.ones(3))).grade is wanted
+    assert verdict.stays(compare.ratio_of(np.array(seeds), np.ones(3)).interval).grade is wanted
 
 
 def test_wiggles_of_the_papers_one_run_are_not_compared() -> None:

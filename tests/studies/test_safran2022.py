@@ -95,11 +95,19 @@ def test_the_tolerance_from_which_on_the_bound_holds() -> None:
     assert flows._within([0.01, 0.1], [1, 4], 3) is None
 
 
-def ends(line: Sequence[int], *, r: int = 1, n: int = 10, error: Sequence[float] = (), converged: bool = True) -> Ends:
+def ends(
+    line: Sequence[int],
+    *,
+    r: int = 1,
+    n: int = 10,
+    error: Sequence[float] = (),
+    converged: bool = True,
+    kkt: float = 0.005,
+) -> Ends:
     m = len(line)
     return Ends(
         line=tuple(line), inside=tuple(line), exact=(50,) * m, decades=(1.0,) * m, within=(0.01,) * m,
-        minimum=(r,) * m, kkt=(0.02,) * m, error=tuple(error) or (0.1,) * m, converged=(converged,) * m,
+        minimum=(r,) * m, kkt=(kkt,) * m, error=tuple(error) or (0.1,) * m, converged=(converged,) * m,
         r=r, n=n, width=400, seeds=3,
     )  # fmt: skip
 
@@ -123,9 +131,18 @@ def test_theorem_4_2_each_way() -> None:
     assert grade_of(early.claims, "flows whose direction") is Grade.NOT_REPRODUCED
 
 
-def test_theorem_4_2_without_a_classified_flow_is_not_reproduced() -> None:
+@pytest.mark.parametrize(
+    ("kkt", "grade"), [(0.005, Grade.REPRODUCED), (0.05, Grade.SAME_TREND), (0.2, Grade.NOT_REPRODUCED)]
+)
+def test_theorem_4_2_judges_the_kkt_residual_of_a_flow_that_converged(kkt: float, grade: Grade) -> None:
+    outcome = regions.of_theorem42([ends([4, 5, 4], kkt=kkt)])
+    assert grade_of(outcome.claims, "flows whose direction") is Grade.REPRODUCED
+    assert grade_of(outcome.claims, "largest KKT residual") is outcome.grade is grade
+
+
+def test_theorem_4_2_without_a_classified_flow_is_inconclusive() -> None:
     outcome = regions.of_theorem42([ends([])])
-    assert outcome.grade is Grade.NOT_REPRODUCED
+    assert outcome.grade is Grade.INCONCLUSIVE
     assert outcome.charts == ()
     assert len(outcome.tables[0].rows[0]) == len(outcome.tables[0].columns)
 
@@ -190,8 +207,8 @@ def test_pooled_runs() -> None:
 
 @pytest.mark.parametrize(
     ("above", "wide", "needed"),
-    [(0.5, 1.0, Grade.REPRODUCED), (0.2, 1.0, Grade.REPRODUCED), (0.5, 0.2, Grade.SAME_TREND),
-     (0.5, 0.1, Grade.NOT_REPRODUCED)],
+    [(0.5, 1.0, Grade.REPRODUCED), (0.2, 1.0, Grade.REPRODUCED), (0.5, 0.2, Grade.INCONCLUSIVE),
+     (0.5, 0.1, Grade.INCONCLUSIVE), (0.5, 0.0, Grade.INCONCLUSIVE)],
 )  # fmt: skip
 def test_theorem_3_2_each_way(above: float, wide: float, needed: Grade) -> None:
     outcome = width.of_theorem32([Pooled.of([row(1.0, 0.1, above)]), Pooled.of([row(8.0, wide, None)])])

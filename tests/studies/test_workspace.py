@@ -69,6 +69,7 @@ def test_what_was_there_before_an_error_is_kept(place: Workspace) -> None:
     assert calls == [3]
 
 
+@pytest.mark.kill
 def test_what_was_there_before_a_kill_is_kept(place: Workspace) -> None:
     program = (
         "import json, os, sys\n"

@@ -126,7 +126,7 @@ def two_layer(
     chosen = [edge * share for share in _numbers("--rates", rates)]
     console = Console()
     with console.status("Training ..."):
-        rows = theory.against_rate(
+        rows = theory.regions_vs_learning_rate(
             x, y, chosen, width=width, runs=runs, time=edge * time, record=record, seed=seed + 1
         )  # fmt: skip
     _print_rates(console, rows)
@@ -164,7 +164,7 @@ def regions(
     wanted = [int(r) for r in _numbers("--teachers", teachers)]
     with console.status("Integrating ..."):
         limit = theory.FlowOptions(max_log_loss=max_log_loss)
-        rows = theory.regions_against_r(wanted, n=samples, runs=runs, seed=seed, options=limit)
+        rows = theory.regions_vs_teacher_width(wanted, n=samples, runs=runs, seed=seed, options=limit)
     title = f"Late flows on {samples} points, {runs} runs for each teacher"
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     names = ("r", "width", "bound", "least", "right", "ended", "line", "inside", "mean", "KKT", "error")
@@ -202,7 +202,7 @@ def width(
     console = Console()
     with console.status("Integrating ..."):
         limit = theory.FlowOptions(max_steps=steps, stall=1e-5, rest=1e-4)
-        rows = theory.success_against_width(switches, n=samples, runs=runs, seed=seed, options=limit)
+        rows = theory.success_vs_width(switches, n=samples, runs=runs, seed=seed, options=limit)
     table = Table(title=f"Gradient flow on {switches} evenly spaced label changes, {runs} runs for each width")
     for name in ("alpha", "width", "success", "95%", "median loss", "bound", "above", "cut off"):
         table.add_column(name, justify="right")

@@ -20,8 +20,10 @@ from regionscope.lab.provenance import provenance
 from regionscope.lab.store.files import write_bytes, write_document
 from regionscope.plot.charts import chart_figure
 from regionscope.studies import report as pages
+from regionscope.studies.archive import pack, unpack
 from regionscope.studies.catalogue import find, studies
 from regionscope.studies.charts import Chart
+from regionscope.studies.index import index_markdown
 from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
 
@@ -43,6 +45,16 @@ SizeOption = Annotated[
 ]
 FolderOption = Annotated[
     Path, typer.Option("--folder", metavar="DIR", help="Where runs and results are kept; studies share them.")
+]
+
+
+ArchiveOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--archive",
+        metavar="PATH",
+        help="Runs to start from: a file written by `study pack`, or a folder of such files.",
+    ),
 ]
 
 
@@ -71,6 +83,7 @@ def run(
     limit_seconds: Annotated[
         float | None, typer.Option("--limit-seconds", metavar="S", help="Save and stop after so long.")
     ] = None,
+    archive: ArchiveOption = None,
     progress: ProgressOption = None,
 ) -> None:
     """Make the runs that the studies need and are not there yet, then their reports; give it again to continue.
@@ -81,6 +94,8 @@ def run(
     if dask is None:
         options.read_device(device)
     place = Workspace(folder, data_root=data_root, workers=workers, device=device)
+    if archive is not None:
+        unpack(archive, folder)
     wanted = [experiment for one in chosen for experiment in one.experiments(scale)]
     missing = place.missing(wanted)
     if missing:
@@ -107,6 +122,7 @@ def report(
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
     data_root: options.DataRootOption = None,
+    archive: ArchiveOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Where the pages go; by default FOLDER/reports.")
     ] = None,
@@ -117,9 +133,27 @@ def report(
     """
     chosen, scale = find(name), _size(size)
     target = out or folder / "reports"
+    if archive is not None:
+        unpack(archive, folder)
     for one in chosen:
         _write(one, scale, Workspace(folder, data_root=data_root), target)
     _index(target)
+
+
+@study.command("pack")
+def pack_runs(
+    archive: Annotated[Path, typer.Argument(metavar="FILE.zip", help="Archive to add to; created if missing.")],
+    folder: FolderOption = Path("studies"),
+) -> None:
+    """Add the ended runs and computed answers of FOLDER to an archive, without the weights.
+
+    Reports that look at weights need the answers that an earlier report computed from them.
+
+    Example: regionscope study pack docs/results/runs/li2025.zip
+    """
+    with output.writing_to(archive):
+        runs = pack(folder, archive)
+    typer.echo(f"{archive}: {runs} runs, {archive.stat().st_size:,} bytes")
 
 
 def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
@@ -129,7 +163,7 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
     place.used.clear()
     with output.progress_bar(one.name) as place.on_share:
         outcome = one.analyse(place, size)
-    runs = place.runs(one.experiments(size))
+    runs = place.ended(one.experiments(size))
     made = [*(each.result() or {} for each in runs), *place.used.values()]
     seconds = sum(float(each.get("seconds") or 0) for each in made)
     figures = _write_figures(outcome.charts, home)
@@ -186,7 +220,7 @@ def _index(target: Path) -> None:
     files = {study.name: target / study.name / "data.json" for study in every}
     found = {name: json.loads(path.read_text()) for name, path in files.items() if path.exists()}
     with output.writing_to(target):
-        write_bytes(target / "index.md", pages.index_markdown(every, found).encode())
+        write_bytes(target / "index.md", index_markdown(every, found, changes=(target / "rules.md").exists()).encode())
     typer.echo(f"index: {target / 'index.md'} ({len(found)} of {len(every)} studies)")
 
 

@@ -60,6 +60,14 @@ def run(
         float | None,
         typer.Option("--limit-seconds", metavar="S", rich_help_panel=options.WORK, help="Save and stop after so long."),
     ] = None,
+    compile_steps: Annotated[
+        bool,
+        typer.Option(
+            "--compile",
+            rich_help_panel=options.WORK,
+            help="Compile the training step on CUDA: faster, but the last digits of results may vary between runs.",
+        ),
+    ] = False,
     progress: ProgressOption = None,
 ) -> None:
     """Run every experiment of the grid that has not ended yet; the same command continues after a stop or a kill.
@@ -74,7 +82,8 @@ def run(
     with interruptible() as stop, shown_progress(len(plan), progress) as shown:
         report = lab.run_sweep(
             plan, runs, workers=workers, device=device, data_root=data_root, dask=dask, gpu_resource=gpu_resource,
-            threads=threads, limit_seconds=limit_seconds, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
+            threads=threads, limit_seconds=limit_seconds, compiled=compile_steps, stop=stop, on_outcome=shown.outcome,
+            on_share=shown.share,
         )  # fmt: skip
     _say(report)
     if not report.complete:

@@ -2,11 +2,11 @@
 
 from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
 from regionscope.complexity.deformation import Deformation, deformation, trusted_radius
-from regionscope.complexity.frames import orthonormal_frames
 from regionscope.complexity.history import ComplexityHistory, ComplexityRow, ComplexityWatch
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints, draw_points, uniform_points
 from regionscope.complexity.migration import FoldProfile, Migration, fold_migration, fold_profiles
+from regionscope.complexity.neighbourhoods import orthonormal_frames
 
 __all__ = [
     "ComplexityGap",

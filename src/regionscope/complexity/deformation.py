@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.complexity.layers import survey
-from regionscope.complexity.local_complexity import FrameChoice, Neighbourhoods, Piece
-from regionscope.complexity.observe import Observer
+from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.layers import list_layers
+from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourhoods
 from regionscope.errors import InputError
 from regionscope.network.call.untouched import untouched
 
@@ -68,13 +68,13 @@ def deformation(
     if where.dims < 2:
         raise InputError("dims is 1; the graph of a segment has no edge, so at least 2 directions are needed.")
     with untouched(model):
-        layers = survey(model, where.points[0].reshape(where.shape))
+        layers = list_layers(model, where.points[0].reshape(where.shape))
         watcher = _Embeddings(model, layers.linear)
         with watcher.watching():
-            for piece in where.pieces(3 * layers.row_bytes, memory):  # the float64 copy is twice as large again
-                whole = Piece(piece.start, piece.stop, 2 * where.dims)
-                (each,) = where.passes(whole)
-                found.append(watcher.sizes(each.vertices.reshape(-1, *where.shape), piece.stop - piece.start))
+            for chunk in where.chunks(3 * layers.row_bytes, memory):  # the float64 copy is twice as large again
+                whole = Chunk(chunk.start, chunk.stop, 2 * where.dims)
+                (each,) = where.vertex_batches(whole)
+                found.append(watcher.sizes(each.vertices.reshape(-1, *where.shape), chunk.stop - chunk.start))
     sizes = {name: torch.cat([each[name] for each in found]) for name in found[0]}
     return Deformation(
         {name: size[:, 0] for name, size in sizes.items()},
@@ -133,7 +133,7 @@ def graph_sizes(vertices: Tensor) -> Tensor:
     return torch.stack([eccentricity.mean(1), eccentricity.amax(1)], 1)
 
 
-class _Embeddings(Observer):
+class _Embeddings(ForwardObserver):
     """Sizes of the vertex graphs at the input of every linear or convolution layer."""
 
     def __init__(self, model: nn.Module, axes: Mapping[str, int | None]) -> None:

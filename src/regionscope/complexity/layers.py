@@ -12,11 +12,11 @@ from torch import Size, Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from regionscope.complexity.activations import LINEAR, Folds, operation
-from regionscope.complexity.observe import Observer
+from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import refuse_other_answers
 
-__all__ = ["LayerChoice", "Site", "Survey", "select", "survey"]
+__all__ = ["Layer", "LayerChoice", "LayerList", "list_layers", "select_layers"]
 
 LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
 
@@ -26,7 +26,7 @@ _ROWS, _FEWER = 7, 5  # inputs of the two passes: the axis of a layer whose size
 
 
 @dataclass(frozen=True)
-class Site:
+class Layer:
     """A place in the forward pass where units can be counted.
 
     name: as in ``by_layer``. role: an activation, a max-pooling, or a linear output that no activation follows.
@@ -46,30 +46,30 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Survey:
-    """All sites in the order of the forward pass, and the bytes for one input around its widest operation.
+class LayerList:
+    """All layers in the order of the forward pass, and the bytes for one input around its widest operation.
 
     linear: for every linear or convolution layer, also those that an activation follows, the axis of the batch.
     """
 
-    sites: tuple[Site, ...]
+    layers: tuple[Layer, ...]
     row_bytes: int
     linear: Mapping[str, int | None]
 
 
-def survey(model: nn.Module, example: Tensor) -> Survey:
-    """List the sites of ``model`` by forward passes over copies of ``example`` (*shape), inside ``untouched``."""
-    found, other = (_surveyed(model, example, rows) for rows in (_ROWS, _FEWER))
+def list_layers(model: nn.Module, example: Tensor) -> LayerList:
+    """List the layers of ``model`` by forward passes over copies of ``example`` (*shape), inside ``untouched``."""
+    found, other = (_listed(model, example, rows) for rows in (_ROWS, _FEWER))
     refuse_other_answers(model, torch.stack([example, _OTHER - example]))
-    if [site.name for site in found.sites] != [site.name for site in other.sites]:
+    if [layer.name for layer in found.layers] != [layer.name for layer in other.layers]:
         raise InputError(
             f"The model calls other operations for {_ROWS} inputs than for {_FEWER}, so its layers cannot be counted; "
             "it must do the same for every number of inputs."
         )
     axes = map(_batch_axis, found.shapes, other.shapes, found.in_order)
-    sites = [replace(site, axis=axis) for site, axis in zip(found.sites, axes, strict=True)]
-    linear = {site.name: site.axis for site in sites if site.role == "linear"}
-    return Survey(tuple(sites[i] for i in found.counted()), found.widest // _ROWS + 1, linear)
+    layers = [replace(layer, axis=axis) for layer, axis in zip(found.layers, axes, strict=True)]
+    linear = {layer.name: layer.axis for layer in layers if layer.role == "linear"}
+    return LayerList(tuple(layers[i] for i in found.counted()), found.widest // _ROWS + 1, linear)
 
 
 def _one_after_the_other(values: Tensor, rows: int) -> bool:
@@ -85,14 +85,14 @@ def _one_after_the_other(values: Tensor, rows: int) -> bool:
     return not any(bool(((first - other).abs() > near).any()) for other in others)
 
 
-def _surveyed(model: nn.Module, example: Tensor, rows: int) -> _Surveyor:
+def _listed(model: nn.Module, example: Tensor, rows: int) -> _LayerLister:
     """A pass over copies of the example; the last one is changed, so that its values can be told from the others."""
-    surveyor = _Surveyor(model, rows)
+    lister = _LayerLister(model, rows)
     inputs = example.expand(rows, *example.shape).clone()
     inputs[-1] = _OTHER - example
-    with surveyor.watching():
-        surveyor.forward(inputs)
-    return surveyor
+    with lister.watching():
+        lister.forward(inputs)
+    return lister
 
 
 def _batch_axis(shape: Size, fewer: Size, in_order: bool) -> int | None:
@@ -110,10 +110,12 @@ def _batch_axis(shape: Size, fewer: Size, in_order: bool) -> int | None:
     return None
 
 
-def select(found: Survey, layers: LayerChoice | None, *, max_pool: bool, linear_outputs: bool) -> tuple[Site, ...]:
-    """The sites that the options ask for; an ``InputError`` names what there is when a choice matches nothing."""
+def select_layers(
+    found: LayerList, layers: LayerChoice | None, *, max_pool: bool, linear_outputs: bool
+) -> tuple[Layer, ...]:
+    """The layers that the options ask for; an ``InputError`` names what there is when a choice matches nothing."""
     roles = {"activation"} | ({"max_pool"} if max_pool else set()) | ({"linear"} if linear_outputs else set())
-    offered = [site for site in found.sites if site.role in roles]
+    offered = [layer for layer in found.layers if layer.role in roles]
     if not offered:
         raise InputError(
             f"The forward pass calls no activation that can be seen{_also(found, roles)}. Fused recurrent cells and "
@@ -122,54 +124,54 @@ def select(found: Survey, layers: LayerChoice | None, *, max_pool: bool, linear_
     if layers is not None:
         choices = [layers] if isinstance(layers, str | type) else list(layers)
         for choice in choices:
-            if not any(_matches(site, choice) for site in offered):
-                names = ", ".join(site.name for site in offered)
+            if not any(_matches(layer, choice) for layer in offered):
+                names = ", ".join(layer.name for layer in offered)
                 raise InputError(f"No layer matches {choice!r}; the layers are {names}{_also(found, roles)}.")
-        offered = [site for site in offered if any(_matches(site, choice) for choice in choices)]
-    for site in offered:
-        if site.axis is None:
+        offered = [layer for layer in offered if any(_matches(layer, choice) for choice in choices)]
+    for layer in offered:
+        if layer.axis is None:
             raise InputError(
-                f"'{site.name}' works on a tensor in which the inputs of a batch cannot be told apart; leave it out "
+                f"'{layer.name}' works on a tensor in which the inputs of a batch cannot be told apart; leave it out "
                 "with layers=[...], which takes names, patterns and module types."
             )
     return tuple(offered)
 
 
-def _matches(site: Site, choice: str | type[nn.Module]) -> bool:
+def _matches(layer: Layer, choice: str | type[nn.Module]) -> bool:
     if isinstance(choice, str):
-        return site.name == choice or fnmatchcase(site.name, choice)
-    return any(issubclass(kind, choice) for kind in site.kinds)
+        return layer.name == choice or fnmatchcase(layer.name, choice)
+    return any(issubclass(kind, choice) for kind in layer.kinds)
 
 
-def _also(found: Survey, roles: set[str]) -> str:
+def _also(found: LayerList, roles: set[str]) -> str:
     """What would be there with other options."""
     options = {"linear": "linear_outputs", "max_pool": "max_pool"}
     more = []
     for role, option in options.items():
-        names = [site.name for site in found.sites if site.role == role]
+        names = [layer.name for layer in found.layers if layer.role == role]
         if role not in roles and names:
             more.append(f"; with {option}=True also {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}")
     return "".join(more)
 
 
-class _Surveyor(Observer):
+class _LayerLister(ForwardObserver):
     """Follows every tensor to say which linear layers feed it; None stands for "computed from parameters alone"."""
 
     def __init__(self, model: nn.Module, rows: int) -> None:
         super().__init__(model)
-        self.sites: list[Site] = []
-        self.shapes: list[Size] = []  # of the tensors at ``sites``
+        self.layers: list[Layer] = []
+        self.shapes: list[Size] = []  # of the tensors at ``layers``
         self.in_order: list[bool] = []  # of the same: see ``_one_after_the_other``
         self.widest = 0
         self._rows = rows
-        self._followed: set[int] = set()  # places in ``sites`` of linear outputs that an activation follows
+        self._followed: set[int] = set()  # places in ``layers`` of linear outputs that an activation follows
         self._sources: Any = WeakTensorKeyDictionary()
         for tensor in (*model.parameters(), *model.buffers()):
             self._sources[tensor] = None
 
     def counted(self) -> Iterator[int]:
-        """The places in ``sites`` of activations, max-poolings, and linear outputs that no activation follows."""
-        return (i for i in range(len(self.sites)) if i not in self._followed)
+        """The places in ``layers`` of activations, max-poolings, and linear outputs that no activation follows."""
+        return (i for i in range(len(self.layers)) if i not in self._followed)
 
     def at_activation(
         self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
@@ -177,7 +179,7 @@ class _Surveyor(Observer):
         sources = self._of(args, kwargs)
         if sources is not None:
             self._followed |= sources
-            feeding = frozenset[type[nn.Module]]().union(*(self.sites[i].kinds for i in sources))
+            feeding = frozenset[type[nn.Module]]().union(*(self.layers[i].kinds for i in sources))
             self._add(name, "activation", found.values, kind, len(found.at), feeding)
             sources = frozenset()
         return self._run(func, args, kwargs, sources)
@@ -187,7 +189,7 @@ class _Surveyor(Observer):
     ) -> Any:
         if self._of(args, kwargs) is None:
             return self._run(func, args, kwargs, None)
-        output = self._run(func, args, kwargs, frozenset({len(self.sites)}))
+        output = self._run(func, args, kwargs, frozenset({len(self.layers)}))
         self._add(name, "linear", output, kind or LINEAR[operation(func)])
         return output
 
@@ -213,7 +215,7 @@ class _Surveyor(Observer):
         feeding: frozenset[type[nn.Module]] = frozenset(),
     ) -> None:
         kinds = feeding if kind is None else feeding | {kind}
-        self.sites.append(Site(name, role, folds * values.numel() // self._rows, None, kinds))
+        self.layers.append(Layer(name, role, folds * values.numel() // self._rows, None, kinds))
         self.shapes.append(values.shape)
         self.in_order.append(_one_after_the_other(values, self._rows))
 

@@ -216,14 +216,14 @@ class _Flat:
         off = (offset.square().sum(1) - near.square().sum(1)).clamp_min(0)
         walls = part.walls
         inner = walls.inner
-        born = inner[(walls.born[inner] >= 0) & (walls.born[inner] < len(part.by_layer))]
-        ends = part.vertices[walls.vertices[walls.offsets[born][:, None] + torch.arange(k, device=device)]] @ lower
+        drawn = inner[(walls.layer[inner] >= 0) & (walls.layer[inner] < len(part.by_layer))]
+        ends = part.vertices[walls.vertices[walls.offsets[drawn][:, None] + torch.arange(k, device=device)]] @ lower
         corners = part.slice.corners.to(device) @ lower
         step = float(torch.cdist(corners, corners).max()) / resolution
         folds, weights = _pieces(ends, step)
         room = _room(part.slice, resolution).to(device) @ lower
         share = torch.full((len(room),), part.slice.size / len(room), dtype=torch.float64, device=device)
-        return _Flat(folds, weights, room, share, near, off, dec.boundary @ lower, len(born))
+        return _Flat(folds, weights, room, share, near, off, dec.boundary @ lower, len(drawn))
 
     def to_data(self, points: Tensor) -> Tensor:
         """Distance in input space to the nearest data point."""

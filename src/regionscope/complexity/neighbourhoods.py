@@ -1,22 +1,88 @@
-"""Neighbourhoods of a point: the hull of vertices x + o_j, given by their offsets."""
+"""Neighbourhoods of points: orthonormal frames of random directions, and the hull of vertices that they span.
+
+The vertices of a neighbourhood are x + o_j. ``orthonormal_frames`` draws the directions, ``offsets`` builds the o_j,
+and ``Neighbourhoods`` hands out the vertices around many points in chunks that fit into memory.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from regionscope.checks import is_whole, whole
 from regionscope.errors import InputError
+from regionscope.geometry.points import read_array
+from regionscope.network import home
 
-__all__ = ["LARGEST_CUBE", "Pass", "Shape", "count_vertices", "offsets", "passes"]
+__all__ = [
+    "LARGEST_CUBE",
+    "Chunk",
+    "FrameChoice",
+    "Neighbourhoods",
+    "Shape",
+    "VertexBatch",
+    "count_vertices",
+    "draw_frames",
+    "offsets",
+    "orthonormal_frames",
+    "vertex_batches",
+]
 
+FrameChoice = Literal["shared", "per-point"] | Tensor
 Shape = Literal["cross-polytope", "hypercube"]
 
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
+
+
+def orthonormal_frames(
+    input_shape: Sequence[int],
+    dims: int = 25,
+    *,
+    points: int | None = None,
+    seed: int = 0,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """P = ``dims`` random orthonormal directions: the Q of a QR decomposition of a Gaussian matrix (Haar distributed).
+
+    One frame (P, *input_shape) for all points, or one for each of ``points`` points: (points, P, *input_shape). Keep
+    the result and pass it as ``frames=`` at every step of a training, and the curve has no noise from the directions.
+    The same seed gives the same frames on every device; a ``generator`` moves on from call to call. Cost: a QR of (d,
+    P) a frame.
+
+    >>> frame = orthonormal_frames((3, 4), dims=2)
+    >>> torch.allclose(frame.flatten(1) @ frame.flatten(1).T, torch.eye(2), atol=1e-6)
+    True
+    """
+    d = math.prod(input_shape)
+    _check_dims(dims, d)
+    source = generator if generator is not None else torch.Generator().manual_seed(seed)
+    frames = draw_frames(1 if points is None else points, dims, d, source, dtype)
+    frames = frames.reshape(len(frames), dims, *input_shape)
+    return frames[0] if points is None else frames
+
+
+def draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+    """The next n frames (n, P, d) of the generator. Drawing 3 and then 4 gives the same frames as drawing 7.
+
+    The Gaussians are always drawn in float32, one point at a time, so that neither the batch nor the dtype of the model
+    changes them.
+    """
+    _check_dims(dims, d)
+    device = generator.device
+    draw = [torch.randn(d, dims, generator=generator, device=device, dtype=torch.float32) for _ in range(n)]
+    if not draw:
+        return torch.empty(0, dims, d, dtype=dtype, device=device)
+    exact = dtype if dtype == torch.float64 else torch.float32  # QR knows no half precision
+    q = torch.linalg.qr(torch.stack(draw).to(exact))[0]
+    frames: Tensor = q.transpose(1, 2).contiguous().to(dtype)
+    return frames
 
 
 def count_vertices(shape: Shape, dims: int) -> int:
@@ -25,7 +91,7 @@ def count_vertices(shape: Shape, dims: int) -> int:
     >>> count_vertices("cross-polytope", 25), count_vertices("hypercube", 3)
     (50, 8)
     """
-    _check(shape, dims)
+    _check_hull(shape, dims)
     return 2 * dims if shape == "cross-polytope" else 2**dims
 
 
@@ -37,7 +103,7 @@ def offsets(shape: Shape, frames: Tensor, radius: float) -> Tensor:
     """
     directions = frames.transpose(0, 1)
     dims = len(directions)
-    _check(shape, dims)
+    _check_hull(shape, dims)
     if shape == "cross-polytope":
         scaled = directions * radius
         return torch.cat([scaled, -scaled])
@@ -47,32 +113,130 @@ def offsets(shape: Shape, frames: Tensor, radius: float) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Pass:
+class VertexBatch:
     """Vertices (m, n, d) around n points, and their offsets (m, 1, d) where these are the same for all points."""
 
     vertices: Tensor
     offsets: Tensor | None
 
 
-def passes(shape: Shape, points: Tensor, frames: Tensor, radius: float, at_once: int) -> Iterator[Pass]:
+def vertex_batches(shape: Shape, points: Tensor, frames: Tensor, radius: float, at_once: int) -> Iterator[VertexBatch]:
     """The vertices around points (n, d) for frames (1 or n, P, d), ``at_once`` of them at a time."""
     dims = frames.shape[1]
     if len(frames) == 1 and len(points) > 1:
         for part in offsets(shape, frames, radius).split(at_once):
-            yield Pass(part + points, part)
+            yield VertexBatch(part + points, part)
     elif shape == "cross-polytope" and at_once >= 2 * dims:
         # The hull is the largest tensor of all, so it is written once.
         directions = frames.transpose(0, 1)
         vertices = points.new_empty(2 * dims, *points.shape)
         torch.add(points, directions, alpha=radius, out=vertices[:dims])
         torch.sub(points, directions, alpha=radius, out=vertices[dims:])
-        yield Pass(vertices, None)
+        yield VertexBatch(vertices, None)
     else:
         for part in offsets(shape, frames, radius).split(at_once):
-            yield Pass(part.add_(points), None)
+            yield VertexBatch(part.add_(points), None)
 
 
-def _check(shape: Shape, dims: int) -> None:
+@dataclass(frozen=True)
+class Chunk:
+    """Points start..stop, worked through so many vertices at a time."""
+
+    start: int
+    stop: int
+    vertices: int
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhoods:
+    """b points (b, d) and how to build the hull around each; read once, handed out piece by chunk."""
+
+    points: Tensor
+    shape: tuple[int, ...]
+    dims: int
+    radius: float
+    hull: Shape
+    frames: Tensor | None
+    generator: torch.Generator
+
+    @staticmethod
+    def read(
+        model: nn.Module, x: Tensor | np.ndarray[Any, Any], *, dims: int, radius: float, frames: FrameChoice, hull:
+            Shape,
+        seed: int, generator: torch.Generator | None,
+    ) -> Neighbourhoods:  # fmt: skip
+        """Check the arguments and bring the points to the model's device and dtype."""
+        device, dtype = home(model)
+        points = read_array(x).detach().to(device=device, dtype=dtype)
+        if points.ndim < 2 or len(points) == 0 or points[0].numel() == 0:
+            raise InputError(f"x has shape {tuple(points.shape)}; (b, *input_shape) with at least one point is needed.")
+        if not bool(torch.isfinite(points).all()):
+            raise InputError("x holds NaN or infinite values; local complexity needs finite inputs.")
+        if not (math.isfinite(radius) and radius > 0):
+            raise InputError(f"radius is {radius}; a finite number larger than 0 is needed.")
+        shape, flat = tuple(points.shape[1:]), points.flatten(1)
+        source = generator if generator is not None else torch.Generator().manual_seed(whole("seed", seed, least=0))
+        given = _given_frames(frames, len(flat), shape, flat)
+        dims = dims if given is None else given.shape[1]
+        _check_dims(dims, flat.shape[1])
+        count_vertices(hull, dims)
+        if given is None and frames == "shared":
+            given = draw_frames(1, dims, flat.shape[1], source, dtype).to(device)
+        return Neighbourhoods(flat, shape, dims, radius, hull, given, source)
+
+    def chunks(self, row_bytes: int, memory: int | None) -> Iterator[Chunk]:
+        """Cut the points so that a pass over their vertices stays within ``memory`` bytes."""
+        if memory is None:
+            memory = 16 << 20 if self.points.device.type == "cpu" else 1 << 30
+        rows = max(1, whole("memory", memory) // row_bytes)
+        m = count_vertices(self.hull, self.dims)
+        n = max(1, rows // m)
+        for start in range(0, len(self.points), n):
+            yield Chunk(start, min(start + n, len(self.points)), min(m, max(1, rows)))
+
+    def vertex_batches(self, chunk: Chunk) -> Iterator[VertexBatch]:
+        """The vertices around the points of a chunk. Call it for all pieces in order: frames may be drawn here."""
+        if self.frames is None:
+            n, d = chunk.stop - chunk.start, self.points.shape[1]
+            frames = draw_frames(n, self.dims, d, self.generator, self.points.dtype).to(self.points.device)
+        else:
+            frames = self.frames if len(self.frames) == 1 else self.frames[chunk.start : chunk.stop]
+        return vertex_batches(self.hull, self.points[chunk.start : chunk.stop], frames, self.radius, chunk.vertices)
+
+
+def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
+    """The user's own directions as (1 or b, P, d); None when they are to be drawn."""
+    if not isinstance(frames, Tensor):
+        if frames not in ("shared", "per-point"):
+            raise InputError(f'frames is {frames!r}; it must be "shared", "per-point" or a tensor of directions.')
+        return None
+    own = frames.to(like)
+    if tuple(own.shape[1:]) == shape and own.ndim == 1 + len(shape):
+        own = own[None]
+    if tuple(own.shape[2:]) != shape or len(own) not in (1, b):
+        raise InputError(
+            f"frames has shape {tuple(frames.shape)}; (P, *input_shape) or (b, P, *input_shape) is needed, "
+            f"with b = {b} and input_shape = {shape}."
+        )
+    flat = own.flatten(2)
+    some = flat[:: max(1, len(flat) // 8)]  # whoever forgot to make them orthonormal forgot it for all points
+    gram = some @ some.transpose(1, 2)
+    error = float((gram - torch.eye(gram.shape[1], dtype=gram.dtype, device=gram.device)).abs().max())
+    coarsest = max(torch.finfo(kind).eps for kind in (frames.dtype, like.dtype) if kind.is_floating_point)
+    if not error < 100 * coarsest * math.sqrt(flat.shape[2]):
+        raise InputError(f"The directions in frames are not orthonormal (off by {error:.1e}); use orthonormal_frames.")
+    return flat
+
+
+def _check_dims(dims: int, d: int) -> None:
+    """Refuse numbers of directions that an input of d numbers does not have."""
+    if not is_whole(dims) or dims > d:
+        raise InputError(
+            f"dims is {dims}, and an input has {d} number(s); orthonormal directions need 1 <= dims <= {d}."
+        )
+
+
+def _check_hull(shape: Shape, dims: int) -> None:
     if shape not in ("cross-polytope", "hypercube"):
         raise InputError(f'hull is {shape!r}; it must be "cross-polytope" or "hypercube".')
     if shape == "hypercube" and dims > LARGEST_CUBE:

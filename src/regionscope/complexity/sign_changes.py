@@ -1,4 +1,4 @@
-"""The forward pass that counts: for every unit the lowest and the highest value over the vertices of each hull."""
+"""Counting sign changes: for every unit, the lowest and the highest value over the vertices of each hull."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.complexity.activations import Folds, winners
-from regionscope.complexity.layers import Site
-from regionscope.complexity.neighbourhoods import Pass
-from regionscope.complexity.observe import Observer
+from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.layers import Layer
+from regionscope.complexity.neighbourhoods import VertexBatch
 
-__all__ = ["Tally"]
+__all__ = ["SignChanges"]
 
 
-class Tally(Observer):
-    """Ranges of all units of ``sites`` around some points, gathered over one or more passes of their vertices.
+class SignChanges(ForwardObserver):
+    """Ranges of all units of ``layers`` around some points, gathered over one or more passes of their vertices.
 
     A pass holds vertex j of point i in row j * n + i: the reduction over vertices then runs along memory, which is far
     faster than along a middle axis.
     """
 
-    def __init__(self, model: nn.Module, sites: Sequence[Site]) -> None:
+    def __init__(self, model: nn.Module, layers: Sequence[Layer]) -> None:
         super().__init__(model)
-        self._sites = {site.name: site for site in sites}
+        self._layers = {layer.name: layer for layer in layers}
         self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
         self._at: dict[str, tuple[float, ...]] = {}
         self._points = self._vertices = torch.empty(0, device="cpu")
         self._offsets: Tensor | None = None
         self._version = self._m = 0
 
-    def counts(self, points: Tensor, passes: Iterable[Pass], shape: Sequence[int]) -> dict[str, Tensor]:
-        """How many units of each site fold inside the hull of each of the points (n, d), -1 where NaN came: (n,).
+    def counts(self, points: Tensor, batches: Iterable[VertexBatch], shape: Sequence[int]) -> dict[str, Tensor]:
+        """How many units of each layer fold inside the hull of each of the points (n, d), -1 where NaN came: (n,).
 
-        Every vertex that the passes hold is an input of ``shape``.
+        Every vertex of the batches is an input of ``shape``.
         """
         self._ranges = {}
         self._points = points
-        for each in passes:
+        for each in batches:
             self._offsets, self._m = each.offsets, len(each.vertices)
             self._vertices = each.vertices.reshape(-1, *shape)
             self._version = self._vertices._version
             self.forward(self._vertices)
         self._vertices = points  # the hull is not needed any more
-        return {name: self._count(name) for name in self._sites}
+        return {name: self._count(name) for name in self._layers}
 
     def _count(self, name: str) -> Tensor:
         low, high = self._ranges[name]
-        if self._sites[name].role == "max_pool":
+        if self._layers[name].role == "max_pool":
             return (low != high).sum(1)
         cut = sum(
             (((low < t) & (high > t)).sum(1) for t in self._at[name]), torch.zeros((), dtype=torch.int64, device="cpu")
@@ -59,7 +59,7 @@ class Tally(Observer):
     def at_activation(
         self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
-        if name in self._sites:  # before the call, which may work in place
+        if name in self._layers:  # before the call, which may work in place
             self._at[name] = found.at
             self._gather(name, found.values)
         return func(*args, **kwargs)
@@ -67,7 +67,7 @@ class Tally(Observer):
     def at_max_pool(
         self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
-        if name in self._sites:
+        if name in self._layers:
             self._gather(name, winners(func.__name__, args, kwargs))
         return func(*args, **kwargs)
 
@@ -78,7 +78,7 @@ class Tally(Observer):
             output = self._affine(self._offsets, func, args, kwargs)
         else:
             output = func(*args, **kwargs)
-        if name in self._sites:
+        if name in self._layers:
             self._at[name] = (0.0,)
             self._gather(name, output)
         return output
@@ -105,9 +105,9 @@ class Tally(Observer):
         return (at_points + at_offsets[:, None]).flatten(0, 1)
 
     def _gather(self, name: str, values: Tensor) -> None:
-        site = self._sites[name]
+        layer = self._layers[name]
         m, n = self._m, len(self._points)
-        over = site.rows(values, m * n).reshape(m, n, -1)
+        over = layer.rows(values, m * n).reshape(m, n, -1)
         low, high = over.amin(0), over.amax(0)
         if name in self._ranges:
             before = self._ranges[name]

@@ -47,17 +47,17 @@ def widest_simplex(vertices: Tensor, corners: Tensor, offsets: Tensor) -> Tensor
     return torch.stack(chosen, 1)
 
 
-def affine_maps(vertices: Tensor, values: Tensor, corners: Tensor, offsets: Tensor) -> AffineMaps:
+def affine_maps(vertices: Tensor, outputs: Tensor, corners: Tensor, offsets: Tensor) -> AffineMaps:
     """Maps from k + 1 well-spread corners of each region. Cost: in proportion to the number of corners."""
     r, k = len(offsets) - 1, vertices.shape[1]
-    eps = torch.finfo(values.dtype).eps
-    values = values.double()
-    size = float(values.abs().max()) if len(values) else 0.0
+    eps = torch.finfo(outputs.dtype).eps
+    outputs = outputs.double()
+    size = float(outputs.abs().max()) if len(outputs) else 0.0
     extent = float((vertices.amax(0) - vertices.amin(0)).max())
     simplex = widest_simplex(vertices, corners, offsets)
     origin = vertices[simplex[:, 0]]
     frame = vertices[simplex[:, 1:]] - origin[:, None]  # (r, k, k), rows are directions
-    rise = values[simplex[:, 1:]] - values[simplex[:, :1]]  # (r, k, c)
+    rise = outputs[simplex[:, 1:]] - outputs[simplex[:, :1]]  # (r, k, c)
     if k == 1:
         inverse = 1 / frame
     elif k == 2:
@@ -66,7 +66,7 @@ def affine_maps(vertices: Tensor, values: Tensor, corners: Tensor, offsets: Tens
     else:
         inverse = torch.linalg.pinv(frame)
     slope = inverse @ rise
-    constant = values[simplex[:, 0]] - (origin[:, None] @ slope)[:, 0]
+    constant = outputs[simplex[:, 0]] - (origin[:, None] @ slope)[:, 0]
     noise = 64 * eps * size * inverse.abs().sum((1, 2))
     return AffineMaps(slope, constant, noise, extent, size)
 

@@ -1,4 +1,4 @@
-"""What the exact walks through a network share: budgets, and the record of what happened."""
+"""Limits of an exact computation, and the counts that it keeps; shared by lines, planes and polytopes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TooManyRegions(Exception):
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of a walk: bytes of live values at a time, and the number of regions."""
+    """Limits of a computation: bytes of live values at a time, and the number of regions."""
 
     memory: int
     max_regions: int | None = None
@@ -58,7 +58,7 @@ class Budget:
 
 @dataclass
 class Record:
-    """Counts that the walk adds to: regions of every slice after every nonlinearity, signs that were snapped to
+    """Counts kept on the way: regions of every slice after every nonlinearity, signs that were snapped to
     zero.
     """
 
@@ -75,15 +75,15 @@ class Record:
             finished,
         )
 
-    def add(self, kink: int, parent: Tensor, limit: int | None) -> None:
+    def add(self, kink: int, slice_id: Tensor, limit: int | None) -> None:
         """Count the regions (by slice) that exist after a nonlinearity."""
-        self.counts[kink] += torch.bincount(parent, minlength=self.counts.shape[1]).cpu()
+        self.counts[kink] += torch.bincount(slice_id, minlength=self.counts.shape[1]).cpu()
         if limit is not None and int(self.counts[kink].max()) > limit:
             raise TooManyRegions(kink)
 
-    def snap(self, owner: Tensor) -> None:
-        """Count signs that could not be told from zero (``owner``: their slices)."""
-        self.snapped += torch.bincount(owner, minlength=len(self.snapped)).cpu()
+    def snap(self, slice_id: Tensor) -> None:
+        """Count signs that could not be told from zero (``slice_id``: their slices)."""
+        self.snapped += torch.bincount(slice_id, minlength=len(self.snapped)).cpu()
 
     def finish(self, share: float) -> None:
         """Report that this share of all slices has been worked through."""
@@ -103,8 +103,8 @@ def bytes_of(values: Mapping[str, Tensor]) -> int:
     return sum(rows.numel() * rows.element_size() for rows in values.values())
 
 
-def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, owner: Tensor) -> Tensor:
-    """Network inputs (v, *input_shape) of coordinates (v, k) on their slices (``owner`` (v,), ascending)."""
-    counts = torch.bincount(owner, minlength=len(slices)).tolist()
+def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, slice_id: Tensor) -> Tensor:
+    """Network inputs (v, *input_shape) of coordinates (v, k) on their slices (``slice_id`` (v,), ascending)."""
+    counts = torch.bincount(slice_id, minlength=len(slices)).tolist()
     parts = zip(slices, coords.to(program.device).split(counts), strict=True)
     return torch.cat([piece.embed(own, dtype=program.dtype) for piece, own in parts if len(own)])

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
-from regionscope.exact.partition import Partition, components
+from regionscope.exact.partition import Partition
+from regionscope.exact.storage import array_names, load_arrays, save_arrays
+from regionscope.exact.walls import components
 from regionscope.geometry import Slice
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
@@ -21,7 +23,9 @@ from regionscope.geometry.ragged import owners
 from regionscope.network import Program, with_decision
 from regionscope.tolerance import Tolerance
 
-__all__ = ["DecisionRegions", "decision_regions"]
+__all__ = ["DecisionRegions", "decision_regions", "holds_decisions"]
+
+_LABELS = ("piece_labels", "piece_regions", "labels")  # stored beside the arrays of the partition
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +66,7 @@ class DecisionRegions:
         """The activation region that each piece lies in (r,), numbered from 0."""
         walls = self.partition.walls
         inner = walls.inner
-        drawn = inner[walls.born[inner] == len(self.partition.by_layer)]
+        drawn = inner[walls.layer[inner] == len(self.partition.by_layer)]
         return components(len(self.partition), walls.regions[drawn])
 
     @cached_property
@@ -100,16 +104,24 @@ class DecisionRegions:
 
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""
-        from regionscope.exact.storage import save_decision
-
-        return save_decision(self, Path(path))
+        about, arrays = self.partition.to_arrays()
+        return save_arrays(Path(path), about, arrays | {name: getattr(self, name) for name in _LABELS})
 
     @staticmethod
     def load(path: str | Path, program: Program | None = None) -> DecisionRegions:
         """Read what ``save`` wrote."""
-        from regionscope.exact.storage import load_decision
+        about, arrays = load_arrays(Path(path))
+        if not arrays.keys() >= {*_LABELS}:
+            raise InputError(
+                f"{path} holds a partition that is not cut at the decision boundary; read it with Partition.load, or "
+                "compute decision_regions."
+            )
+        return DecisionRegions(Partition.from_arrays(about, arrays, program), *(arrays[name] for name in _LABELS))
 
-        return DecisionRegions(*load_decision(Path(path), program))
+
+def holds_decisions(path: Path) -> bool:
+    """Whether the file was written by ``DecisionRegions.save``, and not by ``Partition.save``."""
+    return {*_LABELS} <= {*array_names(path)}
 
 
 @overload
@@ -147,12 +159,12 @@ def decision_regions(
             f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "
             "needed, so flatten or pool them first."
         )
-    raw = exact_regions(
+    result = exact_regions(
         with_decision(program), slices, max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
         progress=progress,
     )  # fmt: skip
     found = []
-    for part in raw.partitions():
+    for part in result.partitions():
         layers = dict(list(part.by_layer.items())[:-1])
         found.append(label_pieces(replace(part, by_layer=layers)))
     return found if isinstance(slice, Sequence) else found[0]
@@ -171,19 +183,19 @@ def label_pieces(part: Partition) -> DecisionRegions:
 
 def _labels(part: Partition) -> Tensor:
     """The label of every piece: the lowest candidate that leads at all its corners."""
-    near, values = part.stats.rounding, part.values
-    if values.shape[1] == 1:
-        of, at_corners = owners(part.offsets, len(part.corners)), values[part.corners, 0]
-        highest = values.new_full((len(part),), -torch.inf).scatter_reduce(0, of, at_corners, "amax")
-        lowest_value = values.new_full((len(part),), torch.inf).scatter_reduce(0, of, at_corners, "amin")
+    near, outputs = part.stats.rounding, part.outputs
+    if outputs.shape[1] == 1:
+        of, at_corners = owners(part.offsets, len(part.corners)), outputs[part.corners, 0]
+        highest = outputs.new_full((len(part),), -torch.inf).scatter_reduce(0, of, at_corners, "amax")
+        lowest_value = outputs.new_full((len(part),), torch.inf).scatter_reduce(0, of, at_corners, "amin")
         return ((highest > near) & (highest > -lowest_value)).long()  # a crossing may come out on either side of 0
-    groups = torch.arange(values.shape[1], device=values.device)[None]
-    tolerance = torch.full((len(values),), near, dtype=torch.float64, device=values.device)
-    common = cell_leaders(leaders(Candidates(values, groups, tolerance)), part.corners, part.offsets)
+    groups = torch.arange(outputs.shape[1], device=outputs.device)[None]
+    tolerance = torch.full((len(outputs),), near, dtype=torch.float64, device=outputs.device)
+    common = cell_leaders(leaders(Candidates(outputs, groups, tolerance)), part.corners, part.offsets)
     labels = lowest(common[:, 0])
     unclear = (labels < 0).nonzero()[:, 0]  # thinner than rounding: no candidate leads at every corner
     if len(unclear):
         of = owners(part.offsets, len(part.corners))
-        total = values.new_zeros((len(part), values.shape[1])).index_add_(0, of, values[part.corners])
+        total = outputs.new_zeros((len(part), outputs.shape[1])).index_add_(0, of, outputs[part.corners])
         labels[unclear] = total[unclear].argmax(1)
     return labels

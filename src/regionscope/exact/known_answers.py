@@ -33,7 +33,7 @@ LAYERS: Mapping[str, type[nn.Module]] = {
 LayerSpec = Sequence[Any]
 
 
-class Residual(nn.Module):
+class _WithSkip(nn.Module):
     """x + body(x)."""
 
     def __init__(self, body: nn.Module) -> None:
@@ -118,7 +118,7 @@ def _sequential(layers: Sequence[LayerSpec]) -> nn.Sequential:
     built: list[nn.Module] = []
     for kind, *arguments in layers:
         if kind == "Residual":
-            built.append(Residual(_sequential(arguments[0])))
+            built.append(_WithSkip(_sequential(arguments[0])))
         elif kind in LAYERS:
             built.append(LAYERS[kind](*arguments))
         else:

@@ -11,7 +11,7 @@ from torch import Tensor
 from regionscope.exact.budget import Budget, Record, bytes_of, inputs_of
 from regionscope.geometry import Slice
 from regionscope.geometry.crossing import Points, SignTable, place_points
-from regionscope.geometry.interpolation import Recipe
+from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates, breaks_along, leaders
 from regionscope.geometry.planar.split import Units
 from regionscope.network import Maxima, Program, Thresholds
@@ -23,19 +23,19 @@ __all__ = ["LineState", "cut_line", "partition_lines"]
 class LineState:
     """Vertices in order along their segments.
 
-    coords: (v,) position, ascending on each segment; owner: (v,) the segment; born: (v,) the nonlinearity that made the
-    breakpoint, -1 for the ends. Neighbouring vertices of one segment bound a region.
+    coords: (v,) position, ascending on each segment; slice_id: (v,) the segment; layer: (v,) the nonlinearity that
+    made the breakpoint, -1 for the ends. Neighbouring vertices of one segment bound a region.
     """
 
     coords: Tensor
-    owner: Tensor
-    born: Tensor
+    slice_id: Tensor
+    layer: Tensor
     values: dict[str, Tensor]
 
     @property
     def intervals(self) -> Tensor:
         """Indices of the vertices at which a region starts (it ends at the next vertex)."""
-        return (self.owner[1:] == self.owner[:-1]).nonzero()[:, 0]
+        return (self.slice_id[1:] == self.slice_id[:-1]).nonzero()[:, 0]
 
 
 def partition_lines(
@@ -43,12 +43,12 @@ def partition_lines(
 ) -> tuple[LineState, Tensor]:
     """The exact partition of all segments, and the outputs of the network at the vertices (v, c)."""
     coords = torch.cat([piece.corners.to(program.device, torch.float64) for piece in slices])
-    owner = torch.arange(len(slices), device=program.device).repeat_interleave(2)
-    values = program.begin(inputs_of(program, slices, coords, owner))
-    born = torch.full_like(owner, -1)
+    slice_id = torch.arange(len(slices), device=program.device).repeat_interleave(2)
+    values = program.begin(inputs_of(program, slices, coords, slice_id))
+    layer = torch.full_like(slice_id, -1)
     lengths = (coords[1::2, 0] - coords[0::2, 0]).sum()
-    walk = _Walk(program, scales, budget, record, float(lengths))
-    return walk.finish(0, LineState(coords[:, 0], owner, born, values))
+    cutter = _LineCutter(program, scales, budget, record, float(lengths))
+    return cutter.finish(0, LineState(coords[:, 0], slice_id, layer, values))
 
 
 def cut_line(cuts: Thresholds | Maxima, state: LineState, near: Tensor) -> tuple[Points, Tensor]:
@@ -81,7 +81,7 @@ def in_order(n_old: int, points: Points) -> Tensor:
 
 
 @dataclass
-class _Walk:
+class _LineCutter:
     program: Program
     scales: Tensor
     budget: Budget
@@ -93,49 +93,51 @@ class _Walk:
         """Carry breakpoints through nonlinearity k and all later ones."""
         kinks = self.program.kinks
         while k < len(kinks):
-            points, snapped = cut_line(kinks[k].cuts(state.values), state, self.scales[k][state.owner])
-            self.record.snap(state.owner[snapped])
+            points, snapped = cut_line(kinks[k].cuts(state.values), state, self.scales[k][state.slice_id])
+            self.record.snap(state.slice_id[snapped])
             order = in_order(len(state.coords), points)
-            recipe = Recipe.of_points(len(state.coords), points.edge, points.edge + 1, points.t)
+            interpolation = Interpolation.of_points(len(state.coords), points.edge, points.edge + 1, points.t)
             rows = self.budget.rows(kinks[k], self.held, state.coords.device)
             if len(order) > max(rows, 2):
-                return self._in_parts(k, state, recipe, order, max(rows, 2))
-            state = self._advance(k, _follow(state, recipe, order, k))
+                return self._in_parts(k, state, interpolation, order, max(rows, 2))
+            state = self._advance(k, _follow(state, interpolation, order, k))
             k += 1
         start = state.intervals
         self.record.finish(float((state.coords[start + 1] - state.coords[start]).sum()) / self.total_length)
         return state, self.program.outputs(state.values)
 
-    def _in_parts(self, k: int, state: LineState, recipe: Recipe, order: Tensor, rows: int) -> tuple[LineState, Tensor]:
+    def _in_parts(
+        self, k: int, state: LineState, interpolation: Interpolation, order: Tensor, rows: int
+    ) -> tuple[LineState, Tensor]:
         """Work through runs of vertices one after another; neighbouring runs share a vertex."""
         parts = []
         waiting = bytes_of(state.values)
         self.held += waiting
         for start in range(0, len(order) - 1, rows - 1):
             run = order[start : start + rows]
-            parts.append(self.finish(k + 1, self._advance(k, _follow(state, recipe, run, k))))
+            parts.append(self.finish(k + 1, self._advance(k, _follow(state, interpolation, run, k))))
         self.held -= waiting
         kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [
             len(parts[-1][1])
         ]  # the last vertex is the next one's
         joined = LineState(
             torch.cat([part.coords[:n] for (part, _), n in zip(parts, kept, strict=True)]),
-            torch.cat([part.owner[:n] for (part, _), n in zip(parts, kept, strict=True)]),
-            torch.cat([part.born[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            torch.cat([part.slice_id[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            torch.cat([part.layer[:n] for (part, _), n in zip(parts, kept, strict=True)]),
             {},
         )
         return joined, torch.cat([outputs[:n] for (_, outputs), n in zip(parts, kept, strict=True)])
 
     def _advance(self, k: int, state: LineState) -> LineState:
-        self.record.add(k, state.owner[state.intervals], self.budget.max_regions)
+        self.record.add(k, state.slice_id[state.intervals], self.budget.max_regions)
         values = self.program.kinks[k].advance(state.values, consume=True)
-        return LineState(state.coords, state.owner, state.born, values)
+        return LineState(state.coords, state.slice_id, state.layer, values)
 
 
-def _follow(state: LineState, recipe: Recipe, vertices: Tensor, born: int) -> LineState:
+def _follow(state: LineState, interpolation: Interpolation, vertices: Tensor, layer: int) -> LineState:
     """The state at the wanted vertices, old and new."""
-    mixer = recipe.mixer(vertices)
-    values = {name: mixer.apply(rows) for name, rows in state.values.items()}
-    new_born = torch.cat([state.born, state.born.new_full((len(recipe.a),), born)])
-    coords = mixer.apply(state.coords[:, None])[:, 0]
-    return LineState(coords, recipe.copy_first(state.owner)[vertices], new_born[vertices], values)
+    matrix = interpolation.matrix(vertices)
+    values = {name: matrix.apply(rows) for name, rows in state.values.items()}
+    new_layer = torch.cat([state.layer, state.layer.new_full((len(interpolation.a),), layer)])
+    coords = matrix.apply(state.coords[:, None])[:, 0]
+    return LineState(coords, interpolation.copy_first(state.slice_id)[vertices], new_layer[vertices], values)

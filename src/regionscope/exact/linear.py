@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_memory, whole
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
-from regionscope.exact.batch import Together
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.line import partition_lines
 from regionscope.exact.partition import Partition
 from regionscope.exact.plane import partition_planes
+from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import partition_cells
 from regionscope.exact.zero_tolerance import zero_scales
 from regionscope.geometry import Slice
@@ -24,7 +24,7 @@ from regionscope.network import Program, full_precision, trace
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
-__all__ = ["Progress", "Raw", "as_list", "exact_regions", "linear_regions", "one_shape", "program_of"]
+__all__ = ["BatchResult", "Progress", "as_list", "exact_regions", "linear_regions", "one_shape", "program_of"]
 
 Progress = Callable[[float], None]
 
@@ -70,21 +70,21 @@ def linear_regions(
     Cost: about one forward pass over the final vertices.
     """
     slices = as_list(slice)
-    raw = exact_regions(
+    result = exact_regions(
         program_of(model, slices, dtype), slices, max_regions=max_regions, on_limit=on_limit, memory=memory,
         tolerance=tolerance, progress=progress,
     )  # fmt: skip
-    parts = raw.partitions()
+    parts = result.partitions()
     return parts if isinstance(slice, Sequence) else parts[0]
 
 
 @dataclass(frozen=True)
-class Raw:
-    """What a walk brings back for all slices together, before it is handed out slice by slice."""
+class BatchResult:
+    """The regions of all slices of one call, before ``partitions`` divides them by slice."""
 
     program: Program
     slices: Sequence[Slice]
-    found: Together
+    found: RegionBatch
     scales: Tensor
     by_layer: list[dict[str, int]]
     snapped: Tensor
@@ -105,7 +105,7 @@ class Raw:
                 Partition(
                     slice=piece,
                     vertices=part.coords,
-                    values=part.outputs,
+                    outputs=part.outputs,
                     corners=part.corners,
                     offsets=part.offsets,
                     sizes=part.sizes * scale,
@@ -144,8 +144,8 @@ def program_of(model: nn.Module | Program, slices: Sequence[Slice], dtype: torch
 def exact_regions(
     program: Program, slices: Sequence[Slice], *, max_regions: int | None, on_limit: Literal["raise", "return"],
     memory: int | None, tolerance: Tolerance | None, progress: Progress | None,
-) -> Raw:  # fmt: skip
-    """Check the arguments, and walk all slices through the network together."""
+) -> BatchResult:  # fmt: skip
+    """Check the arguments, and cut all slices together."""
     start = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
     for piece in slices:
@@ -157,26 +157,26 @@ def exact_regions(
     tolerance = tolerance or Tolerance.of(program.dtype, slices[0].dim)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
-        raw = _walk(program, slices, tolerance, budget, on_limit, progress)
-    return replace(raw, seconds=time.perf_counter() - start)
+        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, progress)
+    return replace(result, seconds=time.perf_counter() - start)
 
 
-def _walk(
+def _cut_within_limits(
     program: Program,
     slices: Sequence[Slice],
     tolerance: Tolerance,
     budget: Budget,
     on_limit: str,
     progress: Progress | None,
-) -> Raw:
-    """Walk through all nonlinearities; at a limit either raise, or walk again through those that fit."""
+) -> BatchResult:
+    """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
     scales = zero_scales(program, slices, tolerance, budget)
     n_kinks, status = len(program.kinks), Status()
     while True:
         shortened = program.shortened(n_kinks)
         record = Record.start(n_kinks, len(slices), progress)
         try:
-            found = _of_dimension(shortened, slices, scales, budget, record)
+            found = _cut(shortened, slices, scales, budget, record)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
@@ -189,19 +189,17 @@ def _walk(
             n_kinks, status = limit.kink, Status(complete=False, reason=reason)
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
-    return Raw(program, slices, found, scales, by_layer, record.snapped, tolerance, status, seconds=0.0)
+    return BatchResult(program, slices, found, scales, by_layer, record.snapped, tolerance, status, seconds=0.0)
 
 
-def _of_dimension(
-    program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record
-) -> Together:
-    """The walk that fits the dimension."""
+def _cut(program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record) -> RegionBatch:
+    """Cut by the method for the dimension of the slices."""
     if slices[0].dim == 1:
-        return Together.of_lines(*partition_lines(program, slices, scales, budget, record))
+        return RegionBatch.of_lines(*partition_lines(program, slices, scales, budget, record))
     if slices[0].dim == 2:
-        return Together.of_mesh(*partition_planes(program, slices, scales, budget, record))
+        return RegionBatch.of_mesh(*partition_planes(program, slices, scales, budget, record))
     found = partition_cells(program, slices, scales, budget, record)
-    return Together.of_cells(found.cells, found.coords, found.outputs, program)
+    return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
 
 
 def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:

@@ -13,7 +13,7 @@ from regionscope.geometry import Slice
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.envelope import split_maxima
 from regionscope.geometry.planar.mesh import Mesh, areas
-from regionscope.geometry.planar.split import Split, Units, split
+from regionscope.geometry.planar.split import PlanarSplit, Units, split
 from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, tag_borders
 from regionscope.network import Maxima, Program, Thresholds
 
@@ -28,7 +28,7 @@ class PlaneState:
 
     mesh: Mesh
     coords: Tensor
-    owner: Tensor
+    slice_id: Tensor
     values: dict[str, Tensor]
 
 
@@ -36,35 +36,35 @@ def plane_mesh(slices: Sequence[Slice], device: torch.device) -> tuple[Mesh, Ten
     """One cell a slice: its mesh, the coordinates of its corners and their slices."""
     sizes = torch.tensor([len(piece.corners) for piece in slices], device=device)
     coords = torch.cat([piece.corners.to(device, torch.float64) for piece in slices])
-    owner = torch.repeat_interleave(torch.arange(len(slices), device=device), sizes)
     none = torch.full((len(coords),), -1, dtype=torch.int64, device=device)
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
     corners = torch.arange(len(coords), device=device)
-    parent = torch.arange(len(slices), device=device)
-    return Mesh.of_loops(len(coords), corners, offsets, parent, none, none), coords, owner
+    slice_id = torch.arange(len(slices), device=device)
+    mesh = Mesh.of_loops(len(coords), corners, offsets, slice_id, none, none)
+    return mesh, coords, slice_id.repeat_interleave(sizes)
 
 
 def partition_planes(
     program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record
 ) -> tuple[Mesh, Tensor, Tensor]:
     """The exact partition of all slices: mesh, coordinates (v, 2), outputs of the network at the vertices (v, c)."""
-    mesh, coords, owner = plane_mesh(slices, program.device)
-    walk = _Walk(program, scales, budget, record, float(areas(mesh, coords).sum()))
-    values = program.begin(inputs_of(program, slices, coords, owner))
-    return walk.finish(0, PlaneState(mesh, coords, owner, values), None, None)
+    mesh, coords, slice_id = plane_mesh(slices, program.device)
+    cutter = _PlaneCutter(program, scales, budget, record, float(areas(mesh, coords).sum()))
+    values = program.begin(inputs_of(program, slices, coords, slice_id))
+    return cutter.finish(0, PlaneState(mesh, coords, slice_id, values), None, None)
 
 
 def cut_plane(
-    cuts: Thresholds | Maxima, state: PlaneState, near: Tensor, born: int, cells: Tensor | None, zeros: Tensor | None
-) -> Split:
+    cuts: Thresholds | Maxima, state: PlaneState, near: Tensor, layer: int, cells: Tensor | None, zeros: Tensor | None
+) -> PlanarSplit:
     """Cut the cells where this nonlinearity folds."""
     if isinstance(cuts, Thresholds):
-        return split(state.mesh, Units(cuts.values, cuts.at, near), born=born, cells=cells, zeros=zeros)
-    return split_maxima(state.mesh, Candidates(cuts.values, cuts.groups, near), state.coords, born=born, cells=cells)
+        return split(state.mesh, Units(cuts.values, cuts.at, near), layer=layer, cells=cells, zeros=zeros)
+    return split_maxima(state.mesh, Candidates(cuts.values, cuts.groups, near), state.coords, layer=layer, cells=cells)
 
 
 @dataclass
-class _Walk:
+class _PlaneCutter:
     program: Program
     scales: Tensor
     budget: Budget
@@ -80,14 +80,14 @@ class _Walk:
         kinks = self.program.kinks
         while k < len(kinks):
             if cells is not None and len(cells) == 0:
-                self.record.add(k, state.mesh.parent, self.budget.max_regions)
+                self.record.add(k, state.mesh.slice_id, self.budget.max_regions)
                 values = kinks[k].advance(state.values, consume=True)
-                state = PlaneState(state.mesh, state.coords, state.owner, values)
+                state = PlaneState(state.mesh, state.coords, state.slice_id, values)
                 k, cells, zeros = k + 1, None, None
                 continue
-            near = self.scales[k][state.owner]
+            near = self.scales[k][state.slice_id]
             result = cut_plane(kinks[k].cuts(state.values), state, near, k, cells, zeros)
-            self.record.snap(state.owner[result.snapped])
+            self.record.snap(state.slice_id[result.snapped])
             rows = self.budget.rows(kinks[k], self.held, state.coords.device)
             if result.mesh.n_vertices > rows and result.mesh.n_cells > 1:
                 return self._in_parts(k, state, result, -(-_HEADROOM * result.mesh.n_vertices // rows))
@@ -97,10 +97,10 @@ class _Walk:
             self.record.finish(float(areas(state.mesh, state.coords).sum()) / self.total_area)
         return state.mesh, state.coords, self.program.outputs(state.values)
 
-    def _in_parts(self, k: int, state: PlaneState, result: Split, n_parts: int) -> tuple[Mesh, Tensor, Tensor]:
+    def _in_parts(self, k: int, state: PlaneState, result: PlanarSplit, n_parts: int) -> tuple[Mesh, Tensor, Tensor]:
         """Work through groups of the new cells one after another; their values are made only when their turn comes."""
-        coords = result.recipe.apply(state.coords)
-        owner = result.recipe.copy_first(state.owner)
+        coords = result.interpolation.apply(state.coords)
+        slice_id = result.interpolation.copy_first(state.slice_id)
         position = coords[result.mesh.corners[result.mesh.offsets[:-1]]]
         groups = groups_of_cells(result.mesh, position, n_parts)
         first_tag = self.next_tag
@@ -111,13 +111,13 @@ class _Walk:
         self.held += waiting
         for group in groups:
             part, vertices = mesh.extract(group)
-            mixer = result.recipe.mixer(vertices)
-            values = {name: mixer.apply(rows) for name, rows in state.values.items()}
+            matrix = result.interpolation.matrix(vertices)
+            values = {name: matrix.apply(rows) for name, rows in state.values.items()}
             local = torch.full((mesh.n_vertices,), -1, dtype=torch.int64, device=vertices.device)
             local[vertices] = torch.arange(len(vertices), device=vertices.device)
             zeros = torch.stack([local[result.zeros[:, 0]], result.zeros[:, 1]], 1)
             left = torch.isin(group, result.unsettled).nonzero()[:, 0]
-            begun = PlaneState(part, coords[vertices], owner[vertices], values)
+            begun = PlaneState(part, coords[vertices], slice_id[vertices], values)
             done = self.finish(k, begun, left, zeros[zeros[:, 0] >= 0])
             parts.append(Part(done[0], done[1:], vertices))
         self.held -= waiting
@@ -125,7 +125,7 @@ class _Walk:
         return whole, arrays[0], arrays[1]
 
 
-def _follow(state: PlaneState, result: Split) -> PlaneState:
-    mixer = result.recipe.mixer()
-    values = {name: mixer.apply(rows) for name, rows in state.values.items()}
-    return PlaneState(result.mesh, mixer.apply(state.coords), result.recipe.copy_first(state.owner), values)
+def _follow(state: PlaneState, result: PlanarSplit) -> PlaneState:
+    matrix = result.interpolation.matrix()
+    values = {name: matrix.apply(rows) for name, rows in state.values.items()}
+    return PlaneState(result.mesh, matrix.apply(state.coords), result.interpolation.copy_first(state.slice_id), values)

@@ -88,7 +88,7 @@ def reference_partition(program: Program, piece: Slice) -> ReferencePartition:
 
 
 def reference_regions(program: Program, piece: Slice) -> tuple[ReferencePartition, ReferenceDecision]:
-    """Both partitions of ``piece`` from one walk through the program: cut at every kink, and for the labels once more
+    """Both partitions of ``piece`` from one pass through the program: cut at every kink, and for the labels once more
     where the largest output changes; there, pieces of equal label are joined.
     """
     cells, by_layer = _activation_cells(program, piece)

@@ -49,17 +49,19 @@ def partition_cells(
     domains = [(s.corners, *s.halfspaces) for s in slices]
     domains = [(c.to(program.device), a.to(program.device), b.to(program.device)) for c, a, b in domains]
     cells, coords = Complex.of_domains(domains)
-    owner = cells.slice_of_vertex
-    values = program.begin(inputs_of(program, slices, coords, owner))
+    slice_id = cells.vertex_slice_id
+    values = program.begin(inputs_of(program, slices, coords, slice_id))
     first_unit = 0
     for k, kink in enumerate(program.kinks):
         cuts = kink.cuts(values)
-        cutter = _Cutter(cells, _Rows(cuts.values), owner, scales[k].to(program.dtype), k, first_unit, budget, record)
+        cutter = _SpaceCutter(
+            cells, _Rows(cuts.values), slice_id, scales[k].to(program.dtype), k, first_unit, budget, record
+        )
         cutter.cut(cuts)
         cells, kept = cutter.cells.compact()
         first_unit += kink.n_units
         values = {name: _follow(rows, cutter.history, kept) for name, rows in values.items()}
-        coords, owner = _follow(coords, cutter.history, kept), cutter.owner[kept]
+        coords, slice_id = _follow(coords, cutter.history, kept), cutter.slice_id[kept]
         record.add(k, cells.slice_id, budget.max_regions)
         values = kink.advance(values, consume=True)
         record.finish(1 / len(program.kinks))
@@ -91,12 +93,12 @@ class _Rows:
 
 
 @dataclass
-class _Cutter:
+class _SpaceCutter:
     """One nonlinearity: the cells so far, the values that fold at their vertices, and how the vertices came about."""
 
     cells: Complex
     rows: _Rows
-    owner: Tensor  # (v,) slice of each vertex
+    slice_id: Tensor  # (v,) slice of each vertex
     near: Tensor  # (slices,) what counts as zero
     kink: int
     first_unit: int
@@ -118,23 +120,23 @@ class _Cutter:
 
     def _cut_threshold(self, column: int, at: float, label: int) -> None:
         u = self.rows.filled[:, column] - at
-        codes = torch.where(u.abs() <= self.near[self.owner], 0, u.sign())
+        codes = torch.where(u.abs() <= self.near[self.slice_id], 0, u.sign())
         result = split(self.cells, codes, u, label=label)
         before = self.cells.n_vertices
         self._took(result.cells, (result.new,), result.snapped, result.unresolved)
         self.rows.filled[before:, column] = at
 
     def _cut_maximum(self, columns: Tensor, label: int) -> None:
-        result = clip_max(self.cells, self.rows.filled[:, columns], self.near[self.owner], label=label)
+        result = clip_max(self.cells, self.rows.filled[:, columns], self.near[self.slice_id], label=label)
         self._took(result.cells, result.new, result.snapped, result.unresolved)
 
     def _took(self, cells: Complex, batches: Sequence[NewVertices], snapped: Tensor, unresolved: int) -> None:
         self.cells = cells
         for new in batches:
             self.rows.append(new.lerp(self.rows.filled))
-            self.owner = torch.cat([self.owner, self.owner[new.a]])
+            self.slice_id = torch.cat([self.slice_id, self.slice_id[new.a]])
             self.history.append(new)
-        self.record.snap(self.owner[snapped])
+        self.record.snap(self.slice_id[snapped])
         if unresolved:
             raise CheckFailed(
                 f"Rounding left {unresolved} region(s) in which the signs of a unit fit no flat cut, so the partition "

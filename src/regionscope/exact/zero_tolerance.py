@@ -28,10 +28,10 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance,
     """
     probes = [_probes(piece.corners.cpu()) for piece in slices]
     counts = torch.tensor([len(coords) for coords in probes], device="cpu")
-    owner = torch.arange(len(slices), device="cpu").repeat_interleave(counts)
+    slice_id = torch.arange(len(slices), device="cpu").repeat_interleave(counts)
     rows = budget.inputs(program)
     scales = torch.zeros(len(program.kinks) + 1, len(slices), dtype=torch.float64, device="cpu")
-    for coords, own in zip(torch.cat(probes).split(rows), owner.split(rows), strict=True):
+    for coords, own in zip(torch.cat(probes).split(rows), slice_id.split(rows), strict=True):
         largest = _magnitudes(program, inputs_of(program, slices, coords, own)).double().cpu()
         scales.scatter_reduce_(1, own.expand_as(largest), largest, "amax")
     if not bool(torch.isfinite(scales).all()):

@@ -128,7 +128,7 @@ def _geometry(mesh: Partition) -> dict[str, Tensor]:
         "wall_to": ends[:, 1],
         "wall_left": mesh.walls.regions[:, 0] + 1,  # 0 is outside the slice
         "wall_right": mesh.walls.regions[:, 1] + 1,
-        "born": mesh.walls.born + 1,  # 0 is the border of the slice
+        "wall_layer": mesh.walls.layer + 1,  # 0 is the border of the slice
     }
 
 

@@ -11,20 +11,20 @@ from torch import Tensor
 
 from regionscope.geometry.ragged import offsets_of
 
-__all__ = ["Recipe"]
+__all__ = ["Interpolation"]
 
 _TERMS = (1, 2, 4, 3)
-"""Old vertices in the recipe of: an old vertex, a point inside an edge, a crossing, a hub."""
+"""Old vertices in the interpolation of: an old vertex, a point inside an edge, a crossing, a triple point."""
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Interpolation:
     """How new vertices arise from old ones, in two stages, each ``(1 - t) * first + t * second``.
 
     n_old: number of old vertices; they come first and stay as they are.
     a, b, t: (p,) points inside edges, of old vertices a and b; numbered after the old ones.
     c, d, s: (x,) crossings of chords, of old vertices or points c and d; numbered after the points.
-    hubs, weights: (h, 3) points inside a cell, of three old vertices each; numbered last.
+    triple_points, weights: (h, 3) points inside a cell, of three old vertices each; numbered last.
     """
 
     n_old: int
@@ -34,48 +34,48 @@ class Recipe:
     c: Tensor
     d: Tensor
     s: Tensor
-    hubs: Tensor
+    triple_points: Tensor
     weights: Tensor
 
     @staticmethod
-    def of_points(n_old: int, a: Tensor, b: Tensor, t: Tensor) -> Recipe:
+    def of_points(n_old: int, a: Tensor, b: Tensor, t: Tensor) -> Interpolation:
         """Only points inside edges."""
-        return Recipe(n_old, a, b, t, a[:0], a[:0], t[:0], a.new_empty((0, 3)), t.new_empty((0, 3)))
+        return Interpolation(n_old, a, b, t, a[:0], a[:0], t[:0], a.new_empty((0, 3)), t.new_empty((0, 3)))
 
     @property
     def n_vertices(self) -> int:
-        return self.n_old + len(self.a) + len(self.c) + len(self.hubs)
+        return self.n_old + len(self.a) + len(self.c) + len(self.triple_points)
 
     def copy_first(self, labels: Tensor) -> Tensor:
         """Labels of all vertices when a new vertex takes that of its first ancestor (for labels constant on a
         slice).
         """
         with_points = torch.cat([labels, labels[self.a]])
-        return torch.cat([with_points, with_points[self.c], labels[self.hubs[:, 0]]])
+        return torch.cat([with_points, with_points[self.c], labels[self.triple_points[:, 0]]])
 
     def apply(self, rows: Tensor, vertices: Tensor | None = None) -> Tensor:
         """Rows (w, ...) of the wanted vertices (all by default) from the rows (n_old, ...) of the old ones."""
-        return self.mixer(vertices).apply(rows)
+        return self.matrix(vertices).apply(rows)
 
-    def mixer(self, vertices: Tensor | None = None) -> Mixer:
-        """The recipe of the wanted vertices (all by default) as a sparse matrix, to be applied to several arrays."""
+    def matrix(self, vertices: Tensor | None = None) -> InterpolationMatrix:
+        """The interpolation of the wanted vertices (all by default) as a sparse matrix, for use on several arrays."""
         if vertices is None:
             vertices = torch.arange(self.n_vertices, device=self.a.device)
         first_point, first_crossing = self.n_old, self.n_old + len(self.a)
-        first_hub = first_crossing + len(self.c)
-        bounds = torch.tensor([first_point, first_crossing, first_hub], device=vertices.device)
+        first_triple = first_crossing + len(self.c)
+        bounds = torch.tensor([first_point, first_crossing, first_triple], device=vertices.device)
         kind = torch.bucketize(vertices, bounds, right=True)
         counts = torch.tensor(_TERMS, device=vertices.device)[kind]
         start = offsets_of(counts)
         columns = torch.empty(int(start[-1]), dtype=torch.int64, device=vertices.device)
         weights = torch.empty(len(columns), dtype=torch.float64, device=vertices.device)
-        for k, terms in enumerate((self._olds, self._points, self._crossings, self._hubs)):
+        for k, terms in enumerate((self._olds, self._points, self._crossings, self._triple_points)):
             mine = (kind == k).nonzero()[:, 0]
             if len(mine):
                 column, weight = terms(vertices[mine])
                 place = start[mine][:, None] + torch.arange(column.shape[1], device=mine.device)
                 columns[place], weights[place] = column, weight
-        return Mixer(start, columns, weights, self.n_old)
+        return InterpolationMatrix(start, columns, weights, self.n_old)
 
     def _olds(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
         return vertices[:, None], torch.ones((len(vertices), 1), dtype=torch.float64, device=vertices.device)
@@ -99,13 +99,13 @@ class Recipe:
             weights += [share * (1 - t), share * t]
         return torch.stack(columns, 1), torch.stack(weights, 1)
 
-    def _hubs(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
+    def _triple_points(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
         i = vertices - self.n_old - len(self.a) - len(self.c)
-        return self.hubs[i], self.weights[i]
+        return self.triple_points[i], self.weights[i]
 
 
 @dataclass(frozen=True)
-class Mixer:
+class InterpolationMatrix:
     """Rows of weights on old vertices: row i has ``weights`` on ``columns`` from ``start[i]`` to ``start[i + 1]``."""
 
     start: Tensor
@@ -114,7 +114,7 @@ class Mixer:
     n_old: int
 
     def apply(self, rows: Tensor) -> Tensor:
-        """The mixed rows (w, ...); one pass over memory."""
+        """The interpolated rows (w, ...); one pass over memory."""
         flat = rows.reshape(len(rows), -1)
         if self.n_old < max(_TERMS):  # rows of nothing: cuSPARSE refuses a matrix with more entries than places
             flat = torch.nn.functional.pad(flat, (0, 0, 0, max(_TERMS) - self.n_old))

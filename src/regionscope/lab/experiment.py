@@ -20,14 +20,14 @@ from regionscope.checks import read_device
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.lab import instruments, zoo
 from regionscope.lab.config import DataSpec, Experiment
-from regionscope.lab.data import Split, load
+from regionscope.lab.data import DataSplit, load
 from regionscope.lab.data import check_options as check_data_options
 from regionscope.lab.data import names as data_names
 from regionscope.lab.data.dataset import derived_seed
 from regionscope.lab.monitor import Monitor, Row, parse_schedule
 from regionscope.lab.provenance import run_provenance
 from regionscope.lab.store import Busy, DiskFull, LockLost, RunFolder
-from regionscope.lab.train import EpochRow, Progress, Trained, TrainState, adjust, train
+from regionscope.lab.train import EpochRow, Trained, TrainingProgress, TrainState, train
 
 __all__ = ["HISTORY", "Stopped", "check", "fail", "run"]
 
@@ -38,7 +38,7 @@ _SAVE = 30.0  # seconds between two states on disk
 _KEPT = 2  # data sets that stay loaded in a process
 
 _Cached = tuple[str, str, str]
-_loaded: OrderedDict[_Cached, Split] = OrderedDict()
+_loaded: OrderedDict[_Cached, DataSplit] = OrderedDict()
 _loading = threading.Lock()
 
 
@@ -52,7 +52,8 @@ def run(
     *,
     device: torch.device | str | None = None,
     data_root: Path | None = None,
-    on_progress: Callable[[Progress], object] | None = None,
+    compiled: bool = False,
+    on_progress: Callable[[TrainingProgress], object] | None = None,
     stop: Callable[[], bool] | None = None,
     save_every: float = _SAVE,
     on_repair: Callable[[str], object] | None = None,
@@ -65,7 +66,8 @@ def run(
     regions) has no value, and the result a note; the rest is as ever. Raised are only ``InputError`` for names that do
     not exist, before any work, and ``Busy`` (another process works on it), ``DiskFull``, ``LockLost`` and ``Stopped``.
 
-    device: "cpu" by default. data_root: where the data lies. stop: asked every few seconds; when it says yes, the state
+    device: "cpu" by default. data_root: where the data lies. compiled: on CUDA, train with a compiled step (see
+    ``train``), which the run's provenance notes. stop: asked every few seconds; when it says yes, the state
     is saved and ``Stopped`` raised. save_every: seconds between two saved states. on_repair: told a sentence for each
     thing that was found damaged.
     """
@@ -75,7 +77,7 @@ def run(
         if not folder.is_done:
             with folder.claim():
                 if not folder.verify():  # else it ended between the look and the claim, or only weights were damaged
-                    _try(folder, device, data_root, on_progress, stop, save_every)
+                    _try(folder, device, data_root, compiled, on_progress, stop, save_every)
     finally:
         if on_repair is not None:
             for sentence in folder.repaired:
@@ -87,7 +89,8 @@ def _try(
     folder: RunFolder,
     device: torch.device | str | None,
     data_root: Path | None,
-    on_progress: Callable[[Progress], object] | None,
+    compiled: bool,
+    on_progress: Callable[[TrainingProgress], object] | None,
     stop: Callable[[], bool] | None,
     save_every: float,
 ) -> None:
@@ -97,7 +100,7 @@ def _try(
         if stop is not None and stop():
             raise Stopped(_stopped(folder))
         place = read_device("cpu" if device is None else device)
-        folder.finish(_work(folder, place, data_root, on_progress, stop, save_every))
+        folder.finish(_work(folder, place, data_root, compiled, on_progress, stop, save_every))
     except (Busy, DiskFull, LockLost, Stopped):
         raise
     except Exception as error:  # noqa: BLE001 - a run may fail in any way, and the sweep goes on
@@ -148,27 +151,29 @@ def _work(
     folder: RunFolder,
     device: torch.device,
     data_root: Path | None,
-    on_progress: Callable[[Progress], object] | None,
+    compiled: bool,
+    on_progress: Callable[[TrainingProgress], object] | None,
     stop: Callable[[], bool] | None,
     save_every: float,
 ) -> dict[str, Any]:
     experiment = folder.experiment
     split = _data(experiment.data, data_root, device)
-    folder.describe(run_provenance(device=device, seed=experiment.seed), split)
+    made_with = run_provenance(device=device, seed=experiment.seed)
+    folder.describe({**made_with, **({"compiled": True} if compiled and device.type == "cuda" else {})}, split)
     spec = experiment.network
     model = zoo.build(
         spec.name, classes=split.n_classes, input_shape=split.input_shape, seed=experiment.seed, **spec.options
     )
     initial = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    adjusted = adjust(spec.name, experiment.training)
     state = folder.load_state()
     trained = train(
         model,
         split,
-        adjusted.training,
+        experiment.training,
         seed=experiment.seed,
         device=device,
         replay=True,  # the networks of the zoo do the same in every step
+        compiled=compiled,
         monitors=_monitors(folder, split, initial),
         state=state,
         save_state=(saver := _Saver(folder, stop, save_every)),
@@ -177,7 +182,7 @@ def _work(
         on_epoch=lambda row: folder.append(_epoch_rows(row)),
         on_progress=on_progress,
     )
-    return _result(trained, folder.rows(), adjusted.note)
+    return _result(trained, folder.rows())
 
 
 class _Saver:
@@ -225,7 +230,7 @@ class _StoringMonitor(Monitor):
             return math.nan
 
 
-def _monitors(folder: RunFolder, split: Split, initial: Mapping[str, Tensor]) -> list[Monitor]:
+def _monitors(folder: RunFolder, split: DataSplit, initial: Mapping[str, Tensor]) -> list[Monitor]:
     experiment = folder.experiment
     done = [Row.from_dict(row) for row in folder.rows() if row["name"] not in HISTORY]
     found: list[Monitor] = []
@@ -236,7 +241,7 @@ def _monitors(folder: RunFolder, split: Split, initial: Mapping[str, Tensor]) ->
     return found
 
 
-def _data(spec: DataSpec, root: Path | None, device: torch.device) -> Split:
+def _data(spec: DataSpec, root: Path | None, device: torch.device) -> DataSplit:
     """The data on its device; the last few stay there, so that the runs of a sweep share them."""
     text = json.dumps(asdict(spec), sort_keys=True)
     key = (text, str(root), str(device))
@@ -258,10 +263,10 @@ def _epoch_rows(row: EpochRow) -> list[dict[str, Any]]:
     ]
 
 
-def _result(trained: Trained, rows: list[dict[str, Any]], note: str) -> dict[str, Any]:
+def _result(trained: Trained, rows: list[dict[str, Any]]) -> dict[str, Any]:
     last = trained.last
     why = dict.fromkeys(f"{row['name']}: {row['note']}" for row in rows if row.get("note"))
-    note = " ".join([*([note] if note else []), *why])
+    note = " ".join(why)
     known = last.train_error is not None and last.test_error is not None
     return {
         "status": trained.status,

@@ -1,4 +1,4 @@
-"""The frames of a film: the exact regions of a network on one slice at every stored moment of its training.
+"""Training frames: the exact regions of a network on one slice at every stored checkpoint of its training.
 
 What pictures over time need is collected here, once: the slice, the partition at each checkpoint, numbers that follow a
 region from frame to frame, the curves, and the data that lie on the slice. Drawing is done elsewhere.
@@ -24,8 +24,19 @@ from regionscope.geometry import Box, Slice
 from regionscope.lab.store import RunFolder
 
 __all__ = [
-    "Curve", "Film", "Frame", "Moment", "count_curves", "curves_of_rows", "film_of_models", "film_of_partition",
-    "film_of_run", "on_slice", "plane_of", "thin", "training_slice",
+    "Frame",
+    "ModelAtStep",
+    "TrainingCurve",
+    "TrainingFrames",
+    "count_curves",
+    "curves_of_rows",
+    "frames_of_models",
+    "frames_of_partition",
+    "frames_of_run",
+    "on_slice",
+    "plane_of",
+    "thin",
+    "training_slice",
 ]  # fmt: skip
 
 Progress = Callable[[float], None]
@@ -35,7 +46,7 @@ _MARGIN = 0.25  # around the three points of a plane, as a share of their extent
 
 
 @dataclass(frozen=True)
-class Moment:
+class ModelAtStep:
     """A network at one moment of its training."""
 
     step: int
@@ -60,7 +71,7 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class TrainingCurve:
     """A number over training: ``values`` and ``spread`` (n,) at ``steps`` (n,); spread is NaN where it is unknown.
 
     panel: the curves that share an axis, such as "loss" or "accuracy".
@@ -74,7 +85,7 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class Film:
+class TrainingFrames:
     """Everything a picture over time shows.
 
     points: (n, k) slice coordinates of the data that lie on the slice, labels: (n,) their classes.
@@ -84,7 +95,7 @@ class Film:
 
     title: str
     frames: tuple[Frame, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[TrainingCurve, ...]
     points: Tensor
     labels: Tensor
     class_names: tuple[str, ...]
@@ -97,15 +108,15 @@ class Film:
         return self.frames[0].linear.slice
 
 
-def film_of_run(
+def frames_of_run(
     run: RunFolder,
     *,
     where: Slice | None = None,
     frames: int | None = None,
     data_root: Path | None = None,
     progress: Progress | None = None,
-) -> Film:
-    """The film of a stored run, from its checkpoints.
+) -> TrainingFrames:
+    """The frames of a stored run, one for each checkpoint.
 
     where: a slice of dimension 1 or 2; the default is ``training_slice`` of its training data. frames: at most so
     many, spread evenly, the first and the last among them. Cost: one exact partition for each frame.
@@ -119,17 +130,17 @@ def film_of_run(
     chosen = [stored[i] for i in thin(len(stored), frames)]
     data = run.split(data_root).train
     rows = run.rows()
-    moments = (Moment(one.step, run.model_at(one), one.epoch) for one in chosen)
+    moments = (ModelAtStep(one.step, run.model_at(one), one.epoch) for one in chosen)
     left_out = f"{len(chosen)} of {len(stored)} checkpoints are shown."
-    return film_of_models(
+    return frames_of_models(
         moments, training_slice(data.inputs, data.labels) if where is None else where,
         inputs=data.inputs, labels=data.labels, rows=rows, title=run.experiment.label, n_frames=len(chosen),
         notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])), progress=progress,
     )  # fmt: skip
 
 
-def film_of_models(
-    moments: Iterable[Moment],
+def frames_of_models(
+    moments: Iterable[ModelAtStep],
     where: Slice,
     *,
     inputs: Tensor | None = None,
@@ -140,8 +151,8 @@ def film_of_models(
     notes: Sequence[str] = (),
     n_frames: int | None = None,
     progress: Progress | None = None,
-) -> Film:
-    """The film of networks that are here; ``inputs`` (n, *input_shape) with ``labels`` (n,) are drawn on top.
+) -> TrainingFrames:
+    """The frames of networks in memory; ``inputs`` (n, *input_shape) with ``labels`` (n,) are drawn on top.
 
     rows: mappings with step, name, value and perhaps spread and epoch, as in a run's folder; they become curves.
     """
@@ -156,24 +167,24 @@ def film_of_models(
         if progress is not None and total:
             progress(len(seen) / total)
     if not seen:
-        raise InputError("A film needs at least one moment, and none came.")
+        raise InputError("Expected at least one model, got none.")
     numbers = follow([linear for _, _, linear, _ in seen])
     found = [Frame(step, epoch, linear, ids, decision)
              for (step, epoch, linear, decision), ids in zip(seen, numbers, strict=True)]  # fmt: skip
     kept_rows = list(rows)
     points, classes, more = _data_on(where, inputs, labels)
-    n_classes = max(2, found[0].linear.values.shape[1], int(classes.max()) + 1 if len(classes) else 0)
+    n_classes = max(2, found[0].linear.outputs.shape[1], int(classes.max()) + 1 if len(classes) else 0)
     names = tuple(str(i) for i in range(n_classes)) if class_names is None else tuple(class_names)
     if len(names) < n_classes:
         raise InputError(f"{len(names)} class names came; the network and the data have {n_classes} classes.")
-    return Film(
+    return TrainingFrames(
         title, tuple(found), (*curves_of_rows(kept_rows), *count_curves(found)), points, classes, names,
         _steps_per_epoch([*kept_rows, *({"step": f.step, "epoch": f.epoch} for f in found)]), (*notes, *more),
     )  # fmt: skip
 
 
-def film_of_partition(part: Partition | DecisionRegions, *, title: str = "") -> Film:
-    """A film of one frame from a partition alone. Pieces that are cut at the decision boundary stay cut."""
+def frames_of_partition(part: Partition | DecisionRegions, *, title: str = "") -> TrainingFrames:
+    """One frame from a partition alone. Pieces that are cut at the decision boundary stay cut."""
     part = part.to("cpu")
     decision = part if isinstance(part, DecisionRegions) else None
     linear = part.partition if isinstance(part, DecisionRegions) else part
@@ -181,8 +192,8 @@ def film_of_partition(part: Partition | DecisionRegions, *, title: str = "") -> 
         raise InputError(f"Frames are drawn on slices of dimension 1 or 2, and this one has {linear.dim}.")
     frame = Frame(0, None, linear, linear.linear_ids, decision)
     nothing = torch.zeros((0, linear.dim), dtype=torch.float64, device="cpu")
-    names = tuple(str(i) for i in range(max(2, linear.values.shape[1])))
-    return Film(title, (frame,), (), nothing, torch.zeros(0, dtype=torch.int64, device="cpu"), names)
+    names = tuple(str(i) for i in range(max(2, linear.outputs.shape[1])))
+    return TrainingFrames(title, (frame,), (), nothing, torch.zeros(0, dtype=torch.int64, device="cpu"), names)
 
 
 def thin(n: int, most: int | None) -> list[int]:
@@ -192,7 +203,7 @@ def thin(n: int, most: int | None) -> list[int]:
     [0, 3, 6, 9]
     """
     if most is not None and most < 1:
-        raise InputError(f"At least 1 frame is needed, and {most} came.")
+        raise InputError(f"Expected at least one frame, got {most}.")
     if most is None or n <= most:
         return list(range(n))
     return [n - 1] if most == 1 else [int(i) for i in np.linspace(0, n - 1, most).round()]
@@ -234,7 +245,7 @@ def on_slice(where: Slice, inputs: Tensor) -> tuple[Tensor, Tensor]:
     return coords, within & ((coords @ basis - flat).norm(dim=1) <= 1e-6 * extent)
 
 
-def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Curve]:
+def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[TrainingCurve]:
     """Curves from the rows of a run, in the order of their names' first rows; errors are turned into accuracies."""
     series: dict[str, list[tuple[int, float, float]]] = {}
     for row in rows:
@@ -247,11 +258,11 @@ def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Curve]:
         steps, values, spread = torch.tensor(sorted(entries), dtype=torch.float64, device="cpu").T
         if name.endswith("error"):
             name, values = f"{name.removesuffix('error')}accuracy", 1.0 - values
-        curves.append(Curve(_panel(name), name.replace("_", " "), steps, values, spread))
+        curves.append(TrainingCurve(_panel(name), name.replace("_", " "), steps, values, spread))
     return curves
 
 
-def count_curves(frames: Sequence[Frame]) -> list[Curve]:
+def count_curves(frames: Sequence[Frame]) -> list[TrainingCurve]:
     """How many regions the slice has at each frame; activation regions only where they differ from linear ones."""
     linear = [frame.linear.n_linear_regions for frame in frames]
     activation = [frame.linear.n_activation_regions for frame in frames]
@@ -264,7 +275,7 @@ def count_curves(frames: Sequence[Frame]) -> list[Curve]:
     steps = torch.tensor([frame.step for frame in frames], dtype=torch.float64, device="cpu")
     unknown = torch.full_like(steps, math.nan)
     return [
-        Curve(panel, name, steps, torch.tensor(values, dtype=torch.float64, device="cpu"), unknown)
+        TrainingCurve(panel, name, steps, torch.tensor(values, dtype=torch.float64, device="cpu"), unknown)
         for panel, name, values in counts
     ]
 

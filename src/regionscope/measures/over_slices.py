@@ -14,7 +14,7 @@ from torch import Tensor
 from regionscope.checks import is_whole, whole
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
-from regionscope.sampled.drawn_slices import Sampler
+from regionscope.sampled.drawn_slices import SliceSampler
 from regionscope.types import Estimate, Status
 
 __all__ = ["SliceValues", "bootstrap_interval", "over_slices"]
@@ -41,7 +41,7 @@ class SliceValues:
 
 def over_slices(
     measure: Callable[[Sequence[Slice]], Tensor],
-    sampler: Sampler,
+    sampler: SliceSampler,
     *,
     slices: int = 100,
     until: float | None = None,
@@ -119,7 +119,7 @@ def bootstrap_interval(values: Tensor, *, seed: int | None, level: float = 0.95)
     return float(low), float(high)
 
 
-def _draw(sampler: Sampler, start: int, stop: int) -> list[Slice]:
+def _draw(sampler: SliceSampler, start: int, stop: int) -> list[Slice]:
     """The next slices to hold at once: 64 MiB of corners, at most 64."""
     first = sampler.draw(start)
     each = 8 * (first.dim + 1) * math.prod(first.input_shape)

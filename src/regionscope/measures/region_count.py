@@ -17,7 +17,16 @@ from regionscope.exact.linear import linear_regions
 from regionscope.geometry import Slice
 from regionscope.measures.over_slices import bootstrap_interval, over_slices
 from regionscope.network import Program, trace
-from regionscope.sampled.drawn_slices import Given, Hulls, Inputs, Rays, Sampler, Spokes, as_inputs, seed_of
+from regionscope.sampled.drawn_slices import (
+    GivenSlices,
+    Hulls,
+    Inputs,
+    LinesFromOrigin,
+    RandomDirections,
+    SliceSampler,
+    as_inputs,
+    seed_of,
+)
 from regionscope.sampled.grid import RefinedCounts, grid_counts, lattice_for, refined_counts
 from regionscope.sampled.labels import Labeller, open_labeller
 from regionscope.types import Estimate, Status
@@ -102,7 +111,8 @@ def region_count(
 
     Li et al. 2025, Definition 4.4. ``through="inputs"``: hulls of dim + 1 inputs drawn without replacement, stretched
     to ``alpha`` (see ``Hulls``). ``through="direction"``: one input and a random direction of fixed ``length`` (see
-    ``Rays``). ``through="origin"``: the line from the origin to one input (see ``Spokes``; dim = 1).
+    ``RandomDirections``). ``through="origin"``: the line from the origin to one input (see ``LinesFromOrigin``), where
+    dim = 1.
     ``slices``: how many, or a list of slices; ``until``: draw on until the relative standard error is reached.
 
     model: an ``nn.Module`` (run in eval mode, as before afterwards), a function or an estimator; see ``open_labeller``.
@@ -171,10 +181,10 @@ def slice_sampler(
     length: float | None = None,
     seed: int = 0,
     generator: torch.Generator | None = None,
-) -> Sampler:
+) -> SliceSampler:
     """The sampler that ``region_count`` uses for these arguments."""
     if isinstance(slices, Sequence):
-        return Given(list(slices))
+        return GivenSlices(list(slices))
     if inputs is None:
         raise InputError("No inputs came; give the inputs to draw slices through, or a list of slices.")
     if through == "inputs":
@@ -184,11 +194,11 @@ def slice_sampler(
     if through == "direction":
         if tuple(alpha) != (0.0, 1.0):
             raise InputError('alpha goes with through="inputs"; give length for random directions.')
-        return Rays(inputs, dim, seed_of(seed, generator), length)
+        return RandomDirections(inputs, dim, seed_of(seed, generator), length)
     if through == "origin":
         if dim != 1 or tuple(alpha) != (0.0, 1.0) or length is not None:
             raise InputError('through="origin" is for lines (dim=1) that end at an input; it takes no alpha or length.')
-        return Spokes(inputs, seed_of(seed, generator))
+        return LinesFromOrigin(inputs, seed_of(seed, generator))
     raise InputError(f'through is {through!r}; it must be "inputs", "direction" or "origin".')
 
 

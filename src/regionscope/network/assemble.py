@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from regionscope.network.operations import Affine, Fold
 from regionscope.network.program import Instruction, Kink, Program
-from regionscope.network.record import Data, Recorder, Step
+from regionscope.network.record import Data, RecordedStep, Recorder
 
 __all__ = ["assemble"]
 
@@ -37,7 +37,7 @@ def assemble(recorder: Recorder, source: Data, output: Data) -> Program:
     )
 
 
-def _needed(steps: list[Step], output: Data) -> list[Step]:
+def _needed(steps: list[RecordedStep], output: Data) -> list[RecordedStep]:
     """The steps on which ``output`` depends."""
     wanted, kept = {output}, []
     for step in reversed(steps):
@@ -47,14 +47,14 @@ def _needed(steps: list[Step], output: Data) -> list[Step]:
     return kept[::-1]
 
 
-def _merged(steps: list[Step], output: Data) -> list[Step]:
+def _merged(steps: list[RecordedStep], output: Data) -> list[RecordedStep]:
     """BatchNorm written into the weights of the layer before it, where nothing else reads what lies between."""
     readers: dict[Data, int] = {output: 1}
     for step in steps:
         for x in step.inputs:
             readers[x] = readers.get(x, 0) + 1
     producer: dict[Data, int] = {}
-    merged: list[Step] = []
+    merged: list[RecordedStep] = []
     for step in steps:
         at = producer.get(step.inputs[0])
         before = merged[at].operation if at is not None else None
@@ -77,7 +77,7 @@ def _merged(steps: list[Step], output: Data) -> list[Step]:
 class _Plan:
     """Who is alive when, who shares memory with whom, and hence what may be overwritten."""
 
-    def __init__(self, steps: list[Step], source: Data, output: Data, itemsize: int) -> None:
+    def __init__(self, steps: list[RecordedStep], source: Data, output: Data, itemsize: int) -> None:
         self.steps = steps
         self.itemsize = itemsize
         self.source = source

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from regionscope.errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
 from regionscope.network import refuse
 from regionscope.network.overwritten import Overwritten
-from regionscope.network.proxy import Storage, Traced
+from regionscope.network.proxy import ForwardTracer, Storage, Traced
 from regionscope.network.record import Call, Data, Recorder, Refused, Rule, table
 
 __all__ = ["Reader"]
 
 
-class _Entry(nn.Module):
+class _OneInput(nn.Module):
     """Calls the module with its one input, so that further arguments of its forward keep their defaults."""
 
     def __init__(self, module: nn.Module) -> None:
@@ -29,7 +29,7 @@ class _Entry(nn.Module):
         return self.module(x)
 
 
-class Reader(fx.Tracer):
+class Reader(ForwardTracer):
     """An fx Tracer that knows shapes: each call is looked up among the rules and recorded as it comes by.
 
     Every module's own forward is followed, torch.nn's too, so that one rule for ``F.conv2d`` serves the function, the
@@ -56,7 +56,7 @@ class Reader(fx.Tracer):
         """Follow the forward; return the value it returns."""
         try:
             with self._overwritten:
-                self.trace(_Entry(self.module))
+                self.trace(_OneInput(self.module))
         finally:
             if self._refusal is not None:
                 raise self._refusal

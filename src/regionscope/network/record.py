@@ -14,7 +14,7 @@ from regionscope.errors import InputError, NotPiecewiseAffine, UntraceableModel
 from regionscope.network import refuse
 from regionscope.network.operations import Affine, Fold, Operation
 
-__all__ = ["Call", "Data", "Recorder", "Refused", "Rule", "Step", "rule", "table"]
+__all__ = ["Call", "Data", "RecordedStep", "Recorder", "Refused", "Rule", "rule", "table"]
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -55,7 +55,7 @@ class Refused:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class RecordedStep:
     """An operation applied to values. ``label`` and ``kind`` name a fold for the user."""
 
     operation: Operation
@@ -71,7 +71,7 @@ class Recorder:
 
     dtype: torch.dtype
     device: torch.device
-    steps: list[Step] = field(default_factory=list)
+    steps: list[RecordedStep] = field(default_factory=list)
     labels: set[str] = field(default_factory=set)
 
     def unique(self, label: str) -> str:
@@ -121,7 +121,7 @@ class Call:
         name = self.node.name if self.results == 1 else f"{self.node.name}.{self.results}"
         output = Data(name, shape, inputs[0].axis if axis is None else axis)
         label = self.recorder.unique(self.label) if isinstance(operation, Fold) else self.label
-        self.recorder.steps.append(Step(operation, inputs, output, label, self.kind))
+        self.recorder.steps.append(RecordedStep(operation, inputs, output, label, self.kind))
         return output
 
     def _row_shape(self, operation: Operation, inputs: tuple[Data, ...]) -> tuple[int, ...]:

@@ -41,9 +41,9 @@ def function_graph(part: Partition, *, ax: Axes, outputs: Sequence[int] | None =
     """
     if partition_for("function_graph", part).dim != 1:
         raise InputError(f"The graph of a function needs a slice of dimension 1, and this one has {part.dim}.")
-    chosen = _outputs(part, range(part.values.shape[1]) if outputs is None else outputs)
+    chosen = _outputs(part, range(part.outputs.shape[1]) if outputs is None else outputs)
     coords = part.vertices[:, 0].detach().cpu().numpy()
-    values = part.values.detach().cpu().numpy()
+    values = part.outputs.detach().cpu().numpy()
     order = np.argsort(coords, kind="stable")
     hues = [style.BLACK] if len(chosen) == 1 else [style.hue(i) for i in range(len(chosen))]
     lines = tuple(
@@ -53,7 +53,7 @@ def function_graph(part: Partition, *, ax: Axes, outputs: Sequence[int] | None =
     dots = {}
     colours = style.layer_colours(len(part.by_layer))
     for layer, (name, colour) in enumerate(zip(part.by_layer, colours, strict=True)):
-        at = part.walls.vertices[part.walls.offsets[:-1][part.walls.born == layer]].cpu().numpy()
+        at = part.walls.vertices[part.walls.offsets[:-1][part.walls.layer == layer]].cpu().numpy()
         x, y = np.tile(coords[at], len(chosen)), values[at][:, list(chosen)].T.reshape(-1)
         dots[name] = ax.scatter(x, y, s=style.MARKER_SIZE, color=[colour], linewidths=0, zorder=3, label=name)
     ax.set_xlim(coords.min(), coords.max())
@@ -83,7 +83,7 @@ def surface(
     if getattr(ax, "name", "") != "3d":
         raise InputError('A surface needs three-dimensional axes; make them with add_subplot(projection="3d").')
     if heights is None:
-        heights = part.values[:, _outputs(part, [output])[0]]
+        heights = part.outputs[:, _outputs(part, [output])[0]]
     elif heights.shape != (len(part.vertices),):
         raise InputError(f"heights has shape {tuple(heights.shape)}; one for each of {len(part.vertices):,} vertices.")
     points = np.column_stack([part.vertices.cpu().numpy(), heights.detach().cpu().numpy()])
@@ -121,7 +121,7 @@ def _light(points: NDArray[np.float64], part: Partition) -> NDArray[np.float64]:
 
 
 def _outputs(part: Partition, outputs: Sequence[int]) -> list[int]:
-    n = part.values.shape[1]
+    n = part.outputs.shape[1]
     for i in outputs:
         if not 0 <= i < n:
             raise InputError(f"Output {i} was asked for; the network has outputs 0 to {n - 1}.")

@@ -37,7 +37,7 @@ def zero_lines(
         if name not in wanted:
             continue
         lines = Segments(
-            wall_segments(part, (part.walls.born == i).nonzero()[:, 0]),
+            wall_segments(part, (part.walls.layer == i).nonzero()[:, 0]),
             colour=colour,
             width=(_THICK - (_THICK - _THIN) * i / max(len(names) - 1, 1)) * _crowding(part),
             label=name,
@@ -60,8 +60,8 @@ def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = Fa
     drawn = []
     for i, ((name, count), ax) in enumerate(zip(part.by_layer.items(), axes, strict=True)):
         drawn.append(linear_regions(part, ax=ax, ids=part.layer_ids(name), edges=False, rasterized=rasterized))
-        earlier = part.walls.inner[part.walls.born[part.walls.inner] < i]
-        added = (part.walls.born == i).nonzero()[:, 0]
+        earlier = part.walls.inner[part.walls.layer[part.walls.inner] < i]
+        added = (part.walls.layer == i).nonzero()[:, 0]
         width = style.edge_width(count)
         for walls, colour, scale in ((earlier, style.GREY, 1.0), (added, style.BLACK, 2.0)):
             lines = Segments(

@@ -19,7 +19,16 @@ from regionscope.checks import whole
 from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Segment, Simplex, Slice
 
-__all__ = ["Given", "Hulls", "Inputs", "Rays", "Sampler", "Spokes", "as_inputs", "seed_of"]
+__all__ = [
+    "GivenSlices",
+    "Hulls",
+    "Inputs",
+    "LinesFromOrigin",
+    "RandomDirections",
+    "SliceSampler",
+    "as_inputs",
+    "seed_of",
+]
 
 Inputs = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
@@ -27,7 +36,7 @@ _ATTEMPTS = 100
 _PAIRS_FOR_LENGTH = 256
 
 
-class Sampler(Protocol):
+class SliceSampler(Protocol):
     """Draws slices of one dimension, numbered from 0."""
 
     @property
@@ -90,7 +99,7 @@ class Hulls:
 
 
 @dataclass(frozen=True, eq=False)
-class Rays:
+class RandomDirections:
     """One input and ``dim`` random orthonormal directions, each followed for a fixed length ("Random" in Table 8).
 
     In 1-D: the segment from x to x + length * u, with u uniform on the unit sphere. In k-D: the simplex of x and
@@ -141,7 +150,7 @@ class Rays:
 
 
 @dataclass(frozen=True, eq=False)
-class Spokes:
+class LinesFromOrigin:
     """The segment from the origin to a random input. Qi & Wei 2023, Figure 3, after Hanin & Rolnick 2019.
 
     An input that is the origin itself is drawn again; after 100 such draws in a row it is an error.
@@ -169,7 +178,7 @@ class Spokes:
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenSlices:
     """Slices that the caller already has, in their order."""
 
     slices: Sequence[Slice]

@@ -13,7 +13,7 @@ from regionscope.sampled.components import count_linked
 from regionscope.sampled.label_points import label_lattice
 from regionscope.sampled.labels import Labeller
 from regionscope.sampled.lattice import Lattice, default_grid, kind_of, make_lattice
-from regionscope.sampled.refinement.joining import bridged_counts
+from regionscope.sampled.refinement.joining import joined_counts
 
 __all__ = ["LabelMap", "RefinedCounts", "grid_counts", "label_maps", "refined_counts"]
 
@@ -78,15 +78,15 @@ def refined_counts(
 ) -> RefinedCounts:
     """Halve the spacing of each slice until its count is the same twice in a row.
 
-    At every spacing, pieces of one label that a short path of that label connects are joined first (``bridge``): face
-    connectivity alone breaks thin diagonal wedges into points however fine the lattice is. Points of a lattice are
-    points of the next one, so that each is labelled once. A slice stops unsettled where the next lattice has more than
+    At every spacing, ``joined_counts`` first joins pieces of one label that a short path of that label connects:
+    face connectivity alone breaks thin diagonal wedges into points, however fine the lattice is. Points of a lattice
+    are points of the next one, so each is labelled once. A slice stops unsettled if the next lattice has more than
     ``max_points`` points. Cost: at least 2^k times that of the plain grid; only slices that still change go on.
     """
     lattice = lattice_for(slices, grid)
     labels = label_lattice(labeller, slices, lattice.units)
     plain = count_linked(labels, lattice.pairs)
-    counts, last = bridged_counts(labeller, slices, lattice, labels), torch.full_like(plain, lattice.grid)
+    counts, last = joined_counts(labeller, slices, lattice, labels), torch.full_like(plain, lattice.grid)
     settled = torch.zeros(len(slices), dtype=torch.bool, device="cpu")
     active = torch.arange(len(slices), device="cpu")
     while len(active) and lattice.points_when_halved <= max_points:
@@ -96,7 +96,7 @@ def refined_counts(
         finer = labels.new_empty(len(mine), len(lattice))
         finer[:, old] = labels
         finer[:, ~old] = label_lattice(labeller, mine, lattice.units[~old])
-        now = bridged_counts(labeller, mine, lattice, finer)
+        now = joined_counts(labeller, mine, lattice, finer)
         same = now == counts[active]
         counts[active], last[active] = now, lattice.grid
         settled[active[same]] = True

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 
-__all__ = ["Screen"]
+__all__ = ["HalfPrecisionScreen"]
 
 _SAFETY = 4.0  # times the largest error that was seen
 _CHECKED = 16  # rows of every batch that are computed both ways
@@ -17,7 +17,7 @@ _CHECKED = 16  # rows of every batch that are computed both ways
 Outputs = Callable[[Tensor], Tensor]
 
 
-class Screen:
+class HalfPrecisionScreen:
     """Logits (n, c) or (n,) of inputs whose labels are those of ``exact``.
 
     Rounding of the quick pass cannot turn a label whose lead over the second is large. The first batch is computed both

@@ -10,7 +10,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.sampled.labels import INVALID, Labeller
-from regionscope.sampled.lattice import frames
+from regionscope.sampled.lattice import corners_and_directions
 
 __all__ = ["label_lattice", "label_points"]
 
@@ -49,7 +49,7 @@ def label_points(labeller: Labeller, slices: Sequence[Slice], owner: Tensor, uni
 
 def _placed(labeller: Labeller, slices: Sequence[Slice], units: Tensor) -> tuple[Tensor, Tensor]:
     working = labeller.dtype if labeller.dtype.itemsize >= 4 else torch.float32
-    return frames(slices).to(labeller.device, working), units.to(labeller.device, working)
+    return corners_and_directions(slices).to(labeller.device, working), units.to(labeller.device, working)
 
 
 def _points(corners: Tensor, units: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from regionscope.network import home, untouched
 from regionscope.network.call.determinism import refuse_other_answers, two_inputs
 from regionscope.network.call.forward import call_model, row_bytes
 from regionscope.sampled.drawn_slices import Inputs
-from regionscope.sampled.half_precision import Screen
+from regionscope.sampled.half_precision import HalfPrecisionScreen
 
 __all__ = ["INVALID", "Labeller", "labels_from", "open_labeller", "refuse_batch_statistics"]
 
@@ -186,7 +186,7 @@ def _module(
         return found.to(dtype) if isinstance(found, Tensor) and found.is_floating_point() else found
 
     screened = device.type == "cuda" and dtype == torch.float32 and autocast is None
-    called = Screen(quick_outputs, outputs) if screened else outputs
+    called = HalfPrecisionScreen(quick_outputs, outputs) if screened else outputs
 
     def classify(inputs: Tensor) -> Tensor:
         return labels_from(called(inputs), len(inputs), who="The model", single_logit_flat=True)

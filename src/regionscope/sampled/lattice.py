@@ -15,7 +15,7 @@ from regionscope.checks import is_whole
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
 
-__all__ = ["Kind", "Lattice", "default_grid", "frames", "kind_of", "make_lattice"]
+__all__ = ["Kind", "Lattice", "corners_and_directions", "default_grid", "kind_of", "make_lattice"]
 
 Kind = Literal["simplex", "box"]
 
@@ -131,7 +131,7 @@ def kind_of(slices: Sequence[Slice]) -> Kind:
     return kinds.pop()
 
 
-def frames(slices: Sequence[Slice]) -> Tensor:
+def corners_and_directions(slices: Sequence[Slice]) -> Tensor:
     """Corner and directions (s, 1 + k, d) float64: the input at u in [0, 1]^k is frame[0] + sum u_i frame[1 + i]."""
     return torch.stack([_frame(piece) for piece in slices])
 

@@ -5,7 +5,7 @@ univariate ReLU networks: convergence guarantees and implicit bias", NeurIPS 202
 section 6.
 """
 
-from regionscope.shallow.examples import Example1, WidthRow, example_1, success_against_width
+from regionscope.shallow.examples import Example1, WidthRow, example_1, success_vs_width
 from regionscope.shallow.flow import Flow, conserved_drift, gradient_flow, gradient_flows
 from regionscope.shallow.kkt import KKT, kkt_residual
 from regionscope.shallow.losses import log_threshold
@@ -21,7 +21,7 @@ from regionscope.shallow.pieces import (
     sign_pieces,
     unit_shares,
 )
-from regionscope.shallow.regions_vs_teacher_width import RegionsRow, regions_against_r
+from regionscope.shallow.regions_vs_teacher_width import TeacherWidthRow, regions_vs_teacher_width
 from regionscope.shallow.report import FlowRow, classification_error, flow_table, population_loss
 from regionscope.shallow.state import ENDS, FlowOptions, Flows
 from regionscope.shallow.teachers import (
@@ -54,10 +54,10 @@ from regionscope.shallow.two_layer_bounds import BoundRow, Inequality, check_bou
 from regionscope.shallow.two_layer_rates import (
     RateRow,
     Trend,
-    against_rate,
     alternating_line,
     random_sphere,
     rate_trend,
+    regions_vs_learning_rate,
 )
 
 __all__ = [
@@ -75,15 +75,14 @@ __all__ = [
     "Inequality",
     "Network",
     "RateRow",
-    "RegionsRow",
     "Requirements",
     "Sample",
     "Teacher",
+    "TeacherWidthRow",
     "Trend",
     "TwoLayer",
     "WidthRow",
     "active_units",
-    "against_rate",
     "alternating_line",
     "alternating_teacher",
     "breakpoints",
@@ -113,11 +112,12 @@ __all__ = [
     "reduced",
     "region_bound",
     "region_counts",
-    "regions_against_r",
+    "regions_vs_learning_rate",
+    "regions_vs_teacher_width",
     "sample",
     "sharpness",
     "sign_pieces",
-    "success_against_width",
+    "success_vs_width",
     "teacher_from_switches",
     "theorem_2_3",
     "theorem_3_1",

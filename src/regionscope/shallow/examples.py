@@ -17,7 +17,7 @@ from regionscope.shallow.state import ENDS, FlowOptions, Flows
 from regionscope.shallow.teachers import Sample, Teacher, alternating_teacher, sample
 from regionscope.shallow.theorems import largest_sigma_o, population_loss_bound
 
-__all__ = ["Example1", "WidthRow", "example_1", "success_against_width"]
+__all__ = ["Example1", "WidthRow", "example_1", "success_vs_width"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class WidthRow:
     unfinished: int
 
 
-def success_against_width(
+def success_vs_width(
     r: int, alphas: Sequence[float] = (0.5, 0.75, 1.0, 1.15, 1.3, 1.5, 2.0, 3.0, 4.0), *, n: int = 60, runs: int = 64,
     radius: float = 1.0, sigma_h: float = 1.0, sigma_o: float | None = None, seed: int = 0,
     options: FlowOptions | None = None, workers: int = 1,

@@ -13,7 +13,7 @@ from regionscope.shallow.events import Settled, missed_events, release, settle, 
 from regionscope.shallow.kernel import tangent
 from regionscope.shallow.losses import log_threshold
 from regionscope.shallow.modes import Modes, modes_of
-from regionscope.shallow.next_events import Ahead
+from regionscope.shallow.next_events import NextEvents
 from regionscope.shallow.rosenbrock import Field, evaluate, rosenbrock_step
 from regionscope.shallow.state import FlowOptions, Flows
 
@@ -55,8 +55,8 @@ class _Work:
     """The running flows and the memory of the step size control.
 
     h_full: the step that the error allows. h_next: the next one to try, shorter on the way to an event. cuts: how often
-    the present step has been cut. wary: a predicted event did not come, so none is predicted until one happens. ahead:
-    the points that kinks could meet next.
+    the present step has been cut. wary: a predicted event did not come, so none is predicted until one happens.
+    next_events: the points that kinks could meet next.
     """
 
     def __init__(self, theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions) -> None:
@@ -65,7 +65,7 @@ class _Work:
         here = evaluate(theta, modes, x, y, options.loss)
         start = settle(theta, modes, x, here.pull.r * y)
         self.here = evaluate(start.theta, start.modes, x, y, options.loss)
-        self.ahead = Ahead.of(start.modes, x)
+        self.next_events = NextEvents.of(start.modes, x)
         count = torch.zeros(len(theta), dtype=torch.long, device=theta.device)
         nan = torch.full_like(self.here.pull.F, torch.nan)
         self.flows = Flows(
@@ -83,7 +83,7 @@ class _Work:
     def keep(self, rows: Tensor) -> None:
         self.flows = self.flows.take(rows)
         self.x, self.y = self.x[rows], self.y[rows]
-        self.here, self.ahead = self.here.take(rows), self.ahead.take(rows)
+        self.here, self.next_events = self.here.take(rows), self.next_events.take(rows)
         for name in _MEMORY:
             setattr(self, name, getattr(self, name)[rows])
 
@@ -94,7 +94,7 @@ class _Work:
         fastest = here.g.square().sum(1).amax(1).sqrt()
         h = torch.minimum(self.h_next, 1 / fastest.clamp(min=1e-300)).clamp(max=options.max_step, min=1e-300)
         h = torch.minimum(h, (options.max_tau - flows.tau).clamp(min=1e-300))
-        wait = self.ahead.wait(theta, here, h, self._scale(theta, theta))
+        wait = self.next_events.wait(theta, here, h, self._scale(theta, theta))
         guess = (wait < h) & ~self.wary & (self.cuts == 0)
         h = torch.where(guess, wait, h)
         new, error = rosenbrock_step(theta, here, h, modes, self.x, self.y, options.loss)
@@ -125,7 +125,7 @@ class _Work:
         if len(held):
             exits = slide_end(*self._step(held, new, there, h), scale[held])
             self.share.index_copy_(0, held, exits)
-        self.passed = (good & self.ahead.over(new)).nonzero()[:, 0]
+        self.passed = (good & self.next_events.over(new)).nonzero()[:, 0]
         if len(self.passed):
             self.missed = missed_events(*self._step(self.passed, new, there, h), scale[self.passed])
             self.share[self.passed] = torch.minimum(self.share[self.passed], self.missed.share)
@@ -171,7 +171,7 @@ class _Work:
             self._renew(rows)
         held = (ok & (flows.modes.slide >= 0).any(1)).nonzero()[:, 0]
         self._act(held, release, count)
-        due = (ok & self.ahead.due(self.theta, self.here)).nonzero()[:, 0]
+        due = (ok & self.next_events.due(self.theta, self.here)).nonzero()[:, 0]
         self._act(due, settle, count)
         F = self.here.pull.F
         log_t = torch.where(ok, _later(flows.log_t, before, self.here, h), flows.log_t)
@@ -208,7 +208,7 @@ class _Work:
         theta = torch.cat([tangent(theta[:, :2], modes), theta[:, 2:]], 1)
         self.theta.index_copy_(0, rows, theta)
         self.here.put_(rows, evaluate(theta, modes, x, self.y[rows], self.options.loss))
-        self.ahead.put_(rows, Ahead.of(modes, x))
+        self.next_events.put_(rows, NextEvents.of(modes, x))
 
     def _arrive(self, tau: Tensor, h: Tensor) -> Tensor:
         end = torch.full_like(tau, self.options.max_tau)

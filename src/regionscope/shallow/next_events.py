@@ -11,11 +11,11 @@ from regionscope.shallow.events import KINK, QUIET, at_points, length_of
 from regionscope.shallow.modes import Modes, guards
 from regionscope.shallow.rosenbrock import Field
 
-__all__ = ["Ahead"]
+__all__ = ["NextEvents"]
 
 
 @dataclass(frozen=True)
-class Ahead:
+class NextEvents:
     """Guards of B flows with k units, all (B, 2, k); see ``guards`` for index and sign.
 
     at, length: the point x and |(x, 1)|. Kept from step to step and renewed only for flows whose modes changed.
@@ -27,17 +27,17 @@ class Ahead:
     length: Tensor
 
     @staticmethod
-    def of(modes: Modes, x: Tensor) -> Ahead:
+    def of(modes: Modes, x: Tensor) -> NextEvents:
         """The guards of ``modes`` on the points x (B, n)."""
         index, sign = guards(modes, x.shape[1])
         at = at_points(x, index)
-        return Ahead(index, sign, at, torch.sqrt(1 + at * at))
+        return NextEvents(index, sign, at, torch.sqrt(1 + at * at))
 
-    def take(self, rows: Tensor) -> Ahead:
+    def take(self, rows: Tensor) -> NextEvents:
         """Those of the flows ``rows``."""
-        return Ahead(self.index[rows], self.sign[rows], self.at[rows], self.length[rows])
+        return NextEvents(self.index[rows], self.sign[rows], self.at[rows], self.length[rows])
 
-    def put_(self, rows: Tensor, other: Ahead) -> None:
+    def put_(self, rows: Tensor, other: NextEvents) -> None:
         """Write ``other`` over the flows ``rows``, in place."""
         for f in fields(self):
             getattr(self, f.name).index_copy_(0, rows, getattr(other, f.name))

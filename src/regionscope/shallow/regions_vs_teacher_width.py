@@ -18,11 +18,11 @@ from regionscope.shallow.state import ENDS, FlowOptions
 from regionscope.shallow.teachers import alternating_teacher, sample
 from regionscope.shallow.theorems import largest_sigma_o, region_bound
 
-__all__ = ["RegionsRow", "regions_against_r"]
+__all__ = ["TeacherWidthRow", "regions_vs_teacher_width"]
 
 
 @dataclass(frozen=True)
-class RegionsRow:
+class TeacherWidthRow:
     """Flows of one teacher width r.
 
     width: 4 (32 r + 67), so that the bound says something. minimum: fewest regions that classify the sample.
@@ -51,10 +51,10 @@ class RegionsRow:
         return self.line <= self.bound
 
 
-def regions_against_r(
+def regions_vs_teacher_width(
     teachers: Sequence[int], *, runs: int = 5, n: int = 100, radius: float = 1.0, sigma_h: float = 1.0, seed: int = 0,
     options: FlowOptions | None = None,
-) -> list[RegionsRow]:  # fmt: skip
+) -> list[TeacherWidthRow]:  # fmt: skip
     """Gradient flows of width 4 (32 r + 67) on teachers of width r with r - 1 evenly spaced switches.
 
     Each run has its own initialisation (Assumption 2.1; sigma_o as in Theorem 2.3 with delta = 0.1); the sample is
@@ -65,7 +65,7 @@ def regions_against_r(
     return [_row(r, runs, n, radius, sigma_h, seed, options or FlowOptions()) for r in teachers]
 
 
-def _row(r: int, runs: int, n: int, radius: float, sigma_h: float, seed: int, options: FlowOptions) -> RegionsRow:
+def _row(r: int, runs: int, n: int, radius: float, sigma_h: float, seed: int, options: FlowOptions) -> TeacherWidthRow:
     k = 4 * region_bound(r)
     teacher = alternating_teacher(r - 1, radius=radius)
     data = sample(teacher, n, seed=seed)
@@ -77,7 +77,7 @@ def _row(r: int, runs: int, n: int, radius: float, sigma_h: float, seed: int, op
     found = [effective_regions(network, radius=radius) for network in networks]
     residuals = [kkt_residual(network, data) for network in networks]
     inside = [one.on_inside.count for one in found]
-    return RegionsRow(
+    return TeacherWidthRow(
         r=r,
         width=k,
         bound=region_bound(r),

@@ -14,7 +14,7 @@ from regionscope.measures.statistics import mean, t_interval
 from regionscope.shallow.two_layer import initial_two_layer, sharpness
 from regionscope.shallow.two_layer_bounds import BoundRow, train_and_check
 
-__all__ = ["RateRow", "Trend", "against_rate", "alternating_line", "random_sphere", "rate_trend"]
+__all__ = ["RateRow", "Trend", "alternating_line", "random_sphere", "rate_trend", "regions_vs_learning_rate"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def alternating_line(n: int) -> tuple[Tensor, Tensor]:
     return torch.stack([t, torch.ones_like(t)], 1), y
 
 
-def against_rate(
+def regions_vs_learning_rate(
     x: Tensor, y: Tensor, rates: Sequence[float], *, width: int, runs: int = 5, time: float, record: int = 9,
     scale: float = 1.0, seed: int = 0,
 ) -> list[RateRow]:  # fmt: skip

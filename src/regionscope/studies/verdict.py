@@ -1,41 +1,60 @@
-"""Whether a result agrees with the paper, by a rule that is stated next to it.
+"""Whether a result agrees with the paper: one vocabulary of rules for the studies of all papers.
 
 Absolute counts depend on seeds, data order and the grid, so correlations, orderings and trends are compared. Every rule
-returns its own sentence. Rules that only one paper needs stand beside its studies.
+returns a `Verdict`: the grade, the rule in words, its name and the numbers that it judged. With name and numbers,
+`judge` grades a stored claim again.
 
-An error of NaN is one that is not known, such as that of a single seed: no difference is beyond it, so that a result is
-at most of the same trend.
+A result is **inconclusive** where its interval covers both what the paper claims and no effect. An error of NaN is not
+known, such as that of a single seed; the interval then covers everything.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import wraps
+from typing import Any, ParamSpec
 
 from regionscope.measures.correlate import Coefficient
 
 __all__ = [
     "Grade",
     "Verdict",
+    "absent",
     "agrees",
     "correlation",
+    "counted",
     "differs",
+    "grows",
     "holds",
+    "judge",
     "near",
+    "one_seed",
     "ordering",
     "overall",
+    "phases",
+    "positive",
     "shown",
+    "small",
+    "stays",
+    "together",
     "uncorrelated",
 ]
 
 _CLOSE = 0.1  # two correlations this near count as equal
 _TREND = 0.5  # rank correlation from which an order counts as the same trend
 _WEAK = 0.5  # a correlation below this does not predict
+_FACTOR = 1.25  # two ratios this near count as equal; Qi & Wei's own counts after epoch 10 move by up to 1.22
+_ERRORS = 2.0  # standard errors on each side of an interval
+_ROUNDING = 1e-9  # of a rank correlation
 
+_UNKNOWN = "; inconclusive here, since a single value has no standard error"
+_ONE_SEED = "; no more than same trend, since there is one seed"
 
-_UNKNOWN = "; no more than same trend, since a single value has no standard error"
+Parameters = ParamSpec("Parameters")
 
 
 class Grade(Enum):
@@ -43,119 +62,288 @@ class Grade(Enum):
 
     REPRODUCED = "reproduced"
     SAME_TREND = "same trend"
+    INCONCLUSIVE = "inconclusive"  # the interval covers both the claim and no effect
     NOT_REPRODUCED = "not reproduced"
     SHOWN = "shown"  # a picture or a number that the paper gives no figure for
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A grade, and the rule that gave it."""
+    """A grade, the rule that gave it in words, the name of that rule, and the numbers that it judged."""
 
     grade: Grade
     rule: str
+    by: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
-def correlation(paper: float, ours: Coefficient) -> Verdict:
+_RULES: dict[str, Callable[..., Verdict]] = {}
+
+
+def _rule(function: Callable[Parameters, tuple[Grade, str]]) -> Callable[Parameters, Verdict]:
+    """A rule that returns a grade and words, as one that also records its name and its arguments."""
+    signature, name = inspect.signature(function), function.__name__
+
+    @wraps(function)
+    def judged(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Verdict:
+        given = signature.bind(*args, **kwargs).arguments
+        return Verdict(*function(*args, **kwargs), name, {key: _stored(value) for key, value in given.items()})
+
+    _RULES[name] = judged
+    return judged
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, Coefficient):
+        return {"value": value.value, "interval": list(value.interval), "n": value.n}
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def _read(value: Any) -> Any:
+    """An argument of a rule from JSON, where NaN is null."""
+    if isinstance(value, Mapping):
+        return Coefficient(_read(value["value"]), tuple(_read(value["interval"])), value["n"])
+    if isinstance(value, list):
+        return [_read(one) for one in value]
+    return math.nan if value is None else value
+
+
+def judge(by: str, given: Mapping[str, Any]) -> Verdict:
+    """Grade numbers by the rule of this name, such as those of a stored claim.
+
+    >>> judge("differs", {"larger": 2.0, "smaller": 1.0, "error": 0.1}).grade.value
+    'reproduced'
+    """
+    if by not in _RULES:
+        raise ValueError(f"Expected the name of a rule ({', '.join(_RULES)}), got {by!r}.")
+    return _RULES[by](**{name: _read(value) for name, value in given.items()})
+
+
+@_rule
+def correlation(paper: float, ours: Coefficient) -> tuple[Grade, str]:
     """A strong correlation: as strong as the paper's, or at least of its sign beyond chance."""
     rule = (
         f"reproduced: within {_CLOSE} of the paper's {paper:+.2f} or stronger, with an interval without 0; "
-        "same trend: its sign, and an interval without 0"
+        "same trend: its sign, and an interval without 0; inconclusive: an interval with 0 that reaches within "
+        f"{_CLOSE} of the paper's value, or no correlation is defined"
+    )
+    sign, least = math.copysign(1, paper), abs(paper) - _CLOSE
+    low, high = sorted(sign * end for end in ours.interval)
+    if not math.isfinite(ours.value + low + high):
+        return Grade.INCONCLUSIVE, rule
+    if low > 0:
+        return (Grade.REPRODUCED if sign * ours.value >= least else Grade.SAME_TREND), rule
+    return (Grade.INCONCLUSIVE if high >= least else Grade.NOT_REPRODUCED), rule
+
+
+@_rule
+def uncorrelated(ours: Coefficient) -> tuple[Grade, str]:
+    """A measure that the paper finds not to predict."""
+    rule = (
+        f"reproduced: the whole interval between -{_WEAK} and {_WEAK}; not reproduced: the whole interval outside; "
+        "else inconclusive"
     )
     low, high = ours.interval
-    stronger = ours.value * math.copysign(1, paper) >= abs(paper) - _CLOSE
-    if low > 0 > -paper or high < 0 < -paper:
-        return Verdict(Grade.REPRODUCED if stronger else Grade.SAME_TREND, rule)
-    return Verdict(Grade.NOT_REPRODUCED, rule)
+    if max(abs(low), abs(high)) < _WEAK:
+        return Grade.REPRODUCED, rule
+    return (Grade.NOT_REPRODUCED if low >= _WEAK or high <= -_WEAK else Grade.INCONCLUSIVE), rule
 
 
-def uncorrelated(ours: Coefficient) -> Verdict:
-    """A measure that the paper finds not to predict."""
-    rule = f"reproduced: the whole interval between -{_WEAK} and {_WEAK}; same trend: the correlation between them"
-    if all(abs(end) < _WEAK for end in ours.interval):
-        return Verdict(Grade.REPRODUCED, rule)
-    return Verdict(Grade.SAME_TREND if abs(ours.value) < _WEAK else Grade.NOT_REPRODUCED, rule)
-
-
+@_rule
 def ordering(
     paper: Sequence[float], ours: Sequence[float], spread: Sequence[float] = (), *, noise: float = 0.0
-) -> Verdict:
+) -> tuple[Grade, str]:
     """Values along one setting: do they rise and fall in the paper's order?
 
-    spread: standard errors of ours; with them a step against the paper's order that is smaller than one joint error is
-    no contradiction. Where an error is NaN it is the same trend at most. noise: values of the
-    paper that differ by no more than this are not compared, such as those of a single run.
+    spread: standard errors of ours; without them the values have no noise. noise: values of the paper that differ by no
+    more than this are not compared, such as those of a single run.
     """
     least = f"{noise:,.0f}" if noise >= 100 else f"{noise:.3g}"
     beyond = f" (pairs that differ by more than {least} there)" if noise else ""
+    few = "; no more than same trend where fewer pairs are compared than there are steps" if noise else ""
     rule = (
-        f"reproduced: no pair stands against the paper's order{beyond} by more than one standard error, the paper's "
-        "lowest and highest differ in its direction by more than two, and the rank correlation with its values is at "
-        f"least {_TREND}; same trend: that rank correlation"
+        f"reproduced: every pair is in the paper's order{beyond}, and the paper's lowest and highest differ in its "
+        f"direction by more than {_ERRORS:g} standard errors; same trend: those two differ so, and the rank "
+        f"correlation with the paper's values is at least {_TREND}; not reproduced: those two differ so in the other "
+        f"direction, or that rank correlation is lower and a pair is against the paper's order by more than "
+        f"{_ERRORS:g} standard errors; else inconclusive{few}"
     )
     if len(paper) != len(ours) or len(paper) < 2:
-        raise ValueError(f"two lists of one length are compared, and they have {len(paper)} and {len(ours)}")
-    if not all(map(math.isfinite, ours)):
-        return Verdict(Grade.NOT_REPRODUCED, rule)
+        raise ValueError(f"Expected two lists of the same length of at least 2, got {len(paper)} and {len(ours)}.")
+    errors = tuple(spread) if spread else (0.0,) * len(ours)
+    if not all(map(math.isfinite, (*ours, *errors))):
+        return Grade.INCONCLUSIVE, rule + ("; inconclusive here, since a value or its standard error is not known")
     from scipy.stats import spearmanr  # takes longer to import than all of regionscope
 
-    errors = tuple(spread) if spread else (0.0,) * len(ours)
-    against = 0
-    for i in range(len(ours)):
-        for j in range(i):
-            step = (ours[i] - ours[j]) * math.copysign(1, paper[i] - paper[j])
-            compared = abs(paper[i] - paper[j]) > noise
-            against += compared and step < -math.hypot(errors[i], errors[j])
+    steps = [  # in the paper's direction, and what noise explains of it
+        ((ours[i] - ours[j]) * math.copysign(1, paper[i] - paper[j]), _ERRORS * math.hypot(errors[i], errors[j]))
+        for i in range(len(ours))
+        for j in range(i)
+        if abs(paper[i] - paper[j]) > noise
+    ]
     low, high = paper.index(min(paper)), paper.index(max(paper))
-    known = not any(map(math.isnan, errors))
-    clear = known and ours[high] - ours[low] > 2 * math.hypot(errors[low], errors[high])
+    span, doubt = ours[high] - ours[low], _ERRORS * math.hypot(errors[low], errors[high])
     rank = float(spearmanr(paper, ours).statistic) if len(set(ours)) > 1 else 0.0
-    rule += "" if known else _UNKNOWN
-    if rank < _TREND:
-        return Verdict(Grade.NOT_REPRODUCED, rule)
-    return Verdict(Grade.REPRODUCED if clear and not against else Grade.SAME_TREND, rule)
+    alike = rank >= _TREND - _ROUNDING
+    if span > doubt and alike:
+        enough = len(steps) >= len(paper) - 1
+        return (Grade.REPRODUCED if enough and all(step > 0 for step, _ in steps) else Grade.SAME_TREND), rule
+    against = any(step < -error for step, error in steps) and not alike
+    return (Grade.NOT_REPRODUCED if against or span + doubt <= 0 else Grade.INCONCLUSIVE), rule
 
 
-def differs(larger: float, smaller: float, error: float) -> Verdict:
+@_rule
+def differs(larger: float, smaller: float, error: float) -> tuple[Grade, str]:
     """One value is larger than another; ``error`` is the standard error of their difference, NaN if not known."""
-    known = not math.isnan(error)
-    rule = "reproduced: larger by more than two standard errors; same trend: larger" + ("" if known else _UNKNOWN)
-    if known and larger - smaller > 2 * error:
-        return Verdict(Grade.REPRODUCED, rule)
-    return Verdict(Grade.SAME_TREND if larger > smaller else Grade.NOT_REPRODUCED, rule)
+    rule = (
+        f"reproduced: larger by more than {_ERRORS:g} standard errors; not reproduced: not larger by any value within "
+        f"{_ERRORS:g} standard errors; else inconclusive"
+    )
+    if math.isnan(error):
+        return Grade.INCONCLUSIVE, rule + _UNKNOWN
+    return _above_zero(larger - smaller - _ERRORS * error, larger - smaller + _ERRORS * error), rule
 
 
-def agrees(paper: float, ours: float, *, within: float) -> Verdict:
-    """A number that does not depend on chance, up to a share of it."""
+@_rule
+def positive(interval: Sequence[float]) -> tuple[Grade, str]:
+    """A mean difference over seeds that the paper says is positive, by its 95% interval."""
+    rule = "reproduced: the 95% interval of the mean difference lies above 0; not reproduced: below; else inconclusive"
+    return _above_zero(*interval), rule
+
+
+def _above_zero(low: float, high: float) -> Grade:
+    return Grade.REPRODUCED if low > 0 else Grade.NOT_REPRODUCED if high <= 0 else Grade.INCONCLUSIVE
+
+
+@_rule
+def grows(paper: float, ratio: float, interval: Sequence[float]) -> tuple[Grade, str]:
+    """A growth by a factor that the paper gives; ``interval``: 95%, over seeds."""
+    rule = (
+        f"reproduced: the ratio is within a factor of {_FACTOR:g} of the paper's, and its 95% interval over seeds lies "
+        f"above 1; same trend: the interval lies above 1; inconclusive: the interval covers 1 and reaches within a "
+        f"factor of {_FACTOR:g} of the paper's ratio"
+    )
+    low, high = interval
+    if low > 1:
+        return (Grade.REPRODUCED if max(ratio / paper, paper / ratio) <= _FACTOR else Grade.SAME_TREND), rule
+    return (Grade.NOT_REPRODUCED if high < paper / _FACTOR else Grade.INCONCLUSIVE), rule
+
+
+@_rule
+def stays(interval: Sequence[float]) -> tuple[Grade, str]:
+    """A number that does not change any more, by the 95% interval over seeds of its ratio."""
+    rule = (
+        f"reproduced: the whole 95% interval of the ratio over seeds is within a factor of {_FACTOR:g} of 1; not "
+        "reproduced: none of it; else inconclusive"
+    )
+    low, high = interval
+    if low >= 1 / _FACTOR and high <= _FACTOR:
+        return Grade.REPRODUCED, rule
+    return (Grade.NOT_REPRODUCED if low > _FACTOR or high < 1 / _FACTOR else Grade.INCONCLUSIVE), rule
+
+
+@_rule
+def phases(clear: Sequence[bool], *, beyond: float) -> tuple[Grade, str]:
+    """Descent, ascent and second descent of a curve: which of them are larger than ``beyond`` standard errors."""
+    rule = (
+        f"reproduced: descent, ascent and second descent are each larger than {beyond:g} joint standard errors, since "
+        "valley and peak are extremes chosen among all looks; errors are pooled along the curve (the root mean square "
+        "over all steps of the spread between seeds, without their steady distance, and at each step at least the "
+        "error over its points); the ascent is the largest rise that is so clear, and the second descent goes from its "
+        "peak to the mean of the last three looks; same trend: two of the three"
+    )
+    return {3: Grade.REPRODUCED, 2: Grade.SAME_TREND}.get(sum(clear), Grade.NOT_REPRODUCED), rule
+
+
+@_rule
+def absent(*, beyond: float) -> tuple[Grade, str]:
+    """A property of an ascent where ours has none."""
+    rule = (
+        f"not reproduced: a curve has no rise of more than {beyond:g} joint standard errors, so there is no ascent to "
+        "compare"
+    )
+    return Grade.NOT_REPRODUCED, rule
+
+
+@_rule
+def together(looks: int, *, least: int) -> tuple[Grade, str]:
+    """Two curves meet for a while: at how many consecutive looks they are within two standard errors."""
+    rule = f"reproduced: within two standard errors at {least} consecutive looks or more; same trend: at one"
+    return (Grade.REPRODUCED if looks >= least else Grade.SAME_TREND if looks else Grade.NOT_REPRODUCED), rule
+
+
+@_rule
+def agrees(paper: float, ours: float, *, within: float, error: float = 0.0) -> tuple[Grade, str]:
+    """A number, up to a share of it; ``error``: its standard error where it depends on chance, NaN if not known."""
     rule = f"reproduced: within {100 * within:g}% of the paper's value; same trend: within {500 * within:g}%"
-    error = abs(ours - paper) / abs(paper)
-    if error <= within:
-        return Verdict(Grade.REPRODUCED, rule)
-    return Verdict(Grade.SAME_TREND if error <= 5 * within else Grade.NOT_REPRODUCED, rule)
+    if error:
+        rule += (
+            f"; with everything within {_ERRORS:g} standard errors; not reproduced: nothing of that within "
+            f"{500 * within:g}%; else inconclusive"
+        )
+    if math.isnan(error):
+        return Grade.INCONCLUSIVE, rule + _UNKNOWN
+    off, doubt = abs(ours - paper) / abs(paper), _ERRORS * error / abs(paper)
+    if off + doubt <= 5 * within:
+        return (Grade.REPRODUCED if off + doubt <= within else Grade.SAME_TREND), rule
+    return (Grade.NOT_REPRODUCED if off - doubt > 5 * within else Grade.INCONCLUSIVE), rule
 
 
-def holds(failures: int, cases: int) -> Verdict:
+@_rule
+def counted(paper: int, ours: int) -> tuple[Grade, str]:
+    """A small number of things, such as peaks: another number is not a trend."""
+    return (Grade.REPRODUCED if ours == paper else Grade.NOT_REPRODUCED), "reproduced: the same number"
+
+
+@_rule
+def holds(failures: int, cases: int) -> tuple[Grade, str]:
     """A theorem: it holds in every case, or it does not."""
-    rule = "reproduced: no failure in all cases"
-    return Verdict(Grade.REPRODUCED if failures == 0 and cases > 0 else Grade.NOT_REPRODUCED, rule)
+    rule = "reproduced: no failure in all cases; inconclusive: there is no case"
+    if not cases:
+        return Grade.INCONCLUSIVE, rule
+    return (Grade.NOT_REPRODUCED if failures else Grade.REPRODUCED), rule
 
 
-def near(paper: float, ours: float, *, factor: float = 2.0) -> Verdict:
+@_rule
+def small(value: float, *, limit: float) -> tuple[Grade, str]:
+    """A residual that the paper proves to vanish in a limit which no computation reaches."""
+    rule = f"reproduced: at most {limit:g}; same trend: at most {10 * limit:g}; inconclusive: not known"
+    if math.isnan(value):
+        return Grade.INCONCLUSIVE, rule
+    return (
+        Grade.REPRODUCED if value <= limit else Grade.SAME_TREND if value <= 10 * limit else Grade.NOT_REPRODUCED
+    ), rule
+
+
+@_rule
+def near(paper: float, ours: float, *, factor: float = 2.0) -> tuple[Grade, str]:
     """A number of which the paper gives the order of magnitude."""
     rule = f"reproduced: within a factor of {factor:g} of {paper:g}; same trend: within a factor of {factor**2:g}"
     off = max(ours / paper, paper / ours) if ours > 0 else math.inf
     if off <= factor:
-        return Verdict(Grade.REPRODUCED, rule)
-    return Verdict(Grade.SAME_TREND if off <= factor**2 else Grade.NOT_REPRODUCED, rule)
+        return Grade.REPRODUCED, rule
+    return (Grade.SAME_TREND if off <= factor**2 else Grade.NOT_REPRODUCED), rule
 
 
-def shown() -> Verdict:
+@_rule
+def shown() -> tuple[Grade, str]:
     """A picture or a number that the paper gives no figure for."""
-    return Verdict(Grade.SHOWN, "")
+    return Grade.SHOWN, ""
+
+
+_OVER_SEEDS = {"differs", "ordering", "phases", "together"}  # rules that are about errors
+
+
+def one_seed(judged: Verdict) -> Verdict:
+    """The verdict where all runs share one seed: what is judged on errors is no more than same trend."""
+    if judged.by not in _OVER_SEEDS or judged.grade is not Grade.REPRODUCED:
+        return judged
+    return replace(judged, grade=Grade.SAME_TREND, rule=judged.rule + _ONE_SEED)
 
 
 def overall(verdicts: Sequence[Verdict]) -> Grade:
-    """The grade of a study: that of its weakest claim."""
-    for grade in (Grade.NOT_REPRODUCED, Grade.SAME_TREND, Grade.REPRODUCED):
+    """The grade of several claims: that of the weakest."""
+    for grade in (Grade.NOT_REPRODUCED, Grade.INCONCLUSIVE, Grade.SAME_TREND, Grade.REPRODUCED):
         if any(verdict.grade is grade for verdict in verdicts):
             return grade
     return Grade.SHOWN

@@ -88,6 +88,13 @@ class Workspace:
             )
         return [RunFolder.open(self.runs_folder / experiment.key) for experiment in experiments]
 
+    def ended(self, experiments: Sequence[Experiment]) -> list[RunFolder]:
+        """The runs of these experiments that have ended, in their order; at least one must have."""
+        found = [RunFolder.open(path) for one in experiments if self._ended(path := self.runs_folder / one.key)]
+        if not found and experiments:
+            self.runs(experiments)  # says what is missing
+        return found
+
     def compute(self, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
         """``function(**setting)`` for every setting, in order; each answer is stored as soon as it is there.
 

@@ -130,18 +130,27 @@ def link(name: str, target: str) -> tarfile.TarInfo:
     return info
 
 
-@pytest.mark.parametrize(
-    ("archive", "sentence"),
-    [
-        (tar_gz({**CIFAR_FILES, "../evil": b"x"}), r"'\.\./evil' is a link, a device or a path that leads outside"),
-        (tar_gz({**CIFAR_FILES, "/tmp/evil": b"x"}), "'/tmp/evil' is a link"),
-        (tar_gz({}, link("cifar-10-batches-py", "/tmp")), "'cifar-10-batches-py' is a link"),
-        (tar_gz(CIFAR_FILES, link("cifar-10-batches-py/test_batch", "/etc/passwd")), "test_batch' is a link"),
-        (tar_gz({"cifar-10-batches-py/data_batch_1": b"x"}), "lacks cifar-10-batches-py/data_batch_2, "),
-        (tar_gz(CIFAR_FILES)[:-40], "cannot be unpacked"),
-        (b"no archive", "cannot be unpacked"),
-    ],
-)
+ODD_ARCHIVES = {  # name: (archive, what the error says)
+    "relative-path": (
+        tar_gz({**CIFAR_FILES, "../evil": b"x"}),
+        r"'\.\./evil' is a link, a device or a path that leads outside",
+    ),
+    "absolute-path": (tar_gz({**CIFAR_FILES, "/tmp/evil": b"x"}), "'/tmp/evil' is a link"),
+    "link-as-folder": (tar_gz({}, link("cifar-10-batches-py", "/tmp")), "'cifar-10-batches-py' is a link"),
+    "link-as-file": (
+        tar_gz(CIFAR_FILES, link("cifar-10-batches-py/test_batch", "/etc/passwd")),
+        "test_batch' is a link",
+    ),
+    "missing-files": (
+        tar_gz({"cifar-10-batches-py/data_batch_1": b"x"}),
+        "lacks cifar-10-batches-py/data_batch_2, ",
+    ),
+    "cut-short": (tar_gz(CIFAR_FILES)[:-40], "cannot be unpacked"),
+    "plain-text": (b"no archive", "cannot be unpacked"),
+}
+
+
+@pytest.mark.parametrize(("archive", "sentence"), ODD_ARCHIVES.values(), ids=ODD_ARCHIVES)
 def test_odd_archives_are_refused(
     tmp_path: Path, archive: bytes, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

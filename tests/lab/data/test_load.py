@@ -9,7 +9,7 @@ import torch
 
 from regionscope.errors import InputError
 from regionscope.lab.config import DataSpec
-from regionscope.lab.data import Dataset, Split, add_label_noise, data_root, digits, load, names
+from regionscope.lab.data import Dataset, DataSplit, add_label_noise, data_root, digits, load, names
 from regionscope.lab.data.dataset import balanced_choice
 
 
@@ -138,6 +138,6 @@ def test_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_parts_that_do_not_fit_are_refused() -> None:
     first = Dataset("a", torch.zeros(2, 3), torch.zeros(2, dtype=torch.long), 2)
     with pytest.raises(InputError, match="differ"):
-        Split(first, Dataset("a", torch.zeros(2, 4), torch.zeros(2, dtype=torch.long), 2))
-    moved = Split(first, first).to(torch.device("cpu"))
+        DataSplit(first, Dataset("a", torch.zeros(2, 4), torch.zeros(2, dtype=torch.long), 2))
+    moved = DataSplit(first, first).to(torch.device("cpu"))
     assert torch.equal(moved.train.inputs, first.inputs)

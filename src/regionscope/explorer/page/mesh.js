@@ -63,7 +63,7 @@ class Mesh {
 
   /* The walls as segments, joined by NaN into one path for each number that pick(wall) gives; -1 leaves one out. */
   lines(pick, count) {
-    const chosen = new Int16Array(this.born.length), length = new Uint32Array(count);
+    const chosen = new Int16Array(this.wall_layer.length), length = new Uint32Array(count);
     for (let w = 0; w < chosen.length; w++) {
       chosen[w] = pick(w);
       if (chosen[w] >= 0) length[chosen[w]] += 3;
@@ -97,7 +97,7 @@ class Mesh {
   /* The regions that share a wall with region g of one kind, ascending. */
   neighbours(group, g) {
     const found = new Set();
-    for (let w = 0; w < this.born.length; w++) {
+    for (let w = 0; w < this.wall_layer.length; w++) {
       if (this.wall_left[w] === 0 || this.wall_right[w] === 0) continue;
       const left = group[this.wall_left[w] - 1], right = group[this.wall_right[w] - 1];
       if (left !== right && (left === g || right === g)) found.add(left === g ? right : left);
@@ -109,15 +109,15 @@ class Mesh {
      cuts into segments is one wall: two activation regions are convex and share at most one of each layer. */
   wallsByLayer(group, g) {
     const count = new Uint32Array(this.about.layers.length + 1), seen = new Set();
-    for (let w = 0; w < this.born.length; w++) {
-      if (this.born[w] === 0 || !this.separates(w, group)) continue;
-      const left = this.wall_left[w] - 1, right = this.wall_right[w] - 1, born = this.born[w] - 1;
+    for (let w = 0; w < this.wall_layer.length; w++) {
+      if (this.wall_layer[w] === 0 || !this.separates(w, group)) continue;
+      const left = this.wall_left[w] - 1, right = this.wall_right[w] - 1, layer = this.wall_layer[w] - 1;
       if (group[left] !== g && group[right] !== g) continue;
       const a = this.activation[left], b = this.activation[right];
-      const wall = `${born} ${Math.min(a, b)} ${Math.max(a, b)}`;
-      if (born < this.about.layers.length && seen.has(wall)) continue;
+      const wall = `${layer} ${Math.min(a, b)} ${Math.max(a, b)}`;
+      if (layer < this.about.layers.length && seen.has(wall)) continue;
       seen.add(wall);
-      count[born]++;
+      count[layer]++;
     }
     return count;
   }

@@ -176,7 +176,7 @@ def _rank(found: _Entries, n: int) -> Meetings:
     return Meetings(found.pair_i, found.pair_j, t[0], t[1], ranks[0], ranks[1])
 
 
-def cut(mesh: Mesh, chords: Chords, met: Meetings, born: int) -> tuple[Mesh, Tensor]:
+def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Tensor]:
     """The mesh after cutting cells along the chords, and the old cell that each new cell comes from.
 
     Vertex ``mesh.n_vertices + x`` is crossing x. Untouched cells keep their loops; new cells stand where the old one
@@ -207,20 +207,20 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, born: int) -> tuple[Mesh, Ten
     corners = torch.cat([mesh.corners[kept], origin[loops]])
     sides = torch.cat([mesh.sides[kept], side[loops]])
     offsets = torch.cat([kept_offsets[:-1], loop_offsets + len(kept)])
-    came_from = torch.cat([whole, half_cell[loops[loop_offsets[:-1]]]])
-    order = came_from.argsort(stable=True)
+    old_cell = torch.cat([whole, half_cell[loops[loop_offsets[:-1]]]])
+    order = old_cell.argsort(stable=True)
     index, offsets = gather_rows(offsets, order)
     result = Mesh(
         mesh.n_vertices + len(met),
         torch.cat([mesh.edges, nodes]),
-        torch.cat([mesh.born, mesh.born.new_full((m,), born)]),
+        torch.cat([mesh.layer, mesh.layer.new_full((m,), layer)]),
         torch.cat([mesh.tags, mesh.tags.new_full((m,), -1)]),
         corners[index],
         sides[index],
         offsets,
-        mesh.parent[came_from[order]],
+        mesh.slice_id[old_cell[order]],
     )
-    return result, came_from[order]
+    return result, old_cell[order]
 
 
 def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings) -> tuple[Tensor, Tensor]:

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from regionscope.geometry.bitsets import holds, lowest, popcount
 from regionscope.geometry.crossing import Points, place_points
-from regionscope.geometry.interpolation import Recipe
+from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
 from regionscope.geometry.planar.arrangement import Chords, Meetings, cut, meetings
 from regionscope.geometry.planar.mesh import Mesh, Subdivided, replace_cells, subdivide
-from regionscope.geometry.planar.split import OnPoints, Split
+from regionscope.geometry.planar.split import OnPoints, PlanarSplit
 from regionscope.geometry.planar.triple_points import envelope_on_cell, fan_weights
 from regionscope.geometry.ragged import gather_rows, next_in_row, owners
 
@@ -24,8 +24,8 @@ __all__ = ["split_maxima"]
 
 
 def split_maxima(
-    mesh: Mesh, candidates: Candidates, coords: Tensor, *, born: int, cells: Tensor | None = None
-) -> Split:
+    mesh: Mesh, candidates: Candidates, coords: Tensor, *, layer: int, cells: Tensor | None = None
+) -> PlanarSplit:
     """Cut the cells (all, or the listed ones) into the pieces where one candidate of each group leads.
 
     ``coords`` (v, 2) of the vertices place the points where three candidates tie.
@@ -43,20 +43,22 @@ def split_maxima(
         divided, candidates, leading, cell[two], group[two], i[two], j[two], break_key, break_pair, break_point
     )
     two[two.nonzero()[:, 0]] = two_ok
-    hub_cells, hub_groups = _first_of_each(cell[~two], group[~two])
-    chords = chords.keep(~torch.isin(chords.cell, hub_cells))
+    triple_cells, triple_groups = _first_of_each(cell[~two], group[~two])
+    chords = chords.keep(~torch.isin(chords.cell, triple_cells))
     chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
-    recipe = _recipe(mesh, divided.mesh, points, chords, met)
-    result, came_from = cut(divided.mesh, chords, met, born)
-    if len(hub_cells):
-        unsettled = torch.cat([unsettled, hub_cells])
-        result, came_from, recipe = _cut_hubs(
-            result, came_from, recipe, divided.mesh, hub_cells, hub_groups, evaluate, coords, born
+    interpolation = _interpolation(mesh, divided.mesh, points, chords, met)
+    result, old_cell = cut(divided.mesh, chords, met, layer)
+    if len(triple_cells):
+        unsettled = torch.cat([unsettled, triple_cells])
+        result, old_cell, interpolation = _cut_triple_cells(
+            result, old_cell, interpolation, divided.mesh, triple_cells, triple_groups, evaluate, coords, layer
         )
-    still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=came_from.device)
+    still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=old_cell.device)
     still[unsettled] = True
     no_zeros = mesh.edges.new_empty((0, 2))
-    return Split(result, came_from, recipe, no_zeros, still[came_from].nonzero()[:, 0], mesh.edges[merged, 0])
+    return PlanarSplit(
+        result, old_cell, interpolation, no_zeros, still[old_cell].nonzero()[:, 0], mesh.edges[merged, 0]
+    )
 
 
 def _edge_points(
@@ -147,42 +149,47 @@ def _first_of_each(cell: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
     return cells, chosen
 
 
-def _recipe(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, met: Meetings) -> Recipe:
+def _interpolation(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, met: Meetings) -> Interpolation:
     ends = mesh.edges[points.edge]
     c, d = divided.corners[chords.p[met.i]], divided.corners[chords.q[met.i]]
-    simple = Recipe.of_points(mesh.n_vertices, ends[:, 0], ends[:, 1], points.t)
+    simple = Interpolation.of_points(mesh.n_vertices, ends[:, 0], ends[:, 1], points.t)
     return replace(simple, c=c, d=d, s=met.t_i)
 
 
-def _cut_hubs(
-    mesh: Mesh, came_from: Tensor, recipe: Recipe, divided: Mesh, cells: Tensor, groups: Tensor, evaluate: OnPoints,
-    coords: Tensor, born: int,
-) -> tuple[Mesh, Tensor, Recipe]:  # fmt: skip
+def _cut_triple_cells(
+    mesh: Mesh, old_cell: Tensor, interpolation: Interpolation, divided: Mesh, cells: Tensor, groups: Tensor,
+    evaluate: OnPoints, coords: Tensor, layer: int,
+) -> tuple[Mesh, Tensor, Interpolation]:  # fmt: skip
     """Divide the listed cells (of ``divided``) by the envelope of one group each, cell by cell."""
-    place = recipe.apply(coords)
+    place = interpolation.apply(coords)
     pieces: list[list[int]] = []
     parents: list[int] = []
-    hubs: list[list[int]] = []
+    triple_points: list[list[int]] = []
     weights: list[list[float]] = []
     for cell, group in zip(cells.tolist(), groups.tolist(), strict=True):
         loop = divided.corners[int(divided.offsets[cell]) : int(divided.offsets[cell + 1])]
         values = evaluate.of_group(loop, torch.full_like(loop, group))
         near = float(evaluate.tolerance(loop[:1]))
         found = envelope_on_cell(place[loop].cpu().numpy(), values.cpu().numpy(), near)
-        names = [*loop.tolist(), *range(mesh.n_vertices + len(hubs), mesh.n_vertices + len(hubs) + len(found.hubs))]
-        old = loop[loop < recipe.n_old]
-        for point in found.hubs:
+        names = [
+            *loop.tolist(),
+            *range(
+                mesh.n_vertices + len(triple_points), mesh.n_vertices + len(triple_points) + len(found.triple_points)
+            ),
+        ]
+        old = loop[loop < interpolation.n_old]
+        for point in found.triple_points:
             three, weight = fan_weights(coords[old].cpu().numpy(), point)
-            hubs.append(old[three].tolist())
+            triple_points.append(old[three].tolist())
             weights.append(weight)
         pieces += [[names[k] for k in piece] for piece in found.loops]
         parents += [cell] * len(found.loops)
-    parent = torch.tensor(parents, dtype=torch.int64, device=came_from.device)
-    whole = torch.isin(came_from, cells)
-    result, order = replace_cells(mesh, whole.nonzero()[:, 0], pieces, parent, came_from, len(hubs), born)
-    new_recipe = replace(
-        recipe,
-        hubs=torch.tensor(hubs, dtype=torch.int64, device=coords.device).view(-1, 3),
+    parent = torch.tensor(parents, dtype=torch.int64, device=old_cell.device)
+    whole = torch.isin(old_cell, cells)
+    result, order = replace_cells(mesh, whole.nonzero()[:, 0], pieces, parent, old_cell, len(triple_points), layer)
+    new_interpolation = replace(
+        interpolation,
+        triple_points=torch.tensor(triple_points, dtype=torch.int64, device=coords.device).view(-1, 3),
         weights=torch.tensor(weights, dtype=torch.float64, device=coords.device).view(-1, 3),
     )
-    return result, order, new_recipe
+    return result, order, new_interpolation

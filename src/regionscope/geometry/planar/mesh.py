@@ -21,21 +21,21 @@ class Mesh:
 
     n_vertices: v
     edges: (e, 2) ends of each edge.
-    born: (e,) which nonlinearity drew the edge; -1 for the border of the slice.
+    layer: (e,) which nonlinearity drew the edge; -1 for the border of the slice.
     tags: (e,) marks carried to the parts of an edge when it is divided; -1 for none.
     corners: (c,) vertices of each cell, counter-clockwise; rows given by ``offsets`` (r + 1,).
     sides: (c,) the edge from this corner to the next.
-    parent: (r,) which slice the cell belongs to.
+    slice_id: (r,) which slice the cell belongs to.
     """
 
     n_vertices: int
     edges: Tensor
-    born: Tensor
+    layer: Tensor
     tags: Tensor
     corners: Tensor
     sides: Tensor
     offsets: Tensor
-    parent: Tensor
+    slice_id: Tensor
 
     @property
     def n_cells(self) -> int:
@@ -50,15 +50,17 @@ class Mesh:
         return found.view(-1, 2)
 
     @staticmethod
-    def of_loops(n_vertices: int, corners: Tensor, offsets: Tensor, parent: Tensor, born: Tensor, tags: Tensor) -> Mesh:
-        """A mesh from vertex loops alone; ``born`` and ``tags`` are given per corner for the side that starts there."""
+    def of_loops(
+        n_vertices: int, corners: Tensor, offsets: Tensor, slice_id: Tensor, layer: Tensor, tags: Tensor
+    ) -> Mesh:
+        """A mesh from vertex loops alone; ``layer`` and ``tags`` of a corner belong to the side that starts there."""
         following = corners[next_in_row(offsets)]
         low, high = torch.minimum(corners, following), torch.maximum(corners, following)
         key, sides = torch.unique(low * n_vertices + high, return_inverse=True)
         edges = torch.stack([key // n_vertices, key % n_vertices], 1)
-        edge_born = born.new_empty(len(edges)).index_copy_(0, sides, born)
+        edge_layer = layer.new_empty(len(edges)).index_copy_(0, sides, layer)
         edge_tags = tags.new_empty(len(edges)).index_copy_(0, sides, tags)
-        return Mesh(n_vertices, edges, edge_born, edge_tags, corners, sides, offsets, parent)
+        return Mesh(n_vertices, edges, edge_layer, edge_tags, corners, sides, offsets, slice_id)
 
     def corner_cells(self) -> Tensor:
         """The cell of every corner (c,)."""
@@ -76,7 +78,9 @@ class Mesh:
         used, edge_number = _used(self.sides[index], len(self.edges))
         corners, sides = vertex_number[self.corners[index]], edge_number[self.sides[index]]
         edges = vertex_number[self.edges[used]]
-        mesh = Mesh(len(vertices), edges, self.born[used], self.tags[used], corners, sides, offsets, self.parent[cells])
+        mesh = Mesh(
+            len(vertices), edges, self.layer[used], self.tags[used], corners, sides, offsets, self.slice_id[cells]
+        )
         return mesh, vertices
 
 
@@ -155,22 +159,22 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
     divided = Mesh(
         mesh.n_vertices + p,
         edges,
-        torch.repeat_interleave(mesh.born, repeats, output_size=len(edges)),
+        torch.repeat_interleave(mesh.layer, repeats, output_size=len(edges)),
         torch.repeat_interleave(mesh.tags, repeats, output_size=len(edges)),
         corners,
         sides,
         end[mesh.offsets],
-        mesh.parent,
+        mesh.slice_id,
     )
     return Subdivided(mesh, divided, start, slots)
 
 
 def replace_cells(
-    mesh: Mesh, cells: Tensor, loops: list[list[int]], loop_parent: Tensor, came_from: Tensor, n_new: int, born: int
+    mesh: Mesh, cells: Tensor, loops: list[list[int]], loop_old_cell: Tensor, old_cell: Tensor, n_new: int, layer: int
 ) -> tuple[Mesh, Tensor]:
     """Put the cells ``loops`` (lists of vertices) in the place of ``cells``; ``n_new`` vertices are added.
 
-    ``came_from`` (r,) and ``loop_parent``: a number for every old and new cell by which the result is sorted; returned
+    ``old_cell`` (r,) and ``loop_old_cell``: a number for every old and new cell by which the result is sorted; returned
     sorted.
     """
     device = mesh.edges.device
@@ -195,15 +199,15 @@ def replace_cells(
     corners = torch.cat([mesh.corners[kept_index], new_corners])
     all_sides = torch.cat([mesh.sides[kept_index], torch.tensor(sides, dtype=torch.int64, device=device)])
     offsets = torch.cat([kept_offsets, kept_offsets[-1] + lengths.cumsum(0)])
-    origin = torch.cat([came_from[kept], loop_parent])
+    origin = torch.cat([old_cell[kept], loop_old_cell])
     slice_of = torch.empty(int(origin.max()) + 1, dtype=torch.int64, device=device)
-    slice_of[came_from] = mesh.parent
+    slice_of[old_cell] = mesh.slice_id
     order = origin.argsort(stable=True)
     index, offsets = gather_rows(offsets, order)
     result = Mesh(
         mesh.n_vertices + n_new,
         torch.cat([mesh.edges, torch.tensor(added, dtype=torch.int64, device=device).view(-1, 2)]),
-        torch.cat([mesh.born, mesh.born.new_full((len(added),), born)]),
+        torch.cat([mesh.layer, mesh.layer.new_full((len(added),), layer)]),
         torch.cat([mesh.tags, mesh.tags.new_full((len(added),), -1)]),
         corners[index],
         all_sides[index],

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.crossing import Crossings, Points, SignTable, place_points
-from regionscope.geometry.interpolation import Recipe
+from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.arrangement import Chords, Evaluate, cut, meetings
 from regionscope.geometry.planar.irregular import repair_ends
 from regionscope.geometry.planar.mesh import Mesh, Subdivided, subdivide
 from regionscope.geometry.ragged import gather_rows, next_in_row
 
-__all__ = ["OnPoints", "Split", "Units", "split"]
+__all__ = ["OnPoints", "PlanarSplit", "Units", "split"]
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,26 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Split:
+class PlanarSplit:
     """The mesh after cutting.
 
-    came_from: (r,) the old cell of each new cell.
+    old_cell: (r,) the old cell of each new cell.
     zeros: (z, 2) pairs (vertex, unit) where the unit is zero by construction.
     unsettled: cells to be cut once more, when the new vertices have their values.
     snapped: (s,) old vertices at or next to which a sign could not be told from zero, once for each time.
     """
 
     mesh: Mesh
-    came_from: Tensor
-    recipe: Recipe
+    old_cell: Tensor
+    interpolation: Interpolation
     zeros: Tensor
     unsettled: Tensor
     snapped: Tensor
 
 
-def split(mesh: Mesh, units: Units, *, born: int, cells: Tensor | None = None, zeros: Tensor | None = None) -> Split:
+def split(
+    mesh: Mesh, units: Units, *, layer: int, cells: Tensor | None = None, zeros: Tensor | None = None
+) -> PlanarSplit:
     """Cut the cells (all, or the listed ones) along the zero lines of all units.
 
     ``zeros`` (z, 2): pairs (vertex, unit) known to be zero from an earlier cut at the same nonlinearity.
@@ -73,10 +75,10 @@ def split(mesh: Mesh, units: Units, *, born: int, cells: Tensor | None = None, z
     unit = torch.cat([crossings.unit.repeat_interleave(2), unit])
     chords, repaired = _chords(divided, slots, unit, table, crossings, evaluate, cells)
     chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
-    result, came_from = cut(divided.mesh, chords, met, born)
-    still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=came_from.device)
+    result, old_cell = cut(divided.mesh, chords, met, layer)
+    still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=old_cell.device)
     still[unsettled] = True
-    crossing_vertex = divided.mesh.n_vertices + torch.arange(len(met), device=came_from.device)
+    crossing_vertex = divided.mesh.n_vertices + torch.arange(len(met), device=old_cell.device)
     new_zeros = torch.cat(
         [
             torch.stack([mesh.n_vertices + crossings.point, crossings.unit], 1),
@@ -84,7 +86,7 @@ def split(mesh: Mesh, units: Units, *, born: int, cells: Tensor | None = None, z
             torch.stack([crossing_vertex, chords.unit[met.j]], 1),
         ]
     )
-    recipe = Recipe(
+    interpolation = Interpolation(
         n_old=mesh.n_vertices,
         a=ends[:, 0],
         b=ends[:, 1],
@@ -92,11 +94,11 @@ def split(mesh: Mesh, units: Units, *, born: int, cells: Tensor | None = None, z
         c=divided.mesh.corners[chords.p[met.i]],
         d=divided.mesh.corners[chords.q[met.i]],
         s=met.t_i,
-        hubs=ends.new_empty((0, 3)),
+        triple_points=ends.new_empty((0, 3)),
         weights=points.t.new_empty((0, 3)),
     )
     snapped = torch.cat([snapped, mesh.edges[crossings.merged, 0], repaired])
-    return Split(result, came_from, recipe, new_zeros, still[came_from].nonzero()[:, 0], snapped)
+    return PlanarSplit(result, old_cell, interpolation, new_zeros, still[old_cell].nonzero()[:, 0], snapped)
 
 
 def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings, Tensor]:

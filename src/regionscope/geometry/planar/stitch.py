@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.crossing import Points
-from regionscope.geometry.interpolation import Recipe
+from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.planar.mesh import Mesh, subdivide
 from regionscope.geometry.ragged import offsets_of, sort_by
 
@@ -41,12 +41,12 @@ def groups_of_cells(mesh: Mesh, position: Tensor, n_groups: int) -> list[Tensor]
     while len(groups) < n_groups:
         halves = []
         for group in groups:
-            parent, place = mesh.parent[group], position[group]
-            if bool((parent == parent[0]).all()):
+            slice_id, place = mesh.slice_id[group], position[group]
+            if bool((slice_id == slice_id[0]).all()):
                 extent = place.amax(0) - place.amin(0)
                 key = place[:, int(extent.argmax())]
             else:
-                key = parent.double()
+                key = slice_id.double()
             order = key.argsort()
             middle = len(group) // 2
             halves += [group[order[:middle]].sort().values, group[order[middle:]].sort().values]
@@ -97,12 +97,12 @@ def stitch(parts: list[Part], n_vertices: int, first_tag: int, n_tags: int) -> t
     mesh = Mesh(
         n_all,
         edges,
-        torch.cat([part.mesh.born for part in parts])[kept],
+        torch.cat([part.mesh.layer for part in parts])[kept],
         tags,
         torch.cat([vertex_of[i][part.mesh.corners] for i, part in enumerate(parts)]),
         torch.cat([edge_of[part.mesh.sides + edge_base[i]] for i, part in enumerate(parts)]),
         torch.cat([*offsets, offsets[0].new_full((1,), corner_base[-1])]),
-        torch.cat([part.mesh.parent for part in parts]),
+        torch.cat([part.mesh.slice_id for part in parts]),
     )
     arrays = []
     for k in range(len(parts[0].arrays)):
@@ -216,9 +216,9 @@ def _insert(part: Part, lacking: list[tuple[int, float]]) -> Part:
     edge = torch.tensor([e for e, _ in lacking], device=device)
     t = torch.tensor([t for _, t in lacking], dtype=torch.float64, device=device)
     ends = part.mesh.edges[edge]
-    recipe = Recipe.of_points(part.mesh.n_vertices, ends[:, 0], ends[:, 1], t)
+    interpolation = Interpolation.of_points(part.mesh.n_vertices, ends[:, 0], ends[:, 1], t)
     mesh = subdivide(part.mesh, Points(edge, t)).mesh
-    return Part(mesh, tuple(recipe.apply(array) for array in part.arrays), part.shared)
+    return Part(mesh, tuple(interpolation.apply(array) for array in part.arrays), part.shared)
 
 
 def _twins(chains: list[_Chain], items: list[Tensor]) -> tuple[Tensor, Tensor]:

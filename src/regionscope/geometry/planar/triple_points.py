@@ -13,22 +13,23 @@ from numpy.typing import NDArray
 
 from regionscope.tolerance import FLAT, SLIVER, TINY
 
-__all__ = ["Envelope", "envelope_on_cell", "fan_weights"]
+__all__ = ["CellEnvelope", "envelope_on_cell", "fan_weights"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Envelope:
+class CellEnvelope:
     """loops: for each leading candidate the corners of its piece, counter-clockwise; numbers below ``len(corners)`` are
-    corners of the cell, the others are ``hubs`` (h, 2), the points inside the cell where three candidates or more tie.
+    corners of the cell, the others are ``triple_points`` (h, 2), points inside the cell where three or more candidates
+    tie.
     """
 
     loops: list[list[int]]
-    hubs: Array
+    triple_points: Array
 
 
-def envelope_on_cell(corners: Array, values: Array, near: float) -> Envelope:
+def envelope_on_cell(corners: Array, values: Array, near: float) -> CellEnvelope:
     """Divide a convex cell, given by all points on its border where a leader changes, into one piece per leader.
 
     ``corners`` (m, 2) counter-clockwise, ``values`` (m, c) of the candidates there; ties are up to ``near``.
@@ -42,7 +43,7 @@ def envelope_on_cell(corners: Array, values: Array, near: float) -> Envelope:
     maps: Array = np.asarray(
         np.linalg.lstsq(design, values, rcond=None)[0], dtype=np.float64
     )  # (3, c): two slopes and a constant
-    points, ties = _hubs(local, values, maps, near)
+    points, ties = _triple_points(local, values, maps, near)
     loops = []
     for candidate in _alive(values, near):
         members = [i for i in range(len(corners)) if leads[i, candidate]]
@@ -50,10 +51,10 @@ def envelope_on_cell(corners: Array, values: Array, near: float) -> Envelope:
         loop = _in_order(members, np.r_[local, points.reshape(-1, 2)])
         if loop:
             loops.append(loop)
-    return Envelope(loops, points.reshape(-1, 2) * spread + middle)
+    return CellEnvelope(loops, points.reshape(-1, 2) * spread + middle)
 
 
-def _hubs(local: Array, values: Array, maps: Array, near: float) -> tuple[Array, list[set[int]]]:
+def _triple_points(local: Array, values: Array, maps: Array, near: float) -> tuple[Array, list[set[int]]]:
     """Points strictly inside the cell where at least three candidates tie for the lead, and who ties."""
     found: list[Array] = []
     ties: list[set[int]] = []

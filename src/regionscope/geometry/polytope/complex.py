@@ -80,7 +80,7 @@ class Complex:
         return owners(self.offsets, len(self.corners))
 
     @property
-    def slice_of_vertex(self) -> Tensor:
+    def vertex_slice_id(self) -> Tensor:
         """(v,) the domain of each vertex (0 for an id that no cell uses)."""
         owner = self.slice_id.new_zeros(self.n_vertices)
         owner[self.corners] = self.slice_id[self.cell_of_corner]

@@ -107,11 +107,11 @@ def triangulate(cells: Complex) -> tuple[Tensor, Tensor]:
     apexes: list[Tensor] = []
     for _ in range(cells.dim - 1):
         apex = lowest(face)
-        parent, below = _facets_of(face, cell, on)
-        opposite = ~holds(below, apex[parent])
-        parent = parent[opposite]
-        apexes = [earlier[parent] for earlier in [*apexes, ids[cell, apex]]]
-        cell, face = cell[parent], below[opposite]
+        of_face, below = _facets_of(face, cell, on)
+        opposite = ~holds(below, apex[of_face])
+        of_face = of_face[opposite]
+        apexes = [earlier[of_face] for earlier in [*apexes, ids[cell, apex]]]
+        cell, face = cell[of_face], below[opposite]
     ends = ids[cell][unpack(face, ids.shape[1])].view(-1, 2)
     return torch.stack([*apexes, ends[:, 0], ends[:, 1]], dim=1), cell
 
@@ -129,16 +129,16 @@ def is_polytope(cells: Complex) -> Tensor:
     upper = lower = cell[:0]  # pairs: a face and one of its facets, as rows of the levels above and here
     upper_cell = cell
     for d in range(cells.dim, 0, -1):
-        parent, below = _facets_of(face, cell, on)
-        count = torch.bincount(parent, minlength=len(face))
+        of_face, below = _facets_of(face, cell, on)
+        count = torch.bincount(of_face, minlength=len(face))
         fits[cell[(count != 2) | (popcount(face) != 2) if d == 1 else count < d + 1]] = False
-        name, example = _distinct(cell[parent], below)
+        name, example = _distinct(cell[of_face], below)
         grand = upper.repeat_interleave(count[lower])
         chain = grand * (len(example) + 1) + name[ranges(offsets_of(count)[lower], count[lower])]
         diamond, between = torch.unique(chain, return_counts=True)
         fits[upper_cell[diamond[between != 2] // (len(example) + 1)]] = False
-        upper, lower, upper_cell = parent, name, cell
-        cell, face = cell[parent[example]], below[example]
+        upper, lower, upper_cell = of_face, name, cell
+        cell, face = cell[of_face[example]], below[example]
     return fits
 
 

@@ -18,27 +18,27 @@ from regionscope.geometry.polytope.faces import maximal
 from regionscope.geometry.polytope.split import Bisection, NewVertices, bisect
 from regionscope.geometry.ragged import gather_rows, offsets_of
 
-__all__ = ["Envelope", "clip_max"]
+__all__ = ["PolytopeEnvelope", "clip_max"]
 
 _BOOLS = 1 << 22  # entries of the largest intermediate array
 
 
 @dataclass(frozen=True)
-class Envelope:
+class PolytopeEnvelope:
     """The outcome of ``clip_max``.
 
     Attributes:
         cells: the refined complex: untouched cells first.
         new: batches of new vertices, each built on the vertices before it. ``extend`` applies them.
-        parent: (r',) the cell of the old complex that holds each new cell.
+        old_cell: (r',) the cell of the old complex that holds each new cell.
         winner: (r',) the candidate that is the largest in each new cell; of several, the lowest.
         snapped: ids of vertices where two values that are not quite equal counted as a tie, once for each such tie.
-        unresolved: as in ``Split``.
+        unresolved: as in ``PolytopeSplit``.
     """
 
     cells: Complex
     new: tuple[NewVertices, ...]
-    parent: Tensor
+    old_cell: Tensor
     winner: Tensor
     snapped: Tensor
     unresolved: int
@@ -50,7 +50,7 @@ class Envelope:
         return x
 
 
-def clip_max(cells: Complex, z: Tensor, tol: Tensor | float, *, label: int = 0) -> Envelope:
+def clip_max(cells: Complex, z: Tensor, tol: Tensor | float, *, label: int = 0) -> PolytopeEnvelope:
     """Divide each cell into the parts where z_0, ..., z_{m-1} is the largest; a tie over a part goes to the lowest.
 
     z (v, m): values at the vertices, affine on each cell and the same from all cells at a shared vertex. Two values
@@ -72,7 +72,7 @@ def clip_max(cells: Complex, z: Tensor, tol: Tensor | float, *, label: int = 0) 
 
     old = torch.arange(cells.n_cells, device=z.device)
     if bool(undivided.all()):
-        return Envelope(cells, (), old, winner, old[:0], 0)
+        return PolytopeEnvelope(cells, (), old, winner, old[:0], 0)
     base = max(0, int(cells.walls.max()) + 1)
     lifted = _lift(cells.take(~undivided), base)
     best, batches, snapped, unresolved = z[:, 0], [], [old[:0]], 0
@@ -88,7 +88,7 @@ def clip_max(cells: Complex, z: Tensor, tol: Tensor | float, *, label: int = 0) 
             best = torch.cat([best, z[len(best) :, j]])
         best = torch.maximum(best, z[:, j])
     parts, row, won = _project(lifted, base, label)
-    return Envelope(
+    return PolytopeEnvelope(
         join([cells.take(undivided), parts]),
         tuple(batches),
         torch.cat([old[undivided], old[~undivided][row]]),

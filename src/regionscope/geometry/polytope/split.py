@@ -17,7 +17,7 @@ from regionscope.geometry.polytope.complex import NO_WALL, Complex, join, squeez
 from regionscope.geometry.polytope.faces import is_polytope
 from regionscope.geometry.ragged import offsets_of, owners, ranges
 
-__all__ = ["Bisection", "NewVertices", "Split", "bisect", "split"]
+__all__ = ["Bisection", "NewVertices", "PolytopeSplit", "bisect", "split"]
 
 _PAIRS = 1 << 21  # pairs of corners examined at a time
 
@@ -44,13 +44,13 @@ class NewVertices:
 
 
 @dataclass(frozen=True)
-class Split:
+class PolytopeSplit:
     """The outcome of ``split``.
 
     Attributes:
         cells: the refined complex: untouched cells first, then the positive, then the negative parts.
         new: the new vertices; their ids follow the old ones.
-        parent: (r',) the cell of the old complex that holds each new cell.
+        old_cell: (r',) the cell of the old complex that holds each new cell.
         side: (r',) int8, the sign of the function in a cell that was cut off, 0 in an untouched cell.
         snapped: ids of the vertices of cells cut here that are on the zero set although their value is not quite 0.
         unresolved: number of cells with signs that fit no flat cut, even after taking snaps back.
@@ -58,7 +58,7 @@ class Split:
 
     cells: Complex
     new: NewVertices
-    parent: Tensor
+    old_cell: Tensor
     side: Tensor
     snapped: Tensor
     unresolved: int
@@ -66,7 +66,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Bisection:
-    """The cells that take both signs (``cut``, a mask) and their two parts, in the same order. Else as in ``Split``."""
+    """The cells that take both signs (mask ``cut``) and their two parts, in one order; else see ``PolytopeSplit``."""
 
     cut: Tensor
     plus: Complex
@@ -77,7 +77,7 @@ class Bisection:
 
 
 @dataclass(frozen=True)
-class _Crossings:
+class _CrossedEdges:
     """Edges that change sign: the cell, the vertex ids of the two ends and the facets through both."""
 
     cell: Tensor
@@ -86,7 +86,7 @@ class _Crossings:
     common: Tensor
 
 
-def split(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: Tensor | None = None) -> Split:
+def split(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: Tensor | None = None) -> PolytopeSplit:
     """Cut every cell in which ``u`` takes both signs along its zero set.
 
     codes (v,): the sign -1, 0 or 1 of the value u (v,) at each vertex, where 0 puts the vertex on the zero set. u must
@@ -113,11 +113,11 @@ def split(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: T
     n_vertices = cells.n_vertices + len(halves.new)
     if len(cut) == 0:
         side = torch.zeros_like(old, dtype=torch.int8)
-        return Split(cells, halves.new, old, side, halves.snapped, halves.unresolved)
+        return PolytopeSplit(cells, halves.new, old, side, halves.snapped, halves.unresolved)
     refined = join([cells.take(kept), halves.plus, halves.minus])
     signs = torch.tensor([0, 1, -1], dtype=torch.int8, device=codes.device)
     counts = torch.tensor([len(kept), len(cut), len(cut)], device=codes.device)
-    return Split(
+    return PolytopeSplit(
         replace(refined, n_vertices=n_vertices),
         halves.new,
         torch.cat([kept, cut, cut]),
@@ -163,7 +163,7 @@ def _takes_both_signs(cells: Complex, codes: Tensor) -> Tensor:
     return (positive > 0) & (negative > 0)
 
 
-def _crossings(part: Complex, code: Tensor) -> _Crossings:
+def _crossings(part: Complex, code: Tensor) -> _CrossedEdges:
     """The edges of each cell whose ends have strictly opposite signs."""
     cell = part.cell_of_corner
     plus, minus = (code > 0).nonzero().flatten(), (code < 0).nonzero().flatten()
@@ -184,7 +184,7 @@ def _crossings(part: Complex, code: Tensor) -> _Crossings:
         edge[doubtful] = _holders(part, cell[p[doubtful]], common[doubtful]) == 2
         found.append((p[edge], m[edge], common[edge]))
     p, m, common = (torch.cat(parts) for parts in zip(*found, strict=True))
-    return _Crossings(cell[p], part.corners[p], part.corners[m], common)
+    return _CrossedEdges(cell[p], part.corners[p], part.corners[m], common)
 
 
 def _holders(cells: Complex, cell: Tensor, facets: Tensor) -> Tensor:
@@ -206,7 +206,7 @@ def _chunks(items: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
     return items.split(sizes.tolist()) if len(items) else (items,)
 
 
-def _numbered(crossings: _Crossings, u: Tensor, first: int) -> tuple[Tensor, NewVertices]:
+def _numbered(crossings: _CrossedEdges, u: Tensor, first: int) -> tuple[Tensor, NewVertices]:
     """The vertex id of each crossing: one for each edge {a, b}, whatever the number of cells around it."""
     a, b = torch.minimum(crossings.plus, crossings.minus), torch.maximum(crossings.plus, crossings.minus)
     real = a >= 0
@@ -217,7 +217,7 @@ def _numbered(crossings: _Crossings, u: Tensor, first: int) -> tuple[Tensor, New
     return ids, NewVertices(a, b, u[a] / (u[a] - u[b]))
 
 
-def _half(part: Complex, code: Tensor, crossings: _Crossings, ids: Tensor, label: int) -> Complex:
+def _half(part: Complex, code: Tensor, crossings: _CrossedEdges, ids: Tensor, label: int) -> Complex:
     """The part of each cell where the sign is not negative.
 
     A facet lives on iff one of its corners is strictly positive: otherwise only a lower face of it is left.

@@ -14,10 +14,10 @@ from regionscope.checks import is_whole
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Slice
-from regionscope.lab.data import Dataset, Split
+from regionscope.lab.data import Dataset, DataSplit
 from regionscope.sampled.drawn_slices import Hulls
 
-__all__ = ["Scene", "check_option", "for_each"]
+__all__ = ["MeasurementContext", "check_option", "for_each"]
 
 PARTS = ("train", "test", "random")
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -74,10 +74,10 @@ def check_option(instrument: str, name: str, value: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class MeasurementContext:
     """The data of a training, the seed from which points are drawn, the weights before training, and the loss."""
 
-    split: Split
+    split: DataSplit
     seed: int
     initial: Mapping[str, Tensor] | None = None
     loss: str = "cross_entropy"
@@ -128,7 +128,7 @@ class Scene:
         return Box.between(low, high, inputs.shape[1:], margin)
 
     def seed_of(self, options: Mapping[str, Any]) -> int:
-        """The option ``seed``, or else the seed of the scene."""
+        """The option ``seed``, or else the seed of the context."""
         own = options.get("seed")
         return self.seed if own is None else int(own)
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from regionscope.exact import decision_regions, linear_regions
-from regionscope.lab.instruments.measurement_context import Scene
+from regionscope.lab.instruments.measurement_context import MeasurementContext
 
 __all__ = ["decision", "linear"]
 
 
-def linear(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
-    where = scene.slice(options)
+    where = context.slice(options)
 
     def read(model: Any) -> dict[str, int]:
         found = linear_regions(model, where, max_regions=options["max_regions"], memory=options["memory"])
@@ -23,9 +23,9 @@ def linear(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
     return read
 
 
-def decision(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+def decision(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``decision_regions``: their number."""
-    where = scene.slice(options)
+    where = context.slice(options)
     return lambda model: (
         decision_regions(model, where, max_regions=options["max_regions"], memory=options["memory"]).count
     )

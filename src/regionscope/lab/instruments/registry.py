@@ -10,9 +10,9 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.lab.config import MeasureSpec
-from regionscope.lab.data import Split
+from regionscope.lab.data import DataSplit
 from regionscope.lab.instruments import counts, local, regions, weights
-from regionscope.lab.instruments.measurement_context import Scene, check_option
+from regionscope.lab.instruments.measurement_context import MeasurementContext, check_option
 
 __all__ = ["about", "build", "check", "names"]
 
@@ -30,10 +30,10 @@ _WHERE = {
 
 @dataclass(frozen=True)
 class _Instrument:
-    """about: one line. options: with their defaults. build: scene and options -> function of a model."""
+    """about: one line. options: with their defaults. build: context and options -> function of a model."""
 
     about: str
-    build: Callable[[Scene, dict[str, Any]], Measure]
+    build: Callable[[MeasurementContext, dict[str, Any]], Measure]
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -119,7 +119,7 @@ def check(spec: MeasureSpec) -> None:
 
 def build(
     spec: MeasureSpec,
-    split: Split,
+    split: DataSplit,
     *,
     seed: int = 0,
     initial: Mapping[str, Tensor] | None = None,
@@ -136,8 +136,8 @@ def build(
     check(spec)
     check_option("build", "loss", loss)
     instrument = _find(spec.instrument)
-    scene = Scene(split, seed, initial, loss or "cross_entropy")
-    return instrument.build(scene, {**instrument.options, **spec.options})
+    context = MeasurementContext(split, seed, initial, loss or "cross_entropy")
+    return instrument.build(context, {**instrument.options, **spec.options})
 
 
 def _find(name: str) -> _Instrument:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regionscope.errors import InputError
-from regionscope.lab.instruments.measurement_context import Scene, for_each
+from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
 from regionscope.lab.train.evaluation import evaluate
 from regionscope.measures.gap import error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin
@@ -22,7 +22,7 @@ __all__ = ["distance", "error", "gap", "loss", "margin", "norms", "sharpest"]
 Read = Callable[[Any], Any]
 
 
-def norms(scene: Scene, options: dict[str, Any]) -> Read:
+def norms(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``parameter_norms``: l1 and l2; with ``by_layer`` the Frobenius and spectral norm of each parameter."""
 
     def read(model: Any) -> dict[str, float]:
@@ -36,54 +36,54 @@ def norms(scene: Scene, options: dict[str, Any]) -> Read:
     return read
 
 
-def distance(scene: Scene, options: dict[str, Any]) -> Read:
+def distance(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``distance_from`` the weights before training."""
-    if scene.initial is None:
+    if context.initial is None:
         raise InputError("distance_from needs the weights before training; give them to build() as initial=.")
-    start = {name: value.detach().cpu().clone() for name, value in scene.initial.items()}
+    start = {name: value.detach().cpu().clone() for name, value in context.initial.items()}
     return lambda model: distance_from(model, start, which=options["which"])
 
 
-def margin(scene: Scene, options: dict[str, Any]) -> Read:
+def margin(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``output_margin`` over labelled data."""
 
     def make(part: str) -> Read:
-        data = scene.data(part)
+        data = context.data(part)
         return lambda model: output_margin(model, data.inputs, data.labels, batch_size=options["batch_size"])
 
     return for_each(options["points"], make)
 
 
-def sharpest(scene: Scene, options: dict[str, Any]) -> Read:
+def sharpest(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``sharpness`` on a sample of labelled data, for the loss that is trained on."""
     dtype = None if options["dtype"] is None else getattr(torch, options["dtype"])
     own = {name: value for name, value in options.items() if name not in ("points", "loss", "dtype", "seed")}
     own |= {
         "dtype": dtype,
-        "seed": scene.seed_of(options),
-        "loss": _squared if scene.loss_of(options) == "mse" else None,
+        "seed": context.seed_of(options),
+        "loss": _squared if context.loss_of(options) == "mse" else None,
     }
 
     def make(part: str) -> Read:
-        data = scene.data(part)
+        data = context.data(part)
         return lambda model: sharpness(model, data.inputs, data.labels, **own).value
 
     return for_each(options["points"], make)
 
 
-def error(scene: Scene, options: dict[str, Any]) -> Read:
+def error(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``error_rate`` on labelled data."""
 
     def make(part: str) -> Read:
-        inputs, labels = scene.labelled(part, options["n"], scene.seed_of(options))
+        inputs, labels = context.labelled(part, options["n"], context.seed_of(options))
         return lambda model: error_rate(model, inputs, labels)
 
     return for_each(options["points"], make)
 
 
-def gap(scene: Scene, options: dict[str, Any]) -> Read:
+def gap(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``generalisation_gap``, with the train error and the test error."""
-    train, test = ((data.inputs, data.labels) for data in (scene.split.train, scene.split.test))
+    train, test = ((data.inputs, data.labels) for data in (context.split.train, context.split.test))
 
     def read(model: Any) -> dict[str, Any]:
         found = generalisation_gap(model, train, test)
@@ -92,12 +92,12 @@ def gap(scene: Scene, options: dict[str, Any]) -> Read:
     return read
 
 
-def loss(scene: Scene, options: dict[str, Any]) -> Read:
+def loss(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """Mean loss on labelled data, of the kind that is trained on."""
-    kind = scene.loss_of(options)
+    kind = context.loss_of(options)
 
     def make(part: str) -> Read:
-        data = scene.data(part)
+        data = context.data(part)
         return lambda model: evaluate(model, data.inputs, data.labels, loss=kind)[0]
 
     return for_each(options["points"], make)

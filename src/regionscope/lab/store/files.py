@@ -28,6 +28,7 @@ __all__ = [
     "DiskFull",
     "append_bytes",
     "digest",
+    "encode_document",
     "make_folder",
     "read_document",
     "read_tensor_header",
@@ -55,10 +56,15 @@ class Damaged(RegionscopeError):
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
     """Write one JSON object, with a checksum of its content, in place of what was there."""
+    raw = encode_document(document)
+    _write(path, lambda temporary: temporary.write_bytes(raw))
+
+
+def encode_document(document: Mapping[str, Any]) -> bytes:
+    """What ``write_document`` writes."""
     content = plain(document)
     content.pop(_CHECKSUM, None)
-    text = json.dumps(content | {_CHECKSUM: digest(content)}, indent=1, allow_nan=False)
-    _write(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+    return (json.dumps(content | {_CHECKSUM: digest(content)}, indent=1, allow_nan=False) + "\n").encode()
 
 
 def read_document(path: Path) -> dict[str, Any] | None:

@@ -10,10 +10,10 @@ from torch import nn
 from regionscope.checks import of_kind
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, Split
+from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.monitor.monitor import Monitor
 from regionscope.lab.train.check import parts
-from regionscope.lab.train.history import EpochRow, Progress, Trained
+from regionscope.lab.train.history import EpochRow, Trained, TrainingProgress
 from regionscope.lab.train.session import Hooks, Session
 from regionscope.lab.train.state import TrainState
 
@@ -22,19 +22,20 @@ __all__ = ["train"]
 
 def train(
     model: nn.Module,
-    data: Split | Dataset,
+    data: DataSplit | Dataset,
     training: Training,
     *,
     seed: int = 0,
     device: torch.device | str | None = None,
     replay: bool = False,
+    compiled: bool = False,
     monitors: Sequence[Monitor] = (),
     state: TrainState | None = None,
     save_state: Callable[[TrainState], object] | None = None,
     state_every: float = 30.0,
     on_checkpoint: Callable[[int, int, nn.Module], object] | None = None,
     on_epoch: Callable[[EpochRow], object] | None = None,
-    on_progress: Callable[[Progress], object] | None = None,
+    on_progress: Callable[[TrainingProgress], object] | None = None,
 ) -> Trained:
     """Train ``model`` in place on ``data.train`` and return the history; errors are taken on ``data.test`` too.
 
@@ -48,6 +49,7 @@ def train(
         images are laid out channels-last.
     replay: on CUDA, record a step as a graph and replay it, which can double the speed of small batches and small
         networks. Only for models that do the same operations in every step: what Python decides is decided once.
+    compiled: compile the recorded step (see ``CompiledStep``); only with ``replay``, and without effect on a CPU.
     monitors: called at their own schedules, which here know the length of an epoch and the end.
     state: continue from here; it must come from the same settings, seed and data, and the same kind of device.
     save_state: called with the state every ``state_every`` seconds, at checkpoints and at the end.
@@ -63,5 +65,7 @@ def train(
     of_kind("train()", training, Training, advice="write Training(epochs=10, lr=0.1)")
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
     train_set, test_set = parts(data)
-    session = Session(model, train_set, test_set, training, seed=seed, device=device, hooks=hooks, replay=replay)
+    session = Session(
+        model, train_set, test_set, training, seed=seed, device=device, hooks=hooks, replay=replay, compiled=compiled
+    )
     return session.run(state)

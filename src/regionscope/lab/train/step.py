@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Replay", "Run", "Step", "set_rate"]
+__all__ = ["CompiledStep", "Replay", "Run", "TrainingStep", "set_rate"]
 
 _WARM = 3  # steps before recording: optimisers make their state in the first, libraries choose their kernels
 
@@ -17,7 +17,7 @@ Run = Callable[[Tensor, Tensor], Tensor]
 """(inputs, targets) -> the loss before the step"""
 
 
-class Step:
+class TrainingStep:
     """Loss of a batch, its gradients, one move of the weights."""
 
     def __init__(
@@ -38,16 +38,45 @@ class Step:
         return loss.detach()
 
 
+class CompiledStep(TrainingStep):
+    """The same with the model compiled by Inductor, which fuses what lies between convolutions, and with the fastest
+    algorithm for each convolution, which cuDNN finds by trying. Both choose by timing, so that the last bits of a
+    result may differ from one process to the next.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Any,
+        compare: Callable[[Tensor, Tensor], Tensor],
+        precision: Callable[[], AbstractContextManager[object]],
+    ) -> None:
+        torch.compiler.reset()  # or the networks of earlier runs count towards the limit on recompilations
+        compiled: Any = torch.compile(model, dynamic=False)
+        super().__init__(compiled, optimizer, compare, precision)
+
+    def __call__(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        before = torch.backends.cudnn.benchmark
+        torch.backends.cudnn.benchmark = True
+        try:
+            return super().__call__(inputs, targets)
+        finally:
+            torch.backends.cudnn.benchmark = before
+
+
 class Replay:
     """``step`` as a CUDA graph: after a few steps it is recorded, and then launched as a whole.
 
     A GPU that is fed operation by operation often waits for Python: at 256 images a step ResNet18 trains at half speed.
     What is replayed is what was recorded, so the model must do the same operations in every step, and the learning rate
     must be a tensor (see ``set_rate``). Batches of another size than ``size`` take the step as it is.
+
+    recorded: the step to record, if it is another one than for those, such as a compiled one.
     """
 
-    def __init__(self, step: Run, size: int, device: torch.device) -> None:
+    def __init__(self, step: Run, size: int, device: torch.device, *, recorded: Run | None = None) -> None:
         self._step, self._size = step, size
+        self._recorded = step if recorded is None else recorded
         self._stream = torch.cuda.Stream(device)
         self._steps = 0
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -71,7 +100,7 @@ class Replay:
         main = torch.cuda.current_stream(self._stream.device)
         self._stream.wait_stream(main)
         with torch.cuda.stream(self._stream):
-            loss = self._step(inputs, targets)
+            loss = self._recorded(inputs, targets)
         main.wait_stream(self._stream)
         return loss
 
@@ -80,7 +109,7 @@ class Replay:
         self._inputs, self._targets = inputs.clone(), targets.clone()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, stream=self._stream):
-            self._loss = self._step(self._inputs, self._targets)
+            self._loss = self._recorded(self._inputs, self._targets)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

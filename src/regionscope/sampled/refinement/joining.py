@@ -27,7 +27,7 @@ from regionscope.sampled.lattice import Lattice
 from regionscope.sampled.refinement.hidden_strips import hidden_cuts
 from regionscope.sampled.refinement.nearest_groups import nearest_groups
 
-__all__ = ["bridged_counts"]
+__all__ = ["joined_counts"]
 
 Array = NDArray[Any]
 
@@ -39,7 +39,7 @@ _MOST_BORDER_POINTS = 4096
 _MOST_PLACES = 1 << 18  # on paths that are looked at together
 
 
-def bridged_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, labels: Tensor) -> Tensor:
+def joined_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, labels: Tensor) -> Tensor:
     """Number of pieces of each slice (s,), after joining those that a sampled path connects.
 
     labels: (s, p) on the lattice. Between each piece and its 3 nearest pieces of the same label, paths join the closest

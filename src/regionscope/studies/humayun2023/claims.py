@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import Curve
-from regionscope.studies.humayun2023.shape import BEYOND, Change, Shape
+from regionscope.studies.humayun2023.shape import BEYOND, Change
 from regionscope.studies.study import Claim
-from regionscope.studies.verdict import Grade, Verdict
 
 __all__ = [
     "NO_ASCENT",
@@ -20,31 +19,17 @@ __all__ = [
     "larger",
     "ordered",
     "peak",
-    "phases",
     "rise",
     "second_descent",
     "size",
     "start_of_ascent",
+    "steep",
+    "steepness",
     "three_phases",
 ]
 
 NO_ASCENT = "no ascent"
 Value = tuple[float, float]  # with its standard error
-
-_PHASES = (
-    f"reproduced: descent, ascent and second descent are each larger than {BEYOND:g} joint standard errors, since "
-    "valley and peak are extremes chosen among all looks; errors are pooled along the curve (the root mean square over "
-    "all steps of the spread between seeds, without their steady distance, and at each step at least the error over "
-    "its points); the ascent is the largest rise that is so clear, and the "
-    "second descent goes from its peak to the mean of the last three looks; same trend: two of the three"
-)
-_ABSENT = f"; where a curve has no rise of more than {BEYOND:g} joint standard errors there is no ascent to compare"
-
-
-def phases(shape: Shape) -> Verdict:
-    """Whether a curve falls, rises and falls again."""
-    grade = {3: Grade.REPRODUCED, 2: Grade.SAME_TREND}.get(sum(shape.clear), Grade.NOT_REPRODUCED)
-    return Verdict(grade, _PHASES)
 
 
 def three_phases(what: str, one: Curve) -> Claim:
@@ -55,7 +40,7 @@ def three_phases(what: str, one: Curve) -> Claim:
         what,
         "descent, ascent, second descent",
         _course(one),
-        phases(shape),
+        verdict.phases(shape.clear, beyond=BEYOND),
         ", ".join("none" if change is None else _amount(change) for change in changes),
     )
 
@@ -86,8 +71,7 @@ def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, V
     known = [value for value in found.values() if value is not None]
     said = ", ".join(f"{name}: {NO_ASCENT if value is None else f'{value[0]:.3g}'}" for name, value in found.items())
     if len(known) < len(found):
-        flat = [0.0] * len(ranks)
-        judged = _without_ascent(verdict.ordering(ranks, flat, flat))
+        judged = verdict.absent(beyond=BEYOND)
     else:
         judged = verdict.ordering(ranks, [value for value, _ in known], [error for _, error in known])
     spread = ", ".join("" if value is None else f"± {value[1]:.1g}" for value in found.values())
@@ -99,18 +83,30 @@ def larger(what: str, paper: str, big: tuple[str, Value | None], small: tuple[st
     said = ", ".join(f"{name}: {NO_ASCENT if value is None else f'{value[0]:.3g}'}" for name, value in (big, small))
     (_, one), (_, other) = big, small
     if one is None or other is None:
-        return Claim(what, paper, said, _without_ascent(verdict.differs(0.0, 0.0, 0.0)))
+        return Claim(what, paper, said, verdict.absent(beyond=BEYOND))
     error = math.hypot(one[1], other[1])
     return Claim(what, paper, said, verdict.differs(one[0], other[0], error), f"difference ± {error:.1g}")
-
-
-def _without_ascent(judged: Verdict) -> Verdict:
-    return Verdict(Grade.NOT_REPRODUCED, judged.rule + _ABSENT)
 
 
 def rise(one: Curve) -> Value:
     """The largest rise of the curve, be it beyond the noise or not."""
     return one.shape.rise.amount, one.shape.rise.error
+
+
+def steepness(one: Curve) -> Value:
+    """The largest rise for each power of ten of steps that it takes."""
+    change = one.shape.rise
+    return steep((change.amount, change.error), one.steps[change.first], one.steps[change.last])
+
+
+def steep(change: Value, first: float, last: float) -> Value:
+    """A rise from one step to another for each power of ten of steps, which are counted from 1.
+
+    >>> steep((1.0, 0.5), 0, 99)
+    (0.5, 0.25)
+    """
+    decades = math.log10((last + 1) / (first + 1)) or 1.0
+    return change[0] / decades, change[1] / decades
 
 
 def peak(one: Curve) -> Value | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import mean
 from typing import Any
 
 from regionscope.complexity import deformation
 from regionscope.lab.config import Experiment
 from regionscope.measures.statistics import joined
+from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.claims import Value, larger, ordered
 from regionscope.studies.humayun2023.curves import fit_note
@@ -18,7 +20,7 @@ from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Place, Workspace
 from regionscope.types import Estimate
 
-__all__ = ["FIGURE18", "FIGURE19", "cnn_claims", "over_seeds", "resnet_claims", "sizes_at"]
+__all__ = ["FIGURE18", "FIGURE19", "calmer", "cnn_claims", "over_seeds", "resnet_claims", "sizes_at"]
 
 _RADII = (0.0014, 0.014, 0.14, 1.4)  # the paper calls those up to 0.014 reliable
 _TRUSTED = 0.014
@@ -54,7 +56,7 @@ def cnn_claims(sizes: Sizes) -> tuple[Claim, ...]:
         found = {str(i): value for i, value in enumerate(course)}
         what = f"average {kind} from layer to layer, r = {largest:g}"
         growing.append(ordered(what, "grows with depth", list(range(len(course))), found))
-    return (*growing, *(_calmer(kind, by_radius) for kind, by_radius in sizes.items()))
+    return (*growing, *(claim for kind, by_radius in sizes.items() for claim in calmer(kind, by_radius)))
 
 
 def resnet_claims(sizes: Sizes) -> tuple[Claim, ...]:
@@ -65,22 +67,34 @@ def resnet_claims(sizes: Sizes) -> tuple[Claim, ...]:
         for kind, by_radius in sizes.items()
         for radius, course in by_radius.items()
     ]  # fmt: skip
-    return (*first_last, *(_calmer(kind, by_radius) for kind, by_radius in sizes.items()))
+    return (*first_last, *(claim for kind, by_radius in sizes.items() for claim in calmer(kind, by_radius)))
 
 
-def _calmer(kind: str, by_radius: Mapping[float, Course]) -> Claim:
-    """The largest change by any layer as a share of the input's size, at the trusted radii and above them.
+def calmer(kind: str, by_radius: Mapping[float, Course]) -> tuple[Claim, ...]:
+    """The largest change by any layer, on average over the trusted radii and over those above them.
 
-    A network that is affine on all neighbourhoods has the same share at every radius.
+    Judged as a share of the input's size, which is the same at every radius for a network that is affine on all
+    neighbourhoods. The change itself is shown: it grows with the radius in every network.
     """
-    change = {r: max((abs(v - 1), e) for v, e in relative(course)) for r, course in by_radius.items()}
-    below, above = (
-        max(change[r] for r in by_radius if r <= _TRUSTED),
-        min(change[r] for r in by_radius if r > _TRUSTED),
+    what, paper = f"largest change of average {kind} by any layer", f"lower for r <= {_TRUSTED:g}"
+    share = _by_trust({r: _largest(relative(course)) for r, course in by_radius.items()})
+    change = _by_trust({r: _largest(course) for r, course in by_radius.items()})
+    said = ", ".join(f"{name}: {value:.3g}" for name, (value, _) in change)
+    return (larger(f"{what}, as a share of the input's", paper, *share), Claim(what, paper, said, verdict.shown()))
+
+
+def _largest(course: Course) -> Value:
+    """The largest distance to the first value, with the error of that layer."""
+    return max((abs(v - course[0][0]), e) for v, e in course)
+
+
+def _by_trust(change: Mapping[float, Value]) -> tuple[tuple[str, Value], tuple[str, Value]]:
+    """Mean above the trusted radii and mean up to them; all radii share their points: the errors do not average out."""
+    above, below = ([one for r, one in change.items() if (r > _TRUSTED) is large] for large in (True, False))
+    (high, high_error), (low, low_error) = (
+        (mean(v for v, _ in side), mean(e for _, e in side)) for side in (above, below)
     )
-    return larger(f"largest change of average {kind} by any layer, as a share of the input's",
-                  f"lower for r <= {_TRUSTED:g}", (f"r > {_TRUSTED:g}, least", above),
-                  (f"r <= {_TRUSTED:g}, most", below))  # fmt: skip
+    return (f"r > {_TRUSTED:g}", (high, high_error)), (f"r <= {_TRUSTED:g}", (low, low_error))
 
 
 def relative(course: Course) -> list[Value]:

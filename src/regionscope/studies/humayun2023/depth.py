@@ -16,6 +16,7 @@ from regionscope.studies.humayun2023.claims import (
     rise,
     second_descent,
     size,
+    steepness,
     three_phases,
 )
 from regionscope.studies.humayun2023.curves import (
@@ -38,6 +39,10 @@ __all__ = ["FIGURE3", "FIGURE13", "GAP", "depth_claims", "early", "gap_claims", 
 Curves = Mapping[str, Curve]
 
 _CLOSE = 0.02  # share of its largest value within which an accuracy counts as reached
+SHARPNESS = (  # the paper does not define the sharpness of an ascent
+    ("largest rise", "less sharp with depth; sharpness read as height", rise),
+    ("largest rise for each power of ten of steps", "less sharp with depth; sharpness read as steepness", steepness),
+)
 _USELESS = 0.1  # an area under the ROC curve this near to 0.5 tells nobody who was a member
 
 
@@ -86,9 +91,10 @@ def depth_claims(fine: Mapping[str, Curves], coarse: Mapping[str, Curves]) -> li
     claims = [three_phases(f"train LC, r = {FINE:g}, {label}", train[label]) for label in deeper]
     claims += [three_phases(f"train LC, r = {COARSE:g}, {label}", one) for label, one in coarse["train"].items()]
     claims += [
-        ordered(f"largest rise of train LC, r = {radius:g}", "less with depth", falling,
-                {label: rise(one) for label, one in found["train"].items()})
+        ordered(f"{what} of train LC, r = {radius:g}", paper, falling,
+                {label: reading(one) for label, one in found["train"].items()})
         for radius, found in both
+        for what, paper, reading in SHARPNESS
     ]  # fmt: skip
     claims += [
         larger(f"largest rise, {label}", f"sharp at train points, not at {part} points",

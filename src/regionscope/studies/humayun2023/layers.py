@@ -9,12 +9,20 @@ from itertools import groupby
 from regionscope.lab.config import Experiment
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines
-from regionscope.studies.humayun2023.claims import NO_ASCENT, difference, larger, ordered, rise, size, three_phases
+from regionscope.studies.humayun2023.claims import (
+    NO_ASCENT,
+    difference,
+    larger,
+    ordered,
+    rise,
+    size,
+    steepness,
+    three_phases,
+)
 from regionscope.studies.humayun2023.curves import Curve, chart, curve, layers_of, phases_table
 from regionscope.studies.humayun2023.scaled import DENSE, RESIDUAL
 from regionscope.studies.humayun2023.settings import mlp, mlp_grid, resnet
 from regionscope.studies.study import Claim, Outcome, Size, Study
-from regionscope.studies.verdict import Grade, Verdict
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["FIGURE15", "FIGURE16", "layer_claims"]
@@ -40,8 +48,11 @@ def layer_claims(train: Layers, test: Layers) -> tuple[Claim, ...]:
     gaps = {name: size(difference(train[name], test[name], train[first].shape.peak)) for name in names}
     return (
         three_phases(f"train LC, {first}", train[first]),
-        larger("largest rise of train LC", "sharper in shallow layers", (first, rise(train[first])),
-               (last, rise(train[last]))),
+        larger("largest rise of train LC", "sharper in shallow layers; sharpness read as height",
+               (first, rise(train[first])), (last, rise(train[last]))),
+        larger("largest rise of train LC for each power of ten of steps",
+               "sharper in shallow layers; sharpness read as steepness",
+               (first, steepness(train[first])), (last, steepness(train[last]))),
         ordered(f"|train - test| LC at the peak of {first}", "distinct in shallow layers, negligible in deep ones",
                 falling, gaps),
     )  # fmt: skip
@@ -94,9 +105,8 @@ def meeting(train: Layers, test: Layers, random: Layers) -> Claim:
     near = [all(_meets(one[name], random[name], i) for one in (train, test)) for i in looks]
     longest = max(len(list(group)) if same else 0 for same, group in groupby(near))
     said = ", ".join(f"{train[name].steps[i]:,}" for i, same in zip(looks, near, strict=True) if same)
-    rule = f"reproduced: within two standard errors at {_WHILE} consecutive looks or more; same trend: at one"
-    grade = Grade.REPRODUCED if longest >= _WHILE else Grade.SAME_TREND if longest else Grade.NOT_REPRODUCED
-    return Claim(what, paper, f"at steps {said}" if said else "at no step", Verdict(grade, rule))
+    judged = verdict.together(longest, least=_WHILE)
+    return Claim(what, paper, f"at steps {said}" if said else "at no step", judged)
 
 
 def _meets(one: Curve, other: Curve, place: int) -> bool:

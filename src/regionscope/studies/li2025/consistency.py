@@ -10,7 +10,7 @@ from regionscope.studies.charts import Bars, Series
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, points_table, undefined
 from regionscope.studies.li2025.predictors import runs_of_figure8
-from regionscope.studies.li2025.tables import Point, correlation, group_by, left_out, points
+from regionscope.studies.li2025.tables import Point, correlation, group_by, points, stored
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
@@ -33,7 +33,7 @@ def runs_of_table2(size: Size) -> tuple[Experiment, ...]:
 
 
 def table2(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_table2(size))
+    runs, notes = stored(workspace, runs_of_table2(size))
     chosen = points(runs)
     claims: list[Claim] = []
     for members in group_by(chosen, lambda one: f"{one.network} {one.data}").values():
@@ -42,7 +42,7 @@ def table2(workspace: Workspace, size: Size) -> Outcome:
         expected = paper.expected(paper.TABLE2, network, column)
         claims.append(correlation_claim(f"{network} on {data}", expected, members, "regions"))
     own = [one for one in chosen if one.data == settings.PRIMARY[size][1]]
-    dimensions = of_dimensions(own, left_out(runs))
+    dimensions = of_dimensions(own, notes)
     return Outcome(
         claims=(*claims, *dimensions.claims),
         tables=(points_table("Settings", chosen, ("regions", "gap", "train_error", *_DIMENSIONS[1:])),),
@@ -85,18 +85,17 @@ def of_dimensions(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outco
 
 
 def runs_of_table7(size: Size) -> tuple[Experiment, ...]:
-    """SGD as in the other studies; Adam and Adagrad with one seed, but for the paper's size."""
+    """SGD as in the other studies; Adam and Adagrad with one seed."""
     found: list[Experiment] = []
     for network, data in _optimised(size):
         found += settings.grid(size, network, data)
         for optimizer in ("adam", "adagrad"):
-            seeds = None if size == "full" else (0,)
-            found += settings.grid(size, network, data, optimizer=optimizer, seeds=seeds)
+            found += settings.grid(size, network, data, optimizer=optimizer, seeds=(0,))
     return tuple(found)
 
 
 def table7(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_table7(size))
+    runs, notes = stored(workspace, runs_of_table7(size))
     chosen = points(runs)
     claims = tuple(
         correlation_claim(
@@ -124,14 +123,14 @@ def table7(workspace: Workspace, size: Size) -> Outcome:
         notes=(
             "The paper does not say which learning rates Adam had; here they are a tenth of Table 1's, since Adam does "
             "not train with 0.1.",
-            *left_out(runs),
+            *notes,
         ),
     )
 
 
 def table8(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_figure8(size))
-    return of_table8(points(runs), left_out(runs))
+    runs, notes = stored(workspace, runs_of_figure8(size))
+    return of_table8(points(runs), notes)
 
 
 def of_table8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
@@ -160,9 +159,8 @@ def of_table8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
 
 
 def _optimised(size: Size) -> tuple[tuple[str, str], ...]:
-    """All networks at the paper's size; else the MLP, which is the cheapest to train."""
-    data = settings.PRIMARY[size][1]
-    return tuple(pair for pair in settings.data_sets(size) if pair[1] == data and (size == "full" or pair[0] == "mlp"))
+    """ResNet18 at size full; else the MLP, which is the cheapest to train."""
+    return (settings.PRIMARY[size] if size == "full" else ("mlp", settings.PRIMARY[size][1]),)
 
 
 def _bars(

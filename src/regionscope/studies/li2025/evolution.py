@@ -14,7 +14,7 @@ from regionscope.studies.charts import Lines, Series
 from regionscope.studies.li2025 import paper
 from regionscope.studies.li2025.claims import signed, undefined
 from regionscope.studies.li2025.predictors import runs_of_primary
-from regionscope.studies.li2025.tables import Moment, evolution, half_width, left_out
+from regionscope.studies.li2025.tables import Moment, evolution, half_width, stored
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
@@ -24,10 +24,10 @@ _LAST = max(paper.EVOLUTION)
 
 
 def table3(workspace: Workspace, size: Size) -> Outcome:
-    return of_table3(workspace.runs(runs_of_primary(size)))
+    return of_table3(*stored(workspace, runs_of_primary(size)))
 
 
-def of_table3(runs: Sequence[RunFolder]) -> Outcome:
+def of_table3(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome:
     """The correlation is low early in training and rises."""
     moments = evolution(runs)
     if len(moments) < 3:
@@ -55,7 +55,7 @@ def of_table3(runs: Sequence[RunFolder]) -> Outcome:
         notes=(
             f"Runs have different numbers of epochs here and in the paper ({_LAST}), so moments are compared at the "
             "same share of the training; the paper's values between its rows are interpolated.",
-            *left_out(runs),
+            *notes,
         ),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from regionscope.studies import verdict
 from regionscope.studies.charts import Chart, Lines, Series
 from regionscope.studies.li2025.predictors import runs_of_networks
-from regionscope.studies.li2025.tables import Effect, Point, effects, group_by, left_out, points
+from regionscope.studies.li2025.tables import Effect, Point, effects, group_by, points, stored
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
@@ -20,8 +20,8 @@ _FACTORS = {
 
 
 def figure5(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_networks(size))
-    return of_figure5(points(runs), left_out(runs))
+    runs, notes = stored(workspace, runs_of_networks(size))
+    return of_figure5(points(runs), notes)
 
 
 def of_figure5(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:

@@ -9,17 +9,16 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Chart
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed, undefined
-from regionscope.studies.li2025.tables import Point, correlation, group_by, left_out, points
+from regionscope.studies.li2025.tables import Point, correlation, group_by, points, stored
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
 __all__ = [
-    "figure2", "figure4", "figure8", "of_figure2", "of_figure4", "of_figure8", "of_longer",
+    "figure2", "figure4", "figure8", "of_figure2", "of_figure4", "of_figure8",
     "runs_of_all_networks", "runs_of_figure8", "runs_of_networks", "runs_of_primary",
 ]  # fmt: skip
 
 _COLUMNS = ("regions", "gap", "train_error", "test_error")
-_FITTED = 1.0  # training error in percent below which the data is fitted
 _OTHERS = {
     "distance": "distance from the initial weights",
     "norm.l2": "norm of the weights",
@@ -40,8 +39,8 @@ def runs_of_networks(size: Size) -> tuple[Experiment, ...]:
 
 
 def figure2(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_primary(size))
-    return of_figure2(points(runs), left_out(runs))
+    runs, notes = stored(workspace, runs_of_primary(size))
+    return of_figure2(points(runs), notes)
 
 
 def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
@@ -57,6 +56,7 @@ def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     claims.append(correlation_claim(f"{network}: regions against gap", _of_network(network), chosen, "regions"))
     charts += scatter("Region count and gap", chosen, "regions", "regions on a line")
     return Outcome(
+        summary=_contradiction(chosen),
         claims=tuple(claims),
         tables=(points_table("Norm and margin by setting", chosen, ("regions", "gap", "train_error", *_OTHERS)),),
         charts=tuple(charts),
@@ -68,9 +68,22 @@ def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     )
 
 
+def _contradiction(chosen: Sequence[Point]) -> str:
+    """What the margin does over these settings, where that is not what the paper says; or nothing."""
+    margin, regions = correlation(chosen, "margin"), correlation(chosen, "regions")
+    if margin is None or verdict.uncorrelated(margin.pearson).grade is not verdict.Grade.NOT_REPRODUCED:
+        return ""
+    fitted = all(one.values.get("train_error", 0.0) < settings.FITTED for one in chosen)
+    return (
+        f"Over {margin.pearson.n} settings{' that fit their data' if fitted else ''} the mean output margin correlates "
+        f"with the generalisation gap with {signed(margin)} ({interval(margin)}). This contradicts the paper, which "
+        f"calls that correlation low (Figure 2). The region count correlates with {signed(regions)}."
+    )
+
+
 def figure4(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_networks(size))
-    return of_figure4(points(runs), left_out(runs))
+    runs, notes = stored(workspace, runs_of_networks(size))
+    return of_figure4(points(runs), notes)
 
 
 def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
@@ -81,14 +94,19 @@ def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
         for name, members in groups.items()
     ]
     for name, members in groups.items():
-        fitted = [one for one in members if one.values.get("train_error", 0.0) < _FITTED]
+        fitted = [one for one in members if one.values.get("train_error", 0.0) < settings.FITTED]
         if len(fitted) < len(members):
             found = correlation(fitted, "regions")
-            what = f"{name}: the same over settings with a training error below {_FITTED:g}%"
+            what = f"{name}: the same over settings with a training error below {settings.FITTED:g}%"
             claims.append(Claim(what, "", signed(found), verdict.shown(), interval(found)))
-    if len(groups) > 1:
+    if set(paper.NETWORKS) <= groups.keys():
+        same = [one for name in paper.NETWORKS for one in groups[name]]
         pooled = (paper.POOLED, f"{paper.POOLED:.2f}")
-        claims.append(correlation_claim("all networks together", pooled, chosen, "regions"))
+        claims.append(correlation_claim(f"{', '.join(paper.NETWORKS)} together", pooled, same, "regions"))
+    elif len(groups) > 1:
+        found = correlation(chosen, "regions")
+        what = f"{', '.join(groups)} together (the paper's {paper.POOLED:.2f} is for other networks)"
+        claims.append(Claim(what, "", signed(found), verdict.shown(), interval(found)))
     return Outcome(
         claims=tuple(claims),
         tables=(points_table("Settings", chosen, _COLUMNS),),
@@ -97,41 +115,14 @@ def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     )
 
 
-def of_longer(chosen: Sequence[Point], longer: Sequence[Point]) -> Outcome:
-    """Region count against gap where the settings of ``longer`` stand in place of the same ones with fewer epochs.
-
-    The paper trains every setting until it fits its data; a schedule that is too short for some of them moves both
-    their gap and their count.
-    """
-    instead = {_setting(one): one for one in longer}
-    mixed = [instead.get(_setting(one), one) for one in chosen]
-    few, many = chosen[0].experiment.training.epochs, longer[0].experiment.training.epochs
-    network = chosen[0].network
-    what = f"{network}: regions against gap, {len(longer)} settings with {many} epochs in place of {few}"
-    return Outcome(
-        claims=(correlation_claim(what, _of_network(network), mixed, "regions"),),
-        tables=(points_table(f"Settings with {many} epochs", longer, _COLUMNS),),
-        charts=scatter("Region count and gap, slow settings with more epochs", mixed, "regions", "regions on a line"),
-        notes=(
-            f"The {len(longer)} settings that are repeated with {many} epochs were chosen after a look at the training "
-            f"errors with {few}; all other rows of this page are with {few}.",
-        ),
-    )
-
-
-def _setting(one: Point) -> tuple[float, int, float]:
-    training = one.experiment.training
-    return training.lr, training.batch_size, training.weight_decay
-
-
 def runs_of_figure8(size: Size) -> tuple[Experiment, ...]:
     """All nine networks at the paper's size; else those of Figure 4."""
     return runs_of_all_networks(size) if size == "full" else runs_of_networks(size)
 
 
 def figure8(workspace: Workspace, size: Size) -> Outcome:
-    runs = workspace.runs(runs_of_figure8(size))
-    return of_figure8(points(runs), left_out(runs))
+    runs, notes = stored(workspace, runs_of_figure8(size))
+    return of_figure8(points(runs), notes)
 
 
 def runs_of_all_networks(size: Size) -> tuple[Experiment, ...]:

@@ -1,8 +1,7 @@
 """The runs of all studies of this paper: one grid, Table 1, for each network and data set, with one list of measures.
 
-Studies name the same experiments, so one training serves many of them. ``examples/table1_cifar10.toml`` is
-``cifar10_sweep()`` and ``cifar10_longer()`` as a file, ``examples/table1_cifar10_networks.toml`` is
-``cifar10_networks()``.
+Studies name the same experiments, so one training serves many of them. Size full is CIFAR-10 as far as one GPU comes:
+``examples/table1_cifar10*.toml`` and ``examples/table4_cifar10.toml`` are these runs as files.
 """
 
 from __future__ import annotations
@@ -17,14 +16,12 @@ from regionscope.studies.li2025 import paper
 from regionscope.studies.study import Size
 
 __all__ = [
+    "FITTED",
     "OPTIMISER_RATES",
     "OTHER_NETWORKS",
     "PRIMARY",
     "Counting",
     "Grid",
-    "cifar10_longer",
-    "cifar10_networks",
-    "cifar10_sweep",
     "counting_runs",
     "data_sets",
     "grid",
@@ -36,13 +33,16 @@ __all__ = [
 OPTIMISER_RATES = {"sgd": 1.0, "adam": 0.1, "adagrad": 1.0}
 """Learning rates of Table 1 are multiplied by this; with 0.1 Adam does not train. The paper gives no rates for it."""
 
+FITTED = 1.0
+"""Training error in percent below which a setting fits its data; the schedule of size full is the shortest of 25, 50
+and 100 epochs with which every setting of a network does."""
 
 Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True)
 class Counting:
-    """How many slices: on lines (counted on a grid and refined), on other lines, on hulls, along the training.
+    """How many slices: on lines, on other lines (then the first ones are also refined), on hulls, along the training.
 
     With 0 that measure is left out.
     """
@@ -78,18 +78,14 @@ PRIMARY: dict[Size, tuple[str, str]] = {
 }
 """The network and data set that stand where the paper has ResNet18 on CIFAR-10."""
 
-OTHER_NETWORKS = ("vgg19", "mobilenetv2", "senet18")
-"""Beside ResNet18 on CIFAR-10: plain, of depthwise convolutions, and one with sigmoid gates (not piecewise affine)."""
-
-_SLOW = {(0.01, 1024): 24, (0.001, 256): 60, (0.001, 512): 120, (0.001, 1024): 240}  # learning rate x steps: about 12
-_MORE_EPOCHS = {  # of OTHER_NETWORKS, by learning rate and batch size
-    "vgg19": {(0.1, 256): 60, (0.1, 512): 60, (0.1, 1024): 60},
-    "mobilenetv2": _SLOW,
-    "senet18": _SLOW,
-}
+OTHER_NETWORKS = ("efficientnetb0", "senet18", "mobilenetv2", "vgg19")
+"""Beside ResNet18 on CIFAR-10: those of Figure 4, one of depthwise convolutions and a plain one."""
 
 _DESK_BATCHES = (16, 32, 64)
 _PAPER = Counting(lines=100, others=100, hulls=100, path=100, path_every=10)
+_MANY = Counting(lines=1000, others=300, hulls=100, path=100, path_every=5)
+_ENDS = Counting(lines=500, others=250, hulls=50, path=0, path_every=25)
+_LINES_ONLY = Counting(lines=500, others=0, hulls=0, path=0, path_every=25)
 _SMALL = Counting(lines=6, others=4, hulls=2, path=4, path_every=1)
 _DESK = Counting(lines=100, others=50, hulls=16, path=40, path_every=15)
 _FEW_DIGITS = DataSpec(name="digits", options={"test_share": 0.8})  # 360 to train on, 1,437 to test on
@@ -135,24 +131,28 @@ def _fewer(name: str) -> DataSpec:
 
 
 def _full() -> dict[tuple[str, str], Grid]:
+    """All of Table 1 for ResNet18 on CIFAR-10, one weight decay for other networks there; the rest as in the paper."""
     found = {}
     for net in paper.ALL_NETWORKS:
-        for name in ("cifar10", "cifar100"):
-            found[net, name] = Grid(
-                data=DataSpec(name=name),
-                network=NetworkSpec(name=net),
-                epochs=200,
-                counting=_PAPER,
-                ranges=(net, name) == PRIMARY["full"],
-            )
-        found[net, "imagenet"] = Grid(
-            data=DataSpec(name="imagenet", options={"memory_gib": 256.0}),
-            network=NetworkSpec(name=net),
-            epochs=50,
-            augment="crop_flip",
-            counting=_PAPER,
+        network, rates = NetworkSpec(name=net), paper.VGG_RATES if net == "vgg19" else paper.LEARNING_RATES
+        found[net, "cifar10"] = Grid(
+            data=DataSpec(name="cifar10"), network=network, epochs=100, counting=_ENDS, lr=rates,
+            weight_decay=(_middle(paper.WEIGHT_DECAYS),), precision="bf16",
+        )  # fmt: skip
+        found[net, "cifar100"] = Grid(
+            data=DataSpec(name="cifar100"), network=network, epochs=200, counting=_PAPER, lr=rates
         )
+        found[net, "imagenet"] = Grid(
+            data=DataSpec(name="imagenet", options={"memory_gib": 256.0}), network=network, epochs=50,
+            augment="crop_flip", counting=_PAPER, lr=rates,
+        )  # fmt: skip
+    primary = PRIMARY["full"]
+    found[primary] = replace(found[primary], epochs=50, counting=_MANY, weight_decay=paper.WEIGHT_DECAYS, ranges=True)
     return found
+
+
+def _middle(values: Sequence[Number]) -> Number:
+    return values[len(values) // 2]
 
 
 _GRIDS = {"smoke": _smoke(), "desk": _desk(), "full": _full()}
@@ -183,50 +183,28 @@ def grid(
     mixup: float = 0.0,
     seeds: Sequence[int] | None = None,
 ) -> tuple[Experiment, ...]:
-    """Table 1 for one network and data set: learning rate x batch size x weight decay x seed."""
+    """Table 1 for one network and data set: seed x weight decay x learning rate x batch size, in this order.
+
+    At size full other optimisers have 30 epochs, and they and other augmentations one weight decay, one seed and lines
+    between training points only.
+    """
     chosen = of(size, network, data)
     own = {"optimizer": optimizer, "augment": augment or chosen.augment, "mixup": mixup}
     rates = [round(rate * OPTIMISER_RATES[optimizer], 12) for rate in chosen.lr]
-    return _product(chosen, rates, chosen.seeds if seeds is None else tuple(seeds), measures(chosen), own)
-
-
-def cifar10_sweep() -> tuple[Experiment, ...]:
-    """ResNet18 on CIFAR-10, all of Table 1 with one seed, 25 epochs: for a GPU in minutes."""
-    chosen = Grid(
-        data=DataSpec(name="cifar10"), network=NetworkSpec(name="resnet18"), epochs=25, seeds=(0,), precision="bf16",
-        counting=Counting(lines=1000, others=500, hulls=100, path=200, path_every=5),
-    )  # fmt: skip
-    return _product(chosen, chosen.lr, chosen.seeds, measures(chosen), {})
-
-
-def cifar10_longer() -> tuple[Experiment, ...]:
-    """The settings of ``cifar10_sweep`` that do not fit their data in 25 epochs, for 50: few and small steps."""
-    rate, size = min(paper.LEARNING_RATES), max(paper.BATCH_SIZES)
+    if size == "full" and own != {"optimizer": "sgd", "augment": chosen.augment, "mixup": 0.0}:
+        chosen = replace(
+            chosen, weight_decay=(_middle(chosen.weight_decay),), seeds=(0,), counting=_LINES_ONLY, ranges=False,
+            epochs=chosen.epochs if optimizer == "sgd" else 30,
+        )  # fmt: skip
     return tuple(
-        replace(one, training=replace(one.training, epochs=50))
-        for one in cifar10_sweep()
-        if (one.training.lr, one.training.batch_size) == (rate, size)
-    )
-
-
-def cifar10_networks() -> tuple[Experiment, ...]:
-    """Three more networks on CIFAR-10 over learning rate and batch size, one seed, each until it fits its data."""
-    chosen = [
-        Grid(
-            data=DataSpec(name="cifar10"), network=NetworkSpec(name=name), epochs=15, seeds=(0,), precision="bf16",
-            weight_decay=(_middle(paper.WEIGHT_DECAYS),),
-            counting=Counting(lines=500, others=250, hulls=0, path=0, path_every=15),
+        Experiment(
+            data=chosen.data, network=chosen.network, training=_training(chosen, lr, batch, decay, own),
+            measures=measures(chosen), seed=seed,
         )
-        for name in OTHER_NETWORKS
-    ]  # fmt: skip
-    return tuple(_fitting(one) for grid in chosen for one in _product(grid, grid.lr, grid.seeds, measures(grid), {}))
-
-
-def _fitting(one: Experiment) -> Experiment:
-    """With more epochs where 15 were seen to leave a training error above 1%."""
-    training = one.training
-    epochs = _MORE_EPOCHS[one.network.name].get((training.lr, training.batch_size), training.epochs)
-    return replace(one, training=replace(training, epochs=epochs))
+        for seed, decay, lr, batch in product(
+            chosen.seeds if seeds is None else seeds, chosen.weight_decay, rates, chosen.batch_size
+        )
+    )  # fmt: skip
 
 
 def counting_runs(size: Size) -> tuple[Experiment, ...]:
@@ -251,12 +229,15 @@ def measures(chosen: Grid) -> tuple[MeasureSpec, ...]:
     n = chosen.counting
     lines: dict[str, Any] = {"dim": 1, "points": "train", "slices": n.lines, "grid": 200}
     path: dict[str, Any] = {"dim": 1, "points": "train", "slices": n.path, "grid": 200}
-    ranges = {f"regions_from_{low}_to_{high}": [float(low), float(high)] for low, high in paper.RANGES if low < 0}
-    return (
-        _count("regions", **lines),
+    others = (
         _count("regions_refined", **lines, method="refined"),
         _count("regions_test", dim=1, points="test", slices=n.others, grid=200),
         _count("regions_random", dim=1, points="train", slices=n.others, grid=200, through="direction"),
+    )
+    ranges = {f"regions_from_{low}_to_{high}": [float(low), float(high)] for low, high in paper.RANGES if low < 0}
+    return (
+        _count("regions", **lines),
+        *(others if n.others else ()),
         *(_count(f"regions_{k}d", dim=k, points="train", slices=n.hulls) for k in (2, 3, 4, 5) if n.hulls),
         *([_count("regions_path", when=f"every {n.path_every} epochs", **path)] if n.path else []),
         *(_count(name, dim=1, slices=n.others, alpha=alpha) for name, alpha in ranges.items() if chosen.ranges),
@@ -273,24 +254,8 @@ def resolutions(size: Size) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int
     return tuple(paper.GRIDS_1D), tuple(paper.GRIDS_2D), tuple(paper.SAMPLES)
 
 
-def _middle(values: Sequence[Number]) -> Number:
-    return values[len(values) // 2]
-
-
 def _count(name: str, *, when: str = "end", **options: Any) -> MeasureSpec:
     return MeasureSpec(instrument="region_count", name=name, when=when, options=options)
-
-
-def _product(
-    chosen: Grid, rates: Sequence[float], seeds: Sequence[int], specs: tuple[MeasureSpec, ...], own: dict[str, Any]
-) -> tuple[Experiment, ...]:
-    return tuple(
-        Experiment(
-            data=chosen.data, network=chosen.network, training=_training(chosen, lr, batch, decay, own), measures=specs,
-            seed=seed,
-        )
-        for lr, batch, decay, seed in product(rates, chosen.batch_size, chosen.weight_decay, seeds)
-    )  # fmt: skip
 
 
 def _training(chosen: Grid, lr: float, batch: int, decay: float, own: dict[str, Any]) -> Training:

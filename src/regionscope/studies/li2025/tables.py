@@ -8,7 +8,7 @@ What is read of a run: its settings, its train and test error, and the rows call
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -19,10 +19,12 @@ from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
 from regionscope.measures.correlate import Coefficient, Correlation, correlate, correlation_difference
 from regionscope.measures.statistics import deviation, standard_error
+from regionscope.studies.li2025.settings import FITTED
+from regionscope.studies.workspace import Workspace
 
 __all__ = [
     "Effect", "Moment", "Point", "advantage", "correlation", "difference", "difference_of", "effects", "evolution",
-    "group_by", "half_width", "left_out", "points",
+    "fitting", "group_by", "half_width", "left_out", "missing", "points", "stored",
 ]  # fmt: skip
 
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
@@ -106,6 +108,38 @@ def left_out(runs: Iterable[RunFolder]) -> tuple[str, ...]:
             "whose mean over seeds is above it did not train and are left out."
         )
     return tuple(said)
+
+
+def fitting(runs: Sequence[RunFolder]) -> tuple[list[RunFolder], tuple[str, ...]]:
+    """The runs of the settings that fit their data (mean training error over seeds below ``FITTED``), and a sentence
+    on the others. Where fewer than three do, all are kept, and the sentence says so."""
+    settings = _settings(runs)
+    fitted = [same for same in settings if _train_error(same) < FITTED]
+    said = f"{len(settings) - len(fitted)} of {len(settings)} settings have a training error of {FITTED:g}% or more"
+    if len(fitted) == len(settings):
+        return list(runs), ()
+    if len(fitted) < _FEWEST:
+        return list(runs), (f"{said}; too few are left without them, so they are kept.",)
+    worst = max(settings, key=_train_error)
+    example = f"such as {_label(worst[0])} ({_train_error(worst):.1f}%)"
+    return [run for same in fitted for run in same], (f"{said}, {example}; they are left out of every row.",)
+
+
+def missing(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[str, ...]:
+    """A sentence on the runs that have not been made, by network and seed; or nothing."""
+    if len(runs) == len(wanted):
+        return ()
+    there, planned = (Counter((one.network.name, one.seed) for one in every) for every in (
+        [run.experiment for run in runs], wanted,
+    ))  # fmt: skip
+    words = [f"{name} seed {seed}: {there[name, seed]} of {n}" for (name, seed), n in planned.items()]
+    return (f"{len(runs)} of {len(wanted)} planned runs exist ({', '.join(words)}); the others were not trained.",)
+
+
+def stored(workspace: Workspace, wanted: Sequence[Experiment]) -> tuple[list[RunFolder], tuple[str, ...]]:
+    """The runs that exist, and sentences on those that do not, diverged or did not train."""
+    runs = workspace.ended(wanted)
+    return runs, (*missing(runs, wanted), *left_out(runs))
 
 
 def correlation(chosen: Sequence[Point], measure: str, target: str = "gap") -> Correlation | None:

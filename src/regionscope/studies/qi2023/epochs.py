@@ -11,11 +11,9 @@ from regionscope.studies.qi2023 import paper
 from regionscope.studies.qi2023.compare import (
     beside,
     course_claim,
-    grows,
     listed,
     ratio_claim,
     ratio_of,
-    stays,
     within_seeds,
 )
 from regionscope.studies.qi2023.pictures import over_epochs
@@ -73,7 +71,7 @@ def _of_network(width: int, printed: Sequence[int], ours: Course, settles: bool)
         what = f"{network}, epoch {last} / epoch {_SETTLED}: stays"
         claims += [
             _growth(network, printed, ours, first, _SETTLED),
-            ratio_claim(what, theirs, ratio, stays(ratio)),
+            ratio_claim(what, theirs, ratio, verdict.stays(ratio.interval)),
         ]
     return claims
 
@@ -82,7 +80,7 @@ def _growth(network: str, printed: Sequence[int], ours: Course, early: int, late
     """From one epoch to another; where the paper's counts fall, nothing is asked of ours."""
     theirs = printed[ours.epochs.index(late)] / printed[ours.epochs.index(early)]
     ratio = ratio_of(ours.at(late), ours.at(early))
-    judged = grows(theirs, ratio) if theirs > 1 else verdict.shown()
+    judged = verdict.grows(theirs, ratio.value, ratio.interval) if theirs > 1 else verdict.shown()
     return ratio_claim(f"{network}, epoch {late} / epoch {early}", theirs, ratio, judged)
 
 

@@ -11,7 +11,6 @@ from regionscope.studies.qi2023 import paper
 from regionscope.studies.qi2023.compare import (
     beside,
     course_claim,
-    grows,
     larger,
     listed,
     ratio_of,
@@ -64,8 +63,8 @@ def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[C
             f"epoch {last}: {sizes[-1]:,} points have fewer regions than the number with most",
             f"{max(printed):,} > {printed[-1]:,}, a factor of {max(printed) / printed[-1]:.1f}",
             f"{peak.means[-1]:.0f} > {many.means[-1]:.0f}, a factor of {fall.value:.1f}",
-            grows(max(printed) / printed[-1], fall),
-            f"factor {fall.interval}",
+            verdict.grows(max(printed) / printed[-1], fall.value, fall.interval),
+            f"factor {fall.words}",
         ),
         Claim(
             f"epoch {last}: the training accuracy is lower with {sizes[-1]:,} points than with {sizes[0]:,}",

@@ -33,7 +33,7 @@ _SIZES: dict[Size, dict[str, Any]] = {
 def flows_of_width(*, r: int, alpha: float, n: int, runs: int, steps: int, seed: int) -> dict[str, Any]:
     """``runs`` flows of width floor(alpha r) on one sample of an evenly alternating teacher with r switches."""
     options = shallow.FlowOptions(max_steps=steps, stall=1e-5, rest=1e-4)
-    (row,) = shallow.success_against_width(r, [alpha], n=n, runs=runs, seed=seed, options=options)
+    (row,) = shallow.success_vs_width(r, [alpha], n=n, runs=runs, seed=seed, options=options)
     return asdict(row)
 
 

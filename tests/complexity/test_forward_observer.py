@@ -13,18 +13,18 @@ from torch.nn import functional
 import regionscope as rs
 from careless import Careless
 from regionscope.complexity import local_complexity
-from regionscope.complexity.layers import Site, survey
+from regionscope.complexity.layers import Layer, list_layers
 from regionscope.errors import InputError
 from regionscope.network.call.untouched import untouched
 
 
-def sites(model: nn.Module, shape: tuple[int, ...]) -> list[Site]:
+def layers_of(model: nn.Module, shape: tuple[int, ...]) -> list[Layer]:
     with untouched(model):
-        return list(survey(model, torch.zeros(shape)).sites)
+        return list(list_layers(model, torch.zeros(shape)).layers)
 
 
 def names(model: nn.Module, shape: tuple[int, ...], role: str = "activation") -> list[str]:
-    return [site.name for site in sites(model, shape) if site.role == role]
+    return [layer.name for layer in layers_of(model, shape) if layer.role == role]
 
 
 class Calls(nn.Module):
@@ -148,8 +148,8 @@ def test_linear_outputs_that_no_activation_follows() -> None:
 
 def test_units_are_counted_per_position_and_max_pooling_is_listed() -> None:
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(True), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 2))
-    found = sites(model, (1, 6, 6))
-    assert [(site.name, site.role, site.units) for site in found] == [
+    found = layers_of(model, (1, 6, 6))
+    assert [(layer.name, layer.role, layer.units) for layer in found] == [
         ("1", "activation", 48),
         ("2", "max_pool", 12),
         ("4", "linear", 2),
@@ -167,8 +167,8 @@ def test_the_batch_axis_is_found_where_it_is(tokens: int) -> None:
             return turned.sum() + merged.sum()
 
     n = 2 * tokens
-    found = sites(Sequence(), (tokens, 2))
-    assert [(site.units, site.axis) for site in found] == [(n, 1), (n, 0)]
+    found = layers_of(Sequence(), (tokens, 2))
+    assert [(layer.units, layer.axis) for layer in found] == [(n, 1), (n, 0)]
     x = torch.randn(6, tokens, 2)
     counts = local_complexity(Sequence(), x, dims=n, radius=0.5, frames=torch.eye(n).reshape(n, tokens, 2))
     wanted = (x.abs() < 0.5).flatten(1).sum(1)
@@ -200,7 +200,7 @@ def test_tokens_before_inputs_are_counted_or_refused(tokens: int) -> None:
     torch.testing.assert_close(sizes["linear"], known["0"])
     flat = TimeMajor(flat=True)
     if tokens == 1:
-        assert sites(flat, (1, 2))[0].axis == 0
+        assert layers_of(flat, (1, 2))[0].axis == 0
         return
     for measure in (lambda: local_complexity(flat, x, dims=2), lambda: rs.deformation(flat, x, dims=2)):
         with pytest.raises(InputError, match="cannot be told apart"):

@@ -9,80 +9,80 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.line import LineState
-from regionscope.exact.partition import Walls
+from regionscope.exact.walls import Walls
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes
 from regionscope.geometry.ragged import gather_rows, offsets_of
 from regionscope.network import Program
 
-__all__ = ["Together"]
+__all__ = ["RegionBatch"]
 
 
 @dataclass(frozen=True)
-class Together:
+class RegionBatch:
     """Regions and walls; those of different slices share no vertex.
 
     coords, outputs: (v, k) and (v, c) where the vertices are and what the network says there.
-    owner: (v,) the slice of each vertex.
+    slice_id: (v,) the slice of each vertex.
     corners, offsets, sizes, walls: as in ``Partition``, but sizes are in slice coordinates.
     """
 
     coords: Tensor
     outputs: Tensor
-    owner: Tensor
+    slice_id: Tensor
     corners: Tensor
     offsets: Tensor
     sizes: Tensor
     walls: Walls
 
     @staticmethod
-    def of_lines(line: LineState, outputs: Tensor) -> Together:
+    def of_lines(line: LineState, outputs: Tensor) -> RegionBatch:
         start = line.intervals
         index = torch.arange(len(line.coords) + 1, device=start.device)
         sides = torch.full((len(line.coords), 2), -1, device=start.device)
         sides[start + 1, 0] = sides[start, 1] = index[: len(start)]
-        walls = Walls(index[:-1], index, sides, line.born)
+        walls = Walls(index[:-1], index, sides, line.layer)
         corners, sizes = torch.stack([start, start + 1], 1), line.coords[start + 1] - line.coords[start]
         coords, offsets = line.coords[:, None], 2 * index[: len(start) + 1]
-        return Together(coords, outputs, line.owner, corners.flatten(), offsets, sizes, walls)
+        return RegionBatch(coords, outputs, line.slice_id, corners.flatten(), offsets, sizes, walls)
 
     @staticmethod
-    def of_mesh(mesh: Mesh, coords: Tensor, outputs: Tensor) -> Together:
-        owner = mesh.parent.new_zeros(mesh.n_vertices)
-        owner[mesh.corners] = mesh.parent[mesh.corner_cells()]
+    def of_mesh(mesh: Mesh, coords: Tensor, outputs: Tensor) -> RegionBatch:
+        slice_id = mesh.slice_id.new_zeros(mesh.n_vertices)
+        slice_id[mesh.corners] = mesh.slice_id[mesh.corner_cells()]
         ends = 2 * torch.arange(len(mesh.edges) + 1, device=coords.device)
-        walls = Walls(mesh.edges.flatten(), ends, mesh.edge_cells(), mesh.born)
-        return Together(coords, outputs, owner, mesh.corners, mesh.offsets, areas(mesh, coords), walls)
+        walls = Walls(mesh.edges.flatten(), ends, mesh.edge_cells(), mesh.layer)
+        return RegionBatch(coords, outputs, slice_id, mesh.corners, mesh.offsets, areas(mesh, coords), walls)
 
     @staticmethod
-    def of_cells(cells: Complex, coords: Tensor, outputs: Tensor, program: Program) -> Together:
+    def of_cells(cells: Complex, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:
         found = facets(cells)
         ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]], device="cpu").cumsum(0).to(coords.device)
-        born = torch.where(found.wall < 0, -1, torch.searchsorted(ends, found.wall, right=True) - 1)
-        walls = Walls(found.corners, found.offsets, found.cells, born)
+        layer = torch.where(found.wall < 0, -1, torch.searchsorted(ends, found.wall, right=True) - 1)
+        walls = Walls(found.corners, found.offsets, found.cells, layer)
         sizes = volumes(cells, coords)
-        return Together(coords, outputs, cells.slice_of_vertex, cells.corners, cells.offsets, sizes, walls)
+        return RegionBatch(coords, outputs, cells.vertex_slice_id, cells.corners, cells.offsets, sizes, walls)
 
-    def apart(self, n_slices: int) -> list[Together]:
+    def apart(self, n_slices: int) -> list[RegionBatch]:
         """One for each slice, numbered from 0 in every one; their order stays. One pass, however many there are."""
         if n_slices == 1:
             return [self]
         walls = self.walls
-        vertex = _Sorted.by(self.owner, n_slices)
-        region = _Sorted.by(self.owner[self.corners[self.offsets[:-1]]], n_slices)
-        wall = _Sorted.by(self.owner[walls.vertices[walls.offsets[:-1]]], n_slices)
+        vertex = _Sorted.by(self.slice_id, n_slices)
+        region = _Sorted.by(self.slice_id[self.corners[self.offsets[:-1]]], n_slices)
+        wall = _Sorted.by(self.slice_id[walls.vertices[walls.offsets[:-1]]], n_slices)
         sides = torch.where(walls.regions < 0, -1, region.place[walls.regions])
-        of_vertices = [vertex.split(rows) for rows in (self.coords, self.outputs, self.owner)]
+        of_vertices = [vertex.split(rows) for rows in (self.coords, self.outputs, self.slice_id)]
         of_regions = [*region.split_rows(vertex.place[self.corners], self.offsets), region.split(self.sizes)]
         of_walls = [
             *wall.split_rows(vertex.place[walls.vertices], walls.offsets),
             wall.split(sides),
-            wall.split(walls.born),
+            wall.split(walls.layer),
         ]
         return [
-            Together(coords, outputs, owner, corners, offsets, sizes, Walls(*own_walls))
-            for coords, outputs, owner, corners, offsets, sizes, *own_walls in zip(
+            RegionBatch(coords, outputs, slice_id, corners, offsets, sizes, Walls(*own_walls))
+            for coords, outputs, slice_id, corners, offsets, sizes, *own_walls in zip(
                 *of_vertices, *of_regions, *of_walls, strict=True
             )
         ]
@@ -101,11 +101,11 @@ class _Sorted:
     counts: list[int]
 
     @staticmethod
-    def by(owner: Tensor, n_slices: int) -> _Sorted:
-        order = owner.argsort(stable=True)
-        counts = torch.bincount(owner, minlength=n_slices)
+    def by(slice_id: Tensor, n_slices: int) -> _Sorted:
+        order = slice_id.argsort(stable=True)
+        counts = torch.bincount(slice_id, minlength=n_slices)
         place = torch.empty_like(order)
-        place[order] = torch.arange(len(order), device=order.device) - offsets_of(counts)[owner[order]]
+        place[order] = torch.arange(len(order), device=order.device) - offsets_of(counts)[slice_id[order]]
         return _Sorted(order, place, counts.tolist())
 
     def split(self, rows: Tensor) -> list[Tensor]:

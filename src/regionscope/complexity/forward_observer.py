@@ -21,10 +21,10 @@ from regionscope.errors import InputError
 from regionscope.network import unwrapped
 from regionscope.network.call.forward import call_model
 
-__all__ = ["Observer"]
+__all__ = ["ForwardObserver"]
 
 
-class Observer(TorchFunctionMode):
+class ForwardObserver(TorchFunctionMode):
     """Watch ``model``: ``with observer.watching(): observer.forward(x)``. Subclasses say what to do.
 
     A call is named after its module ("features.1"), or, where forward calls a function, after the module it stands
