@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from old_claims import read
-
 from regionscope.lab.store.files import read_document, write_bytes, write_document
 from regionscope.studies.catalogue import studies
 from regionscope.studies.index import index_markdown, tally, totals
