@@ -172,7 +172,7 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
         ("linear_regions", {"margin": -0.5}, "at least 0"),
         ("output_margin", {"points": "random"}, "needs labels"),
         ("distance_from", {}, "initial="),
-        ("generalisation_gap", {"points": "train"}, "it accepts: none"),
+        ("generalisation_gap", {"points": "train"}, "it accepts: batch_size, memory"),
     ],
 )
 def test_mistakes_are_said_before_training(instrument: str, options: dict[str, Any], sentence: str) -> None:
