@@ -89,8 +89,8 @@ def components(model: nn.Module, device: torch.device) -> dict[str, float]:
 
 
 def share(model: nn.Module, inputs: Tensor, dim: int) -> dict[str, float]:
-    rs.region_count(model, inputs, dim, slices=4)
-    found = rs.region_count(model, inputs, dim, slices=50)
+    rs.region_count(model, inputs, dim=dim, slices=4)
+    found = rs.region_count(model, inputs, dim=dim, slices=50)
     return {f"region_count, dim {dim} (s)": found.seconds, "forward share": found.model_seconds / found.seconds}
 
 
@@ -125,7 +125,7 @@ def grid_against_exact(slices: int) -> dict[str, float]:
 
 def lattice_points(inputs: Tensor, slices: int, device: torch.device) -> Tensor:
     """The inputs (slices * GRID, *shape) that ``region_count`` puts into the model, on the device."""
-    sampler = slice_sampler(inputs, 1, slices)
+    sampler = slice_sampler(inputs, dim=1, slices=slices)
     ends = corners_and_directions([sampler.draw(i) for i in range(slices)]).to(device, torch.float32)
     along = torch.linspace(0, 1, GRID, device=device)[:, None]
     return torch.cat([corner + along * step for corner, step in ends]).reshape(-1, *inputs.shape[1:])
@@ -165,7 +165,9 @@ def against_floor(device: torch.device, slices: int) -> dict[str, float]:
         found = rs.region_count(model, inputs, slices=slices, grid=GRID, method=method)
         hook.remove()
         rows = len(points) if method == "grid" else sum(seen)
-        taken = seconds(lambda method=method: rs.region_count(model, inputs, 1, slices, GRID, method), 3)
+        taken = seconds(
+            lambda method=method: rs.region_count(model, inputs, dim=1, slices=slices, grid=GRID, method=method), 3
+        )
         row |= {
             f"{method} (s)": taken,
             f"{method}: points in the model": sum(seen),

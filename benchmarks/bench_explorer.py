@@ -23,7 +23,8 @@ from torch import nn
 
 from regionscope.explorer import explore
 from regionscope.lab.data import two_moons
-from regionscope.lab.training_frames import Moment, film_of_models, training_slice
+from regionscope.lab.default_slice import default_slice
+from regionscope.lab.training_frames import ModelAtStep, frames_of_models
 from regionscope.lab.zoo import mlp
 
 RESULTS = Path(__file__).parent / "results"
@@ -31,7 +32,7 @@ TICKS = 100  # of /proc's clock in a second
 
 FRAMES = """async () => {
   const times = [];
-  for (let i = 0; i < regionscope.film.frames.length; i++) {
+  for (let i = 0; i < regionscope.training.frames.length; i++) {
     const start = performance.now();
     await regionscope.show(i);
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
@@ -51,7 +52,7 @@ PAN = """async () => {
 }"""
 
 
-def moments(width: int, frames: int, epochs: int) -> Iterator[Moment]:
+def moments(width: int, frames: int, epochs: int) -> Iterator[ModelAtStep]:
     """A training on two moons, at evenly spread moments."""
     data = two_moons(600, noise=0.2, seed=0)
     model = mlp([2, *[width] * 3, 2], seed=0)
@@ -60,7 +61,7 @@ def moments(width: int, frames: int, epochs: int) -> Iterator[Moment]:
     wanted = {round(i * epochs / (frames - 1)) for i in range(frames)}
     for epoch in range(epochs + 1):
         if epoch in wanted:
-            yield Moment(epoch * 19, copy.deepcopy(model).eval(), epoch)
+            yield ModelAtStep(epoch * 19, copy.deepcopy(model).eval(), epoch)
         for batch in torch.randperm(len(data.inputs), generator=generator).split(32):
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(data.inputs[batch]), data.labels[batch]).backward()
@@ -110,13 +111,13 @@ def main() -> None:
     data = two_moons(600, noise=0.2, seed=0)
     stored = list(moments(options.width, options.frames, options.epochs))
     start = time.perf_counter()
-    square = training_slice(data.inputs, data.labels)
-    film = film_of_models(stored, square, inputs=data.inputs, labels=data.labels, title="bench")
+    square = default_slice(data.inputs, data.labels)
+    training = frames_of_models(stored, square, inputs=data.inputs, labels=data.labels, title="bench")
     computed = time.perf_counter() - start
-    counts = [len(frame.linear) for frame in film.frames]
+    counts = [len(frame.linear) for frame in training.frames]
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        written = explore(film, Path(folder) / "page.html")
+        written = explore(training, Path(folder) / "page.html")
         taken = time.perf_counter() - start
         print(f"{len(counts)} frames of {min(counts):,} to {max(counts):,} regions: computed in {computed:.1f} s")
         print(f"page of {written.size / 1e6:.1f} MB written in {taken:.1f} s, {written.frames} of {written.of} frames")

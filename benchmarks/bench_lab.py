@@ -24,7 +24,7 @@ from torch import nn
 from torch.nn import functional
 
 from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, Split, two_moons
+from regionscope.lab.data import Dataset, DataSplit, two_moons
 from regionscope.lab.train import train
 from regionscope.lab.zoo import mlp
 
@@ -49,19 +49,19 @@ def cnn() -> nn.Module:
     )  # fmt: skip
 
 
-def moons() -> Split:
-    return Split(two_moons(1000, seed=0), two_moons(500, seed=1))
+def moons() -> DataSplit:
+    return DataSplit(two_moons(1000, seed=0), two_moons(500, seed=1))
 
 
-def images(n: int) -> Split:
+def images(n: int) -> DataSplit:
     generator = torch.Generator().manual_seed(0)
     parts = [
         Dataset("noise", torch.randn(m, 3, 32, 32, generator=generator), torch.arange(m) % 10, 10) for m in (n, n // 5)
     ]
-    return Split(*parts)
+    return DataSplit(*parts)
 
 
-def by_hand(model: nn.Module, split: Split, training: Training, device: torch.device) -> None:
+def by_hand(model: nn.Module, split: DataSplit, training: Training, device: torch.device) -> None:
     """What one writes with torch alone: data on the device, one batch after another, errors after each epoch."""
     model.to(device).train()
     data = split.to(device)

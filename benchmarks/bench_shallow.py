@@ -15,7 +15,10 @@ from pathlib import Path
 
 import torch
 
-from regionscope.shallow import FlowOptions, Flows, conserved_drift, gradient_flows, initial_theta, log_threshold
+from regionscope.shallow import FlowOptions, gradient_flows, initial_theta
+from regionscope.shallow.flow import conserved_drift
+from regionscope.shallow.losses import log_threshold
+from regionscope.shallow.state import Flows
 from regionscope.shallow.teachers import random_teacher, sample
 
 RESULTS = Path(__file__).parent / "results"

@@ -25,7 +25,7 @@ def main() -> None:
     start = time.perf_counter()
     data = load_digits(options.data, seed=options.seed)
     model = network(data.train.shape[1], seed=options.seed)
-    points = draw_points(data.train, data.test, options.points, seed=options.seed)
+    points = draw_points(data.train, data.test, n=options.points, seed=options.seed)
     watch = ComplexityWatch(points, dims=25, radius=0.005)
     slices = [rs.Simplex(data.train[3 * i : 3 * i + 3]) for i in range(options.slices)]
     at = log_spaced(options.steps, options.looks)

@@ -20,7 +20,7 @@ def main() -> None:
     start = time.perf_counter()
     data = load_digits(options.data, seed=options.seed)
     model = network(data.train.shape[1], scale=8.0, seed=options.seed)
-    points = draw_points(data.train, data.test, options.points, seed=options.seed)
+    points = draw_points(data.train, data.test, n=options.points, seed=options.seed)
     watch = ComplexityWatch(points, dims=25, radius=0.005)
 
     def look(step: int) -> None:

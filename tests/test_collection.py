@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent
 
 
@@ -33,6 +35,7 @@ def twice(*arguments: str) -> tuple[list[str], list[str]]:
     return ids(first), ids(second)
 
 
+@pytest.mark.slow
 def test_two_collections_find_the_same_tests() -> None:
     first, second = twice(str(TESTS))
     assert len(first) > 1000

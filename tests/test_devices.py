@@ -58,9 +58,9 @@ def test_slices_together_there_are_those_here(dim: int) -> None:
 @pytest.mark.parametrize("dim", [1, 2])
 def test_region_counts_there_are_those_here(method: str, dim: int) -> None:
     model, data = IMAGES(), torch.randn(12, 1, 6, 6, generator=torch.Generator().manual_seed(0))
-    here = rs.region_count(model, data, dim, 4, method=method, grid=20)
+    here = rs.region_count(model, data, dim=dim, slices=4, method=method, grid=20)
     with far_device():
-        there = rs.region_count(moved(model), data, dim, 4, method=method, grid=20)
+        there = rs.region_count(moved(model), data, dim=dim, slices=4, method=method, grid=20)
         assert there.counts.tolist() == here.counts.tolist()
 
 

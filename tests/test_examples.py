@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
+import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def run(name: str, *words: str) -> str:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment.pop("REGIONSCOPE_DATA", None)
-    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs an example as the program would, in this process, and returns what it prints."""
+    monkeypatch.delenv("REGIONSCOPE_DATA", raising=False)
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+    def run_example(name: str, *words: str) -> str:
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLES / name), *words])
+        threads = torch.get_num_threads()
+        with torch.random.fork_rng(devices=[]):
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        torch.set_num_threads(threads)
+        return capsys.readouterr().out
+
+    return run_example
 
 
 @pytest.mark.parametrize("name", ["double_descent", "grokking", "comovement"])
-def test_a_training_example_in_small(name: str, tmp_path: Path) -> None:
+def test_a_training_example_in_small(name: str, run: Run, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     options = ["--steps", "4", "--looks", "3", "--points", "5", "--slices", "1", "--threads", "1"]
     run(f"{name}.py", "--out", str(tmp_path), *options)
@@ -33,7 +45,7 @@ def test_a_training_example_in_small(name: str, tmp_path: Path) -> None:
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_loop_of_your_own(tmp_path: Path) -> None:
+def test_a_loop_of_your_own(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     assert "step     5" in run("own_loop.py", "--out", str(tmp_path), "--steps", "5")
     assert (tmp_path / "own_loop.png").is_file()

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ LAYERS = {
     "checks": 0,
     "errors": 0,
     "extras": 0,
+    "inputs": 0,
     "tolerance": 0,
     "types": 0,
     "version": 0,
@@ -69,6 +71,18 @@ def test_a_module_imports_its_own_layer_or_a_lower_one(path: Path) -> None:
         theirs = rest[0] if rest and rest[0] in LAYERS else "__init__"
         assert LAYERS[theirs] <= LAYERS[mine], f"{path} ({mine}) imports {name}"
         assert (mine, theirs) not in STRANGERS, f"{path} ({mine}) imports {name}"
+
+
+def test_no_two_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside functions and under TYPE_CHECKING count too."""
+    names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in MODULES}
+    names = {name.removesuffix(".__init__"): path for name, path in names.items()}
+    imports = {}
+    for name, path in names.items():
+        found = imported_names(ast.parse(path.read_text(encoding="utf-8")), path)
+        modules = {one if one in names else one.rpartition(".")[0] for one in found}
+        imports[name] = (modules & names.keys()) - {name}
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))

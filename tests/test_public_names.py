@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
+import re
+from pathlib import Path
 
 import pytest
+import torch
 
 import regionscope as rs
+from regionscope import complexity, errors, exact, measures
+from regionscope.lab.zoo import mlp
+from regionscope.types import Readable
+
+X = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
+Y = torch.arange(6) % 2
+NET = mlp([2, 4, 2], seed=1)
+NO_RESULT = {"MeasurePoints", "Walls", "ComplexityHistory", "ComplexityWatch", "CorrelationRow"}
+RESULTS = {
+    kind
+    for chapter in (complexity, exact, measures)
+    for name in chapter.__all__
+    if inspect.isclass(kind := getattr(chapter, name)) and name not in NO_RESULT
+} | {rs.Estimate}
 
 TOP = [
     "Box",
@@ -52,3 +71,66 @@ def test_results_carry_the_promised_names() -> None:
 def test_results_are_frozen() -> None:
     for kind in (rs.Partition, rs.DecisionRegions):
         assert kind.__dataclass_params__.frozen
+
+
+@pytest.mark.parametrize("kind", sorted(RESULTS, key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__)
+def test_every_result_has_readings(kind: type) -> None:
+    assert issubclass(kind, Readable)
+
+
+def test_readings_are_names_values_and_errors() -> None:
+    box = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
+    gap = rs.generalisation_gap(NET, (X, Y), (X[:3], Y[:3]))
+    lc = rs.local_complexity(NET, X, dims=2)
+    found = {
+        rs.linear_regions(NET, box): ["", "activation"],
+        rs.decision_regions(NET, box): [""],
+        rs.region_count(NET, X, slices=3): [""],
+        lc: [""],
+        rs.complexity_gap(lc, lc): ["", "auc"],
+        gap: ["", "train_error", "test_error"],
+        rs.sharpness(NET, X, Y): [""],
+        rs.fold_migration(NET, box, X, resolution=9): [
+            "to_data.ratio", "to_data.near", "to_boundary.ratio", "to_boundary.near", "folds",
+        ],
+        rs.deformation(NET, X, dims=2): [
+            f"{what}.{name}" for what in ("eccentricity", "diameter") for name in rs.deformation(NET, X, dims=2).layers
+        ],
+    }  # fmt: skip
+    for result, names in found.items():
+        assert [name for name, _, _ in result.readings()] == names
+        for _, value, error in result.readings():
+            assert isinstance(value, int | float)
+            assert error is None or isinstance(error, float)
+    assert [name for name, _, _ in rs.parameter_norms(NET).readings()] == ["l1", "l2"]
+    assert gap.readings()[0] == ("", gap.value, gap.stderr)
+
+
+def test_every_public_error_lives_in_errors() -> None:
+    package = Path(rs.__file__).parent
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            bases = {base.id for base in getattr(node, "bases", []) if isinstance(base, ast.Name)}
+            if isinstance(node, ast.ClassDef) and bases & set(errors.__all__):
+                assert path.name == "errors.py", f"{node.name} in {path}"
+
+
+INSTRUMENTS = [
+    rs.linear_regions, rs.decision_regions, rs.region_count, rs.linear_region_count, rs.local_complexity,
+    rs.deformation, rs.trusted_radius, rs.fold_migration, rs.output_margin, rs.sharpness, rs.error_rate,
+    rs.generalisation_gap, rs.parameter_norms, rs.distance_from, rs.draw_points, rs.complexity_gap, rs.slice_margin,
+]  # fmt: skip
+MEASURED = {"model", "slice", "inputs", "labels", "train", "test", "initial", "dec", "point"}
+
+
+@pytest.mark.parametrize("instrument", INSTRUMENTS, ids=lambda instrument: instrument.__name__)
+def test_options_are_keyword_only_and_none_is_hidden(instrument: object) -> None:
+    for name, parameter in inspect.signature(instrument).parameters.items():  # type: ignore[arg-type]
+        assert parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        assert (parameter.kind is inspect.Parameter.KEYWORD_ONLY) == (name not in MEASURED), name
+
+
+def test_the_documented_table_lists_every_name_once() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    table = text.split("## All names")[1].split("The same argument")[0]
+    assert sorted(re.findall(r"`(\w+)`", table)) == sorted(rs.__all__)

@@ -12,12 +12,13 @@ import doctest
 import io
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+
+from regionscope.cli import app
 
 ROOT = Path(__file__).parent.parent
 GENERATED = {"_build", "_gallery"}
@@ -58,10 +59,8 @@ def run_doctest(block: str, names: dict[str, Any], page: Path) -> None:
 def run_console(block: str) -> None:
     for line in block.splitlines():
         if line.startswith("$ regionscope "):
-            words = shlex.split(line.removeprefix("$ regionscope "))
-            command = [sys.executable, "-m", "regionscope", *words]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{line}\n{done.stderr}"
+            done = CliRunner().invoke(app, shlex.split(line.removeprefix("$ regionscope ")))
+            assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
 
 
 def test_links_to_files_lead_somewhere() -> None:

@@ -25,7 +25,7 @@ from regionscope.lab import quickstart
 from regionscope.lab.store.files import write_bytes
 from regionscope.lab.sweep import RunTable, write_parquet
 from regionscope.lab.train.state import TrainState
-from regionscope.lab.training_frames import film_of_partition
+from regionscope.lab.training_frames import frames_of_partition
 from regionscope.lab.zoo import mlp
 from regionscope.plot.animation import animate
 from regionscope.plot.shallow import flow_animation
@@ -41,7 +41,7 @@ def _partition(path: Path) -> None:
 
 
 def _animation(path: Path) -> None:
-    animate(film_of_partition(rs.linear_regions(mlp([1, 3, 2]), SEGMENT)), path, fps=1, size=100)
+    animate(frames_of_partition(rs.linear_regions(mlp([1, 3, 2]), SEGMENT)), path, fps=1, size=100)
 
 
 def _flow(path: Path) -> None:

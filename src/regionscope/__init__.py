@@ -1,8 +1,16 @@
-"""regionscope: look at a network on a slice of its input space, partition the slice, measure the pieces."""
+"""regionscope: look at a network on a slice of its input space, partition the slice, measure the pieces.
+
+This module offers the instruments, the slices they look at, their results and the errors. Everything else lives in its
+chapter: ``geometry``, ``network``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``, ``lab``,
+``plot``.
+"""
 
 from regionscope.complexity import (
+    ComplexityGap,
     ComplexityWatch,
+    Deformation,
     LocalComplexity,
+    Migration,
     complexity_gap,
     deformation,
     draw_points,
@@ -25,7 +33,11 @@ from regionscope.exact import DecisionRegions, Partition, decision_regions, line
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.monitor import Monitor, every, log_spaced
 from regionscope.measures import (
+    Correlation,
+    Gap,
+    ParameterNorms,
     RegionCount,
+    Sharpness,
     correlate,
     correlation_difference,
     correlation_table,
@@ -40,30 +52,37 @@ from regionscope.measures import (
     slice_margin,
 )
 from regionscope.network import trace
-from regionscope.sampled.components import count_components
-from regionscope.sampled.drawn_slices import Hulls, LinesFromOrigin, RandomDirections
+from regionscope.sampled import Hulls, LinesFromOrigin, RandomDirections, count_components
 from regionscope.tolerance import Tolerance
-from regionscope.types import Estimate
+from regionscope.types import Estimate, Readable
 from regionscope.version import __version__
 
 __all__ = [
     "Box",
     "CheckFailed",
+    "ComplexityGap",
     "ComplexityWatch",
+    "Correlation",
     "DecisionRegions",
+    "Deformation",
     "Estimate",
+    "Gap",
     "Hulls",
     "InputError",
     "LimitReached",
     "LinesFromOrigin",
     "LocalComplexity",
+    "Migration",
     "Monitor",
     "NotPiecewiseAffine",
+    "ParameterNorms",
     "Partition",
     "RandomDirections",
+    "Readable",
     "RegionCount",
     "RegionscopeError",
     "Segment",
+    "Sharpness",
     "Simplex",
     "Slice",
     "SliceError",

@@ -6,13 +6,19 @@ A message says what came, what is accepted, and what to do.
 from __future__ import annotations
 
 __all__ = [
+    "Busy",
     "CheckFailed",
+    "Damaged",
+    "DiskFull",
     "InputError",
     "LimitReached",
+    "LockLost",
     "NotPiecewiseAffine",
     "RegionscopeError",
     "SliceError",
+    "Stopped",
     "UntraceableModel",
+    "WrongFile",
 ]
 
 
@@ -42,3 +48,31 @@ class LimitReached(RegionscopeError, RuntimeError):
 
 class CheckFailed(RegionscopeError, AssertionError):
     """A result failed to prove itself."""
+
+
+class WrongFile(InputError):
+    """A file is not what its format says; ``what`` is the sentence without its full stop."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}.")
+        self.what = what
+
+
+class Busy(RegionscopeError):
+    """Another process works on this run."""
+
+
+class LockLost(RegionscopeError):
+    """Another process took this run over, because this one was silent for too long."""
+
+
+class DiskFull(RegionscopeError):
+    """There is no room for a file; what was there before is still there, whole."""
+
+
+class Damaged(RegionscopeError):
+    """A file is there and does not hold what was written to it; the sentence says what is wrong."""
+
+
+class Stopped(RegionscopeError):
+    """The run was asked to stop; its state is saved, and the next start continues from there."""

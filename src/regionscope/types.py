@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-__all__ = ["Estimate", "Stats", "Status"]
+__all__ = ["Estimate", "Readable", "Reading", "Stats", "Status"]
+
+Reading = tuple[str, float, float | None]
+"""Name, value and standard error of a number. The main number of a result has the name ""; None: no standard error."""
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """A result that lists its numbers, so that tables and monitors can show any of them in the same way."""
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The numbers of this result, the main one first."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,10 @@ class Estimate:
         if self.stderr == 0.0:
             return 0.0
         return self.stderr / abs(self.value) if self.value else math.inf
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean, with its standard error."""
+        return (("", self.value, self.stderr),)
 
     def __str__(self) -> str:
         return f"{self.value:.4g} ± {self.stderr:.2g} (n = {self.n})"

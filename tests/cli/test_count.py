@@ -46,7 +46,7 @@ def run(command: str) -> Result:
 def test_the_table_and_the_json_hold_the_estimate(folder: Path) -> None:
     done = run("count --model net.py:build --data data.npy --dim 1 --slices 40 --json out.json --plot out.png")
     assert done.exit_code == 0, done.output
-    wanted = rs.region_count(mlp([4, 12, 3], seed=1), torch.from_numpy(np.load("data.npy")), 1, 40)
+    wanted = rs.region_count(mlp([4, 12, 3], seed=1), torch.from_numpy(np.load("data.npy")), dim=1, slices=40)
     found = json.loads((folder / "out.json").read_text())
     assert found["counts"] == wanted.counts.tolist()
     assert found["mean"] == wanted.value
@@ -90,7 +90,9 @@ def test_methods_and_options() -> None:
 def test_slices_are_named_as_in_python(words: str, options: dict[str, Any]) -> None:
     done = run(f"count --model net.py:build --data data.npy --slices 30 {words} --json -")
     assert done.exit_code == 0, done.output
-    wanted = rs.region_count(mlp([4, 12, 3], seed=1), torch.from_numpy(np.load("data.npy")), 1, 30, **options)
+    wanted = rs.region_count(
+        mlp([4, 12, 3], seed=1), torch.from_numpy(np.load("data.npy")), dim=1, slices=30, **options
+    )
     assert json.loads(done.stdout)["counts"] == wanted.counts.tolist()
 
 

@@ -67,17 +67,17 @@ def test_explore_takes_saved_partitions(tmp_path: Path, labelled: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["linear", "decision", "neurons"])
 def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path, kind: str) -> None:
-    target = tmp_path / "film.gif"
+    target = tmp_path / "frames.gif"
     said = call("animate", folder, "--out", target, "--kind", kind, "--size", 200, "--fps", 4)
     assert "4 frames" in said
-    with Image.open(target) as film:
-        shown = [film.info["duration"]]
+    with Image.open(target) as frames:
+        shown = [frames.info["duration"]]
         pictures = set()
-        for i in range(film.n_frames):
-            film.seek(i)
-            shown.append(film.info["duration"])
-            pictures.add(film.convert("RGB").tobytes())
-        assert film.size == (200, 224)
+        for i in range(frames.n_frames):
+            frames.seek(i)
+            shown.append(frames.info["duration"])
+            pictures.add(frames.convert("RGB").tobytes())
+        assert frames.size == (200, 224)
     assert len(pictures) == 4
     assert not list(tmp_path.glob("*part*"))
 
@@ -86,8 +86,8 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if shutil.which("ffmpeg"):
-        call("animate", folder, "--out", tmp_path / "film.mp4", "--size", 200)
-        assert (tmp_path / "film.mp4").stat().st_size > 1000
+        call("animate", folder, "--out", tmp_path / "frames.mp4", "--size", 200)
+        assert (tmp_path / "frames.mp4").stat().st_size > 1000
     monkeypatch.setattr("matplotlib.animation.FFMpegWriter.isAvailable", lambda: False)
     said = call("animate", folder, "--out", tmp_path / "no.mp4", code=2)
     assert "needs ffmpeg" in said

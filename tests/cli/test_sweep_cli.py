@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from regionscope.cli import app, running
 from regionscope.lab import experiment
 from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import Outcome, read_runs
+from regionscope.lab.sweep import JobResult, read_runs
 
 GRID = """
 [base.data]
@@ -200,8 +200,8 @@ def test_runs_cannot_go_everywhere(command: str) -> None:
 
 def test_progress_counts_only_what_is_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     with running.shown_progress(3, True) as shown:
-        shown.outcome(Outcome("a", "first", "finished", skipped=True))
+        shown.outcome(JobResult("a", "first", "finished", skipped=True))
         shown.share("b", 0.5)
-        shown.outcome(Outcome("b", "second", "finished"))
+        shown.outcome(JobResult("b", "second", "finished"))
     assert (shown.ended, shown.total, shown.shares) == (1, 2, {})
     assert capsys.readouterr().err.startswith("1/2 finished: second (")

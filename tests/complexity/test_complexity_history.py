@@ -27,7 +27,7 @@ def test_uniform_points_fill_the_domain() -> None:
 def test_points_are_drawn_once_each_and_leave_the_random_state_alone() -> None:
     train, test = torch.arange(20.0).reshape(10, 2), torch.arange(100.0, 108.0).reshape(4, 2)
     state = torch.get_rng_state()
-    points = draw_points(train, test, 6)
+    points = draw_points(train, test, n=6)
     assert torch.equal(torch.get_rng_state(), state)
     assert len(points.train) == 6
     assert len(points.test) == 4
@@ -88,7 +88,7 @@ def test_the_error_covers_the_spread_of_the_gap() -> None:
 def test_a_watch_measures_the_same_points_with_the_same_frame() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 30), nn.ReLU(), nn.Linear(30, 2))
-    points = draw_points(torch.rand(20, 6), torch.rand(20, 6), 15)
+    points = draw_points(torch.rand(20, 6), torch.rand(20, 6), n=15)
     watch = ComplexityWatch(points, dims=4, radius=0.2)
     first = watch(5, model, train_accuracy=0.5)
     watch(0, model)
@@ -101,5 +101,3 @@ def test_a_watch_measures_the_same_points_with_the_same_frame() -> None:
     assert watch.history.stds("test")[0] == lc.std
     assert first.gap == complexity_gap(local_complexity(model, points.train, dims=4, radius=0.2), lc)
     assert json.loads(json.dumps(first.as_dict()))["train_accuracy"] == 0.5
-    with pytest.raises(InputError, match="seed="):
-        ComplexityWatch(points, generator=torch.Generator())

@@ -22,7 +22,7 @@ def net() -> nn.Sequential:
 def test_equals_the_slow_twin(frames: str) -> None:
     model, x, dims, radius = net(), torch.randn(5, 8, dtype=torch.float64), 3, 0.7
     found = deformation(model, x, dims=dims, radius=radius, frames=frames, seed=4)
-    own = orthonormal_frames((8,), dims, points=None if frames == "shared" else 5, seed=4, dtype=torch.float64)
+    own = orthonormal_frames((8,), dims=dims, points=None if frames == "shared" else 5, seed=4, dtype=torch.float64)
     assert found.layers == ["input", "0", "2", "4"]
     for i, point in enumerate(x):
         vertices = vertices_one_by_one(point, own if frames == "shared" else own[i], radius, "cross-polytope")
@@ -57,10 +57,10 @@ def test_an_isometry_deforms_nothing_and_batching_changes_nothing() -> None:
 def test_the_trusted_radius_is_where_layers_stop_scaling() -> None:
     model, x = net(), torch.randn(40, 8, dtype=torch.float64)
     radii = [1e-4, 1e-2, 10.0]
-    assert trusted_radius(model, x, radii, dims=4) == 1e-2
-    assert trusted_radius(nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 4)).double(), x, radii, dims=4) == 10.0
+    assert trusted_radius(model, x, radii=radii, dims=4) == 1e-2
+    assert trusted_radius(nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 4)).double(), x, radii=radii, dims=4) == 10.0
     with pytest.raises(InputError, match="at least two"):
-        trusted_radius(model, x, [0.1])
+        trusted_radius(model, x, radii=[0.1])
 
 
 def test_one_direction_has_no_graph() -> None:

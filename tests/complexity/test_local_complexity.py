@@ -60,7 +60,7 @@ def test_equals_the_slow_twin(build, frames: str, hull: str, dims: int) -> None:
     model.double().eval()
     x = torch.randn(4, *shape, dtype=torch.float64)
     found = local_complexity(model, x, dims=dims, radius=1.5, frames=frames, hull=hull, seed=5)
-    own = orthonormal_frames(shape, dims, points=None if frames == "shared" else 4, seed=5, dtype=torch.float64)
+    own = orthonormal_frames(shape, dims=dims, points=None if frames == "shared" else 4, seed=5, dtype=torch.float64)
     each = [own] * 4 if frames == "shared" else list(own)
     watched = {name: (model.get_submodule(name.split("#")[0]), at) for name, at in folds.items()}
     wanted = local_complexity_by_hooks(model, x, each, 1.5, watched, hull=hull)
@@ -117,7 +117,7 @@ def test_memory_bounds_the_batch() -> None:
 
 def test_points_alone_equal_points_together_with_kept_frames() -> None:
     model, x = wide(), torch.randn(7, 20, dtype=torch.float64)
-    frames = orthonormal_frames((20,), 5, points=7, dtype=torch.float64)
+    frames = orthonormal_frames((20,), dims=5, points=7, dtype=torch.float64)
     whole = local_complexity(model, x, frames=frames, radius=0.4)
     alone = [local_complexity(model, x[i : i + 1], frames=frames[i], radius=0.4).total for i in range(7)]
     assert whole.dims == 5
@@ -137,7 +137,7 @@ def test_the_first_layer_shortcut_is_only_taken_for_the_vertices_themselves(prep
     torch.manual_seed(0)
     model, x = Net(), torch.randn(9, 20, dtype=torch.float64)
     model(x[:1].clone())
-    one_frame = orthonormal_frames((20,), 6, dtype=torch.float64)
+    one_frame = orthonormal_frames((20,), dims=6, dtype=torch.float64)
     shared = local_complexity(model, x, frames=one_frame, radius=0.5)
     repeated = local_complexity(model, x, frames=one_frame.expand(9, 6, 20).contiguous(), radius=0.5)
     assert int(shared.total.sum()) > 10
@@ -184,13 +184,13 @@ def test_a_seed_keeps_the_frame_and_a_generator_moves_on() -> None:
 
 
 def test_frames_are_orthonormal_and_do_not_depend_on_the_batch() -> None:
-    frames = orthonormal_frames((3, 7), 21, points=4, seed=2, dtype=torch.float64)
+    frames = orthonormal_frames((3, 7), dims=21, points=4, seed=2, dtype=torch.float64)
     flat = frames.flatten(2)
     assert torch.allclose(flat @ flat.transpose(1, 2), torch.eye(21, dtype=torch.float64).expand(4, 21, 21), atol=1e-12)
     generator = torch.Generator().manual_seed(2)
-    parts = [orthonormal_frames((3, 7), 21, points=n, generator=generator, dtype=torch.float64) for n in (1, 3)]
+    parts = [orthonormal_frames((3, 7), dims=21, points=n, generator=generator, dtype=torch.float64) for n in (1, 3)]
     assert torch.equal(torch.cat(parts), frames)
-    assert torch.allclose(orthonormal_frames((3, 7), 21, points=4, seed=2), frames.float(), atol=1e-4)
+    assert torch.allclose(orthonormal_frames((3, 7), dims=21, points=4, seed=2), frames.float(), atol=1e-4)
     assert not torch.allclose(flat[0], flat[1], atol=0.1)
 
 
@@ -225,19 +225,19 @@ def test_the_result_says_its_spread() -> None:
         ({"frames": "all"}, "per-point"),
         ({"frames": torch.ones(3, 20)}, "not orthonormal"),
         ({"frames": torch.eye(19)}, "frames has shape"),
-        ({"x": torch.full((2, 20), torch.nan)}, "NaN"),
-        ({"x": torch.zeros(0, 20)}, "at least one point"),
-        ({"x": torch.zeros(20)}, "input_shape"),
+        ({"inputs": torch.full((2, 20), torch.nan)}, "NaN"),
+        ({"inputs": torch.zeros(0, 20)}, "at least one point"),
+        ({"inputs": torch.zeros(20)}, "input_shape"),
     ],
 )
 def test_mistakes_get_a_sentence(change: dict[str, object], sentence: str) -> None:
-    options = {"x": torch.zeros(2, 20), "dims": 3, **change}
+    options = {"inputs": torch.zeros(2, 20), "dims": 3, **change}
     with pytest.raises(InputError, match=sentence):
         local_complexity(wide(), **options)
 
 
 def test_frames_of_a_coarser_dtype_serve_a_model_of_a_finer_one() -> None:
-    frames = orthonormal_frames((20,), 3)
+    frames = orthonormal_frames((20,), dims=3)
     found = local_complexity(wide().double(), torch.zeros(2, 20), frames=frames, radius=0.1)
     wanted = local_complexity(wide().float(), torch.zeros(2, 20), frames=frames, radius=0.1)
     assert found.total.tolist() == wanted.total.tolist()

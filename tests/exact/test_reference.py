@@ -10,7 +10,7 @@ import torch
 from hypothesis import assume, given, settings
 from torch import Tensor
 
-from cases import CASES, Case
+from cases import CASES, Case, reference_of
 from regionscope.errors import SliceError
 from regionscope.exact.reference import (
     ReferenceDecision,
@@ -64,16 +64,18 @@ def check_invariants(
 KNOWN = [case for case in CASES if case.linear is not None]  # the others are compared with the fast engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", KNOWN, ids=str)
 def test_nasty_cases(case: Case) -> None:
     program = trace(case.build(), case.piece.input_shape)
-    partition, decision = reference_regions(program, case.piece)
+    partition, decision = reference_of(case)
     check_invariants(program, case.piece, partition, decision)
     found = (partition.n_activation_regions, partition.n_linear_regions, decision.count)
     known = (case.activation, case.linear, case.decision)
     assert found == tuple(f if k is None else k for f, k in zip(found, known, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(problems())
 def test_random_networks(problem: Problem) -> None:
@@ -85,6 +87,7 @@ def test_random_networks(problem: Problem) -> None:
     check_invariants(program, piece, *reference_regions(program, piece))
 
 
+@pytest.mark.slow
 def test_every_point_has_the_pattern_of_the_region_that_holds_it() -> None:
     """Brute force over patterns: a fine grid meets the same patterns as the interior points, and no other."""
     case = next(case for case in CASES if case.name == "skip across three nonlinearities")

@@ -16,7 +16,7 @@ from torch import nn
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.exact.partition import Walls
+from regionscope.exact.walls import Walls
 from regionscope.network import patterns
 from regionscope.tolerance import Tolerance
 
@@ -44,7 +44,7 @@ SLICES = {
 }
 
 
-@pytest.fixture(params=SLICES)
+@pytest.fixture(scope="module", params=SLICES)
 def found(request: pytest.FixtureRequest) -> tuple[nn.Module, rs.Partition]:
     model, piece = SLICES[request.param]
     return model, rs.linear_regions(model, piece)
@@ -82,7 +82,7 @@ def test_patterns_and_input_maps_come_in_batches(
     program = part.program
     assert program is not None
     for rows in (1, 3):
-        monkeypatch.setattr("regionscope.exact.partition._TOGETHER", rows * program.row_bytes)
+        monkeypatch.setattr("regionscope.exact.partition._BYTES", rows * program.row_bytes)
         assert torch.equal(part.patterns(), whole)
         for one, other in zip(part.input_maps(every), maps, strict=True):
             assert torch.allclose(one, other, rtol=1e-12, atol=1e-12)

@@ -1,4 +1,4 @@
-"""A film of a real training, its page, and Debian's Chromium to open it in, with the network switched off."""
+"""The frames of a real training, their page, and Debian's Chromium to open it in, with the network switched off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from torch import nn
 
 from regionscope.explorer import explore
 from regionscope.lab.data import two_moons
-from regionscope.lab.training_frames import Film, Moment, film_of_models, training_slice
+from regionscope.lab.default_slice import default_slice
+from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
 from regionscope.lab.zoo import mlp
 
 SCREEN: Any = {"width": 1400, "height": 900}
@@ -30,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def film() -> Film:
+def training() -> TrainingFrames:
     """2-[12, 12]-2 on two moons at five moments, with rows whose names are not harmless."""
     data = two_moons(200, noise=0.2, seed=0)
     model = mlp([2, 12, 12, 2], seed=0)
@@ -39,7 +40,7 @@ def film() -> Film:
     for step in range(81):
         loss = nn.functional.cross_entropy(model(data.inputs), data.labels)
         if step % 20 == 0:
-            moments.append(Moment(step, copy.deepcopy(model).eval(), step // 10))
+            moments.append(ModelAtStep(step, copy.deepcopy(model).eval(), step // 10))
             rows += [
                 {"step": step, "epoch": step // 10, "name": "train_loss", "value": float(loss.detach())},
                 {"step": step, "name": "local_complexity", "value": step / 7, "spread": 0.5},
@@ -48,15 +49,15 @@ def film() -> Film:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return film_of_models(
-        moments, training_slice(data.inputs, data.labels), inputs=data.inputs, labels=data.labels, rows=rows,
+    return frames_of_models(
+        moments, default_slice(data.inputs, data.labels), inputs=data.inputs, labels=data.labels, rows=rows,
         class_names=CLASS_NAMES, title=f"moons {NASTY}", notes=(f"A note {NASTY}.",),
     )  # fmt: skip
 
 
 @pytest.fixture(scope="session")
-def page_file(film: Film, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return explore(film, tmp_path_factory.mktemp("explorer") / "moons.html").path
+def page_file(training: TrainingFrames, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return explore(training, tmp_path_factory.mktemp("explorer") / "moons.html").path
 
 
 @pytest.fixture(scope="session")
@@ -114,8 +115,8 @@ def shared_page(opener: Callable[[Path], Any], page_file: Path) -> Any:
 
 
 @pytest.fixture
-def page(shared_page: Any, film: Film) -> Iterator[Any]:
-    """The page of ``film`` as it is after opening."""
+def page(shared_page: Any, training: TrainingFrames) -> Iterator[Any]:
+    """The page of ``training`` as it is after opening."""
     shared_page.set_viewport_size(SCREEN)
     shared_page.mouse.move(5, 5)
     shared_page.evaluate("""async (last) => {
@@ -125,7 +126,7 @@ def page(shared_page: Any, film: Film) -> Iterator[Any]:
       Bokeh.documents[0].roots()[0].x_range.setv({ start: -1, end: 1 });
       Bokeh.documents[0].roots()[0].y_range.setv({ start: -1, end: 1 });
       await regionscope.show(last);
-    }""", len(film.frames) - 1)  # fmt: skip
+    }""", len(training.frames) - 1)  # fmt: skip
     yield shared_page
     assert shared_page.problems == []
 

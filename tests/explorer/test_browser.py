@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from regionscope.exact import decision_regions, linear_regions
-from regionscope.exact.partition import Walls
 from regionscope.exact.tracking import locate
+from regionscope.exact.walls import Walls
 from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
 from regionscope.geometry import Box, Segment, Slice
-from regionscope.lab.training_frames import Film, Frame, Moment, film_of_models, film_of_partition
+from regionscope.lab.training_frames import Frame, ModelAtStep, TrainingFrames, frames_of_models, frames_of_partition
 from regionscope.lab.zoo import mlp
 
 Open = Callable[..., Any]
@@ -74,21 +74,21 @@ def pixel(page: Any, at: torch.Tensor) -> list[int]:
     }}"""))  # fmt: skip
 
 
-def test_the_slider_shows_the_counts_and_curves_of_each_frame(page: Any, film: Film) -> None:
-    for i, frame in enumerate(film.frames):
+def test_the_slider_shows_the_counts_and_curves_of_each_frame(page: Any, training: TrainingFrames) -> None:
+    for i, frame in enumerate(training.frames):
         show(page, i)
         assert frame.decision is not None
         assert page.locator("#count-linear").inner_text() == f"{frame.linear.n_linear_regions:,}"
         assert page.locator("#count-activation").inner_text() == f"{frame.linear.n_activation_regions:,}"
         assert page.locator("#count-decision").inner_text() == f"{frame.decision.count:,}"
         assert page.locator("#moment").inner_text() == f"epoch {frame.epoch} · step {frame.step}"
-        loss = next(curve for curve in film.curves if curve.name == "train loss")
+        loss = next(curve for curve in training.curves if curve.name == "train loss")
         assert float(page.locator("#value-0-0").inner_text()) == pytest.approx(float(loss.values[i]), rel=1e-3)
         cursor = page.evaluate("Bokeh.documents[1].roots()[0].center.find((part) => part.name === 'cursor').location")
         assert cursor == frame.epoch
 
 
-def test_play_runs_to_the_last_frame_and_stops(page: Any, film: Film) -> None:
+def test_play_runs_to_the_last_frame_and_stops(page: Any, training: TrainingFrames) -> None:
     page.evaluate("""() => {
       window.seen = [];
       new MutationObserver(() => window.seen.push(regionscope.state.frame))
@@ -97,13 +97,13 @@ def test_play_runs_to_the_last_frame_and_stops(page: Any, film: Film) -> None:
     page.select_option("#speed", "10")
     page.locator("#play").click()  # at the end: it starts again from the beginning
     assert page.locator("#play").get_attribute("aria-label") == "Pause"
-    page.wait_for_function(f"!regionscope.state.playing && window.seen.at(-1) === {len(film.frames) - 1}")
-    assert page.evaluate("window.seen") == list(range(len(film.frames)))
+    page.wait_for_function(f"!regionscope.state.playing && window.seen.at(-1) === {len(training.frames) - 1}")
+    assert page.evaluate("window.seen") == list(range(len(training.frames)))
     assert page.locator("#play").get_attribute("aria-label") == "Play"
 
 
-def test_pause_stops_at_once_also_at_the_last_frame(page: Any, film: Film) -> None:
-    last = len(film.frames) - 1
+def test_pause_stops_at_once_also_at_the_last_frame(page: Any, training: TrainingFrames) -> None:
+    last = len(training.frames) - 1
     frames = page.evaluate("""async () => {
       const state = regionscope.state, wait = (ms) => new Promise((done) => setTimeout(done, ms)), seen = [];
       regionscope.play(true); regionscope.play(false);  // before the first frame is there
@@ -119,10 +119,10 @@ def test_pause_stops_at_once_also_at_the_last_frame(page: Any, film: Film) -> No
     assert frames == [last, 0]
 
 
-def test_hovering_shows_the_numbers_of_the_region(page: Any, film: Film) -> None:
-    for i in (1, len(film.frames) - 1):
+def test_hovering_shows_the_numbers_of_the_region(page: Any, training: TrainingFrames) -> None:
+    for i in (1, len(training.frames) - 1):
         show(page, i)
-        frame = film.frames[i]
+        frame = training.frames[i]
         region = largest(frame)
         shown = point_at(page, frame.linear.interior[region])
         assert frame.decision is not None
@@ -136,7 +136,7 @@ def test_hovering_shows_the_numbers_of_the_region(page: Any, film: Film) -> None
         assert shown["norm"] == pytest.approx(norm, rel=1e-5)
         assert shown["active"] == [int(pattern[:12].sum()), int(pattern[12:].sum())]
         text = page.locator("#tip").inner_text()
-        assert film.class_names[label] in text
+        assert training.class_names[label] in text
         assert f"relu1 {shown['active'][0]}/12, relu2 {shown['active'][1]}/12" in text
         assert f"linear region {shown['id']:,}" in text
     page.mouse.move(1200, 500)
@@ -144,9 +144,9 @@ def test_hovering_shows_the_numbers_of_the_region(page: Any, film: Film) -> None
 
 
 @pytest.mark.parametrize("kind", ["linear", "decision", "neurons"])
-def test_a_click_finds_exactly_the_neighbours(page: Any, film: Film, kind: str) -> None:
+def test_a_click_finds_exactly_the_neighbours(page: Any, training: TrainingFrames, kind: str) -> None:
     mode(page, kind)
-    frame = film.frames[-1]
+    frame = training.frames[-1]
     assert frame.decision is not None
     mesh = frame.decision.partition
     piece = int(mesh.sizes.argmax())
@@ -171,9 +171,9 @@ def test_a_click_finds_exactly_the_neighbours(page: Any, film: Film, kind: str) 
 
 
 @pytest.mark.parametrize("kind", ["linear", "neurons"])
-def test_a_wall_that_the_boundary_cuts_is_counted_once(page: Any, film: Film, kind: str) -> None:
+def test_a_wall_that_the_boundary_cuts_is_counted_once(page: Any, training: TrainingFrames, kind: str) -> None:
     mode(page, kind)
-    frame = film.frames[-1]
+    frame = training.frames[-1]
     assert frame.decision is not None
     mesh, walls = frame.decision.partition, frame.linear.walls
     # The largest region with a wall that is cut: the mesh has more segments than the region has walls.
@@ -195,10 +195,10 @@ def drawn(walls: Walls, group: torch.Tensor, g: int) -> list[int]:
     return [int(((walls.layer == layer) & (a != b) & ((a == g) | (b == g))).sum()) for layer in range(2)]
 
 
-def test_the_fill_has_the_colours_of_each_mode(page: Any, film: Film) -> None:
+def test_the_fill_has_the_colours_of_each_mode(page: Any, training: TrainingFrames) -> None:
     from regionscope.plot import style
 
-    frame = film.frames[-1]
+    frame = training.frames[-1]
     assert frame.decision is not None
     regions = frame.linear.sizes.argsort(descending=True)[:20]
     middles = frame.linear.interior[regions]
@@ -226,9 +226,9 @@ def test_the_fill_has_the_colours_of_each_mode(page: Any, film: Film) -> None:
     assert drawn == [int((wall_layer == layer).sum()) for layer in range(2)]
 
 
-def test_zooming_draws_the_regions_anew(page: Any, film: Film) -> None:
-    region = largest(film.frames[-1])
-    middle = film.frames[-1].linear.interior[region]
+def test_zooming_draws_the_regions_anew(page: Any, training: TrainingFrames) -> None:
+    region = largest(training.frames[-1])
+    middle = training.frames[-1].linear.interior[region]
     before = pixel(page, middle)
     page.mouse.move(*page.evaluate(TO_SCREEN, middle.tolist()))
     page.mouse.wheel(0, -400)
@@ -238,33 +238,35 @@ def test_zooming_draws_the_regions_anew(page: Any, film: Film) -> None:
       return Math.abs(data.dw[0] - (plot.x_range.end - plot.x_range.start)) < 1e-9;
     }""")
     assert pixel(page, middle) == before
-    assert point_at(page, middle)["id"] == int(film.frames[-1].ids[region])
+    assert point_at(page, middle)["id"] == int(training.frames[-1].ids[region])
 
 
-def test_a_click_on_a_curve_moves_to_that_moment(page: Any, film: Film) -> None:
+def test_a_click_on_a_curve_moves_to_that_moment(page: Any, training: TrainingFrames) -> None:
     box = page.locator("#panel-0").bounding_box()
     page.mouse.click(box["x"] + 52, box["y"] + box["height"] / 2)
     page.wait_for_function("regionscope.state.frame === 0")
 
 
-def test_text_of_the_user_is_only_text(page: Any, film: Film) -> None:
-    click(page, film.frames[-1].linear.interior[largest(film.frames[-1])])
+def test_text_of_the_user_is_only_text(page: Any, training: TrainingFrames) -> None:
+    click(page, training.frames[-1].linear.interior[largest(training.frames[-1])])
     mode(page, "decision")
     assert page.evaluate("window.broken") is None
-    assert page.locator("#title").inner_text() == film.title
-    assert film.notes[0] in page.locator("#notes").inner_text()
+    assert page.locator("#title").inner_text() == training.title
+    assert training.notes[0] in page.locator("#notes").inner_text()
     legend = page.locator("#legend").inner_text()
-    assert all(name in legend for name in film.class_names)
-    assert film.curves[2].name.replace("_", " ") in page.locator("#curves").inner_text()
-    assert page.title() == film.title
+    assert all(name in legend for name in training.class_names)
+    assert training.curves[2].name.replace("_", " ") in page.locator("#curves").inner_text()
+    assert page.title() == training.title
     assert page.evaluate("document.querySelectorAll('img').length") == 0
 
 
 @pytest.mark.parametrize(("width", "height"), [(1400, 900), (1280, 720)])
-def test_nothing_overlaps_or_is_cut_off(page: Any, film: Film, tmp_path: Path, width: int, height: int) -> None:
+def test_nothing_overlaps_or_is_cut_off(
+    page: Any, training: TrainingFrames, tmp_path: Path, width: int, height: int
+) -> None:
     page.set_viewport_size({"width": width, "height": height})
     page.wait_for_function(f"Math.abs(document.getElementById('map').clientWidth - {PLOT}.outer_width) < 1")
-    click(page, film.frames[-1].linear.interior[largest(film.frames[-1])])
+    click(page, training.frames[-1].linear.interior[largest(training.frames[-1])])
     boxes = {
         name: page.locator(name).bounding_box() for name in ("header", "#view", "aside", "#map", "#time", "#legend")
     }
@@ -282,8 +284,10 @@ def test_nothing_overlaps_or_is_cut_off(page: Any, film: Film, tmp_path: Path, w
 
 def test_curves_of_a_wide_slice_have_the_height_of_the_window(open_page: Open, tmp_path: Path) -> None:
     where = Box([0.0, 0.0], [[1.0, 0.0], [0.0, 0.4]], 1.0)
-    moments = [Moment(i, mlp([2, 6, 2], seed=i)) for i in range(2)]
-    wide = film_of_models(moments, where, rows=[{"step": i, "name": n, "value": i} for n in "abcdef" for i in range(2)])
+    moments = [ModelAtStep(i, mlp([2, 6, 2], seed=i)) for i in range(2)]
+    wide = frames_of_models(
+        moments, where, rows=[{"step": i, "name": n, "value": i} for n in "abcdef" for i in range(2)]
+    )
     page = open_page(explore(wide, tmp_path / "wide.html").path)
     aside = page.locator("aside").bounding_box()
     assert 780 < aside["y"] + aside["height"] <= 900
@@ -303,20 +307,22 @@ def test_a_mirrored_slice_is_filled_and_answers(open_page: Open, tmp_path: Path,
     assert pixel(page, at) != [0, 0, 0]
 
 
-def test_too_many_frames_are_thinned_and_the_page_says_so(open_page: Open, film: Film, tmp_path: Path) -> None:
-    needed = sum(len(encode(frame)) for frame in film.frames)
-    written = explore(film, tmp_path / "thin.html", limit=2_000_000 + int(0.7 * needed))
-    assert 1 < written.frames < written.of == len(film.frames)
+def test_too_many_frames_are_thinned_and_the_page_says_so(
+    open_page: Open, training: TrainingFrames, tmp_path: Path
+) -> None:
+    needed = sum(len(encode(frame)) for frame in training.frames)
+    written = explore(training, tmp_path / "thin.html", limit=2_000_000 + int(0.7 * needed))
+    assert 1 < written.frames < written.of == len(training.frames)
     page = open_page(written.path)
     assert written.notes[-1] in page.locator("#notes").inner_text()
-    last = film.frames[-1]
+    last = training.frames[-1]
     assert page.evaluate("regionscope.state.mesh.about.counts.linear") == last.linear.n_linear_regions
     show(page, 0)
-    assert page.locator("#count-linear").inner_text() == f"{film.frames[0].linear.n_linear_regions:,}"
+    assert page.locator("#count-linear").inner_text() == f"{training.frames[0].linear.n_linear_regions:,}"
 
 
-def test_a_partition_alone_and_a_line(open_page: Open, film: Film, tmp_path: Path) -> None:
-    part = replace(film.frames[-1].linear, program=None)
+def test_a_partition_alone_and_a_line(open_page: Open, training: TrainingFrames, tmp_path: Path) -> None:
+    part = replace(training.frames[-1].linear, program=None)
     page = open_page(explore(part, tmp_path / "partition.html").path)
     assert page.locator("#mode-decision").count() == 0
     assert not page.locator("#time").is_visible()
@@ -327,7 +333,7 @@ def test_a_partition_alone_and_a_line(open_page: Open, film: Film, tmp_path: Pat
     assert "active" not in shown
 
     line = decision_regions(mlp([2, 6, 2], seed=1), Segment([-1.0, -1.0], [1.0, 1.0]))
-    page = open_page(explore(film_of_partition(line), tmp_path / "line.html").path)
+    page = open_page(explore(frames_of_partition(line), tmp_path / "line.html").path)
     mode(page, "decision")
     piece = int(line.partition.sizes.argmax())
     at = torch.cat([line.partition.interior[piece], torch.tensor([0.5], dtype=torch.float64)])

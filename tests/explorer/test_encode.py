@@ -18,7 +18,7 @@ from regionscope.explorer import explore
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.training_frames import Film, Moment, film_of_models, film_of_partition, thin
+from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models, frames_of_partition, thin
 from regionscope.lab.zoo import mlp
 
 
@@ -30,8 +30,8 @@ def unpacked(packed: Packed) -> dict[str, Any]:
     }
 
 
-def test_arrays_read_back(film: Film) -> None:
-    frame = film.frames[2]
+def test_arrays_read_back(training: TrainingFrames) -> None:
+    frame = training.frames[2]
     assert frame.decision is not None
     mesh = frame.decision.partition
     packed = encode(frame)
@@ -62,7 +62,7 @@ def test_outlines_run_counter_clockwise_as_the_axes_show_them(where: Slice, labe
     model = mlp([where.origin.numel(), 8, 8, 2], seed=0)
     part = decision_regions(model, where) if labelled else linear_regions(model, where)
     mesh = part.partition if isinstance(part, DecisionRegions) else part
-    arrays = unpacked(encode(film_of_partition(part).frames[0]))
+    arrays = unpacked(encode(frames_of_partition(part).frames[0]))
     ends = arrays["sides"].astype(int).cumsum()
     pieces = [np.stack([arrays["x"][c], arrays["y"][c]], 1) for c in np.split(arrays["corners"], ends[:-1])]
     area = [0.5 * (p[:, 0] @ np.roll(p[:, 1], -1) - p[:, 1] @ np.roll(p[:, 0], -1)) for p in pieces]
@@ -71,8 +71,8 @@ def test_outlines_run_counter_clockwise_as_the_axes_show_them(where: Slice, labe
     assert [set(c % len(mesh.vertices)) for c in np.split(arrays["corners"].astype(int), ends[:-1])] == outlines
 
 
-def test_pieces_add_up_to_the_regions_they_belong_to(film: Film) -> None:
-    frame = film.frames[-1]
+def test_pieces_add_up_to_the_regions_they_belong_to(training: TrainingFrames) -> None:
+    frame = training.frames[-1]
     arrays = unpacked(encode(frame))
     total = np.bincount(arrays["linear"], weights=arrays["size"])
     expected = torch.zeros(len(arrays["ids"]), dtype=torch.float64)
@@ -108,30 +108,30 @@ def test_as_many_frames_are_kept_as_fit_whatever_their_sizes() -> None:
 @pytest.mark.parametrize("where", [Box([0.0, 0.0], torch.eye(2), 1.0), Segment([-1.0, 0.5], [1.0, 0.0])])
 def test_what_was_computed_on_cuda_is_explored_as_what_was_on_the_cpu(where: Slice, tmp_path: Path) -> None:
     model = mlp([2, 8, 8, 2], seed=0)
-    films = []
+    trainings = []
     for device in ("cpu", "cuda"):
         model.to(device)
-        films += [
-            film_of_partition(linear_regions(model, where)),
-            film_of_partition(decision_regions(model, where)),
-            film_of_models([Moment(0, model), Moment(1, model)], where.to(device)),
+        trainings += [
+            frames_of_partition(linear_regions(model, where)),
+            frames_of_partition(decision_regions(model, where)),
+            frames_of_models([ModelAtStep(0, model), ModelAtStep(1, model)], where.to(device)),
         ]
-    for here, there in zip(films[:3], films[3:], strict=True):
+    for here, there in zip(trainings[:3], trainings[3:], strict=True):
         packed = encode(there.frames[-1])
         assert packed.about["counts"] == encode(here.frames[-1]).about["counts"]
         sizes, wanted = unpacked(packed)["size"], unpacked(encode(here.frames[-1]))["size"]
         np.testing.assert_allclose(np.sort(sizes), np.sort(wanted), rtol=1e-5)
-        assert explore(there, tmp_path / "film.html").size > 0
+        assert explore(there, tmp_path / "training.html").size > 0
 
 
-def test_a_film_keeps_the_numbers_of_regions_that_stay() -> None:
+def test_a_frame_keeps_the_numbers_of_regions_that_stay() -> None:
     where = Box([0.0, 0.0], torch.eye(2), 1.0)
     first, other = mlp([2, 6, 2], seed=0), mlp([2, 6, 2], seed=1)
     shares: list[float] = []
-    moments = [Moment(0, first), Moment(1, other), Moment(2, first)]
-    film = film_of_models(moments, where, progress=shares.append)
+    moments = [ModelAtStep(0, first), ModelAtStep(1, other), ModelAtStep(2, first)]
+    training = frames_of_models(moments, where, progress=shares.append)
     assert shares == pytest.approx([1 / 3, 2 / 3, 1.0])
-    followed = follow([frame.linear for frame in film.frames])
-    assert all(torch.equal(frame.ids, ids) for frame, ids in zip(film.frames, followed, strict=True))
-    assert [frame.step for frame in film.frames] == [0, 1, 2]
-    assert all(frame.decision is not None for frame in film.frames)
+    followed = follow([frame.linear for frame in training.frames])
+    assert all(torch.equal(frame.ids, ids) for frame, ids in zip(training.frames, followed, strict=True))
+    assert [frame.step for frame in training.frames] == [0, 1, 2]
+    assert all(frame.decision is not None for frame in training.frames)

@@ -56,6 +56,8 @@ def test_equal_settings_have_equal_keys_however_they_are_written() -> None:
 def test_a_key_is_for_ever() -> None:
     """Runs are found by it: a new setting with a default, and nothing else, may be added without changing it."""
     assert experiment().key == "2cd786a4ca0b83a2"
+    network = NetworkSpec(name="cnn", options={"depth": 5, "width": 8, "bn": False})
+    assert Experiment(data=DataSpec(name="cifar10"), network=network).key == "d16b7e20fa0bc396"
 
 
 def test_a_measure_is_called_after_its_instrument() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -10,20 +11,21 @@ import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.lab import instruments
 from regionscope.lab.config import MeasureSpec, Training
-from regionscope.lab.data import Dataset, Split, two_moons
+from regionscope.lab.data import Dataset, DataSplit, two_moons
+from regionscope.lab.default_slice import default_slice
 from regionscope.lab.monitor import Monitor, every
 from regionscope.lab.train import train
 from regionscope.lab.zoo import mlp
 
-FLAT = Split(two_moons(100, noise=0.2, seed=0), two_moons(60, noise=0.2, seed=1))
+FLAT = DataSplit(two_moons(100, noise=0.2, seed=0), two_moons(60, noise=0.2, seed=1))
 
 
-def images() -> Split:
+def images() -> DataSplit:
     parts = []
     for seed, n in ((0, 40), (1, 30)):
         x = torch.randn(n, 1, 4, 4, generator=torch.Generator().manual_seed(seed))
         parts.append(Dataset("images", x, (x.mean((1, 2, 3)) > 0).long(), 2))
-    return Split(*parts)
+    return DataSplit(*parts)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def net() -> nn.Module:
 
 
 def rows(
-    model: nn.Module, instrument: str, *, split: Split = FLAT, initial: Any = None, **options: Any
+    model: nn.Module, instrument: str, *, split: DataSplit = FLAT, initial: Any = None, **options: Any
 ) -> dict[str, Any]:
     spec = MeasureSpec(instrument=instrument, name="it", options=options)
     read = instruments.build(spec, split, seed=7, initial=initial)
@@ -57,7 +59,7 @@ def test_region_count(net: nn.Module, dim: int, method: str) -> None:
         net, "region_count", dim=dim, slices=6, method=method, alpha=[-1, 2], grid=None if method == "exact" else 20
     )
     grid = {} if method == "exact" else {"grid": 20}
-    own = rs.region_count(net, FLAT.train.inputs, dim, 6, method=method, alpha=(-1, 2), seed=7, **grid)  # type: ignore[arg-type]
+    own = rs.region_count(net, FLAT.train.inputs, dim=dim, slices=6, method=method, alpha=(-1, 2), seed=7, **grid)  # type: ignore[arg-type]
     assert found == {"it": (own.value, own.stderr)}
 
 
@@ -79,12 +81,12 @@ def test_three_and_more_dimensions() -> None:
     model = nn.Sequential(nn.Flatten(), mlp([16, 6, 2]))
     for dim in (3, 4, 5):
         found = rows(model, "region_count", split=images(), dim=dim, slices=2, grid=4)
-        own = rs.region_count(model, images().train.inputs, dim, 2, 4, seed=7)
+        own = rs.region_count(model, images().train.inputs, dim=dim, slices=2, grid=4, seed=7)
         assert found["it"][0] == own.value
 
 
-def test_exact_regions_on_the_box_of_the_data(net: nn.Module) -> None:
-    square = rs.Box([0.0, 0.0], torch.eye(2), 1.0)
+def test_exact_regions_on_the_default_slice(net: nn.Module) -> None:
+    square = default_slice(FLAT.train.inputs, FLAT.train.labels)
     part, decision = rs.linear_regions(net, square), rs.decision_regions(net, square)
     found = rows(net, "linear_regions", by_layer=True)
     assert found["it"] == (part.n_linear_regions, None)
@@ -100,11 +102,11 @@ def test_exact_regions_on_the_box_of_the_data(net: nn.Module) -> None:
 
 def test_exact_regions_on_a_plane_through_three_training_points() -> None:
     model, split = nn.Sequential(nn.Flatten(), mlp([16, 12, 2])), images()
-    scene = rs.Hulls(split.train.inputs, 2, 7).draw(0)
-    plane = rs.Box.through(scene.embed(scene.corners), 0.5)
-    found = rows(model, "linear_regions", split=split, margin=0.5)
+    three = rs.Hulls(split.train.inputs, dim=2, seed=7).draw(0)
+    plane = rs.Box.through(three.embed(three.corners), 0.5)
+    found = rows(model, "linear_regions", split=split, where="plane", margin=0.5)
     assert found["it"][0] == rs.linear_regions(model, plane).n_linear_regions > 1
-    assert rows(model, "decision_regions", split=split, where="plane", margin=0.5)["it"][0] >= 1
+    assert rows(model, "decision_regions", split=split)["it"][0] >= 1
     with pytest.raises(InputError, match="one or two numbers, and these have 16"):
         rows(model, "linear_regions", split=split, where="box")
 
@@ -153,7 +155,7 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
     ("instrument", "options", "sentence"),
     [
         ("regions", {}, "no instrument called 'regions'; choose from region_count"),
-        ("region_count", {"slice": 3}, "unknown option 'slice'; it accepts: points, dim"),
+        ("region_count", {"slice": 3}, "unknown option 'slice'; it accepts: points, domain, dim"),
         ("region_count", {"method": "exakt"}, "must be one of grid, refined, exact"),
         ("region_count", {"dim": 0}, "whole number of at least 1"),
         ("region_count", {"dim": 7}, "dim"),
@@ -170,7 +172,7 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
         ("linear_regions", {"margin": -0.5}, "at least 0"),
         ("output_margin", {"points": "random"}, "needs labels"),
         ("distance_from", {}, "initial="),
-        ("generalisation_gap", {"points": "train"}, "it accepts: none"),
+        ("generalisation_gap", {"points": "train"}, "it accepts: batch_size, memory"),
     ],
 )
 def test_mistakes_are_said_before_training(instrument: str, options: dict[str, Any], sentence: str) -> None:
@@ -207,3 +209,34 @@ def test_the_loss_is_the_one_that_is_trained_on(net: nn.Module) -> None:
         assert sharp(net) == chosen(net)
     with pytest.raises(InputError, match="one of cross_entropy, mse"):
         instruments.build(MeasureSpec(instrument="loss"), FLAT, loss="hinge")
+
+
+# Parameters that no option sets: the run passes them, or they hold Python objects.
+SET_BY_THE_RUN = {"model", "inputs", "x", "labels", "targets", "slice", "train", "test", "initial", "generator"}
+PYTHON_ONLY = {"progress", "on_limit", ("linear_regions", "tolerance"), ("decision_regions", "tolerance"), "options"}
+
+
+def test_every_parameter_of_a_function_is_an_option() -> None:
+    """The signatures are the only list of options: names and defaults come from them."""
+    changed = {"seed": None, "dims": None}  # None: chosen by the run, and by the size of an input
+    for name, options in instruments.names().items():
+        if name in ("loss", "complexity_gap"):
+            continue
+        for parameter in inspect.signature(getattr(rs, name)).parameters.values():
+            if {parameter.name, (name, parameter.name)} & (SET_BY_THE_RUN | PYTHON_ONLY):
+                assert parameter.name not in options or parameter.name == "tolerance"
+                continue
+            default = changed.get(parameter.name, parameter.default)
+            assert options[parameter.name] == (list(default) if isinstance(default, tuple) else default)
+    gap, local = instruments.names()["complexity_gap"], instruments.names()["local_complexity"]
+    assert gap.items() <= local.items()
+
+
+def test_options_reach_the_function(net: nn.Module) -> None:
+    rough = rows(net, "linear_regions", dtype="float32", max_regions=10_000)
+    square = default_slice(FLAT.train.inputs, FLAT.train.labels)
+    assert rough["it"][0] == rs.linear_regions(net, square, dtype=torch.float32).n_linear_regions
+    assert rows(net, "error_rate", batch_size=7) == rows(net, "error_rate")
+    for options, sentence in (({"autocast": "int8"}, "one of float16"), ({"autocast": 3}, "one of float16")):
+        with pytest.raises(InputError, match=sentence):
+            rows(net, "region_count", **options)

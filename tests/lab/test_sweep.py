@@ -141,7 +141,7 @@ def test_a_time_limit_saves_and_stops(tmp_path: Path, monkeypatch: pytest.Monkey
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now)
 
-    def tick(outcome: lab.Outcome) -> None:
+    def tick(outcome: lab.JobResult) -> None:
         nonlocal now
         now += 10
 
@@ -178,7 +178,7 @@ def test_two_sweeps_on_one_folder_share_the_work(tmp_path: Path, monkeypatch: py
             finished.wait(30)
             theirs.finish({"status": "finished", "seconds": 1.0, "measures": {}, "train_loss": 0.25})
 
-    def listen(outcome: lab.Outcome) -> None:
+    def listen(outcome: lab.JobResult) -> None:
         done.append(outcome.key)
         finished.set()
 

@@ -63,6 +63,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs
 
 
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """The numbers of six runs of 60 epochs that nothing disturbs."""
+    runs = tmp_path_factory.mktemp("expected")
+    assert run_sweep(small(6, epochs=60), runs).complete
+    return numbers(runs)
+
+
 # One process that has loaded everything makes a child for each start and kills it after a random while.
 FORKING = """
 import os, random, signal, sys, time
@@ -127,13 +135,17 @@ def with_children(started: subprocess.Popen[str], number: int) -> None:
 
 
 @pytest.mark.kill
-def test_a_pool_whose_worker_and_then_parent_are_killed(tmp_path: Path) -> None:
+def test_a_pool_whose_worker_and_then_parent_are_killed(
+    expected: dict[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
     """A killed worker's run is done by a new one; a killed parent's workers save and stop; a restart does the rest."""
     runs, grid = tmp_path / "runs", tmp_path / "grid.toml"
     grid.write_text(
         '[base.data]\nname = "random_labels"\nn_train = 64\nn_test = 16\n'
         '[base.network]\nname = "mlp"\noptions = { width = 8 }\n'
-        "[base.training]\nepochs = 150\nbatch_size = 8\n[grid]\nseed = [0, 1, 2, 3, 4, 5]\n"
+        '[base.training]\nepochs = 60\nbatch_size = 8\ncheckpoints = "every 10 epochs"\n'
+        '[[measure]]\ninstrument = "parameter_norms"\nname = "norm"\nwhen = "every 3 epochs"\n'
+        "[grid]\nseed = [0, 1, 2, 3, 4, 5]\n"
     )
     sweep = Sweep.from_toml(grid)
     command = [sys.executable, "-m", "regionscope", "sweep", "run", str(grid), "--runs", str(runs), "--workers", "2"]
@@ -151,8 +163,7 @@ def test_a_pool_whose_worker_and_then_parent_are_killed(tmp_path: Path) -> None:
     assert report.complete
     assert sum(outcome.skipped for outcome in report.outcomes) == len(before)
     assert {path: when for path, when in ended(runs).items() if path in before} == before
-    assert run_sweep(sweep, tmp_path / "again").complete
-    assert numbers(runs) == numbers(tmp_path / "again")
+    assert numbers(runs) == expected
 
 
 def owner(path: Path) -> int | None:
@@ -166,10 +177,13 @@ def owner(path: Path) -> int | None:
 
 
 @pytest.mark.kill
-def test_dask_workers_may_die(tmp_path: Path) -> None:
+def test_dask_workers_may_die(
+    expected: dict[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A scheduler and two workers on loopback; one is killed while it works, and every run ends once."""
     pytest.importorskip("distributed")
-    runs, sweep = tmp_path / "runs", small(4, epochs=250)
+    monkeypatch.setattr("regionscope.lab.sweep.cluster._LOOK", 0.02)  # so that a run is seen before it ends
+    runs, sweep = tmp_path / "runs", small(4, epochs=60)
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
     address_file = tmp_path / "scheduler.json"
     options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"]
@@ -198,8 +212,7 @@ def test_dask_workers_may_die(tmp_path: Path) -> None:
     taken = [sentence for sentence in report.repaired if f"process {killed[0]}" in sentence]
     assert len(taken) == 1
     assert read_runs(runs).column("status") == ["finished"] * 4
-    assert run_sweep(sweep, tmp_path / "again").complete
-    assert numbers(runs) == numbers(tmp_path / "again")
+    assert numbers(runs) == {key: expected[key] for key in sweep.keys}
 
 
 def read_address(path: Path) -> object:

@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, Split
-from regionscope.lab.train import EpochRow, Progress, evaluate, evaluation, train
+from regionscope.lab.data import Dataset, DataSplit
+from regionscope.lab.train import EpochRow, TrainingProgress, evaluate, evaluation, train
 from regionscope.lab.train.evaluation import error_share
 from regionscope.lab.zoo import mlp
 
@@ -31,8 +31,8 @@ def images(n: int = 40, seed: int = 0) -> Dataset:
     return Dataset("images", x, (x.mean((1, 2, 3)) > 0).long() + (x[:, 0, 0, 0] > 0), 3)
 
 
-def split() -> Split:
-    return Split(halves(), halves(100, seed=1))
+def split() -> DataSplit:
+    return DataSplit(halves(), halves(100, seed=1))
 
 
 def flat(model: nn.Module) -> Tensor:
@@ -85,7 +85,7 @@ def test_it_is_the_loop_one_would_write(optimizer: str, schedule: str, loss: str
 def test_it_learns_and_tells() -> None:
     model = mlp([2, 16, 2])
     rows: list[EpochRow] = []
-    told: list[Progress] = []
+    told: list[TrainingProgress] = []
     found = train(model, split(), replace(PLAIN, epochs=30), on_epoch=rows.append, on_progress=told.append)
     assert found.status == "finished"
     assert [row.epoch for row in rows] == list(range(1, 31))
@@ -206,7 +206,7 @@ def test_divergence_is_a_status(optimizer: str) -> None:
     model = mlp([2, 4, 2]).eval()
     checkpoints: list[int] = []
     training = replace(PLAIN, optimizer=optimizer, lr=1e30, epochs=50)
-    found = train(model, Split(large, large), training, on_checkpoint=lambda s, e, m: checkpoints.append(s))
+    found = train(model, DataSplit(large, large), training, on_checkpoint=lambda s, e, m: checkpoints.append(s))
     assert found.status == "diverged"
     assert found.steps < 50 * 7
     assert not math.isfinite(found.last.loss) or not bool(torch.isfinite(flat(model)).all())

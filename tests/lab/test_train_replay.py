@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from devices import needs_cuda
 from regionscope.lab import zoo
 from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, Split
+from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.train import TrainState, train
-from regionscope.lab.train.step import CompiledStep, Replay, Step, set_rate
+from regionscope.lab.train.step import CompiledStep, Replay, TrainingStep, set_rate
 
 TRAINING = Training(
     epochs=3, lr=0.05, momentum=0.9, weight_decay=1e-4, batch_size=16, schedule="cosine",
@@ -22,11 +22,11 @@ TRAINING = Training(
 )  # fmt: skip
 
 
-def data(n: int = 150) -> Split:
+def data(n: int = 150) -> DataSplit:
     """Ten batches an epoch, the last one shorter."""
     x = torch.randn(n, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     whole = Dataset("images", x, (x.mean((1, 2, 3)) > 0).long(), 2)
-    return Split(whole, whole)
+    return DataSplit(whole, whole)
 
 
 def network(seed: int = 0) -> nn.Module:
@@ -50,7 +50,7 @@ def test_a_compiled_step_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -
     compiler = torch.compile
     monkeypatch.setattr(torch, "compile", lambda model, **options: compiler(model, backend="aot_eager", **options))
     runs = []
-    for kind in (Step, CompiledStep):
+    for kind in (TrainingStep, CompiledStep):
         model = network().double()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         step = kind(model, optimizer, nn.functional.cross_entropy, nullcontext)

@@ -17,7 +17,7 @@ from torch import nn
 from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, Split
+from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.monitor import Monitor
 from regionscope.lab.train import EpochRow, TrainState, session, train
 from regionscope.lab.train.state import optimizer_tensors, restore_optimizer
@@ -29,10 +29,10 @@ FULL = Training(
 )  # fmt: skip
 
 
-def data() -> Split:
+def data() -> DataSplit:
     x = torch.randn(100, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     whole = Dataset("images", x, (x.mean((1, 2, 3)) > 0).long(), 2)
-    return Split(replace(whole, inputs=x[:70], labels=whole.labels[:70]), whole)
+    return DataSplit(replace(whole, inputs=x[:70], labels=whole.labels[:70]), whole)
 
 
 def network() -> nn.Module:

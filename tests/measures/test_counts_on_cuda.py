@@ -23,10 +23,10 @@ DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)) * 3
 @pytest.mark.parametrize("method", ["grid", "refined", "exact"])
 def test_counts_are_those_of_the_cpu(dim: int, method: str) -> None:
     net = mlp([4, 8, 8, 3], seed=3).double()
-    wanted = rs.region_count(net, DATA, dim, 15, method=method)
+    wanted = rs.region_count(net, DATA, dim=dim, slices=15, method=method)
     state = torch.cuda.get_rng_state()
     for inputs in (DATA, DATA.cuda()):
-        found = rs.region_count(net.cuda(), inputs, dim, 15, method=method)
+        found = rs.region_count(net.cuda(), inputs, dim=dim, slices=15, method=method)
         assert torch.equal(found.counts, wanted.counts)
     assert torch.equal(torch.cuda.get_rng_state(), state)
 
@@ -40,9 +40,9 @@ def test_the_quick_pass_changes_no_count(dim: int, method: str, monkeypatch: pyt
     with torch.no_grad():
         net.head.linear.bias -= net(images).mean(0)  # so that no class is everywhere the largest
     net.cuda()
-    found = rs.region_count(net, images, dim, 20, method=method)
+    found = rs.region_count(net, images, dim=dim, slices=20, method=method)
     monkeypatch.setattr("regionscope.sampled.labels.HalfPrecisionScreen", lambda quick, exact: exact)
-    wanted = rs.region_count(net, images, dim, 20, method=method)
+    wanted = rs.region_count(net, images, dim=dim, slices=20, method=method)
     assert wanted.counts.max() > 1
     assert torch.equal(found.counts, wanted.counts)
 

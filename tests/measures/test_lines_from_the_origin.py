@@ -51,5 +51,5 @@ def test_what_does_not_go_together(more: dict[str, Any]) -> None:
 def test_no_line_leads_from_the_origin_to_itself() -> None:
     with pytest.raises(RegionscopeError, match="gave the origin"):
         LinesFromOrigin(torch.zeros(3, 2)).draw(0)
-    with pytest.raises(InputError, match="0 inputs came"):
+    with pytest.raises(InputError, match="at least one input, got 0"):
         LinesFromOrigin(torch.zeros(0, 2))

@@ -82,7 +82,7 @@ def far_away(net: nn.Module) -> nn.Module:
 
 
 def points_of(x: Tensor) -> tuple[Tensor, ...]:
-    drawn = draw_points(x, x[:9], 5)
+    drawn = draw_points(x, x[:9], n=5)
     return drawn.train, drawn.test, drawn.random
 
 

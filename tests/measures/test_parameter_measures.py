@@ -53,10 +53,10 @@ def test_section_3_norms_and_margins_see_the_parameters_region_counts_the_functi
     assert rs.output_margin(same, data, Y).value == pytest.approx(margin, rel=1e-5)
     for method in ("grid", "exact"):
         for dim in (1, 2):
-            counts = rs.region_count(net, data, dim, 12, method=method).counts
+            counts = rs.region_count(net, data, dim=dim, slices=12, method=method).counts
             assert counts.max() > 1
             for other in (same, doubled):
-                assert torch.equal(rs.region_count(other, data, dim, 12, method=method).counts, counts)
+                assert torch.equal(rs.region_count(other, data, dim=dim, slices=12, method=method).counts, counts)
 
 
 def test_errors_and_the_gap() -> None:
@@ -228,9 +228,9 @@ def without_statistics() -> nn.Module:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: rs.error_rate(mlp([3, 3]), X, Y.double()), "integers"),
+        (lambda: rs.error_rate(mlp([3, 3]), X, Y.double()), "integer labels, got float64"),
         (lambda: rs.error_rate(mlp([3, 3]), X, Y[:3]), "one label for each of 40"),
-        (lambda: rs.error_rate(mlp([3, 3]), X[:0], Y[:0]), "no data"),
+        (lambda: rs.error_rate(mlp([3, 3]), X[:0], Y[:0]), "at least one input, got 0"),
         (lambda: rs.error_rate(lambda x: x * math.nan, X, Y), "NaN for 40 of 40"),
         (lambda: rs.output_margin(nn.Flatten(0), X, Y), "shape"),
         (lambda: rs.output_margin(nn.Identity(), X * math.nan, Y), "NaN"),
@@ -240,8 +240,8 @@ def without_statistics() -> nn.Module:
         (lambda: rs.parameter_norms(mlp([3, 3]), which="biases"), "which"),  # type: ignore[arg-type]
         (lambda: rs.sharpness(nn.Flatten(), X, Y), "no trainable"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X * math.nan, Y), "finite"),
-        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y[:2]), "40 inputs and 2 targets"),
-        (lambda: rs.sharpness(mlp([3, 4, 3]), X[:0], Y[:0]), "no data"),
+        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y[:2]), "40 inputs, got 2 labels"),
+        (lambda: rs.sharpness(mlp([3, 4, 3]), X[:0], Y[:0]), "at least one input, got 0"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, samples=0), "samples"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, max_products=0), "max_products is 0"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, batch_size=0), "batch_size is 0"),
@@ -298,8 +298,8 @@ def test_frozen_parameters_count_as_well() -> None:
 @pytest.mark.parametrize(
     ("net", "labels", "words"),
     [
-        (nn.Linear(6, 1), [-1, 1, 1], "labels run from -1 to 1, but there are 2 classes"),
-        (nn.Linear(6, 4), [0, 1, 4], "labels run from 0 to 4, but there are 4 classes, 0 to 3"),
+        (nn.Linear(6, 1), [-1, 1, 1], "there are 2 classes; got labels from -1 to 1"),
+        (nn.Linear(6, 4), [0, 1, 4], "from 0 to 3, as there are 4 classes; got labels from 0 to 4"),
     ],
 )
 def test_labels_that_no_output_can_give_are_refused(net: nn.Module, labels: list[int], words: str) -> None:
@@ -311,7 +311,7 @@ def test_labels_that_no_output_can_give_are_refused(net: nn.Module, labels: list
 
 
 def test_a_gap_takes_pairs() -> None:
-    with pytest.raises(InputError, match="train came as Tensor; a pair"):
+    with pytest.raises(InputError, match="Expected labels, got inputs alone"):
         rs.generalisation_gap(nn.Linear(6, 2), torch.randn(3, 6), torch.tensor([0, 1, 1]))
 
 

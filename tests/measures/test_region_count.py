@@ -40,11 +40,11 @@ def test_the_numbers_of_an_estimate() -> None:
 def test_the_same_seed_gives_the_same_counts_in_any_batch(dim: int) -> None:
     grid = {1: 30, 2: 9, 3: 5, 4: 4}[dim]
     points = math.comb(grid - 1 + dim, dim)
-    wanted = rs.region_count(NET, DATA, dim, 9, grid).counts
+    wanted = rs.region_count(NET, DATA, dim=dim, slices=9, grid=grid).counts
     for batch in (1, 2, points - 1, points, 9 * points):
-        assert torch.equal(rs.region_count(NET, DATA, dim, 9, grid, batch_size=batch).counts, wanted)
-    assert torch.equal(rs.region_count(NET, DATA, dim, 20, grid).counts[:9], wanted)
-    others = [rs.region_count(NET, DATA, dim, 9, grid, seed=seed).counts for seed in range(1, 6)]
+        assert torch.equal(rs.region_count(NET, DATA, dim=dim, slices=9, grid=grid, batch_size=batch).counts, wanted)
+    assert torch.equal(rs.region_count(NET, DATA, dim=dim, slices=20, grid=grid).counts[:9], wanted)
+    others = [rs.region_count(NET, DATA, dim=dim, slices=9, grid=grid, seed=seed).counts for seed in range(1, 6)]
     assert any(not torch.equal(other, wanted) for other in others)
 
 
@@ -63,7 +63,7 @@ def test_exact_and_refined_agree_and_the_bias_of_the_grid_is_reported() -> None:
     exact = rs.region_count(NET, DATA, slices=40, method="exact")
     refined = rs.region_count(NET, DATA, slices=40, grid=20, method="refined")
     plain = rs.region_count(NET, DATA, slices=40, grid=20)
-    slices = [rs.Hulls(DATA, 1).draw(i) for i in range(40)]
+    slices = [rs.Hulls(DATA, dim=1).draw(i) for i in range(40)]
     assert exact.counts.tolist() == [found.count for found in rs.decision_regions(NET, slices)]
     assert exact.grid is None
     assert torch.equal(refined.plain_counts, plain.counts)
@@ -119,11 +119,12 @@ def test_a_few_slices_that_agree_by_chance_do_not_end_the_sampling() -> None:
         drawn.extend(range(len(drawn), len(drawn) + len(slices)))
         return torch.tensor([1.0 if i < 4 else 1.0 + i % 7 for i in drawn[-len(slices) :]])
 
-    found = over_slices(measure, rs.Hulls(DATA, 1), slices=2, until=0.05)
+    found = over_slices(measure, rs.Hulls(DATA, dim=1), slices=2, until=0.05)
     assert len(found.values) > 30
     assert found.estimate.relative_stderr <= 0.05
     assert (
-        len(over_slices(lambda slices: torch.ones(len(slices)), rs.Hulls(DATA, 1), slices=2, until=0.05).values) == 30
+        len(over_slices(lambda slices: torch.ones(len(slices)), rs.Hulls(DATA, dim=1), slices=2, until=0.05).values)
+        == 30
     )
 
 
@@ -137,9 +138,9 @@ def test_a_hyperplane_cuts_a_hull_in_two_or_not_at_all() -> None:
     plane = nn.Linear(4, 1)
     side = plane(DATA)[:, 0] > 0
     for dim in (1, 2, 3):
-        est = rs.region_count(plane.double(), DATA, dim, 30, method="exact")
+        est = rs.region_count(plane.double(), DATA, dim=dim, slices=30, method="exact")
         for i, found in enumerate(est.counts.tolist()):
-            corners = rs.Hulls(DATA, dim).draw(i)
+            corners = rs.Hulls(DATA, dim=dim).draw(i)
             signs = plane(corners.embed(corners.corners))[:, 0] > 0
             assert found == (1 if bool((signs == signs[0]).all()) else 2)
     assert side.any()
@@ -169,13 +170,13 @@ def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
         fold[2].weight.fill_(1.0)
     points = torch.tensor([[-1.0], [1.0], [2.0], [-2.0]])
     est = rs.linear_region_count(fold, points, slices=60)
-    slices = [rs.Hulls(points, 1).draw(i) for i in range(60)]
+    slices = [rs.Hulls(points, dim=1).draw(i) for i in range(60)]
     crossing = [bool(piece.embed(piece.corners).prod() < 0) for piece in slices]
     assert est.counts.tolist() == [2 if crosses else 1 for crosses in crossing]
     assert est.stderr > 0
     folds = rs.linear_region_count(NET, DATA, dim=1, slices=10, pieces="activation")
     assert folds.counts.tolist() == [
-        rs.linear_regions(NET, rs.Hulls(DATA, 1).draw(i)).n_activation_regions for i in range(10)
+        rs.linear_regions(NET, rs.Hulls(DATA, dim=1).draw(i)).n_activation_regions for i in range(10)
     ]
     with pytest.raises(InputError, match="pieces"):
         rs.linear_region_count(NET, DATA, pieces="convex")  # type: ignore[arg-type]
@@ -199,7 +200,7 @@ def test_a_scikit_learn_estimator() -> None:
     model = tree.DecisionTreeClassifier(random_state=0).fit(points, (points[:, 0] > 0).astype(int))
     est = rs.region_count(model, points, slices=50)
     assert set(est.counts.tolist()) <= {1, 2}
-    slices = [rs.Hulls(points, 1).draw(i) for i in range(50)]
+    slices = [rs.Hulls(points, dim=1).draw(i) for i in range(50)]
     crosses = [float(piece.embed(piece.corners)[:, 0].prod()) < 0 for piece in slices]
     assert est.counts.tolist() == [2 if c else 1 for c in crosses]
 
@@ -217,7 +218,10 @@ def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> N
 def test_any_measure_can_be_averaged_over_slices() -> None:
     done: list[float] = []
     found = over_slices(
-        lambda block: torch.tensor([piece.size for piece in block]), rs.Hulls(DATA, 1), slices=300, progress=done.append
+        lambda block: torch.tensor([piece.size for piece in block]),
+        rs.Hulls(DATA, dim=1),
+        slices=300,
+        progress=done.append,
     )
     assert found.estimate.value == pytest.approx(float(torch.pdist(DATA.double()).mean()), rel=0.1)
     assert done == sorted(done)
@@ -229,7 +233,7 @@ def test_any_measure_can_be_averaged_over_slices() -> None:
     [
         ({"dim": 60}, "60 input"),
         ({"dim": 0}, "dim is 0"),
-        ({"inputs": None}, "No inputs"),
+        ({"inputs": None}, "inputs to draw slices through, got None"),
         ({"inputs": DATA[:1]}, "1 input"),
         ({"slices": 0}, "slices is 0"),
         ({"slices": 3.0}, r"slices is 3\.0"),

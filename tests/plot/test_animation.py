@@ -1,4 +1,4 @@
-"""The frames of films: everything is within the picture, and axes show what they should."""
+"""Frames of an animation: everything is within the picture, and axes show what they should."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from PIL import Image
 
 import regionscope as rs
 from regionscope.geometry import Slice
-from regionscope.lab.training_frames import Film, Moment, film_of_models
+from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
 from regionscope.lab.zoo import mlp
 from regionscope.plot import animation, animation_file
-from regionscope.plot.animation import film_frame
+from regionscope.plot.animation import draw_frame
 
 BOX = rs.Box([1.0, 1.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 LINE = rs.Segment([-1.0, -0.5], [1.0, 0.75])
 
 
-def film(where: Slice, *, frames: int = 2) -> Film:
-    moments = [Moment(300 * (i + 1), mlp([2, 12, 2], seed=i), 30.0 * (i + 1)) for i in range(frames)]
+def training(where: Slice, *, frames: int = 2) -> TrainingFrames:
+    moments = [ModelAtStep(300 * (i + 1), mlp([2, 12, 2], seed=i), 30.0 * (i + 1)) for i in range(frames)]
     rows = [{"step": 300 * (i + 1), "epoch": 30.0 * (i + 1), "name": "loss", "value": 1.0} for i in range(frames)]
-    return film_of_models(moments, where, rows=rows)
+    return frames_of_models(moments, where, rows=rows)
 
 
-def picture(shown: Film, *, size: int = 640) -> Figure:
+def picture(shown: TrainingFrames, *, size: int = 640) -> Figure:
     figure = Figure(figsize=(size / 100, size * 1.12 / 100), dpi=100)
     FigureCanvasAgg(figure).draw()
-    film_frame(shown, len(shown.frames) - 1, figure=figure)
+    draw_frame(shown, len(shown.frames) - 1, figure=figure)
     return figure
 
 
 @pytest.mark.parametrize("where", [BOX, LINE])
 @pytest.mark.parametrize("size", [100, 250, 400, 640, 1000])
 def test_nothing_is_cut_at_any_size(where: Slice, size: int) -> None:
-    figure = picture(film(where), size=size)
+    figure = picture(training(where), size=size)
     box = figure.get_tightbbox()
     wide, high = figure.get_size_inches()
     assert box.x0 >= 0
@@ -48,14 +48,14 @@ def test_nothing_is_cut_at_any_size(where: Slice, size: int) -> None:
     assert moment.x1 < count.x0
 
 
-def test_a_film_on_a_box_shows_inputs() -> None:
-    ax = picture(film(BOX)).axes[0]
+def test_a_frame_on_a_box_shows_inputs() -> None:
+    ax = picture(training(BOX)).axes[0]
     assert [text.get_text() for text in ax.get_xticklabels()] == ["0.0", "0.5", "1.0", "1.5", "2.0"]
     assert ax.get_xlim() == (-1.0, 1.0)
 
 
-def test_a_film_on_a_line_has_no_heights() -> None:
-    assert len(picture(film(LINE)).axes[0].get_yticks()) == 0
+def test_a_frame_on_a_line_has_no_heights() -> None:
+    assert len(picture(training(LINE)).axes[0].get_yticks()) == 0
 
 
 def test_an_animation_counts_each_frame_once_and_holds_few_pictures(
@@ -74,8 +74,8 @@ def test_an_animation_counts_each_frame_once_and_holds_few_pictures(
 
     monkeypatch.setattr(animation, "_count", lambda frame, kind: counted.append(frame.step) or count(frame, kind))
     monkeypatch.setattr(animation_file, "_picture", picture_of)
-    shown = film(BOX, frames=6)
-    path = animation.animate(shown, tmp_path / "film.gif", fps=1, size=100)
+    shown = training(BOX, frames=6)
+    path = animation.animate(shown, tmp_path / "training.gif", fps=1, size=100)
     assert len(counted) == 2 * 6  # for the curve and for the title
     assert len(made) == 7  # the last one stays a while
     assert max(alive) <= 2
@@ -84,7 +84,7 @@ def test_an_animation_counts_each_frame_once_and_holds_few_pictures(
 
 
 def test_a_single_frame_stands_at_the_end_of_its_training() -> None:
-    shown = film(BOX, frames=1)
+    shown = training(BOX, frames=1)
     assert shown.steps_per_epoch == 10
     low, high = picture(shown).axes[1].get_xlim()
     assert -5 < low <= 0

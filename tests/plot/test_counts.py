@@ -20,7 +20,7 @@ NET = mlp([3, 12, 3], seed=1)
 
 
 def maps(dim: int, grid: int) -> list[LabelMap]:
-    slices = [rs.Hulls(DATA, dim).draw(i) for i in range(2)]
+    slices = [rs.Hulls(DATA, dim=dim).draw(i) for i in range(2)]
     with open_labeller(NET, DATA, (3,)) as labeller:
         return label_maps(labeller, slices, grid)
 

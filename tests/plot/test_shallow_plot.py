@@ -15,8 +15,6 @@ from regionscope.plot.shallow import flow_animation, flow_figure, flow_frame, ra
 from regionscope.shallow import (
     Flow,
     FlowOptions,
-    RateRow,
-    WidthRow,
     effective_regions,
     flow_table,
     gradient_flow,
@@ -24,6 +22,8 @@ from regionscope.shallow import (
     sample,
     teacher_from_switches,
 )
+from regionscope.shallow.examples import WidthRow
+from regionscope.shallow.two_layer_rates import RateRow
 
 TEACHER = teacher_from_switches([0.1])
 

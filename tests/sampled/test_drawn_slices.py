@@ -28,7 +28,7 @@ def rows_of(points: torch.Tensor, data: torch.Tensor = DATA) -> list[int]:
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 5, 7])
 def test_a_hull_goes_through_different_inputs(dim: int) -> None:
-    sampler = Hulls(DATA, dim)
+    sampler = Hulls(DATA, dim=dim)
     for i in range(10):
         piece = sampler.draw(i)
         assert piece.dim == dim
@@ -37,40 +37,40 @@ def test_a_hull_goes_through_different_inputs(dim: int) -> None:
 
 
 def test_every_ordered_pair_is_drawn_about_equally_often() -> None:
-    sampler = Hulls(DATA[:3], 1, seed=4)
+    sampler = Hulls(DATA[:3], dim=1, seed=4)
     pairs = Counter(tuple(rows_of(corners(sampler.draw(i)))) for i in range(1200))
     assert len(pairs) == 6
     assert max(abs(times - 200) for times in pairs.values()) < 6 * math.sqrt(200)
 
 
 def test_all_inputs_are_used_when_there_are_just_enough() -> None:
-    assert sorted(rows_of(corners(Hulls(DATA[:4], 3).draw(0)))) == [0, 1, 2, 3]
+    assert sorted(rows_of(corners(Hulls(DATA[:4], dim=3).draw(0)))) == [0, 1, 2, 3]
 
 
 def test_slice_i_depends_on_the_seed_and_i_alone() -> None:
     state = torch.get_rng_state()
-    first, second = Hulls(DATA, 2, seed=7), Hulls(DATA, 2, seed=7)
+    first, second = Hulls(DATA, dim=2, seed=7), Hulls(DATA, dim=2, seed=7)
     alone = corners(first.draw(5))
     assert torch.equal(torch.stack([corners(second.draw(i)) for i in range(6)])[5], alone)
-    assert not torch.equal(corners(Hulls(DATA, 2, seed=8).draw(5)), alone)
+    assert not torch.equal(corners(Hulls(DATA, dim=2, seed=8).draw(5)), alone)
     assert not torch.equal(corners(first.draw(4)), alone)
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_other_kinds_of_inputs_give_the_same_slices() -> None:
     dataset = [(row, 0) for row in DATA]
-    wanted = corners(Hulls(DATA, 2).draw(3))
+    wanted = corners(Hulls(DATA, dim=2).draw(3))
     for inputs in (DATA.numpy(), dataset, list(DATA), DATA.tolist()):
-        assert torch.equal(corners(Hulls(inputs, 2).draw(3)), wanted)
+        assert torch.equal(corners(Hulls(inputs, dim=2).draw(3)), wanted)
 
 
 def test_ranges_beyond_the_hull() -> None:
-    plain, wide = Hulls(DATA, 1).draw(0), Hulls(DATA, 1, alpha=(-1.0, 2.0)).draw(0)
+    plain, wide = Hulls(DATA, dim=1).draw(0), Hulls(DATA, dim=1, alpha=(-1.0, 2.0)).draw(0)
     assert isinstance(wide, Segment)
     assert (wide.lo, wide.hi) == (-1.0, 2.0)
     assert torch.equal(wide.embed(plain.corners), corners(plain))
-    points = corners(Hulls(DATA, 2).draw(0))
-    stretched = corners(Hulls(DATA, 2, alpha=(-0.5, 2.0)).draw(0))
+    points = corners(Hulls(DATA, dim=2).draw(0))
+    stretched = corners(Hulls(DATA, dim=2, alpha=(-0.5, 2.0)).draw(0))
     x0, u, v = points[0], points[1] - points[0], points[2] - points[0]
     expected = torch.stack([x0 - 0.5 * u - 0.5 * v, x0 + 2.5 * u - 0.5 * v, x0 - 0.5 * u + 2.5 * v])
     assert torch.allclose(stretched, expected)
@@ -78,7 +78,7 @@ def test_ranges_beyond_the_hull() -> None:
 
 @pytest.mark.parametrize("dim", [1, 2, 4])
 def test_random_directions_have_a_fixed_length_and_are_orthogonal(dim: int) -> None:
-    piece = RandomDirections(DATA, dim, seed=2, length=2.5).draw(3)
+    piece = RandomDirections(DATA, dim=dim, seed=2, length=2.5).draw(3)
     points = corners(piece).flatten(1)
     rows_of(points[:1].reshape(1, 3, 4))
     directions = points[1:] - points[0]
@@ -94,9 +94,9 @@ def test_the_default_length_is_the_mean_distance_of_pairs() -> None:
 def test_equal_inputs_are_drawn_again() -> None:
     twins = torch.cat([torch.zeros(9, 2), torch.ones(1, 2)])
     for i in range(20):
-        assert Hulls(twins, 1).draw(i).size == pytest.approx(math.sqrt(2))
+        assert Hulls(twins, dim=1).draw(i).size == pytest.approx(math.sqrt(2))
     with pytest.raises(SliceError, match="in a row"):
-        Hulls(torch.zeros(9, 2), 1).draw(0)
+        Hulls(torch.zeros(9, 2), dim=1).draw(0)
 
 
 def test_a_generator_gives_the_seed() -> None:
@@ -107,19 +107,19 @@ def test_a_generator_gives_the_seed() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: Hulls(DATA[:2], 2), "2 input"),
-        (lambda: Hulls(DATA[:0], 1), "0 input"),
-        (lambda: Hulls(DATA, 0), "dim is 0"),
-        (lambda: Hulls(DATA, 1.5), "whole number"),  # type: ignore[arg-type]
-        (lambda: Hulls(DATA, 1, alpha=(1.0, 0.0)), "lo < hi"),
-        (lambda: Hulls(DATA, 1, alpha=(0.0, math.inf)), "finite"),
-        (lambda: Hulls(torch.zeros(5), 1), "first axis"),
-        (lambda: Hulls(7, 1), "int"),  # type: ignore[arg-type]
-        (lambda: Hulls(torch.randn(5, 2), 3).draw(0), "at most 2"),
-        (lambda: Hulls(torch.full((4, 2), math.nan), 1).draw(0), "NaN"),
-        (lambda: Hulls(np.array([["a"], ["b"]]), 1).draw(0), "real numbers"),
-        (lambda: RandomDirections(DATA, 1, length=-1.0), "positive"),
-        (lambda: RandomDirections(DATA, 13, length=1.0).draw(0), "at most 12"),
+        (lambda: Hulls(DATA[:2], dim=2), "2 input"),
+        (lambda: Hulls(DATA[:0], dim=1), "0 input"),
+        (lambda: Hulls(DATA, dim=0), "dim is 0"),
+        (lambda: Hulls(DATA, dim=1.5), "whole number"),  # type: ignore[arg-type]
+        (lambda: Hulls(DATA, dim=1, alpha=(1.0, 0.0)), "lo < hi"),
+        (lambda: Hulls(DATA, dim=1, alpha=(0.0, math.inf)), "finite"),
+        (lambda: Hulls(torch.zeros(5), dim=1), "first axis"),
+        (lambda: Hulls(7, dim=1), "int"),  # type: ignore[arg-type]
+        (lambda: Hulls(torch.randn(5, 2), dim=3).draw(0), "at most 2"),
+        (lambda: Hulls(torch.full((4, 2), math.nan), dim=1).draw(0), "NaN"),
+        (lambda: Hulls(np.array([["a"], ["b"]]), dim=1).draw(0), "real numbers"),
+        (lambda: RandomDirections(DATA, dim=1, length=-1.0), "positive"),
+        (lambda: RandomDirections(DATA, dim=13, length=1.0).draw(0), "at most 12"),
         (lambda: RandomDirections(torch.zeros(5, 2)).reach, "same"),
         (lambda: GivenSlices([]), "empty"),
         (lambda: GivenSlices([1]), "got int"),  # type: ignore[list-item]

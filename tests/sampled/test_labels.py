@@ -200,5 +200,5 @@ def test_several_outputs_are_refused_with_advice(outputs: Callable[[Tensor], obj
 def test_a_class_is_no_model() -> None:
     with pytest.raises(InputError, match=r"the class Identity; make one of it first: Identity\(\.\.\.\)"):
         rs.region_count(nn.Identity, torch.rand(6, 2), slices=2)
-    with pytest.raises(InputError, match="a torch module is needed"):
+    with pytest.raises(InputError, match="Expected a torch module, got type"):
         rs.local_complexity(nn.Identity, torch.rand(6, 2), dims=2)  # type: ignore[arg-type]

@@ -10,11 +10,9 @@ import torch
 from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.shallow import (
-    ENDS,
     FlowOptions,
     Network,
     Sample,
-    conserved_drift,
     effective_regions,
     example_1,
     flow_table,
@@ -22,7 +20,6 @@ from regionscope.shallow import (
     gradient_flows,
     initial_network,
     kkt_residual,
-    log_threshold,
     minimum_regions,
     region_bound,
     regions_vs_teacher_width,
@@ -30,9 +27,11 @@ from regionscope.shallow import (
     success_vs_width,
     teacher_from_switches,
 )
+from regionscope.shallow.flow import conserved_drift
 from regionscope.shallow.integrate import integrate
-from regionscope.shallow.losses import pull
+from regionscope.shallow.losses import log_threshold, pull
 from regionscope.shallow.reference import flow_without_events, small_steps
+from regionscope.shallow.state import ENDS
 from shallow.settings import flow_start
 
 

@@ -10,7 +10,6 @@ import torch
 import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.shallow import (
-    Density,
     Network,
     Sample,
     Teacher,
@@ -23,17 +22,16 @@ from regionscope.shallow import (
     minimum_regions,
     n_linear_regions,
     population_loss,
-    population_loss_bound,
     random_teacher,
-    reduced,
     region_bound,
     sample,
-    sign_pieces,
     teacher_from_switches,
     theorem_2_3,
     theorem_3_1,
-    unit_shares,
 )
+from regionscope.shallow.pieces import reduced, sign_pieces, unit_shares
+from regionscope.shallow.teachers import Density
+from regionscope.shallow.theorems import population_loss_bound
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -10,22 +10,19 @@ import torch
 
 from regionscope.errors import InputError
 from regionscope.shallow import (
-    Inequality,
     TwoLayer,
-    active_units,
     alternating_line,
     check_bounds,
-    dense_sharpness,
     descend,
     initial_two_layer,
     random_sphere,
-    rate_trend,
-    region_counts,
     regions_vs_learning_rate,
     sharpness,
     train_and_check,
 )
-from regionscope.shallow.two_layer import loss_and_gradient
+from regionscope.shallow.two_layer import active_units, dense_sharpness, loss_and_gradient, region_counts
+from regionscope.shallow.two_layer_bounds import Inequality
+from regionscope.shallow.two_layer_rates import rate_trend
 
 
 @pytest.mark.parametrize(("p", "d", "n"), [(1, 1, 2), (1, 3, 4), (7, 2, 5), (12, 4, 9)])

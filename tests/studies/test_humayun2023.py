@@ -28,8 +28,8 @@ from regionscope.studies.humayun2023 import (
 )
 from regionscope.studies.humayun2023.curves import Curve
 from regionscope.studies.humayun2023.regularisation import _alike, normalisation_claims
-from regionscope.studies.humayun2023.settings import FINE, imagenet, mlp, mlp_grid
-from regionscope.studies.study import SIZES, Claim, Study
+from regionscope.studies.humayun2023.settings import FINE, cnn, imagenet, mlp, mlp_grid, resnet
+from regionscope.studies.study import SIZES, Claim, Size, Study
 from regionscope.studies.verdict import Grade
 from regionscope.studies.workspace import Workspace
 
@@ -301,6 +301,26 @@ def test_studies_share_the_runs_of_the_usual_network() -> None:
     assert base < keys["humayun2023-figure3"]
     assert keys["humayun2023-figure14"] <= keys["humayun2023-figure3"] & keys["humayun2023-figure10"]
     assert keys["humayun2023-figure18"] < keys["humayun2023-figure7"]
+
+
+def test_images_lie_in_the_cube_of_the_random_points() -> None:
+    for one in (cnn("full", depth=5, bn=False)[0], resnet("full", bn=True)[0]):
+        assert (one.data.normalise, one.data.options) == (False, {"symmetric": True})
+        assert next(m for m in one.measures if m.name == "lc").options["domain"] == [-1.0, 1.0]
+    assert cnn("full", depth=5, bn=False)[0].network.options["flatten"] is True
+
+
+@pytest.mark.parametrize("figure", [1, 3, 4, 6, 7, 8, 10, 11, 13, 14, 15, 18])
+def test_pages_about_networks_of_a_depth_define_it(figure: int) -> None:
+    (study,) = (one for one in STUDIES if one.name == f"humayun2023-figure{figure}")
+    assert "Depth counts" in study.scaled["desk"]
+    assert "Depth counts" in study.scaled["full"]
+
+
+@pytest.mark.parametrize("size", ["desk", "full"])
+def test_no_page_gives_the_paper_a_batch_size(size: Size) -> None:
+    for study in STUDIES:
+        assert "in place of 200" not in study.scaled.get(size, "")
 
 
 def test_the_full_size_is_the_papers() -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import regionscope as rs
+from regionscope.errors import InputError
+from regionscope.lab import zoo
 from regionscope.lab.config import Experiment
 from regionscope.lab.experiment import check
 from regionscope.lab.sweep import Sweep, run_sweep
@@ -21,6 +24,7 @@ from regionscope.studies.li2025 import (
     consistency,
     exact,
     paper,
+    reparametrisation,
     settings,
 )
 from regionscope.studies.study import SIZES, Outcome, Study
@@ -167,3 +171,37 @@ def test_a_line_is_counted_as_the_engine_counts_it(workspace: Workspace) -> None
     assert answer["pieces"] == list(rs.linear_regions(model, line).by_layer.values())
     assert 1 <= answer["grid"] <= answer["regions"]
     assert answer["floor"] > 0
+
+
+# --- Reparametrisation ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["layers", "neurons", "last"])
+def test_rescaling_keeps_every_label(kind: str) -> None:
+    model = zoo.mlp([5, 16, 8, 3], seed=0).double()
+    inputs = torch.randn(200, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    before = [value.detach().clone() for value in (model(inputs), *model.parameters())]
+    reparametrisation.rescale(model, kind)
+    after = [value.detach() for value in (model(inputs), *model.parameters())]
+    torch.testing.assert_close(after[0], (2 if kind == "last" else 1) * before[0])
+    moved = [not torch.equal(a, b) for a, b in zip(after[1:], before[1:], strict=True)]
+    # weights and biases of three layers; of the second only the weights undo a factor of the first layer
+    wanted = {"layers": [True, True, True, False, False, False], "neurons": [True] * 5 + [False],
+              "last": [False] * 4 + [True] * 2}  # fmt: skip
+    assert moved == wanted[kind]
+
+
+def test_a_network_that_cannot_be_rescaled_is_refused() -> None:
+    with pytest.raises(InputError, match="at least two linear layers"):
+        reparametrisation.rescale(torch.nn.Linear(2, 2), "neurons")
+
+
+def test_a_count_that_moves_contradicts_section_3(workspace: Workspace) -> None:
+    outcome = reparametrisation.section3(workspace, "smoke")
+    assert outcome.grade is Grade.REPRODUCED
+    assert claims_of(outcome)["mean output margin, after / before: last layer times 2"][0] == "2.000"
+    same = {"norm": 1.0, "distance": 1.0, "margin": 1.0, "sharpness": 1.0, "regions": [3, 4], "change": 0.0}
+    other = {"none": same, "layers": same, "neurons": same | {"regions": [3, 5]}, "last": same}
+    found = claims_of(reparametrisation.of_rescaled([other]))
+    assert found["region counts that differ after a change"] == ("1 of 6", Grade.NOT_REPRODUCED)
+    assert found["mean output margin, after / before: last layer times 2"] == ("1.000", Grade.NOT_REPRODUCED)

@@ -136,8 +136,14 @@ def test_figure_4_each_way(tmp_path: Path) -> None:
     assert isinstance(chart, Scatter)
     assert len(chart.series[0].x) == 9
     assert predictors.of_figure4(bad).grade is Grade.NOT_REPRODUCED
-    pooled = predictors.of_figure4([*good, *(_renamed(point, "cnn") for point in bad)])
-    assert grades(pooled)["all networks together"] is Grade.NOT_REPRODUCED
+    pooled = predictors.of_figure4([*good, *(_renamed(point, "cnn") for point in bad)]).claims[-1]
+    assert (pooled.what, pooled.paper) == ("mlp, cnn together (the paper's 0.93 is for other networks)", "")
+    assert pooled.verdict.grade is Grade.SHOWN
+    same = [_renamed(point, name) for name in paper.NETWORKS for point in good]
+    other = [_renamed(point, "vgg19") for point in bad]  # counts for itself only
+    pooled = predictors.of_figure4([*same, *other]).claims[-1]
+    assert (pooled.what, pooled.paper) == ("resnet18, efficientnetb0, senet18 together", "0.93")
+    assert pooled.verdict.grade is Grade.REPRODUCED
 
 
 def _renamed(point: tables.Point, network: str) -> tables.Point:
@@ -212,6 +218,18 @@ def test_runs_that_do_not_exist_are_said(tmp_path: Path) -> None:
     assert sentence.startswith("9 of 18 planned runs exist (mlp seed 0: 9 of 9, mlp seed 1: 0 of 9)")
 
 
+def test_the_page_opens_with_a_margin_that_correlates(tmp_path: Path) -> None:
+    chosen = tables.points(planted(tmp_path))
+    gaps = [point.values["gap"] for point in chosen]
+    against = [replace(point, values={**point.values, "margin": -gap}) for point, gap in zip(chosen, gaps, strict=True)]
+    said = claims.joined([predictors.of_figure4(against), predictors.of_figure2(against)]).summary
+    assert said.startswith("Over 9 settings that fit their data the mean output margin correlates with the general")
+    assert "-1.00" in said
+    assert "contradicts the paper" in said
+    flat = [replace(p, values={**p.values, "margin": float(i % 2)}) for i, p in enumerate(chosen)]
+    assert predictors.of_figure2(flat).summary == ""
+
+
 def test_what_the_grid_misses(tmp_path: Path) -> None:
     outcome = counting.of_refined(tables.points(planted(tmp_path)))
     assert outcome.claims[0].ours == "+0.0500"
@@ -225,11 +243,19 @@ def test_tables_4_and_5_each_way(tmp_path: Path) -> None:
     fine |= {"samples_10": 2.0, "samples_100": 2.9, "samples_500": 3.0}
     chosen = tables.points([made(tmp_path, fine)])
     found = grades(counting.of_table4(chosen, (50, 200, 500), (10, 30, 50)))
-    assert list(found.values()) == [Grade.REPRODUCED, Grade.SAME_TREND]
+    assert list(found.values()) == [Grade.REPRODUCED, Grade.INCONCLUSIVE]  # planes of one seed have no spread
     assert counting.of_table5(chosen, (10, 100, 500)).grade is Grade.REPRODUCED
+    wide = [*chosen, *tables.points([made(tmp_path / "wide", fine | {"grid_30x30": 4.6}, seed=1)])]
+    planes = list(grades(counting.of_table4(wide, (50, 200, 500), (10, 30, 50))).values())[1]
+    assert planes is Grade.SAME_TREND  # the mean is the paper's, and the seeds differ by 4%
+    alike = [*chosen, *tables.points([made(tmp_path / "alike", fine, seed=1)])]
+    assert list(grades(counting.of_table4(alike, (50, 200, 500), (10, 30, 50))).values())[1] is Grade.SAME_TREND
     other = tables.points([made(tmp_path / "other", fine | {"samples_100": 1.5, "grid_200": 3.0}, seed=1)])
-    both = [*chosen, *other]  # one seed is far off: it is judged where the claim is about a single network
+    both = [*chosen, *other]  # the mean of 2.9 and 1.5
     assert counting.of_table5(both, (10, 100, 500)).grade is Grade.NOT_REPRODUCED
+    above = tables.points([made(tmp_path / "above", fine | {"samples_100": 3.1}, seed=1)])
+    (claim,) = counting.of_table5([*chosen, *above], (10, 100, 500)).claims  # the mean of 2.9 and 3.1 is judged
+    assert (claim.ours, claim.verdict.grade) == ("1.000", Grade.REPRODUCED)
     coarse = tables.points([made(tmp_path / "coarse", fine | {"samples_100": 1.5, "grid_200": 1.5})])
     assert counting.of_table5(coarse, (10, 100, 500)).grade is Grade.NOT_REPRODUCED
     assert grades(counting.of_table4(coarse, (50, 200, 500), (10, 30, 50)))[

@@ -39,6 +39,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return folder
 
 
+@pytest.fixture(scope="module")
+def outcomes(place: Workspace) -> list[Outcome]:
+    """The outcome of each study at smoke size."""
+    return [study.analyse(place, "smoke") for study in STUDIES]
+
+
 def some_course(values: Sequence[Sequence[float]], at: Sequence[int] | None = None) -> Course:
     return Course(tuple(at or range(len(values[0]))), np.array(values, dtype=float))
 
@@ -90,8 +96,8 @@ def test_the_initial_weights_are_the_papers(width: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda one: one.name)
-def test_every_study_runs_at_smoke_size(study: Study, place: Workspace) -> None:
-    outcome = study.analyse(place, "smoke")
+def test_every_study_runs_at_smoke_size(study: Study, outcomes: list[Outcome]) -> None:
+    outcome = outcomes[STUDIES.index(study)]
     assert isinstance(outcome, Outcome)
     assert outcome.claims
     assert outcome.charts
@@ -104,9 +110,9 @@ def test_every_study_runs_at_smoke_size(study: Study, place: Workspace) -> None:
         assert {len(row) for row in table.rows} == {len(table.columns)}
 
 
-def test_counts_before_training_come_through_the_runs(place: Workspace) -> None:
-    for study in STUDIES[3:]:
-        claims = [claim for claim in study.analyse(place, "smoke").claims if "epoch 0, seed 5" in claim.what]
+def test_counts_before_training_come_through_the_runs(place: Workspace, outcomes: list[Outcome]) -> None:
+    for outcome in outcomes[3:]:
+        claims = [claim for claim in outcome.claims if "epoch 0, seed 5" in claim.what]
         assert claims
         assert {claim.verdict.grade for claim in claims} == {Grade.REPRODUCED}
     runs = place.runs(settings.quantiles("smoke"))
@@ -251,21 +257,21 @@ def test_figure_1_is_judged_over_all_seeds() -> None:
     assert found((500, 700), (1, 2))[0] is Grade.NOT_REPRODUCED
 
 
-def test_facts_of_the_data_judge_nothing(place: Workspace) -> None:
-    claims = STUDIES[0].analyse(place, "smoke").claims
+def test_facts_of_the_data_judge_nothing(outcomes: list[Outcome]) -> None:
+    claims = outcomes[0].claims
     described = [claim.verdict.grade for claim in claims if "points, classes, range" in claim.what]
     assert described == [Grade.SHOWN, Grade.SHOWN]
 
 
-def test_pages_say_what_the_paper_leaves_open(place: Workspace) -> None:
-    for study in STUDIES:
-        notes = " ".join(study.analyse(place, "smoke").notes)
+def test_pages_say_what_the_paper_leaves_open(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        notes = " ".join(outcome.notes)
         assert "neither the noise" in notes or "not known" in notes
     early = {10_000: some_course([(1151, 1000, 900), (1151, 1100, 700)], (0, 30, 100))}
     said = " ".join(random_labels._notes(early))
     assert "353 regions at epoch 30, 79 regions at epoch 100" in said
     assert "1050 at epoch 30, 800 at epoch 100" in said
-    assert "collapse" not in " ".join(STUDIES[3].analyse(place, "smoke").notes)
+    assert "collapse" not in " ".join(outcomes[3].notes)
 
 
 def test_tables_2_and_3_can_be_reproduced_or_not() -> None:
@@ -346,8 +352,8 @@ def test_table_1_can_be_reproduced_or_not() -> None:
     assert (same[most], found(rising, (0.1,) * 6)[most]) == (Grade.REPRODUCED, Grade.NOT_REPRODUCED)
 
 
-def test_the_papers_curves_are_dashed_in_the_colour_of_ours(place: Workspace) -> None:
-    chart = STUDIES[4].analyse(place, "smoke").charts[0]
+def test_the_papers_curves_are_dashed_in_the_colour_of_ours(outcomes: list[Outcome]) -> None:
+    chart = outcomes[4].charts[0]
     assert isinstance(chart, Lines)
     drawn = {line.get_label(): line for line in chart_figure(chart).axes[0].get_lines()}
     for width in (16, 32):

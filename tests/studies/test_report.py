@@ -13,7 +13,7 @@ import pytest
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.studies import verdict
 from regionscope.studies.charts import Bars, Lines, Picture, Pictures, Series
-from regionscope.studies.report import Page, as_data, as_html, as_markdown, index_markdown
+from regionscope.studies.report import Page, as_data, as_html, as_markdown
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
@@ -213,29 +213,3 @@ def test_the_data_are_strict_json_with_everything_but_partitions() -> None:
     assert document["config"]["data.name"] == "digits"
     assert document["provenance"]["cores"] == 2
     assert document["seconds"] == 1234.4
-
-
-def test_the_index_lists_all_studies_with_the_verdicts_that_are_there() -> None:
-    def study(name: str, paper: str) -> Study:
-        return replace(STUDY, name=name, paper=paper, source="Table 1 | 2")
-
-    def page(*grades: str) -> dict[str, Any]:
-        return {"verdict": grades[-1], "size": "desk", "claims": [{"verdict": {"grade": grade}} for grade in grades]}
-
-    every = [study("qi2023-a", "qi2023"), study("li2025-b", "li2025"), study("li2025-c", "li2025")]
-    text = index_markdown(
-        every, {"qi2023-a": page("shown"), "li2025-b": page("reproduced", "same trend", "same trend")}
-    )
-    headings = [line for line in text.splitlines() if line.startswith("## ")]
-    assert [heading.split()[1] for heading in headings] == ["Li", "Qi"]
-    cells = markdown_rows(text)
-    claims = "1 reproduced, 2 same trend"
-    assert cells[2] == ["[li2025-b](li2025-b/report.md)", "Table 1 | 2", "same trend", claims, "desk"]
-    assert cells[3] == ["li2025-c", "Table 1 | 2", "not run", "", ""]
-    assert cells[6] == ["[qi2023-a](qi2023-a/report.md)", "Table 1 | 2", "shown", "1 shown", "desk"]
-    assert "2 of 3 were rerun" in text
-    assert "Of 4 claims: 1 reproduced, 2 same trend, 1 shown." in text
-    assert "weakest claim: 1 same trend, 1 shown." in text
-    assert "Humayun" not in text
-    assert "\nqi2023-a/report\n" in text
-    assert "li2025-c/report" not in text

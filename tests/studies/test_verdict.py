@@ -205,6 +205,21 @@ def test_a_number_without_chance(ours: float, grade: Grade) -> None:
     assert verdict.agrees(100, ours, within=0.01).grade is grade
 
 
+@pytest.mark.parametrize(
+    ("ours", "error", "grade"),
+    [
+        (100.2, 0.3, Grade.REPRODUCED),
+        (100.2, 0.5, Grade.SAME_TREND),  # up to 1.2% off
+        (100.2, 3.0, Grade.INCONCLUSIVE),
+        (110.0, 3.0, Grade.INCONCLUSIVE),
+        (110.0, 2.0, Grade.NOT_REPRODUCED),
+        (100.0, math.nan, Grade.INCONCLUSIVE),
+    ],
+)
+def test_a_number_with_an_error(ours: float, error: float, grade: Grade) -> None:
+    assert verdict.agrees(100, ours, within=0.01, error=error).grade is grade
+
+
 def test_a_theorem_holds_in_every_case_or_does_not() -> None:
     assert verdict.holds(0, 10).grade is Grade.REPRODUCED
     assert verdict.holds(1, 10).grade is Grade.NOT_REPRODUCED

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regionscope.cli import options, output
-from regionscope.cli.explore import BoxOption, FramesOption, PointsOption, film_of_folder, find_run
+from regionscope.cli.explore import BoxOption, FramesOption, PointsOption, find_run, frames_of_folder
 from regionscope.plot import animation
 
 __all__ = ["animate"]
@@ -39,17 +39,17 @@ def animate(
     frames: FramesOption = None,
     data_root: options.DataRootOption = None,
 ) -> None:
-    """Make a film of the regions from the checkpoints of a run.
+    """Animate the regions over training, one frame for each checkpoint of a run.
 
     Example: regionscope animate runs/0123456789abcdef --out moons.gif --kind decision
     """
     run = find_run(run)
     target = Path(f"{run.resolve().name}.gif") if out is None else out
     output.check_folder(target)
-    animation.check_movie(target, kind=kind.value, fps=fps, size=size)
-    film = film_of_folder(run, points=points, box=box, frames=frames, data_root=data_root)
+    animation.check_animation(target, kind=kind.value, fps=fps, size=size)
+    training = frames_of_folder(run, points=points, box=box, frames=frames, data_root=data_root)
     with output.writing_to(target), output.progress_bar("Frames") as progress:
-        animation.animate(film, target, kind=kind.value, fps=fps, size=size, points=data, progress=progress)
-    for note in film.notes:
+        animation.animate(training, target, kind=kind.value, fps=fps, size=size, points=data, progress=progress)
+    for note in training.notes:
         typer.echo(note, err=True)
-    typer.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB, {len(film.frames)} frames)")
+    typer.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB, {len(training.frames)} frames)")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import typer
@@ -20,6 +19,7 @@ from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
 from regionscope.complexity.history import Level
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import uniform_points
+from regionscope.complexity.neighbourhoods import Shape
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.plot.complexity import layers_figure
@@ -29,19 +29,7 @@ __all__ = ["complexity"]
 _POINTS, _HULL = "Points", "Neighbourhood"
 
 
-class Frames(StrEnum):
-    """Whose directions they are."""
-
-    shared = "shared"
-    per_point = "per-point"
-
-
-class Hull(StrEnum):
-    """The neighbourhood."""
-
-    cross_polytope = "cross-polytope"
-    hypercube = "hypercube"
-
+_DEFAULT = options.defaults(local_complexity)
 
 DataOption = Annotated[
     Path, option("--data", metavar="FILE", panel=_POINTS, help="Training points: the rows of an .npy or .npz file.")
@@ -57,8 +45,10 @@ DomainOption = Annotated[
 ]
 DimsOption = Annotated[int, option("--dims", least=1, panel=_HULL, help="Directions P.")]
 RadiusOption = Annotated[float, option("--radius", panel=_HULL, help="Distance r of the vertices from the point.")]
-FramesOption = Annotated[Frames, option("--frames", panel=_HULL, help="One frame for all points, or one for each.")]
-HullOption = Annotated[Hull, option("--hull", panel=_HULL, help="2 P or 2^P vertices.")]
+FramesOption = Annotated[
+    Literal["shared", "per-point"], option("--frames", panel=_HULL, help="One frame for all points, or one for each.")
+]
+HullOption = Annotated[Shape, option("--hull", panel=_HULL, help="2 P or 2^P vertices.")]
 LayersOption = Annotated[
     list[str] | None,
     option("--layers", metavar="NAME", panel=_HULL, help="Only layers of this name or pattern; can be repeated."),
@@ -86,9 +76,11 @@ PlotOption = Annotated[
 def complexity(
     model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
     input_shape: options.ShapeOption = None, test: TestOption = None, random: RandomOption = 0,
-    domain: DomainOption = (0.0, 1.0), dims: DimsOption = 25, radius: RadiusOption = 0.005,
-    frames: FramesOption = Frames.shared, hull: HullOption = Hull.cross_polytope, layers: LayersOption = None,
-    linear_outputs: OutputsOption = False, max_pool: PoolOption = False, seed: SeedOption = 0,
+    domain: DomainOption = (0.0, 1.0), dims: DimsOption = _DEFAULT["dims"],
+    radius: RadiusOption = _DEFAULT["radius"], frames: FramesOption = _DEFAULT["frames"],
+    hull: HullOption = _DEFAULT["hull"], layers: LayersOption = _DEFAULT["layers"],
+    linear_outputs: OutputsOption = _DEFAULT["linear_outputs"], max_pool: PoolOption = _DEFAULT["max_pool"],
+    seed: SeedOption = _DEFAULT["seed"],
     memory: MemoryOption = None, device: options.DeviceOption = "cpu", json_file: options.JsonOption = None,
     plot_file: PlotOption = None,
 ) -> None:  # fmt: skip
@@ -104,7 +96,7 @@ def complexity(
     start = time.perf_counter()
     found = {
         name: local_complexity(
-            network, each, dims=dims, radius=radius, frames=frames.value, hull=hull.value, layers=layers or None,
+            network, each, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers or None,
             linear_outputs=linear_outputs, max_pool=max_pool, seed=seed,
             memory=options.read_memory(memory),
         )

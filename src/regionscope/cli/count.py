@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from regionscope.cli.network import note_weights, read_network
 from regionscope.cli.options import option
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
-from regionscope.measures.region_count import RegionCount, region_count, slice_sampler
+from regionscope.measures.region_count import Method, RegionCount, Through, region_count, slice_sampler
 from regionscope.plot.counts import count_figure
 from regionscope.sampled.grid import LabelMap, label_maps
 from regionscope.sampled.labels import open_labeller
@@ -25,22 +24,7 @@ __all__ = ["count"]
 
 _EXAMPLES = 4
 _SLICES = "Slices"
-
-
-class Method(StrEnum):
-    """How a slice is counted."""
-
-    grid = "grid"
-    refined = "refined"
-    exact = "exact"
-
-
-class Through(StrEnum):
-    """What the slices go through."""
-
-    inputs = "inputs"
-    direction = "direction"
-    origin = "origin"
+_DEFAULT = options.defaults(region_count)
 
 
 DataOption = Annotated[
@@ -60,6 +44,13 @@ UntilOption = Annotated[
     float | None,
     option("--until", metavar="SHARE", panel=_SLICES, help="Draw on until the relative standard error is this small."),
 ]
+MaxSlicesOption = Annotated[
+    int, option("--max-slices", least=1, panel=_SLICES, help="Largest number of slices with --until.")
+]
+MaxPointsOption = Annotated[
+    int,
+    option("--max-points", least=1, panel=_SLICES, help="Largest number of points on a slice with --method refined."),
+]
 ThroughOption = Annotated[
     Through | None,
     option(
@@ -70,7 +61,7 @@ ThroughOption = Annotated[
     ),
 ]
 AlphaOption = Annotated[
-    tuple[float, float] | None,
+    tuple[float, float],
     option("--alpha", metavar="LO HI", panel=_SLICES, help="Stretch hulls of inputs to these alpha; 0 1 is the hull."),
 ]
 LengthOption = Annotated[
@@ -96,10 +87,12 @@ MemoryOption = Annotated[
 
 def count(
     model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
-    input_shape: options.ShapeOption = None, dim: DimOption = 1, slices: SlicesOption = 100, grid: GridOption = None,
-    method: MethodOption = Method.grid, until: UntilOption = None,
-    through: ThroughOption = None, alpha: AlphaOption = None, length: LengthOption = None,
-    seed: SeedOption = 0, batch_size: BatchOption = None,
+    input_shape: options.ShapeOption = None, dim: DimOption = _DEFAULT["dim"],
+    slices: SlicesOption = _DEFAULT["slices"], grid: GridOption = _DEFAULT["grid"],
+    method: MethodOption = _DEFAULT["method"], until: UntilOption = _DEFAULT["until"],
+    max_slices: MaxSlicesOption = _DEFAULT["max_slices"], max_points: MaxPointsOption = _DEFAULT["max_points"],
+    through: ThroughOption = None, alpha: AlphaOption = _DEFAULT["alpha"], length: LengthOption = _DEFAULT["length"],
+    seed: SeedOption = _DEFAULT["seed"], batch_size: BatchOption = _DEFAULT["batch_size"],
     memory: MemoryOption = None, device: options.DeviceOption = "cpu", json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None,
 ) -> None:  # fmt: skip
@@ -113,19 +106,22 @@ def count(
     if plot_file is not None:
         output.check_plot(plot_file, dim)
     bytes_allowed = options.read_memory(memory)
-    through = through or (Through.inputs if length is None else Through.direction)
-    drawing: dict[str, Any] = {"through": through.value, "alpha": alpha or (0.0, 1.0), "length": length, "seed": seed}
-    working: dict[str, Any] = {"until": until, "batch_size": batch_size, "memory": bytes_allowed}
+    through = through or ("inputs" if length is None else "direction")
+    drawing: dict[str, Any] = {"through": through, "alpha": alpha, "length": length, "seed": seed}
+    working: dict[str, Any] = {
+        "until": until, "max_slices": max_slices, "max_points": max_points, "batch_size": batch_size,
+        "memory": bytes_allowed,
+    }  # fmt: skip
     with output.progress_bar("Counting") as bar:
         working["progress"] = bar
-        result = region_count(network, inputs, dim, slices, grid, method.value, **drawing, **working)
+        result = region_count(network, inputs, dim=dim, slices=slices, grid=grid, method=method, **drawing, **working)
     if json_file != "-":
         Console().print(_table(result))
     note_weights(model, weights, json_file)
     if json_file is not None:
         output.write_json({**_numbers(result), "provenance": provenance()}, json_file)
     if plot_file is not None:
-        sampler = slice_sampler(inputs, dim, slices, **drawing)
+        sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
         output.save_plot(
             count_figure(result, _examples(network, inputs, chosen, result.grid, bytes_allowed)), plot_file

@@ -12,14 +12,15 @@ import typer
 from regionscope.cli import options, output
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
-from regionscope.exact.storage import holds_decisions
+from regionscope.exact.decision import holds_decisions
 from regionscope.explorer import explore as write_page
 from regionscope.geometry import Slice
 from regionscope.lab import load
+from regionscope.lab.default_slice import plane_of
 from regionscope.lab.store import RunFolder
-from regionscope.lab.training_frames import Film, film_of_partition, film_of_run, plane_of
+from regionscope.lab.training_frames import TrainingFrames, frames_of_partition, frames_of_run
 
-__all__ = ["BoxOption", "FramesOption", "PointsOption", "explore", "film_of_folder", "find_run"]
+__all__ = ["BoxOption", "FramesOption", "PointsOption", "explore", "find_run", "frames_of_folder"]
 
 _SLICE = "Slice of a run"
 _CONFIG = "config.json"  # what makes a folder a run
@@ -66,13 +67,13 @@ def explore(
         raise InputError(f"--out came as {str(target)!r}; the file must end in .html.")
     output.check_folder(target)
     if what.is_dir():
-        film = film_of_folder(what, points=points, box=box, frames=frames, data_root=data_root)
+        training = frames_of_folder(what, points=points, box=box, frames=frames, data_root=data_root)
     else:
         if points is not None or box is not None or frames is not None:
             raise InputError("--points, --box and --frames are for runs; a saved partition has one slice already.")
-        film = film_of_partition(read_partition(what), title=what.name)
+        training = frames_of_partition(read_partition(what), title=what.name)
     with output.writing_to(target):
-        written = write_page(film, target)
+        written = write_page(training, target)
     for note in written.notes:
         typer.echo(note, err=True)
     typer.echo(f"wrote {written.path} ({written.size / 1e6:.1f} MB, {written.frames} of {written.of} frames)")
@@ -92,14 +93,14 @@ def find_run(folder: Path) -> Path:
     return inside[0] if inside else folder  # opening it says what a run is
 
 
-def film_of_folder(
+def frames_of_folder(
     folder: Path, *, points: str | None, box: tuple[float, float] | None, frames: int | None, data_root: Path | None
-) -> Film:
-    """The film of a run, on the slice that the options name."""
+) -> TrainingFrames:
+    """The frames of a run, on the slice that the options name."""
     run = RunFolder.open(folder)
     where = _slice(run, points, box, data_root)
     with output.progress_bar("Partitions") as progress:
-        return film_of_run(run, where=where, frames=frames, data_root=data_root, progress=progress)
+        return frames_of_run(run, where=where, frames=frames, data_root=data_root, progress=progress)
 
 
 def read_partition(path: Path) -> Partition | DecisionRegions:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +31,7 @@ __all__ = [
     "PointsOption",
     "ShapeOption",
     "WeightsOption",
+    "defaults",
     "option",
     "read_device",
     "read_memory",
@@ -70,10 +73,7 @@ ModelOption = Annotated[
 WeightsOption = Annotated[
     Path | None,
     option(
-        "--weights",
-        metavar="FILE",
-        panel=_NETWORK,
-        help="Its weights: .safetensors, or torch.save of a state dict.",
+        "--weights", metavar="FILE", panel=_NETWORK, help="Its weights: .safetensors, or torch.save of a state dict."
     ),
 ]
 ShapeOption = Annotated[
@@ -137,6 +137,11 @@ LimitOption = Annotated[
     int | None,
     option("--max-regions", metavar="N", least=1, panel=WORK, help="Stop with an error past this many regions."),
 ]
+
+
+def defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """The default of each parameter of an instrument, so that a command repeats none of them."""
+    return {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
 
 
 def read_shape(text: str | None) -> tuple[int, ...] | None:

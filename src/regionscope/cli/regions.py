@@ -25,18 +25,11 @@ __all__ = ["decision", "regions"]
 
 
 def regions(
-    model: options.ModelOption,
-    weights: options.WeightsOption = None,
-    input_shape: options.ShapeOption = None,
-    points: options.PointsOption = None,
-    box: options.BoxOption = None,
-    json_file: options.JsonOption = None,
-    plot_file: options.PlotOption = None,
-    memory: options.MemoryOption = None,
-    device: options.DeviceOption = "cpu",
-    dtype: options.DtypeOption = options.Dtype.float64,
-    max_regions: options.LimitOption = None,
-) -> None:
+    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
+    points: options.PointsOption = None, box: options.BoxOption = None, json_file: options.JsonOption = None,
+    plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
+    dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
+) -> None:  # fmt: skip
     """Count the activation regions and the linear regions of a network on a slice, exactly.
 
     Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 --plot regions.png
@@ -61,18 +54,11 @@ def regions(
 
 
 def decision(
-    model: options.ModelOption,
-    weights: options.WeightsOption = None,
-    input_shape: options.ShapeOption = None,
-    points: options.PointsOption = None,
-    box: options.BoxOption = None,
-    json_file: options.JsonOption = None,
-    plot_file: options.PlotOption = None,
-    memory: options.MemoryOption = None,
-    device: options.DeviceOption = "cpu",
-    dtype: options.DtypeOption = options.Dtype.float64,
-    max_regions: options.LimitOption = None,
-) -> None:
+    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
+    points: options.PointsOption = None, box: options.BoxOption = None, json_file: options.JsonOption = None,
+    plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
+    dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
+) -> None:  # fmt: skip
     """Count the decision regions (connected sets of one predicted label) of a network on a slice, exactly.
 
     Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from regionscope.lab.sweep import Outcome
+from regionscope.lab.sweep import JobResult
 
 __all__ = ["ProgressOption", "Shown", "duration", "epochs_bar", "interruptible", "shown_progress"]
 
@@ -60,7 +60,7 @@ class Shown:
         self.start = time.monotonic()
         self.task = None if bar is None else bar.add_task("runs", total=total, label="")
 
-    def outcome(self, outcome: Outcome) -> None:
+    def outcome(self, outcome: JobResult) -> None:
         """A run ended."""
         self.shares.pop(outcome.key, None)
         if outcome.skipped:

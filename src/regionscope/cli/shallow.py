@@ -17,6 +17,10 @@ from regionscope.cli import output
 from regionscope.errors import InputError
 from regionscope.lab.provenance import provenance
 from regionscope.plot import shallow as pictures
+from regionscope.shallow.report import FlowRow
+from regionscope.shallow.state import ENDS
+from regionscope.shallow.theorems import Requirements
+from regionscope.shallow.two_layer_rates import RateRow, Trend, rate_trend
 
 __all__ = ["shallow"]
 
@@ -130,7 +134,7 @@ def two_layer(
             x, y, chosen, width=width, runs=runs, time=edge * time, record=record, seed=seed + 1
         )  # fmt: skip
     _print_rates(console, rows)
-    trends = {"all": theory.rate_trend(rows), "edge": theory.rate_trend(rows, edge=_AT_EDGE)}
+    trends = {"all": rate_trend(rows), "edge": rate_trend(rows, edge=_AT_EDGE)}
     for sentence in _trend_sentences(trends, rows):
         console.print(sentence, highlight=False)
     output.save_figure(pictures.rates_figure(rows, r=float(x.norm(dim=1).min()), n=samples), out / "rates.png")
@@ -231,9 +235,9 @@ def _teacher(width: int, switches: str | None, radius: float, seed: int) -> theo
 def _print_flow(
     console: Console,
     result: theory.Flow,
-    rows: list[theory.FlowRow],
+    rows: list[FlowRow],
     teacher: theory.Teacher,
-    needs: list[theory.Requirements],
+    needs: list[Requirements],
 ) -> None:
     table = Table(title=f"{result!r}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("log t", "-log L", "margin", "KKT", "turned", "regions", "effective", "dec.", "error"):
@@ -253,7 +257,7 @@ def _print_flow(
         console.print(line, highlight=False)
 
 
-def _sentences(result: theory.Flow, last: theory.FlowRow, bound: int, needs: list[theory.Requirements]) -> list[str]:
+def _sentences(result: theory.Flow, last: FlowRow, bound: int, needs: list[Requirements]) -> list[str]:
     count = {name: int(getattr(result.end, name)[0]) for name in _ACCOUNT}
     width = result.theta.shape[2]
     lines = [
@@ -275,7 +279,7 @@ def _sentences(result: theory.Flow, last: theory.FlowRow, bound: int, needs: lis
     return lines
 
 
-def _requirement(need: theory.Requirements) -> str:
+def _requirement(need: Requirements) -> str:
     met = ", ".join(f"{name} {'holds' if held else 'does not hold'}" for name, held in need.holds.items())
     sample = "" if need.n is None else f"n >= {need.n:.3g} (C0 = 1), "
     return (
@@ -284,7 +288,7 @@ def _requirement(need: theory.Requirements) -> str:
     )
 
 
-def _print_rates(console: Console, rows: list[theory.RateRow]) -> None:
+def _print_rates(console: Console, rows: list[RateRow]) -> None:
     table = Table(
         title="Region counts, sharpness, least relative slack of each inequality",
         box=box.SIMPLE_HEAD,
@@ -316,7 +320,7 @@ def _print_rates(console: Console, rows: list[theory.RateRow]) -> None:
     console.print(table)
 
 
-def _trend_sentences(trends: dict[str, theory.Trend], rows: list[theory.RateRow]) -> list[str]:
+def _trend_sentences(trends: dict[str, Trend], rows: list[RateRow]) -> list[str]:
     at = sum(row.sharpness >= _AT_EDGE for row in rows)
     names = {"all": "all rates", "edge": f"the {at} rates at the edge of stability (late ηλmax at least {_AT_EDGE:g})"}
     return [
@@ -329,7 +333,7 @@ def _trend_sentences(trends: dict[str, theory.Trend], rows: list[theory.RateRow]
 
 
 def _document(
-    result: theory.Flow, rows: list[theory.FlowRow], teacher: theory.Teacher, needs: list[theory.Requirements]
+    result: theory.Flow, rows: list[FlowRow], teacher: theory.Teacher, needs: list[Requirements]
 ) -> dict[str, Any]:
     end = result.end
     return {
@@ -341,7 +345,7 @@ def _document(
         "complete": result.status.complete,
         "reason": result.status.reason,
         "steps": {name: int(getattr(end, name)[0]) for name in _ACCOUNT},
-        "ended": theory.ENDS[int(end.end[0])],
+        "ended": ENDS[int(end.end[0])],
         "direction_rate": float(end.direction_rate[0]),
         "theorems": [asdict(need) for need in needs],
         "rows": [asdict(row) for row in rows],

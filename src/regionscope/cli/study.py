@@ -23,6 +23,7 @@ from regionscope.studies import report as pages
 from regionscope.studies.archive import pack, unpack
 from regionscope.studies.catalogue import find, studies
 from regionscope.studies.charts import Chart
+from regionscope.studies.index import index_markdown
 from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
 
@@ -219,7 +220,7 @@ def _index(target: Path) -> None:
     files = {study.name: target / study.name / "data.json" for study in every}
     found = {name: json.loads(path.read_text()) for name, path in files.items() if path.exists()}
     with output.writing_to(target):
-        write_bytes(target / "index.md", pages.index_markdown(every, found).encode())
+        write_bytes(target / "index.md", index_markdown(every, found, changes=(target / "rules.md").exists()).encode())
     typer.echo(f"index: {target / 'index.md'} ({len(found)} of {len(every)} studies)")
 
 

@@ -18,7 +18,7 @@ from regionscope.lab import zoo
 from regionscope.lab.experiment import Stopped, run
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import read_experiment, read_toml
-from regionscope.lab.train import Progress
+from regionscope.lab.train import TrainingProgress
 
 __all__ = ["train"]
 
@@ -82,7 +82,7 @@ def train(
     said: list[str] = []
     with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:
 
-        def advance(now: Progress) -> None:
+        def advance(now: TrainingProgress) -> None:
             bar(now.epoch if now.step == now.total_steps else now.epoch - 1, now.loss)
 
         try:

@@ -1,4 +1,11 @@
-"""Local complexity: how many units fold the neighbourhood of a data point, and how that changes while training."""
+"""Local complexity: how many units fold the neighbourhood of a data point, and how that changes while training.
+
+- ``local_complexity``: the instrument; ``neighbourhoods``, ``layers``, ``sign_changes``, ``activations`` and
+  ``forward_observer`` are its parts.
+- ``measure_points``: where to measure; ``history``: the same points again and again over a training.
+- ``complexity_gap``: train against test points. ``deformation``: up to which radius the numbers can be trusted.
+- ``migration``: fold density against the distance to the data and to the decision boundary, on exact slices.
+"""
 
 from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
 from regionscope.complexity.deformation import Deformation, deformation, trusted_radius

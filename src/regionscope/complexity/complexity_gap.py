@@ -10,7 +10,8 @@ from torch import Tensor
 
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.errors import InputError
-from regionscope.geometry.points import read_array
+from regionscope.inputs import read_array
+from regionscope.types import Reading
 
 __all__ = ["ComplexityGap", "complexity_gap"]
 
@@ -31,6 +32,10 @@ class ComplexityGap:
     auc_stderr: float
     n_train: int
     n_test: int
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The gap and the area under the curve."""
+        return ("", self.value, self.stderr), ("auc", self.auc, self.auc_stderr)
 
     @property
     def z(self) -> float:
@@ -75,6 +80,6 @@ def complexity_gap(train: LocalComplexity | Tensor, test: LocalComplexity | Tens
 def _values(found: LocalComplexity | Tensor, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     counts = found.total if isinstance(found, LocalComplexity) else read_array(found)
     if counts.ndim != 1 or len(counts) < 2:
-        raise InputError(f"{name} has shape {tuple(counts.shape)}; the counts (b,) of at least two points are needed.")
+        raise InputError(f"Expected counts (b,) of at least two points as {name}, got shape {tuple(counts.shape)}.")
     values: np.ndarray[tuple[int], np.dtype[np.float64]] = counts.double().cpu().numpy()
     return values

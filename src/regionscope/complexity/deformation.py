@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,7 +13,9 @@ from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.complexity.layers import list_layers
 from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourhoods
 from regionscope.errors import InputError
+from regionscope.inputs import Inputs, read_examples
 from regionscope.network.call.untouched import untouched
+from regionscope.types import Estimate, Reading
 
 __all__ = ["Deformation", "deformation", "trusted_radius"]
 
@@ -31,6 +32,15 @@ class Deformation:
     dims: int
     radius: float
 
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean eccentricity and diameter at each layer, over the points."""
+        sizes = {"eccentricity": self.eccentricity, "diameter": self.diameter}
+        return tuple(
+            (f"{what}.{name}", found.value, found.stderr)
+            for what, layers in sizes.items()
+            for name, found in ((name, Estimate.of(value)) for name, value in layers.items())
+        )
+
     @property
     def layers(self) -> list[str]:
         """ "input", then the layers in the order of the forward pass."""
@@ -44,7 +54,7 @@ class Deformation:
 
 def deformation(
     model: nn.Module,
-    x: Tensor | np.ndarray[Any, Any],
+    inputs: Inputs,
     *,
     dims: int = 25,
     radius: float = 0.005,
@@ -62,7 +72,7 @@ def deformation(
     forward pass of 2·P·b inputs and P² distances a layer.
     """
     where = Neighbourhoods.read(
-        model, x, dims=dims, radius=radius, frames=frames, hull="cross-polytope", seed=seed, generator=generator
+        model, inputs, dims=dims, radius=radius, frames=frames, hull="cross-polytope", seed=seed, generator=generator
     )
     found: list[dict[str, Tensor]] = []
     if where.dims < 2:
@@ -86,11 +96,14 @@ def deformation(
 
 def trusted_radius(
     model: nn.Module,
-    x: Tensor | np.ndarray[Any, Any],
-    radii: Sequence[float],
+    inputs: Inputs,
     *,
+    radii: Sequence[float],
     tolerance: float = 0.1,
-    **options: Any,
+    dims: int = 25,
+    frames: FrameChoice = "shared",
+    seed: int = 0,
+    memory: int = 64 << 20,
 ) -> float:
     """The largest of the radii up to which every layer only scales the neighbourhood.
 
@@ -102,19 +115,21 @@ def trusted_radius(
     """
     ordered = sorted(radii)
     if len(ordered) < 2:
-        raise InputError(f"{len(ordered)} radius came; at least two are needed to compare.")
+        raise InputError(f"Expected at least two radii to compare, got {len(ordered)}.")
+    points = read_examples(inputs).all()  # loaded once for all radii
+
+    def mean_stretch(radius: float) -> dict[str, float]:
+        found = deformation(model, points, dims=dims, radius=radius, frames=frames, seed=seed, memory=memory)
+        return {name: float(value.mean()) for name, value in found.stretch.items()}
+
     known = ordered[0]
-    first = _mean_stretch(deformation(model, x, radius=known, **options))
+    first = mean_stretch(known)
     for radius in ordered[1:]:
-        stretch = _mean_stretch(deformation(model, x, radius=radius, **options))
+        stretch = mean_stretch(radius)
         if any(abs(stretch[name] - size) > tolerance * abs(size) for name, size in first.items()):
             break
         known = radius
     return known
-
-
-def _mean_stretch(found: Deformation) -> dict[str, float]:
-    return {name: float(value.mean()) for name, value in found.stretch.items()}
 
 
 def graph_sizes(vertices: Tensor) -> Tensor:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
+from regionscope.complexity.layers import LayerChoice
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints
-from regionscope.errors import InputError
+from regionscope.complexity.neighbourhoods import FrameChoice, Shape
+from regionscope.types import Reading
 
 __all__ = ["ComplexityHistory", "ComplexityRow", "ComplexityWatch", "Level"]
 
@@ -39,6 +42,12 @@ class ComplexityRow:
     gap: ComplexityGap | None
     train_accuracy: float | None = None
     test_accuracy: float | None = None
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean at each set of points, and the gap."""
+        found = tuple((name, level.mean, level.stderr) for name, level in self.levels.items())
+        gap = () if self.gap is None else self.gap.readings()
+        return (*found, *((f"gap.{name}".rstrip("."), value, error) for name, value, error in gap))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
@@ -82,11 +91,26 @@ class ComplexityWatch:
     [0]
     """
 
-    def __init__(self, points: MeasurePoints, **options: Any) -> None:
-        """``options`` are those of ``local_complexity``, but for ``generator``: the frame stays the same."""
-        if "generator" in options:
-            raise InputError("A ComplexityWatch keeps its frame over the training; give seed= instead of generator=.")
-        self._points, self._options = points, options
+    def __init__(
+        self,
+        points: MeasurePoints,
+        *,
+        dims: int = 25,
+        radius: float = 0.005,
+        frames: FrameChoice = "shared",
+        hull: Shape = "cross-polytope",
+        layers: LayerChoice | None = None,
+        linear_outputs: bool = False,
+        max_pool: bool = False,
+        seed: int = 0,
+        memory: int | None = None,
+    ) -> None:
+        """Options are those of ``local_complexity``; there is no ``generator``, as the frame stays the same."""
+        self._points = points
+        self._measure = partial(
+            local_complexity, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers,
+            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed, memory=memory,
+        )  # fmt: skip
         self._rows: dict[int, ComplexityRow] = {}
 
     def __call__(
@@ -98,7 +122,7 @@ class ComplexityWatch:
         test_accuracy: float | None = None,
     ) -> ComplexityRow:
         """Measure ``model`` now and remember it under ``step``."""
-        found = {name: local_complexity(model, points, **self._options) for name, points in self._points.items()}
+        found = {name: self._measure(model, points) for name, points in self._points.items()}
         enough = min(len(found["train"]), len(found["test"])) > 1
         row = ComplexityRow(
             step=step,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,7 +12,9 @@ from regionscope.complexity.layers import LayerChoice, list_layers, select_layer
 from regionscope.complexity.neighbourhoods import FrameChoice, Neighbourhoods, Shape
 from regionscope.complexity.sign_changes import SignChanges
 from regionscope.errors import InputError
+from regionscope.inputs import Inputs
 from regionscope.network import untouched
+from regionscope.types import Reading
 
 __all__ = ["LocalComplexity", "local_complexity"]
 
@@ -41,6 +41,10 @@ class LocalComplexity:
     def __len__(self) -> int:
         return len(self.total)
 
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean over the points."""
+        return (("", self.mean, self.stderr),)
+
     @property
     def mean(self) -> float:
         """Mean over the points."""
@@ -59,7 +63,7 @@ class LocalComplexity:
 
 def local_complexity(
     model: nn.Module,
-    x: Tensor | np.ndarray[Any, Any],
+    inputs: Inputs,
     *,
     dims: int = 25,
     radius: float = 0.005,
@@ -80,7 +84,8 @@ def local_complexity(
     ``nn.Module``, in eval mode and the model's own dtype and device; the model, its gradients, buffers and hooks and
     the random state are as before.
 
-    x: (b, *input_shape). dims, radius: P and r. frames: "shared", "per-point", or orthonormal directions of your own,
+    inputs: the points x, (b, *input_shape), as a tensor, an array, a Dataset or a DataLoader.
+    dims, radius: P and r. frames: "shared", "per-point", or orthonormal directions of your own,
         (P, *input_shape) or (b, P, *input_shape), in place of ``dims``; see ``orthonormal_frames``.
     hull: "cross-polytope" (2 P vertices) or "hypercube" (2^P vertices x + r / sqrt(P) sum ± v_p, up to P = 12).
     layers: names, patterns ("features.*") or module types, of the activation or of the layer that feeds it;
@@ -95,9 +100,9 @@ def local_complexity(
     W x + b ± r W v.
     """
     if not isinstance(model, nn.Module):
-        raise InputError(f"The model came as {type(model).__name__}; a torch module is needed.")
+        raise InputError(f"Expected a torch module, got {type(model).__name__}.")
     where = Neighbourhoods.read(
-        model, x, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
+        model, inputs, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
     )
     with untouched(model):
         found = list_layers(model, where.points[0].reshape(where.shape))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.checks import whole
 from regionscope.errors import InputError
-from regionscope.geometry.points import read_array
+from regionscope.inputs import Inputs, read_examples
 
 __all__ = ["MeasurePoints", "draw_points", "uniform_points"]
 
@@ -47,24 +46,22 @@ def uniform_points(
 
 
 def draw_points(
-    train: Tensor | np.ndarray[Any, Any],
-    test: Tensor | np.ndarray[Any, Any],
-    n: int = 1000,
+    train: Inputs,
+    test: Inputs,
     *,
+    n: int = 1000,
     domain: tuple[float, float] = (0.0, 1.0),
     seed: int = 0,
 ) -> MeasurePoints:
-    """Up to n training and n test points, drawn without replacement, and n uniform random points of the domain."""
-    inside, outside = read_array(train), read_array(test)
-    if inside.shape[1:] != outside.shape[1:] or min(len(inside), len(outside)) == 0:
-        raise InputError(
-            f"train has shape {tuple(inside.shape)} and test {tuple(outside.shape)}; both must hold inputs of "
-            "one shape."
-        )
+    """Up to n training and n test points, drawn without replacement, and n uniform random points of the domain.
+
+    Only the points that are drawn are loaded from a Dataset or DataLoader.
+    """
+    whole("n", n)
+    parts = [read_examples(part) for part in (train, test)]
+    if min(map(len, parts)) == 0 or parts[0].first.shape != parts[1].first.shape:
+        shapes = [(len(part), *(part.first.shape if len(part) else ())) for part in parts]
+        raise InputError(f"Expected train and test inputs of one shape, got {shapes[0]} and {shapes[1]}.")
     generator = torch.Generator().manual_seed(seed)
-    chosen = [
-        data[torch.randperm(len(data), generator=generator, device="cpu")[:n].to(data.device)]
-        for data in (inside, outside)
-    ]
-    random = uniform_points(n, inside.shape[1:], domain=domain, seed=seed)
-    return MeasurePoints(chosen[0], chosen[1], random)
+    chosen = [part.take(torch.randperm(len(part), generator=generator, device="cpu")[:n]) for part in parts]
+    return MeasurePoints(chosen[0], chosen[1], uniform_points(n, chosen[0].shape[1:], domain=domain, seed=seed))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, decision_regions
 from regionscope.geometry import Slice
-from regionscope.geometry.points import read_array
+from regionscope.inputs import Inputs, read_examples
 from regionscope.network import Program
+from regionscope.tolerance import Tolerance
+from regionscope.types import Reading
 
 __all__ = ["FoldProfile", "Migration", "fold_migration", "fold_profiles"]
 
@@ -37,6 +37,10 @@ class FoldProfile:
     room: Tensor
     fold_distance: Tensor
     room_distance: Tensor
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The two statistics of the profile."""
+        return ("ratio", self.ratio, self.stderr), ("near", self.near, self.near_stderr)
 
     @property
     def density(self) -> Tensor:
@@ -110,15 +114,27 @@ class Migration:
     to_boundary: FoldProfile
     n_folds: int
 
+    def readings(self) -> tuple[Reading, ...]:
+        """The statistics of both profiles, and the number of folds."""
+        profiles = (("to_data", self.to_data), ("to_boundary", self.to_boundary))
+        found = tuple(
+            (f"{name}.{what}", value, error) for name, each in profiles for what, value, error in each.readings()
+        )
+        return (*found, ("folds", float(self.n_folds), None))
+
 
 def fold_migration(
     model: nn.Module | Program,
-    slices: Slice | Sequence[Slice],
-    data: Tensor | np.ndarray[Any, Any],
+    slice: Slice | Sequence[Slice],
+    inputs: Inputs,
     *,
     bins: int = 16,
     resolution: int = 128,
-    **options: Any,
+    dtype: torch.dtype | None = None,
+    max_regions: int | None = None,
+    memory: int | None = None,
+    tolerance: Tolerance | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Migration:
     """Fold density on exact slices against the distance to the nearest data point and to the decision boundary.
 
@@ -127,22 +143,26 @@ def fold_migration(
     them, ``Segment`` between two), and the same ones at every step. Folds and boundary are exact; lengths and areas
     are sorted into the bins by pieces of size diameter / ``resolution``.
 
-    data: (n, *input_shape). options: those of ``decision_regions`` (dtype, max_regions, memory ...).
+    slice: one slice or a list of slices. inputs: the data points, (n, *input_shape), as a tensor, an array, a Dataset
+        or a DataLoader. The options from ``dtype`` on are those of ``decision_regions``.
     Cost: that of ``decision_regions``, and resolution² points times (data + boundary pieces) distances a slice.
     """
-    where = [slices] if isinstance(slices, Slice) else list(slices)
-    return fold_profiles(decision_regions(model, where, **options), data, bins=bins, resolution=resolution)
+    where = [slice] if isinstance(slice, Slice) else list(slice)
+    found = decision_regions(
+        model, where, dtype=dtype, max_regions=max_regions, memory=memory, tolerance=tolerance, progress=progress
+    )
+    return fold_profiles(found, inputs, bins=bins, resolution=resolution)
 
 
 def fold_profiles(
-    found: Sequence[DecisionRegions], data: Tensor | np.ndarray[Any, Any], *, bins: int = 16, resolution: int = 128
+    found: Sequence[DecisionRegions], inputs: Inputs, *, bins: int = 16, resolution: int = 128
 ) -> Migration:
     """As ``fold_migration``, from decision regions that are already there."""
     if not found or bins < 1 or resolution < 2:
         raise InputError(
-            f"{len(found)} slice(s), {bins} bins and resolution {resolution} came; at least 1, 1, 2 are needed."
+            f"Expected at least 1 slice, 1 bin and resolution 2, got {len(found)}, {bins} and {resolution}."
         )
-    known = read_array(data)
+    known = read_examples(inputs).all()
     flats = [_Flat.of(each, known, resolution) for each in found]
     reach = max(float(flat.to_data(flat.room).max()) for flat in flats)
     edges = torch.linspace(0.0, reach, bins + 1, dtype=torch.float64, device=flats[0].room.device)
@@ -206,7 +226,7 @@ class _Flat:
             raise InputError(f"Fold density is measured on slices of dimension 1 or 2, and this one has {k}.")
         if tuple(data.shape[1:]) != part.slice.input_shape or len(data) == 0:
             raise InputError(
-                f"data has shape {tuple(data.shape)}; (n, *{part.slice.input_shape}) with n >= 1 is needed."
+                f"Expected inputs of shape (n, *{part.slice.input_shape}) with n >= 1, got {tuple(data.shape)}."
             )
         device = part.vertices.device
         basis = part.slice.basis.flatten(1).to(device)

@@ -9,15 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regionscope.checks import is_whole, whole
 from regionscope.errors import InputError
-from regionscope.geometry.points import read_array
+from regionscope.inputs import Inputs, read_examples
 from regionscope.network import home
 
 __all__ = [
@@ -42,8 +41,8 @@ LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 
 def orthonormal_frames(
     input_shape: Sequence[int],
-    dims: int = 25,
     *,
+    dims: int = 25,
     points: int | None = None,
     seed: int = 0,
     generator: torch.Generator | None = None,
@@ -161,17 +160,18 @@ class Neighbourhoods:
 
     @staticmethod
     def read(
-        model: nn.Module, x: Tensor | np.ndarray[Any, Any], *, dims: int, radius: float, frames: FrameChoice, hull:
-            Shape,
-        seed: int, generator: torch.Generator | None,
+        model: nn.Module, inputs: Inputs, *, dims: int, radius: float, frames: FrameChoice, hull: Shape, seed: int,
+        generator: torch.Generator | None,
     ) -> Neighbourhoods:  # fmt: skip
         """Check the arguments and bring the points to the model's device and dtype."""
         device, dtype = home(model)
-        points = read_array(x).detach().to(device=device, dtype=dtype)
-        if points.ndim < 2 or len(points) == 0 or points[0].numel() == 0:
-            raise InputError(f"x has shape {tuple(points.shape)}; (b, *input_shape) with at least one point is needed.")
+        points = read_examples(inputs).all().to(device=device, dtype=dtype)
+        if points.numel() == 0:
+            raise InputError(
+                f"Expected inputs (b, *input_shape) with at least one point, got shape {tuple(points.shape)}."
+            )
         if not bool(torch.isfinite(points).all()):
-            raise InputError("x holds NaN or infinite values; local complexity needs finite inputs.")
+            raise InputError("Expected finite inputs, got NaN or infinite values.")
         if not (math.isfinite(radius) and radius > 0):
             raise InputError(f"radius is {radius}; a finite number larger than 0 is needed.")
         shape, flat = tuple(points.shape[1:]), points.flatten(1)

@@ -1,7 +1,18 @@
-"""Geometry x network: exact partitions of slices into linear regions and decision regions."""
+"""Exact partitions of slices into linear regions and decision regions: geometry applied to a network.
+
+Start here: ``linear`` (``linear_regions``) and ``decision`` (``decision_regions``). They return a ``partition`` with
+``walls`` and ``affine_maps``, which ``check`` proves and ``storage`` writes to disk.
+
+- Cutting: ``line`` (1-D), ``plane`` (2-D) and ``space`` (3-D and more) carry a partition through the network and cut it
+  at each nonlinearity; ``region_batch`` divides the result by slice. ``budget`` holds the limits of memory and regions,
+  ``zero_tolerance`` says how near to zero counts as zero.
+- Following regions: ``tracking`` finds the region of a point, and the same region after more training.
+- Slow twins for tests: ``reference``, ``reference_space`` and ``known_answers``.
+"""
 
 from regionscope.exact.decision import DecisionRegions, decision_regions
 from regionscope.exact.linear import linear_regions
-from regionscope.exact.partition import Partition, Walls
+from regionscope.exact.partition import Partition
+from regionscope.exact.walls import Walls
 
 __all__ = ["DecisionRegions", "Partition", "Walls", "decision_regions", "linear_regions"]

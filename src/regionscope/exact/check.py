@@ -1,77 +1,68 @@
-"""Proof of a partition: it covers the slice, its maps are the network, and its pieces fit together."""
+"""Proof of a partition: it covers the slice, its maps are the network, and its pieces fit together.
+
+Each function raises CheckFailed with the reason; ``Partition.check`` calls all of them.
+"""
 
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from regionscope.errors import CheckFailed
-from regionscope.geometry.ragged import owners
-from regionscope.network import full_precision, patterns
+from regionscope.exact.affine_maps import AffineMaps
+from regionscope.geometry import Slice
+from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 
-if TYPE_CHECKING:
-    from regionscope.exact.partition import Partition
-
-__all__ = ["check_partition"]
+__all__ = ["check_coverage", "check_maps", "check_network"]
 
 _ROWS = 4096
 
 
-def check_partition(part: Partition) -> None:
-    """Raise CheckFailed with the reason unless the partition proves itself.
-
-    Coverage: every region has positive size and the sizes add up to that of the slice. Continuity: the map of every
-    region meets the shared values at all its corners. Truth: map and network agree at every interior point.
-    Activation: no two regions show the same pattern there (regions thinner than rounding excepted). Cost: one forward
-        pass over the regions.
-    """
-    if not part.status:
-        raise CheckFailed(f"The partition is not finished: {part.status.reason}.")
-    _check_coverage(part)
-    _check_maps(part)
-    if part.program is not None:
-        _check_network(part)
-
-
-def _check_coverage(part: Partition) -> None:
-    total, whole = float(part.sizes.sum()), part.slice.size
+def check_coverage(sizes: Tensor, whole: float) -> None:
+    """Every region (sizes (r,)) has positive size, and the sizes add up to that of the slice."""
+    total = float(sizes.sum())
     if abs(total - whole) > COVER * whole:
-        raise CheckFailed(f"The sizes of the {len(part)} regions add up to {total}, but the slice has {whole}.")
-    if bool((part.sizes < -FLAT * whole).any()):
-        raise CheckFailed(f"{int((part.sizes < 0).sum())} regions are turned inside out (negative size).")
+        raise CheckFailed(f"The sizes of the {len(sizes)} regions add up to {total}, but the slice has {whole}.")
+    if bool((sizes < -FLAT * whole).any()):
+        raise CheckFailed(f"{int((sizes < 0).sum())} regions are turned inside out (negative size).")
 
 
-def _check_maps(part: Partition) -> None:
-    maps, of = part.maps, owners(part.offsets)
-    at_corner = maps.constant[of] + (part.vertices[part.corners][:, None] @ maps.slope[of])[:, 0]
-    gap = (at_corner - part.outputs[part.corners].double()).abs().amax(1)
-    accuracy = Tolerance.of(part.outputs.dtype).slope
-    allowed = accuracy * maps.size + part.stats.rounding + 16 * maps.noise[of] * maps.extent
+def check_maps(maps: AffineMaps, region: Tensor, coords: Tensor, outputs: Tensor, rounding: float) -> None:
+    """The map of each region meets the network's outputs at all its corners, so that neighbours agree.
+
+    region (n,), coords (n, k), outputs (n, c): of each corner of each region. rounding: of the outputs.
+    """
+    at_corner = maps.constant[region] + (coords[:, None] @ maps.slope[region])[:, 0]
+    gap = (at_corner - outputs.double()).abs().amax(1)
+    accuracy = Tolerance.of(outputs.dtype).slope
+    allowed = accuracy * maps.size + rounding + 16 * maps.noise[region] * maps.extent
     if bool((gap > allowed).any()):
         worst = int((gap - allowed).argmax())
         raise CheckFailed(
-            f"Region {int(of[worst])} is not affine: its map misses the value at a corner by {float(gap[worst]):.3g}."
+            f"Region {int(region[worst])} is not affine: its map misses the value at a corner by "
+            f"{float(gap[worst]):.3g}."
         )
 
 
-def _check_network(part: Partition) -> None:
-    program = part.program
-    assert program is not None
-    maps = part.maps
+def check_network(program: Program, piece: Slice, interior: Tensor, maps: AffineMaps, rounding: float) -> None:
+    """Map and network agree at the interior point (r, k) of each region, and no two regions show one pattern there.
+
+    Regions thinner than rounding may share a pattern. Cost: one forward pass over the regions.
+    """
     accuracy = Tolerance.of(program.dtype).slope
     thin = maps.noise * maps.extent > accuracy * max(maps.size, TINY)
     seen: dict[bytes, int] = {}
     with torch.no_grad(), full_precision():
-        for start in range(0, len(part), _ROWS):
+        for start in range(0, len(interior), _ROWS):
             rows = slice(start, start + _ROWS)
-            coords = part.interior[rows]
-            inputs = part.slice.embed(coords, dtype=program.dtype)
+            coords = interior[rows]
+            inputs = piece.embed(coords, dtype=program.dtype)
             expected = maps.constant[rows] + (coords[:, None] @ maps.slope[rows])[:, 0]
             gap = (program(inputs).to(expected) - expected).abs().amax(1)
-            allowed = accuracy * maps.size + part.stats.rounding + 16 * maps.noise[rows] * maps.extent
+            allowed = accuracy * maps.size + rounding + 16 * maps.noise[rows] * maps.extent
             if bool((gap > allowed).any()):
                 worst = int((gap - allowed).argmax())
                 raise CheckFailed(

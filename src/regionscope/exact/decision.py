@@ -13,15 +13,20 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
-from regionscope.exact.partition import Partition, components
+from regionscope.exact.partition import Partition
+from regionscope.exact.storage import array_names, load_arrays, save_arrays
+from regionscope.exact.walls import components
 from regionscope.geometry import Slice
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
 from regionscope.network import Program, with_decision
 from regionscope.tolerance import Tolerance
+from regionscope.types import Reading
 
-__all__ = ["DecisionRegions", "decision_regions"]
+__all__ = ["DecisionRegions", "decision_regions", "holds_decisions"]
+
+_LABELS = ("piece_labels", "piece_regions", "labels")  # stored beside the arrays of the partition
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +51,10 @@ class DecisionRegions:
 
     def __repr__(self) -> str:
         return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, pieces={len(self.partition)})"
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The number of decision regions."""
+        return (("", self.count, None),)
 
     @property
     def count(self) -> int:
@@ -100,16 +109,24 @@ class DecisionRegions:
 
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""
-        from regionscope.exact.storage import save_decision
-
-        return save_decision(self, Path(path))
+        about, arrays = self.partition.to_arrays()
+        return save_arrays(Path(path), about, arrays | {name: getattr(self, name) for name in _LABELS})
 
     @staticmethod
     def load(path: str | Path, program: Program | None = None) -> DecisionRegions:
         """Read what ``save`` wrote."""
-        from regionscope.exact.storage import load_decision
+        about, arrays = load_arrays(Path(path))
+        if not arrays.keys() >= {*_LABELS}:
+            raise InputError(
+                f"{path} holds a partition that is not cut at the decision boundary; read it with Partition.load, or "
+                "compute decision_regions."
+            )
+        return DecisionRegions(Partition.from_arrays(about, arrays, program), *(arrays[name] for name in _LABELS))
 
-        return DecisionRegions(*load_decision(Path(path), program))
+
+def holds_decisions(path: Path) -> bool:
+    """Whether the file was written by ``DecisionRegions.save``, and not by ``Partition.save``."""
+    return {*_LABELS} <= {*array_names(path)}
 
 
 @overload

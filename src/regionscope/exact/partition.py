@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,49 +10,28 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from regionscope.errors import InputError, LimitReached
+from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, same_maps
 from regionscope.exact.budget import Budget
+from regionscope.exact.check import check_coverage, check_maps, check_network
 from regionscope.exact.slope_jumps import Crossed, slope_jumps
+from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
+from regionscope.exact.walls import Walls, components
 from regionscope.exact.zero_tolerance import zero_scales
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import Tolerance
-from regionscope.types import Stats, Status
+from regionscope.types import Reading, Stats, Status
 
-__all__ = ["Partition", "Walls", "components"]
+__all__ = ["Partition"]
 
-_TOGETHER = 1 << 26  # bytes of live values, where the network is asked about many regions
-
-
-@dataclass(frozen=True)
-class Walls:
-    """Faces of codimension one between regions: points in 1-D, edges in 2-D, facets in k-D.
-
-    vertices: (n,) indices into ``Partition.vertices``, rows given by ``offsets`` (w + 1,).
-    regions: (w, 2) the regions on both sides; -1 is outside the slice.
-    layer: (w,) which nonlinearity folds here, as an index into ``by_layer``; -1 on the border of the slice, and
-        ``len(by_layer)`` where the wall is a decision boundary.
-    """
-
-    vertices: Tensor
-    offsets: Tensor
-    regions: Tensor
-    layer: Tensor
-
-    def to(self, device: torch.device | str) -> Walls:
-        """The same walls with their tensors on ``device``."""
-        return Walls(*(part.to(device) for part in (self.vertices, self.offsets, self.regions, self.layer)))
-
-    @property
-    def inner(self) -> Tensor:
-        """Indices of the walls with a region on both sides."""
-        return (self.regions >= 0).all(1).nonzero()[:, 0]
+_BYTES = 1 << 26  # of live values, where the network is evaluated on many regions
+_ARRAYS = ("vertices", "outputs", "corners", "offsets", "sizes")
+_WALLS = tuple(each.name for each in fields(Walls))
+_STORED = {*_ARRAYS, *(f"wall_{name}" for name in _WALLS)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +60,10 @@ class Partition:
     stats: Stats = field(default_factory=Stats)
     status: Status = field(default_factory=Status)
     program: Program | None = field(default=None, repr=False)
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The number of linear regions, and of activation regions."""
+        return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None)
 
     def __repr__(self) -> str:
         state = "" if self.status else ", incomplete"
@@ -193,7 +176,7 @@ class Partition:
         program = self._network()
         points = self.interior if regions is None else self.interior[regions]
         found = torch.empty((len(points), program.n_units), dtype=torch.int16, device=points.device)
-        rows = max(1, _TOGETHER // max(1, program.row_bytes))
+        rows = max(1, _BYTES // max(1, program.row_bytes))
         for into, part in zip(found.split(rows), points.split(rows), strict=True):
             into.copy_(patterns(program, self.slice.embed(part, dtype=program.dtype)))
         return found
@@ -205,7 +188,7 @@ class Partition:
         values at a time.
         """
         program = self._network()
-        rows = max(1, _TOGETHER // max(1, program.row_bytes * (1 + len(program.kinks))))
+        rows = max(1, _BYTES // max(1, program.row_bytes * (1 + len(program.kinks))))
         found = [self._input_maps(program, points) for points in self.interior[regions].split(rows)]
         jacobians, constants = zip(*found, strict=True)
         return torch.cat(jacobians), torch.cat(constants)
@@ -239,23 +222,55 @@ class Partition:
         )
 
     def check(self) -> None:
-        """Prove the result: raises CheckFailed when sizes do not add up or a map differs from the network."""
-        from regionscope.exact.check import check_partition
+        """Raise CheckFailed with the reason unless the partition proves itself.
 
-        check_partition(self)
+        Coverage: every region has positive size and the sizes add up to that of the slice. Continuity: the map of every
+        region meets the shared outputs at all its corners. Truth: map and network agree at every interior point.
+        Activation: no two regions show the same pattern there (regions thinner than rounding excepted). Without the
+        network (after ``load``) the last two are left out. Cost: one forward pass over the regions.
+        """
+        if not self.status:
+            raise CheckFailed(f"The partition is not finished: {self.status.reason}.")
+        check_coverage(self.sizes, self.slice.size)
+        at, rounding = self.corners, self.stats.rounding
+        check_maps(self.maps, owners(self.offsets), self.vertices[at], self.outputs[at], rounding)
+        if self.program is not None:
+            check_network(self.program, self.slice, self.interior, self.maps, rounding)
 
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""
-        from regionscope.exact.storage import save_partition
-
-        return save_partition(self, Path(path))
+        return save_arrays(Path(path), *self.to_arrays())
 
     @staticmethod
     def load(path: str | Path, program: Program | None = None) -> Partition:
         """Read a partition written by ``save``; give the traced network if patterns and checks are wanted."""
-        from regionscope.exact.storage import load_partition
+        about, arrays = load_arrays(Path(path))
+        if not arrays.keys() <= _STORED:
+            raise InputError(
+                f"{path} holds decision regions, with pieces cut at the boundary; read it with DecisionRegions.load."
+            )
+        return Partition.from_arrays(about, arrays, program)
 
-        return load_partition(Path(path), program)
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What a file holds: slice, counts and tolerance as JSON, and the arrays by name."""
+        about = {"slice": slice_to_json(self.slice), "by_layer": self.by_layer}
+        about |= {name: asdict(getattr(self, name)) for name in ("tolerance", "stats", "status")}
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        return about, arrays | {f"wall_{name}": getattr(self.walls, name) for name in _WALLS}
+
+    @staticmethod
+    def from_arrays(about: dict[str, Any], arrays: dict[str, Tensor], program: Program | None) -> Partition:
+        """The partition whose ``to_arrays`` these are; further arrays are ignored."""
+        return Partition(
+            slice=slice_from_json(about["slice"]),
+            **{name: arrays[name] for name in _ARRAYS},
+            walls=Walls(**{name: arrays[f"wall_{name}"] for name in _WALLS}),
+            by_layer=about["by_layer"],
+            tolerance=Tolerance(**about["tolerance"]),
+            stats=Stats(**about["stats"]),
+            status=Status(**about["status"]),
+            program=program,
+        )
 
     def region(self, i: int) -> Tensor:
         """Vertices of region i (m, k) in slice coordinates."""
@@ -275,10 +290,3 @@ class Partition:
             raise LimitReached(
                 f"The partition is not finished ({self.status.reason}), so its regions have no single affine map yet."
             )
-
-
-def components(n: int, pairs: Tensor) -> Tensor:
-    """Connected components of n nodes under the pairs (m, 2): a number for each node (n,)."""
-    joined = pairs.cpu().numpy()
-    graph = coo_array((np.ones(len(joined), dtype=np.int8), (joined[:, 0], joined[:, 1])), shape=(n, n))
-    return torch.from_numpy(connected_components(graph, directed=False)[1].astype(np.int64)).to(pairs.device)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.line import LineState
-from regionscope.exact.partition import Walls
+from regionscope.exact.walls import Walls
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes

@@ -10,7 +10,7 @@ import numpy as np
 
 from regionscope.explorer.encode import shown
 from regionscope.extras import needed
-from regionscope.lab.training_frames import Curve, Film
+from regionscope.lab.training_frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
 
 if TYPE_CHECKING:
@@ -30,34 +30,34 @@ def bokeh() -> Any:
     return [needed(part, who="The explorer needs", library="Bokeh", extra="explorer") for part in parts][-1]
 
 
-def map_figure(film: Film) -> Figure:
+def map_figure(training: TrainingFrames) -> Figure:
     """The map of the regions: empty sources by name, which the page fills, and the data points."""
     from bokeh.models import BoxZoomTool, CustomJS, PanTool, Range1d, ResetTool, SaveTool, WheelZoomTool
     from bokeh.plotting import figure
 
-    low, high = extent(film)
+    low, high = extent(training)
     wheel = WheelZoomTool(zoom_on_axis=False)
     plot = figure(
         x_range=Range1d(start=low[0], end=high[0]), y_range=Range1d(start=low[1], end=high[1]),
         sizing_mode="stretch_both",
-        tools=[PanTool(), wheel, BoxZoomTool(match_aspect=film.slice.dim == 2), SaveTool(), ResetTool()],
+        tools=[PanTool(), wheel, BoxZoomTool(match_aspect=training.slice.dim == 2), SaveTool(), ResetTool()],
         toolbar_location="right", name="map", output_backend="canvas", lod_threshold=None,
         min_border_left=44, min_border_right=6, min_border_top=6, min_border_bottom=28,
     )  # fmt: skip
     plot.toolbar.logo = None
     plot.toolbar.active_scroll = wheel
     _look(plot, grid=False)
-    if film.slice.dim == 1:
+    if training.slice.dim == 1:
         plot.yaxis.visible = False
     image: dict[str, list[Any]] = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
     plot.image_rgba(image="image", x="x", y="y", dw="dw", dh="dh", source=image, level="image", name="fill")
     lines: dict[str, list[Any]] = {"xs": [], "ys": [], "colour": []}
     plot.multi_line("xs", "ys", source=lines, line_color="colour", line_width=0.6, line_alpha=0.8, name="walls")
     plot.multi_line("xs", "ys", source=lines, line_color="colour", line_width=2.2, line_cap="round", name="boundary")
-    points = shown(film.slice, film.points).numpy()
-    if film.slice.dim == 1:
+    points = shown(training.slice, training.points).numpy()
+    if training.slice.dim == 1:
         points = np.column_stack([points, np.full(len(points), 0.5)])
-    labels = film.labels.numpy()
+    labels = training.labels.numpy()
     size = 6.5 if len(points) > 60 else 10.0
     for label in np.unique(labels):
         red, green, blue = (round(255 * part) for part in style.hue(int(label)))
@@ -82,31 +82,31 @@ def map_figure(film: Film) -> Figure:
     return plot
 
 
-def extent(film: Film) -> tuple[list[float], list[float]]:
+def extent(training: TrainingFrames) -> tuple[list[float], list[float]]:
     """Lowest and highest coordinates that the map shows."""
-    corners = shown(film.slice, film.slice.corners)
+    corners = shown(training.slice, training.slice.corners)
     low, high = corners.amin(0).tolist(), corners.amax(0).tolist()
-    return (low, high) if film.slice.dim == 2 else ([*low, 0.0], [*high, 1.0])
+    return (low, high) if training.slice.dim == 2 else ([*low, 0.0], [*high, 1.0])
 
 
-def curve_figures(film: Film) -> list[tuple[str, list[Curve], Figure]]:
+def curve_figures(training: TrainingFrames) -> list[tuple[str, list[TrainingCurve], Figure]]:
     """For each panel its name, its curves and its figure, with a cursor called "cursor"."""
-    panels: dict[str, list[Curve]] = {}
-    for curve in film.curves:
+    panels: dict[str, list[TrainingCurve]] = {}
+    for curve in training.curves:
         panels.setdefault(curve.panel, []).append(curve)
     order = [name for name in _FIRST if name in panels]
     order += [name for name in panels if name not in order]
-    return [(name, panels[name], _curves(film, panels[name])) for name in order]
+    return [(name, panels[name], _curves(training, panels[name])) for name in order]
 
 
-def _curves(film: Film, curves: Sequence[Curve]) -> Figure:
+def _curves(training: TrainingFrames, curves: Sequence[TrainingCurve]) -> Figure:
     from bokeh.models import CustomJS, Range1d
     from bokeh.models.annotations import Span
     from bokeh.plotting import figure
 
-    scale = film.steps_per_epoch or 1.0
+    scale = training.steps_per_epoch or 1.0
     logarithmic = _spans_decades(curves)
-    last = max([float(curve.steps.max()) for curve in film.curves] + [1.0]) / scale
+    last = max([float(curve.steps.max()) for curve in training.curves] + [1.0]) / scale
     plot = figure(
         sizing_mode="stretch_both", tools="", toolbar_location=None, output_backend="canvas",
         x_range=Range1d(start=-0.015 * last, end=1.015 * last), y_axis_type="log" if logarithmic else "linear",
@@ -129,7 +129,7 @@ def _curves(film: Film, curves: Sequence[Curve]) -> Figure:
     return plot
 
 
-def _spans_decades(curves: Sequence[Curve]) -> bool:
+def _spans_decades(curves: Sequence[TrainingCurve]) -> bool:
     values = np.concatenate([curve.values.numpy() for curve in curves])
     values = values[np.isfinite(values)]
     return bool(len(values)) and values.min() > 0 and math.log10(values.max() / values.min()) > 1.5

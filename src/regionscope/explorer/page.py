@@ -15,7 +15,7 @@ import torch
 
 from regionscope.explorer.encode import Packed
 from regionscope.explorer.figures import CURVE_COLOURS, bokeh, curve_figures, extent, map_figure
-from regionscope.lab.training_frames import Curve, Film
+from regionscope.lab.training_frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
 
 __all__ = ["page"]
@@ -23,59 +23,61 @@ __all__ = ["page"]
 _STEPS = 48  # colours of a scale; each is one path in the picture
 
 
-def page(film: Film, packed: Sequence[Packed], *, scales: dict[str, tuple[float, float]], notes: Sequence[str]) -> str:
+def page(
+    training: TrainingFrames, packed: Sequence[Packed], *, scales: dict[str, tuple[float, float]], notes: Sequence[str]
+) -> str:
     """The text of the file.
 
-    packed: the frames of ``film`` that are shown, in their order. scales: the range of log10 of sizes and slopes. All
-    text goes through JSON, with every "<" written as an escape, and is set by the page as plain text.
+    packed: the frames of ``training`` that are shown, in their order. scales: the range of log10 of sizes and slopes.
+    All text goes through JSON, with every "<" written as an escape, and is set by the page as plain text.
     """
     library = bokeh()
-    panels = curve_figures(film)
+    panels = curve_figures(training)
     document = {
-        **_facts(film, packed, scales, notes),
+        **_facts(training, packed, scales, notes),
         "panels": [_panel(title, curves, packed) for title, curves, _ in panels],
     }
-    figures = [("map", map_figure(film)), *((str(i), figure) for i, (_, _, figure) in enumerate(panels))]
+    figures = [("map", map_figure(training)), *((str(i), figure) for i, (_, _, figure) in enumerate(panels))]
     scripts = [_script(f"figure-{name}", _json(library.embed.json_item(figure))) for name, figure in figures]
     scripts += [_script(f"frame-{i}", one.payload, "text/plain") for i, one in enumerate(packed)]
-    low, high = extent(film)
-    ratio = (high[0] - low[0]) / (high[1] - low[1]) if film.slice.dim == 2 else 1.6
+    low, high = extent(training)
+    ratio = (high[0] - low[0]) / (high[1] - low[1]) if training.slice.dim == 2 else 1.6
     return Template(_read("page.html")).substitute(
         title=html.escape(document["title"]),
         ratio=f"{min(max(ratio, 0.2), 5.0):.4f}",
         style=_read("style.css"),
         bokeh=library.resources.Resources(mode="inline", components=["bokeh"]).render_js(),
-        film=_json(document),
+        training=_json(document),
         frames="\n".join(scripts),
         program="\n".join(_read(name) for name in ("mesh.js", "regions.js", "app.js")),
     )
 
 
 def _facts(
-    film: Film, packed: Sequence[Packed], scales: dict[str, tuple[float, float]], notes: Sequence[str]
+    training: TrainingFrames, packed: Sequence[Packed], scales: dict[str, tuple[float, float]], notes: Sequence[str]
 ) -> dict[str, Any]:
     """What the program needs to know besides the frames."""
-    low, high = extent(film)
-    layers = len(film.frames[0].linear.by_layer)
+    low, high = extent(training)
+    layers = len(training.frames[0].linear.by_layer)
     return {
-        "title": film.title or "Regions",
-        "where": _where(film),
-        "size": film.slice.size,
+        "title": training.title or "Regions",
+        "where": _where(training),
+        "size": training.slice.size,
         "area": (high[0] - low[0]) * (high[1] - low[1]),
-        "classes": list(film.class_names),
-        "notes": [*film.notes, *notes],
-        "frames": [one.about | _moment(film, one) for one in packed],
-        "shown": _classes(film),
-        "pale": _hexes(_pale(len(film.class_names))),
+        "classes": list(training.class_names),
+        "notes": [*training.notes, *notes],
+        "frames": [one.about | _moment(training, one) for one in packed],
+        "shown": _classes(training),
+        "pale": _hexes(_pale(len(training.class_names))),
         "layerColours": _hexes(style.layer_colours(layers)),
         "ramp": _hexes(matplotlib.colormaps["cividis"](np.linspace(0, 1, _STEPS))[:, :3]),
         "scales": {name: {"low": low, "high": high} for name, (low, high) in scales.items()},
     }
 
 
-def _classes(film: Film) -> list[int]:
+def _classes(training: TrainingFrames) -> list[int]:
     """The classes that occur on the slice, at any moment, or in the data."""
-    found = [film.labels, *(frame.decision.labels for frame in film.frames if frame.decision is not None)]
+    found = [training.labels, *(frame.decision.labels for frame in training.frames if frame.decision is not None)]
     return [int(label) for label in torch.cat([labels.cpu() for labels in found]).unique()]
 
 
@@ -86,23 +88,23 @@ def _pale(n: int) -> style.Colours:
     return np.asarray(pale + (full - pale) * np.minimum(0.45 * again, 0.9)[:, None])
 
 
-def _where(film: Film) -> str:
-    where = film.slice
+def _where(training: TrainingFrames) -> str:
+    where = training.slice
     kind, measure = ("line", "length") if where.dim == 1 else ("plane", "area")
     entries = "×".join(map(str, where.input_shape))
     place = f"the input {kind}" if where.origin.numel() == where.dim else f"a {kind} in the {entries} inputs"
     return f"exact regions on {place}, {measure} {where.size:.4g}"
 
 
-def _moment(film: Film, one: Packed) -> dict[str, Any]:
+def _moment(training: TrainingFrames, one: Packed) -> dict[str, Any]:
     """Where a frame stands on the axis of the curves, and how it is called."""
     step, epoch = one.about["step"], one.about["epoch"]
     steps = f"step {step:,}"
     text = steps if epoch is None else f"epoch {epoch:g} · {steps}"
-    return {"at": step / film.steps_per_epoch if film.steps_per_epoch else step, "text": text}
+    return {"at": step / training.steps_per_epoch if training.steps_per_epoch else step, "text": text}
 
 
-def _panel(title: str, curves: Sequence[Curve], packed: Sequence[Packed]) -> dict[str, Any]:
+def _panel(title: str, curves: Sequence[TrainingCurve], packed: Sequence[Packed]) -> dict[str, Any]:
     """A panel's text: the names of its curves, and for each frame the last value up to then."""
     entries = []
     for i, curve in enumerate(curves):

@@ -1,4 +1,4 @@
-"""``explore``: a film, a run or a partition as one self-contained HTML file."""
+"""``explore``: a training, a run or a partition as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.figures import bokeh
 from regionscope.explorer.page import page
 from regionscope.lab.store import RunFolder
-from regionscope.lab.training_frames import Film, Frame, film_of_partition, film_of_run, thin
+from regionscope.lab.training_frames import Frame, TrainingFrames, frames_of_partition, frames_of_run, thin
 from regionscope.writing import replace_file
 
 __all__ = ["LIMIT", "Written", "explore"]
@@ -36,12 +36,12 @@ class Written:
 
 
 def explore(
-    what: Film | RunFolder | Partition | DecisionRegions,
+    what: TrainingFrames | RunFolder | Partition | DecisionRegions,
     path: str | Path,
     *,
     limit: int = LIMIT,
 ) -> Written:
-    """Write the explorer of a film, a stored run or a partition to ``path``: one HTML file that works offline.
+    """Write the explorer of a training, a stored run or a partition to ``path``: one HTML file that works offline.
 
     Where the page would be larger than ``limit`` bytes, frames are left out, evenly, and never regions; the page and
     the result say so. One frame is always kept. Cost: about 50 bytes for each region of each frame.
@@ -50,8 +50,8 @@ def explore(
     path = Path(path)
     if not path.parent.is_dir():
         raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
-    film = _film(what)
-    packed = [encode(frame) for frame in film.frames]
+    training = _frames_of(what)
+    packed = [encode(frame) for frame in training.frames]
     kept = _fitting(packed, limit - _OVERHEAD)
     notes = []
     if len(kept) < len(packed):
@@ -59,15 +59,15 @@ def explore(
             f"All {len(packed)} frames would need {sum(map(len, packed)) / 1e6:,.0f} MB, more than the limit of "
             f"{limit / 1e6:,.0f} MB: {len(kept)} of them are shown, each with all its regions."
         )
-    text = page(film, [packed[i] for i in kept], scales=_scales([film.frames[i] for i in kept]), notes=notes)
+    text = page(training, [packed[i] for i in kept], scales=_scales([training.frames[i] for i in kept]), notes=notes)
     replace_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    return Written(path, path.stat().st_size, len(kept), len(packed), (*film.notes, *notes))
+    return Written(path, path.stat().st_size, len(kept), len(packed), (*training.notes, *notes))
 
 
-def _film(what: Film | RunFolder | Partition | DecisionRegions) -> Film:
-    if isinstance(what, Film):
+def _frames_of(what: TrainingFrames | RunFolder | Partition | DecisionRegions) -> TrainingFrames:
+    if isinstance(what, TrainingFrames):
         return what
-    return film_of_run(what) if isinstance(what, RunFolder) else film_of_partition(what)
+    return frames_of_run(what) if isinstance(what, RunFolder) else frames_of_partition(what)
 
 
 def _fitting(packed: Sequence[Packed], room: int) -> list[int]:

@@ -1,4 +1,11 @@
-"""Arrays only: slices of the input space and the splitting of many convex cells at once. Never sees a network."""
+"""Arrays only: slices of the input space, and cutting many convex cells at once. Never sees a network.
+
+- ``slices`` (``Segment``, ``Simplex``, ``Box``) and ``points``: where to look.
+- ``planar/``: cutting polygons in the plane. ``polytope/``: cutting polytopes of any dimension.
+- ``crossing`` (signs along edges), ``maxima`` (which candidate leads) and ``interpolation`` (values at new vertices)
+  serve lines and planes.
+- ``ragged``, ``bitsets`` and ``blocks``: arrays of rows of different lengths, small sets, work in blocks.
+"""
 
 from regionscope.geometry.slices import Box, Segment, Simplex, Slice
 

@@ -38,11 +38,11 @@ class Candidates:
         return self.values[vertices[:, None], self.groups[group]].double()
 
     def pair(self, group: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """One number for "candidate i against candidate j of this group"."""
-        return (group * self.n_candidates + i) * self.n_candidates + j
+        """One number for "candidate i against candidate j of this group", in either order."""
+        return (group * self.n_candidates + torch.minimum(i, j)) * self.n_candidates + torch.maximum(i, j)
 
     def __call__(self, vertices: Tensor, pairs: Tensor) -> Tensor:
-        """Value of candidate i minus candidate j at ``vertices``, for numbers made by ``pair``."""
+        """Value of the lower candidate minus the higher one at ``vertices``, for numbers made by ``pair``."""
         m = self.n_candidates
         group, i, j = pairs // (m * m), pairs // m % m, pairs % m
         first, second = self.values[vertices, self.groups[group, i]], self.values[vertices, self.groups[group, j]]

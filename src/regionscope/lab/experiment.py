@@ -17,17 +17,17 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import read_device
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import InputError, RegionscopeError, Stopped
 from regionscope.lab import instruments, zoo
 from regionscope.lab.config import DataSpec, Experiment
-from regionscope.lab.data import Split, load
+from regionscope.lab.data import DataSplit, load
 from regionscope.lab.data import check_options as check_data_options
 from regionscope.lab.data import names as data_names
 from regionscope.lab.data.dataset import derived_seed
 from regionscope.lab.monitor import Monitor, Row, parse_schedule
 from regionscope.lab.provenance import run_provenance
 from regionscope.lab.store import Busy, DiskFull, LockLost, RunFolder
-from regionscope.lab.train import EpochRow, Progress, Trained, TrainState, train
+from regionscope.lab.train import EpochRow, Trained, TrainingProgress, TrainState, train
 
 __all__ = ["HISTORY", "Stopped", "check", "fail", "run"]
 
@@ -38,12 +38,8 @@ _SAVE = 30.0  # seconds between two states on disk
 _KEPT = 2  # data sets that stay loaded in a process
 
 _Cached = tuple[str, str, str]
-_loaded: OrderedDict[_Cached, Split] = OrderedDict()
+_loaded: OrderedDict[_Cached, DataSplit] = OrderedDict()
 _loading = threading.Lock()
-
-
-class Stopped(RegionscopeError):
-    """The run was asked to stop; its state is saved, and the next start continues from there."""
 
 
 def run(
@@ -53,7 +49,7 @@ def run(
     device: torch.device | str | None = None,
     data_root: Path | None = None,
     compiled: bool = False,
-    on_progress: Callable[[Progress], object] | None = None,
+    on_progress: Callable[[TrainingProgress], object] | None = None,
     stop: Callable[[], bool] | None = None,
     save_every: float = _SAVE,
     on_repair: Callable[[str], object] | None = None,
@@ -90,7 +86,7 @@ def _try(
     device: torch.device | str | None,
     data_root: Path | None,
     compiled: bool,
-    on_progress: Callable[[Progress], object] | None,
+    on_progress: Callable[[TrainingProgress], object] | None,
     stop: Callable[[], bool] | None,
     save_every: float,
 ) -> None:
@@ -152,7 +148,7 @@ def _work(
     device: torch.device,
     data_root: Path | None,
     compiled: bool,
-    on_progress: Callable[[Progress], object] | None,
+    on_progress: Callable[[TrainingProgress], object] | None,
     stop: Callable[[], bool] | None,
     save_every: float,
 ) -> dict[str, Any]:
@@ -230,7 +226,7 @@ class _StoringMonitor(Monitor):
             return math.nan
 
 
-def _monitors(folder: RunFolder, split: Split, initial: Mapping[str, Tensor]) -> list[Monitor]:
+def _monitors(folder: RunFolder, split: DataSplit, initial: Mapping[str, Tensor]) -> list[Monitor]:
     experiment = folder.experiment
     done = [Row.from_dict(row) for row in folder.rows() if row["name"] not in HISTORY]
     found: list[Monitor] = []
@@ -241,7 +237,7 @@ def _monitors(folder: RunFolder, split: Split, initial: Mapping[str, Tensor]) ->
     return found
 
 
-def _data(spec: DataSpec, root: Path | None, device: torch.device) -> Split:
+def _data(spec: DataSpec, root: Path | None, device: torch.device) -> DataSplit:
     """The data on its device; the last few stay there, so that the runs of a sweep share them."""
     text = json.dumps(asdict(spec), sort_keys=True)
     key = (text, str(root), str(device))

@@ -1,4 +1,4 @@
-"""The frames of a film: the exact regions of a network on one slice at every stored moment of its training.
+"""Training frames: the exact regions of a network on one slice at every stored checkpoint of its training.
 
 What pictures over time need is collected here, once: the slice, the partition at each checkpoint, numbers that follow a
 region from frame to frame, the curves, and the data that lie on the slice. Drawing is done elsewhere.
@@ -20,22 +20,31 @@ from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.exact.linear import program_of
 from regionscope.exact.tracking import follow
-from regionscope.geometry import Box, Slice
+from regionscope.geometry import Slice
+from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
 
 __all__ = [
-    "Curve", "Film", "Frame", "Moment", "count_curves", "curves_of_rows", "film_of_models", "film_of_partition",
-    "film_of_run", "on_slice", "plane_of", "thin", "training_slice",
+    "Frame",
+    "ModelAtStep",
+    "TrainingCurve",
+    "TrainingFrames",
+    "count_curves",
+    "curves_of_rows",
+    "frames_of_models",
+    "frames_of_partition",
+    "frames_of_run",
+    "on_slice",
+    "thin",
 ]  # fmt: skip
 
 Progress = Callable[[float], None]
 
 _MOST_POINTS = 2000  # of the data, in a picture
-_MARGIN = 0.25  # around the three points of a plane, as a share of their extent
 
 
 @dataclass(frozen=True)
-class Moment:
+class ModelAtStep:
     """A network at one moment of its training."""
 
     step: int
@@ -60,7 +69,7 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class TrainingCurve:
     """A number over training: ``values`` and ``spread`` (n,) at ``steps`` (n,); spread is NaN where it is unknown.
 
     panel: the curves that share an axis, such as "loss" or "accuracy".
@@ -74,7 +83,7 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class Film:
+class TrainingFrames:
     """Everything a picture over time shows.
 
     points: (n, k) slice coordinates of the data that lie on the slice, labels: (n,) their classes.
@@ -84,7 +93,7 @@ class Film:
 
     title: str
     frames: tuple[Frame, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[TrainingCurve, ...]
     points: Tensor
     labels: Tensor
     class_names: tuple[str, ...]
@@ -97,17 +106,17 @@ class Film:
         return self.frames[0].linear.slice
 
 
-def film_of_run(
+def frames_of_run(
     run: RunFolder,
     *,
     where: Slice | None = None,
     frames: int | None = None,
     data_root: Path | None = None,
     progress: Progress | None = None,
-) -> Film:
-    """The film of a stored run, from its checkpoints.
+) -> TrainingFrames:
+    """The frames of a stored run, one for each checkpoint.
 
-    where: a slice of dimension 1 or 2; the default is ``training_slice`` of its training data. frames: at most so
+    where: a slice of dimension 1 or 2; the default is ``default_slice`` of its training data. frames: at most so
     many, spread evenly, the first and the last among them. Cost: one exact partition for each frame.
     """
     stored = run.checkpoints()
@@ -119,17 +128,17 @@ def film_of_run(
     chosen = [stored[i] for i in thin(len(stored), frames)]
     data = run.split(data_root).train
     rows = run.rows()
-    moments = (Moment(one.step, run.model_at(one), one.epoch) for one in chosen)
+    moments = (ModelAtStep(one.step, run.model_at(one), one.epoch) for one in chosen)
     left_out = f"{len(chosen)} of {len(stored)} checkpoints are shown."
-    return film_of_models(
-        moments, training_slice(data.inputs, data.labels) if where is None else where,
+    return frames_of_models(
+        moments, default_slice(data.inputs, data.labels) if where is None else where,
         inputs=data.inputs, labels=data.labels, rows=rows, title=run.experiment.label, n_frames=len(chosen),
         notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])), progress=progress,
     )  # fmt: skip
 
 
-def film_of_models(
-    moments: Iterable[Moment],
+def frames_of_models(
+    moments: Iterable[ModelAtStep],
     where: Slice,
     *,
     inputs: Tensor | None = None,
@@ -140,8 +149,8 @@ def film_of_models(
     notes: Sequence[str] = (),
     n_frames: int | None = None,
     progress: Progress | None = None,
-) -> Film:
-    """The film of networks that are here; ``inputs`` (n, *input_shape) with ``labels`` (n,) are drawn on top.
+) -> TrainingFrames:
+    """The frames of networks in memory; ``inputs`` (n, *input_shape) with ``labels`` (n,) are drawn on top.
 
     rows: mappings with step, name, value and perhaps spread and epoch, as in a run's folder; they become curves.
     """
@@ -156,7 +165,7 @@ def film_of_models(
         if progress is not None and total:
             progress(len(seen) / total)
     if not seen:
-        raise InputError("A film needs at least one moment, and none came.")
+        raise InputError("Expected at least one model, got none.")
     numbers = follow([linear for _, _, linear, _ in seen])
     found = [Frame(step, epoch, linear, ids, decision)
              for (step, epoch, linear, decision), ids in zip(seen, numbers, strict=True)]  # fmt: skip
@@ -166,14 +175,14 @@ def film_of_models(
     names = tuple(str(i) for i in range(n_classes)) if class_names is None else tuple(class_names)
     if len(names) < n_classes:
         raise InputError(f"{len(names)} class names came; the network and the data have {n_classes} classes.")
-    return Film(
+    return TrainingFrames(
         title, tuple(found), (*curves_of_rows(kept_rows), *count_curves(found)), points, classes, names,
         _steps_per_epoch([*kept_rows, *({"step": f.step, "epoch": f.epoch} for f in found)]), (*notes, *more),
     )  # fmt: skip
 
 
-def film_of_partition(part: Partition | DecisionRegions, *, title: str = "") -> Film:
-    """A film of one frame from a partition alone. Pieces that are cut at the decision boundary stay cut."""
+def frames_of_partition(part: Partition | DecisionRegions, *, title: str = "") -> TrainingFrames:
+    """One frame from a partition alone. Pieces that are cut at the decision boundary stay cut."""
     part = part.to("cpu")
     decision = part if isinstance(part, DecisionRegions) else None
     linear = part.partition if isinstance(part, DecisionRegions) else part
@@ -182,7 +191,7 @@ def film_of_partition(part: Partition | DecisionRegions, *, title: str = "") -> 
     frame = Frame(0, None, linear, linear.linear_ids, decision)
     nothing = torch.zeros((0, linear.dim), dtype=torch.float64, device="cpu")
     names = tuple(str(i) for i in range(max(2, linear.outputs.shape[1])))
-    return Film(title, (frame,), (), nothing, torch.zeros(0, dtype=torch.int64, device="cpu"), names)
+    return TrainingFrames(title, (frame,), (), nothing, torch.zeros(0, dtype=torch.int64, device="cpu"), names)
 
 
 def thin(n: int, most: int | None) -> list[int]:
@@ -192,33 +201,10 @@ def thin(n: int, most: int | None) -> list[int]:
     [0, 3, 6, 9]
     """
     if most is not None and most < 1:
-        raise InputError(f"At least 1 frame is needed, and {most} came.")
+        raise InputError(f"Expected at least one frame, got {most}.")
     if most is None or n <= most:
         return list(range(n))
     return [n - 1] if most == 1 else [int(i) for i in np.linspace(0, n - 1, most).round()]
-
-
-def training_slice(inputs: Tensor, labels: Tensor) -> Slice:
-    """Where to look by default: the square [-1, 1]^2 or the box around the data for inputs of two numbers, the same on
-    a line for one, and else the plane through the first training points of three classes.
-    """
-    if inputs[0].numel() > 2:
-        return plane_of(inputs, _three(labels))
-    shape, reach = inputs.shape[1:], inputs.double()
-    if float(reach.abs().max()) <= 1.0:
-        return Box.between(-1.0, 1.0, shape)
-    low, high = reach.amin(0), reach.amax(0)
-    return Box.between(low, torch.maximum(high, low + 2e-6), shape, margin=0.05)  # a box around equal points, too
-
-
-def plane_of(inputs: Tensor, numbers: Sequence[int]) -> Slice:
-    """The smallest box, with a margin, in the plane of three of the inputs (or on the line of two)."""
-    if len(numbers) not in (2, 3) or min(numbers) < 0 or max(numbers) >= len(inputs):
-        raise InputError(
-            f"The points {list(numbers)} came; give the numbers of three training points (two for a line), "
-            f"each from 0 to {len(inputs) - 1}."
-        )
-    return Box.through(inputs[list(numbers)], margin=_MARGIN)
 
 
 def on_slice(where: Slice, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -234,7 +220,7 @@ def on_slice(where: Slice, inputs: Tensor) -> tuple[Tensor, Tensor]:
     return coords, within & ((coords @ basis - flat).norm(dim=1) <= 1e-6 * extent)
 
 
-def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Curve]:
+def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[TrainingCurve]:
     """Curves from the rows of a run, in the order of their names' first rows; errors are turned into accuracies."""
     series: dict[str, list[tuple[int, float, float]]] = {}
     for row in rows:
@@ -247,11 +233,11 @@ def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Curve]:
         steps, values, spread = torch.tensor(sorted(entries), dtype=torch.float64, device="cpu").T
         if name.endswith("error"):
             name, values = f"{name.removesuffix('error')}accuracy", 1.0 - values
-        curves.append(Curve(_panel(name), name.replace("_", " "), steps, values, spread))
+        curves.append(TrainingCurve(_panel(name), name.replace("_", " "), steps, values, spread))
     return curves
 
 
-def count_curves(frames: Sequence[Frame]) -> list[Curve]:
+def count_curves(frames: Sequence[Frame]) -> list[TrainingCurve]:
     """How many regions the slice has at each frame; activation regions only where they differ from linear ones."""
     linear = [frame.linear.n_linear_regions for frame in frames]
     activation = [frame.linear.n_activation_regions for frame in frames]
@@ -264,7 +250,7 @@ def count_curves(frames: Sequence[Frame]) -> list[Curve]:
     steps = torch.tensor([frame.step for frame in frames], dtype=torch.float64, device="cpu")
     unknown = torch.full_like(steps, math.nan)
     return [
-        Curve(panel, name, steps, torch.tensor(values, dtype=torch.float64, device="cpu"), unknown)
+        TrainingCurve(panel, name, steps, torch.tensor(values, dtype=torch.float64, device="cpu"), unknown)
         for panel, name, values in counts
     ]
 
@@ -284,18 +270,6 @@ def _steps_per_epoch(rows: Iterable[Mapping[str, Any]]) -> float | None:
         return None
     step, epoch = max(known)
     return float(step / epoch)
-
-
-def _three(labels: Tensor) -> list[int]:
-    """The first points of three classes; of fewer classes, the first points that make up three."""
-    first = [int((labels == label).nonzero()[0, 0]) for label in labels.unique()[:3]]
-    if len(labels) < 3:
-        raise InputError(
-            f"{len(labels)} training points came; the plane that is shown by default goes through three of them: "
-            "give more data, or a slice."
-        )
-    rest = [i for i in range(len(labels)) if i not in first]
-    return sorted([*first, *rest[: 3 - len(first)]])
 
 
 def _data_on(where: Slice, inputs: Tensor | None, labels: Tensor | None) -> tuple[Tensor, Tensor, list[str]]:

@@ -1,9 +1,23 @@
-"""A partition or a model -> a number: counts over many slices, gap, norms, margin, sharpness, correlations."""
+"""Numbers from partitions, samples and models.
+
+- Counts over many slices: ``region_count`` (also ``linear_region_count``) and ``over_slices``.
+- Scalars of a model: ``gap`` (error rates), ``margin``, ``norms``, ``sharpness``.
+- What theory says: ``bounds`` and ``expected_counts``.
+- Relations between numbers: ``correlate`` and ``fit``; ``statistics`` has their error bars.
+"""
 
 from regionscope.measures.bounds import Bound, region_bounds
-from regionscope.measures.correlate import correlate, correlation_difference, correlation_table
+from regionscope.measures.correlate import (
+    Coefficient,
+    Correlation,
+    CorrelationRow,
+    correlate,
+    correlation_difference,
+    correlation_table,
+)
 from regionscope.measures.expected_counts import hanin_rolnick, kac_rice, qi_wei_neurons
-from regionscope.measures.gap import error_rate, generalisation_gap
+from regionscope.measures.fit import LinearFit, linear_fit
+from regionscope.measures.gap import Gap, error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin, slice_margin
 from regionscope.measures.norms import ParameterNorms, distance_from, parameter_norms
 from regionscope.measures.over_slices import SliceValues, over_slices
@@ -12,6 +26,11 @@ from regionscope.measures.sharpness import Sharpness, sharpness
 
 __all__ = [
     "Bound",
+    "Coefficient",
+    "Correlation",
+    "CorrelationRow",
+    "Gap",
+    "LinearFit",
     "ParameterNorms",
     "RegionCount",
     "Sharpness",
@@ -24,6 +43,7 @@ __all__ = [
     "generalisation_gap",
     "hanin_rolnick",
     "kac_rice",
+    "linear_fit",
     "linear_region_count",
     "output_margin",
     "over_slices",

@@ -12,6 +12,7 @@ from itertools import accumulate
 from math import prod
 
 from regionscope.errors import InputError
+from regionscope.types import Reading
 
 __all__ = [
     "Bound",
@@ -34,6 +35,10 @@ class Bound:
     kind: str
     value: int
     reference: str
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The bound."""
+        return (("", self.value, None),)
 
 
 def zaslavsky(n: int, d: int) -> int:

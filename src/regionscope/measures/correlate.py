@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
+from regionscope.types import Reading
 
 __all__ = ["Coefficient", "Correlation", "CorrelationRow", "correlate", "correlation_difference", "correlation_table"]
 
@@ -29,6 +30,10 @@ class Coefficient:
     interval: tuple[float, float]
     n: int
 
+    def readings(self) -> tuple[Reading, ...]:
+        """The correlation; it has an interval instead of a standard error."""
+        return (("", self.value, None),)
+
     def __str__(self) -> str:
         return f"{self.value:+.2f} [{self.interval[0]:+.2f}, {self.interval[1]:+.2f}]"
 
@@ -40,6 +45,11 @@ class Correlation:
     pearson: Coefficient
     spearman: Coefficient
     kendall: Coefficient
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The three correlations."""
+        found = (("pearson", self.pearson), ("spearman", self.spearman), ("kendall", self.kendall))
+        return tuple((name, each.value, None) for name, each in found)
 
     def __str__(self) -> str:
         return f"Pearson {self.pearson}, Spearman {self.spearman}, Kendall {self.kendall} (n = {self.pearson.n})"

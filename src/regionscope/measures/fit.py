@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from regionscope.errors import InputError
+from regionscope.types import Reading
 
 __all__ = ["LinearFit", "linear_fit"]
 
@@ -31,6 +32,10 @@ class LinearFit:
     centre: float
     spread: float
     n: int
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The slope and the intercept."""
+        return ("slope", self.slope, None), ("intercept", self.intercept, None)
 
     def at(self, x: Sequence[float] | NDArray[Any]) -> Array:
         """The line at x (m,)."""

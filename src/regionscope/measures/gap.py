@@ -10,14 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
-from regionscope.geometry.points import read_array
+from regionscope.inputs import Examples, Inputs, Labels, read_examples
 from regionscope.network.call.forward import call_model
 from regionscope.sampled.labels import INVALID, open_labeller
-from regionscope.types import Estimate
+from regionscope.types import Estimate, Reading
 
-__all__ = ["Gap", "check_range", "error_rate", "generalisation_gap", "read_labels"]
-
-Array = np.ndarray[Any, Any]
+__all__ = ["Gap", "check_range", "error_rate", "generalisation_gap", "read_labels", "some_examples"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,15 @@ class Gap:
 
     def __str__(self) -> str:
         return f"{self.value:.4g} ± {self.stderr:.2g} (train error {self.train_error}, test error {self.test_error})"
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The gap, the train error and the test error."""
+        train, test = self.train_error, self.test_error
+        return (
+            ("", self.value, self.stderr),
+            ("train_error", train.value, train.stderr),
+            ("test_error", test.value, test.stderr),
+        )
 
     @property
     def value(self) -> float:
@@ -43,65 +50,78 @@ class Gap:
 
 def error_rate(
     model: Any,
-    inputs: Tensor | Array,
-    labels: Tensor | Array,
+    inputs: Inputs,
+    labels: Labels | None = None,
     *,
     batch_size: int | None = None,
     memory: int | None = None,
 ) -> Estimate:
     """Share of inputs (n, *shape) whose predicted label is not the given one. Cost: one forward pass.
 
-    model: as in ``region_count``. A NaN among the logits is an error, not a wrong label; so is a label that a module
-    with as many logits cannot give.
+    model: as in ``region_count``. inputs: a tensor, an array, a Dataset or a DataLoader. labels: one integer for each
+    input; None takes those of a Dataset or DataLoader of (input, label) pairs. A NaN among the logits is an error, not
+    a wrong label; so is a label that a module with as many logits cannot give.
     """
-    wanted = read_labels(inputs, labels)
-    rows = read_array(inputs)
-    with open_labeller(model, inputs, tuple(rows.shape[1:]), batch_size=batch_size, memory=memory) as labeller:
-        if isinstance(model, nn.Module):
-            _check_against(call_model(model, rows[:1].to(labeller.device, labeller.dtype)), wanted)
-        found = [labeller(part.to(labeller.device, labeller.dtype)).cpu() for part in rows.split(labeller.rows)]
-    predicted = torch.cat(found)
-    if bool((predicted == INVALID).any()):
-        raise InputError(f"The model returned NaN for {int((predicted == INVALID).sum())} of {len(rows)} inputs.")
-    return Estimate.of((predicted != wanted).double())
+    examples = some_examples(inputs, labels)
+    wrong, invalid = [], 0
+    with open_labeller(model, examples, tuple(examples.first.shape), batch_size=batch_size, memory=memory) as labeller:
+        for rows, own in examples.pairs(labeller.rows):
+            wanted, rows = read_labels(own), rows.to(labeller.device, labeller.dtype)
+            if isinstance(model, nn.Module):
+                _check_against(call_model(model, rows[:1]), wanted)
+            predicted = labeller(rows).cpu()
+            wrong.append(predicted != wanted)
+            invalid += int((predicted == INVALID).sum())
+    if invalid:
+        raise InputError(f"The model returned NaN for {invalid} of {len(examples)} inputs. Check its weights.")
+    return Estimate.of(torch.cat(wrong).double())
 
 
 def generalisation_gap(
     model: Any,
-    train: tuple[Tensor | Array, Tensor | Array],
-    test: tuple[Tensor | Array, Tensor | Array],
-    **options: Any,
+    train: Inputs | tuple[Inputs, Labels],
+    test: Inputs | tuple[Inputs, Labels],
+    *,
+    batch_size: int | None = None,
+    memory: int | None = None,
 ) -> Gap:
-    """Train error, test error and their difference for (inputs, labels) pairs. Li et al. 2025, section 1.
+    """Train error, test error and their difference. Li et al. 2025, section 1.
 
-    options: ``batch_size`` and ``memory``, as in ``error_rate``.
+    train, test: each a pair (inputs, labels), or a Dataset or DataLoader of (input, label) pairs. Other arguments as in
+    ``error_rate``.
     """
-    for name, part in (("train", train), ("test", test)):
-        if not isinstance(part, tuple | list) or len(part) != 2:
-            raise InputError(f"{name} came as {type(part).__name__}; a pair (inputs, labels) is needed.")
-    return Gap(error_rate(model, *train, **options), error_rate(model, *test, **options))
+    errors = []
+    for part in (train, test):
+        inputs, labels = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
+        errors.append(error_rate(model, inputs, labels, batch_size=batch_size, memory=memory))
+    return Gap(*errors)
 
 
-def read_labels(inputs: Tensor | Array, labels: Tensor | Array) -> Tensor:
-    """The labels as int64 (n,) on the CPU, one for each input."""
-    wanted = read_array(labels).detach().cpu()
-    if wanted.is_floating_point() or wanted.is_complex():
-        raise InputError(f"labels came as {str(wanted.dtype).removeprefix('torch.')}; labels must be integers.")
-    if len(inputs) == 0:
-        raise InputError("There is no data: inputs is empty.")
-    if wanted.shape != (len(inputs),):
+def some_examples(inputs: Inputs, labels: Labels | None) -> Examples:
+    """The examples, of which there is at least one."""
+    examples = read_examples(inputs, labels)
+    if len(examples) == 0:
+        raise InputError("Expected at least one input, got 0.")
+    return examples
+
+
+def read_labels(labels: Tensor) -> Tensor:
+    """Labels (n,) as int64 on the CPU."""
+    if labels.is_floating_point() or labels.is_complex():
         raise InputError(
-            f"labels has shape {tuple(wanted.shape)}; one label for each of {len(inputs)} inputs is needed."
+            f"Expected integer labels, got {str(labels.dtype).removeprefix('torch.')}. Convert them first."
         )
-    return wanted.to(torch.int64)
+    if labels.ndim != 1:
+        raise InputError(f"Expected one label for each input, got labels of shape {tuple(labels.shape)}.")
+    return labels.cpu().to(torch.int64)
 
 
 def check_range(labels: Tensor, classes: int) -> None:
     """Labels run from 0 to the number of classes less one."""
     if int(labels.min()) < 0 or int(labels.max()) >= classes:
         raise InputError(
-            f"labels run from {int(labels.min())} to {int(labels.max())}, but there are {classes} classes, "
-            f"0 to {classes - 1}."
+            f"Expected labels from 0 to {classes - 1}, as there are {classes} classes; got labels from "
+            f"{int(labels.min())} to {int(labels.max())}."
         )
 
 

@@ -15,8 +15,8 @@ from regionscope.checks import whole
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.geometry import Slice
-from regionscope.geometry.points import read_array
-from regionscope.measures.gap import check_range, read_labels
+from regionscope.inputs import Inputs, Labels, read_array
+from regionscope.measures.gap import check_range, read_labels, some_examples
 from regionscope.network import home, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.sampled.labels import refuse_batch_statistics
@@ -28,27 +28,26 @@ __all__ = ["output_margin", "slice_margin"]
 Array = NDArray[Any]
 
 
-def output_margin(
-    model: nn.Module, inputs: Tensor | Array, labels: Tensor | Array, *, batch_size: int = 256
-) -> Estimate:
+def output_margin(model: nn.Module, inputs: Inputs, labels: Labels | None = None, *, batch_size: int = 256) -> Estimate:
     """gamma(W) = mean over (x, y) of f(x)_y - max over i != y of f(x)_i. Li et al. 2025, Example 1.
 
-    A single logit f stands for the pair (0, f): the margin is f where y = 1 and -f where y = 0. Not invariant to
-    reparametrisation: doubling the last layer doubles it. Cost: one forward pass.
+    inputs, labels: as in ``error_rate``. A single logit f stands for the pair (0, f): the margin is f where y = 1 and
+    -f where y = 0. Not invariant to reparametrisation: doubling the last layer doubles it. Cost: one forward pass.
     """
     whole("batch_size", batch_size)
-    wanted = read_labels(inputs, labels)
+    examples = some_examples(inputs, labels)
     refuse_batch_statistics(model)
     device, dtype = home(model)
-    rows = read_array(inputs)
     margins = []
     with untouched(model):
-        for part, own in zip(rows.split(batch_size), wanted.split(batch_size), strict=True):
-            logits = call_model(model, part.to(device, dtype))
-            margins.append(_margins(logits, own.to(device)).cpu())
+        for rows, own in examples.pairs(batch_size):
+            logits = call_model(model, rows.to(device, dtype))
+            margins.append(_margins(logits, read_labels(own).to(device)).cpu())
     found = torch.cat(margins)
     if bool(found.isnan().any()):
-        raise InputError(f"The model returned NaN for {int(found.isnan().sum())} of {len(rows)} inputs.")
+        raise InputError(
+            f"The model returned NaN for {int(found.isnan().sum())} of {len(found)} inputs. Check its weights."
+        )
     return Estimate.of(found)
 
 
@@ -86,7 +85,7 @@ def _margins(logits: Any, labels: Tensor) -> Tensor:
         or not logits.is_floating_point()
     ):
         came = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
-        raise InputError(f"The model returned {came} for {n} inputs; logits ({n}, c) are needed for a margin.")
+        raise InputError(f"Expected logits ({n}, c) for {n} inputs, got {came}.")
     rows = logits.reshape(n, -1).double()
     if rows.shape[1] == 1:
         rows = torch.cat([torch.zeros_like(rows), rows], 1)

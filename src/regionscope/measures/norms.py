@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.types import Reading
 
 __all__ = ["ParameterNorms", "distance_from", "parameter_norms"]
 
@@ -28,6 +29,10 @@ class ParameterNorms:
     l2: float
     frobenius: dict[str, float]
     spectral: dict[str, float]
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The norms of all parameters together."""
+        return ("l1", self.l1, None), ("l2", self.l2, None)
 
 
 def parameter_norms(model: nn.Module, *, which: Which = "all") -> ParameterNorms:

@@ -15,7 +15,7 @@ from regionscope.checks import is_whole, whole
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.sampled.drawn_slices import SliceSampler
-from regionscope.types import Estimate, Status
+from regionscope.types import Estimate, Reading, Status
 
 __all__ = ["SliceValues", "bootstrap_interval", "over_slices"]
 
@@ -32,6 +32,10 @@ class SliceValues:
     values: Tensor
     status: Status
     seconds: float
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean over the slices."""
+        return self.estimate.readings()
 
     @property
     def estimate(self) -> Estimate:

@@ -15,21 +15,20 @@ from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.decision import decision_regions
 from regionscope.exact.linear import linear_regions
 from regionscope.geometry import Slice
+from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.measures.over_slices import bootstrap_interval, over_slices
 from regionscope.network import Program, trace
 from regionscope.sampled.drawn_slices import (
     GivenSlices,
     Hulls,
-    Inputs,
     LinesFromOrigin,
     RandomDirections,
     SliceSampler,
-    as_inputs,
     seed_of,
 )
 from regionscope.sampled.grid import RefinedCounts, grid_counts, lattice_for, refined_counts
 from regionscope.sampled.labels import Labeller, open_labeller
-from regionscope.types import Estimate, Status
+from regionscope.types import Estimate, Reading, Status
 
 __all__ = ["RegionCount", "linear_region_count", "region_count", "slice_sampler"]
 
@@ -68,6 +67,10 @@ class RegionCount:
             f"dim={self.dim}, method={self.method!r}{state})"
         )
 
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean number of regions."""
+        return (("", self.value, self.stderr),)
+
     @property
     def value(self) -> float:
         """Mean number of regions: the estimate of R_d."""
@@ -100,8 +103,8 @@ class RegionCount:
 
 
 def region_count(
-    model: Any, inputs: Inputs | None = None, dim: int = 1, slices: int | Sequence[Slice] = 100,
-    grid: int | None = None, method: Method = "grid", *,
+    model: Any, inputs: Inputs | None = None, *, dim: int = 1, slices: int | Sequence[Slice] = 100,
+    grid: int | None = None, method: Method = "grid",
     through: Through = "inputs", alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None,
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
     batch_size: int | None = None, memory: int | None = None, autocast: torch.dtype | None = None,
@@ -113,6 +116,7 @@ def region_count(
     to ``alpha`` (see ``Hulls``). ``through="direction"``: one input and a random direction of fixed ``length`` (see
     ``RandomDirections``). ``through="origin"``: the line from the origin to one input (see ``LinesFromOrigin``), where
     dim = 1.
+    inputs: a tensor, an array, a Dataset or a DataLoader; only the inputs that are drawn are loaded.
     ``slices``: how many, or a list of slices; ``until``: draw on until the relative standard error is reached.
 
     model: an ``nn.Module`` (run in eval mode, as before afterwards), a function or an estimator; see ``open_labeller``.
@@ -121,13 +125,13 @@ def region_count(
         points; "exact" takes the decision regions of a piecewise-affine ``nn.Module``.
     Cost: a forward pass over slices * lattice points in batches that fit ``memory``; exact: see ``decision_regions``.
     """
+    examples = None if inputs is None else read_examples(inputs)
     sampler = slice_sampler(
-        inputs, dim, slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
+        examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
     )
-    inputs = None if inputs is None else as_inputs(inputs)
     first = sampler.draw(0)
     used = None if method == "exact" else lattice_for([first], grid).grid
-    with _counter(model, inputs, first, method, used, batch_size, memory, autocast, max_points) as counter:
+    with _counter(model, examples, first, method, used, batch_size, memory, autocast, max_points) as counter:
         number = len(slices) if isinstance(slices, Sequence) else slices
         found = over_slices(counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress)
     return RegionCount(
@@ -144,17 +148,18 @@ def region_count(
 
 
 def linear_region_count(
-    model: nn.Module | Program, inputs: Inputs | None = None, dim: int = 1, slices: int | Sequence[Slice] = 100, *,
+    model: nn.Module | Program, inputs: Inputs | None = None, *, dim: int = 1, slices: int | Sequence[Slice] = 100,
     pieces: Literal["linear", "activation"] = "linear", through: Through = "inputs",
     alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
     max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> RegionCount:  # fmt: skip
     """The mean exact number of linear (or activation) regions on the same random slices, with the same error bars.
 
     Arguments as in ``region_count``; with one seed both look at the same slices. Cost: see ``linear_regions``.
     """
     sampler = slice_sampler(
-        inputs, dim, slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
+        inputs, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
     )
     program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
     if pieces not in ("linear", "activation"):
@@ -167,15 +172,15 @@ def linear_region_count(
         )
 
     number = len(slices) if isinstance(slices, Sequence) else slices
-    found = over_slices(counter, sampler, slices=number, until=until, max_slices=max_slices)
+    found = over_slices(counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress)
     return RegionCount(found.values, sampler.dim, "exact", None, sampler.seed, found.seconds, status=found.status)
 
 
 def slice_sampler(
-    inputs: Inputs | None,
+    inputs: Inputs | Examples | None,
+    *,
     dim: int = 1,
     slices: int | Sequence[Slice] = 100,
-    *,
     through: Through = "inputs",
     alpha: tuple[float, float] = (0.0, 1.0),
     length: float | None = None,
@@ -186,19 +191,19 @@ def slice_sampler(
     if isinstance(slices, Sequence):
         return GivenSlices(list(slices))
     if inputs is None:
-        raise InputError("No inputs came; give the inputs to draw slices through, or a list of slices.")
+        raise InputError("Expected inputs to draw slices through, got None. Pass inputs, or a list of slices.")
     if through == "inputs":
         if length is not None:
             raise InputError('length goes with through="direction"; hulls of inputs end at the inputs (see alpha).')
-        return Hulls(inputs, dim, seed_of(seed, generator), (float(alpha[0]), float(alpha[1])))
+        return Hulls(inputs, dim=dim, seed=seed_of(seed, generator), alpha=(float(alpha[0]), float(alpha[1])))
     if through == "direction":
         if tuple(alpha) != (0.0, 1.0):
             raise InputError('alpha goes with through="inputs"; give length for random directions.')
-        return RandomDirections(inputs, dim, seed_of(seed, generator), length)
+        return RandomDirections(inputs, dim=dim, seed=seed_of(seed, generator), length=length)
     if through == "origin":
         if dim != 1 or tuple(alpha) != (0.0, 1.0) or length is not None:
             raise InputError('through="origin" is for lines (dim=1) that end at an input; it takes no alpha or length.')
-        return LinesFromOrigin(inputs, seed_of(seed, generator))
+        return LinesFromOrigin(inputs, seed=seed_of(seed, generator))
     raise InputError(f'through is {through!r}; it must be "inputs", "direction" or "origin".')
 
 
@@ -236,7 +241,7 @@ class _Counter:
 
 @contextmanager
 def _counter(
-    model: Any, inputs: Inputs | None, first: Slice, method: Method, grid: int | None, batch_size: int | None,
+    model: Any, inputs: Examples | None, first: Slice, method: Method, grid: int | None, batch_size: int | None,
     memory: int | None, autocast: torch.dtype | None, max_points: int,
 ) -> Iterator[_Counter]:  # fmt: skip
     """The counter of a method; the model is in eval mode while it is open."""

@@ -17,10 +17,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regionscope.checks import whole
 from regionscope.errors import InputError, LimitReached
-from regionscope.geometry.points import read_array
+from regionscope.inputs import Examples, Inputs, Labels
+from regionscope.measures.gap import some_examples
 from regionscope.network import home, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.sampled.labels import refuse_batch_statistics
+from regionscope.types import Reading
 
 __all__ = ["Loss", "Sharpness", "sharpness"]
 
@@ -40,9 +42,13 @@ class Sharpness:
     products: int
     n: int
 
+    def readings(self) -> tuple[Reading, ...]:
+        """The eigenvalue."""
+        return (("", self.value, None),)
+
 
 def sharpness(
-    model: nn.Module, inputs: Tensor | NDArray[Any], targets: Tensor | NDArray[Any], *, loss: Loss | None = None,
+    model: nn.Module, inputs: Inputs, labels: Labels | None = None, *, loss: Loss | None = None,
     samples: int | None = 1000, batch_size: int = 256, dtype: torch.dtype | None = None, tolerance: float = 1e-3,
     max_products: int = 1000, seed: int = 0,
 ) -> Sharpness:  # fmt: skip
@@ -50,7 +56,10 @@ def sharpness(
 
     Lanczos (SciPy's eigsh) on Hessian-vector products; the model is in eval mode, and its gradients stay untouched.
 
-    loss: (outputs, targets) -> mean over the batch; by default cross-entropy, or binary cross-entropy for a single
+    inputs: a tensor, an array, a Dataset or a DataLoader, of which the sample alone is loaded.
+    labels: one for each input, of the kind that ``loss`` takes; None takes those of a Dataset or DataLoader of (input,
+        label) pairs.
+    loss: (outputs, labels) -> mean over the batch; by default cross-entropy, or binary cross-entropy for a single
     logit.
     samples: how many examples, drawn without replacement by ``seed``; None takes all.
     dtype: of the computation; the model's own by default. tolerance: relative, of the eigenvalue.
@@ -61,7 +70,7 @@ def sharpness(
     whole("max_products", max_products)
     whole("batch_size", batch_size)
     with untouched(model):
-        data = _sample(inputs, targets, samples, seed)
+        data = _sample(some_examples(inputs, labels), samples, seed)
         hessian = _Hessian(model, data, loss or _default_loss, batch_size, dtype, max_products)
         if hessian.size == 0:
             raise InputError("The model has no trainable parameters, so there is no Hessian.")
@@ -89,7 +98,7 @@ class _Hessian:
         self._model, self._loss, self._batch_size, self._max_products = model, loss, batch_size, max_products
         self._device, own = home(model)
         self._dtype = dtype or own
-        self._inputs, self._targets = map(_differentiable, data)
+        self._inputs, self._labels = map(_differentiable, data)
         self._state = {
             name: _differentiable(value.to(self._dtype) if value.is_floating_point() else value)
             for name, value in (*model.named_parameters(), *model.named_buffers())
@@ -115,30 +124,30 @@ class _Hessian:
             )
         ]
         total = torch.zeros(self.size, dtype=torch.float64, device=self._device)
-        for inputs, targets in zip(
-            self._inputs.split(self._batch_size), self._targets.split(self._batch_size), strict=True
+        for inputs, labels in zip(
+            self._inputs.split(self._batch_size), self._labels.split(self._batch_size), strict=True
         ):
-            total += self._product(inputs, targets, pieces) * (len(inputs) / self.n)
+            total += self._product(inputs, labels, pieces) * (len(inputs) / self.n)
         return np.asarray(total.cpu().numpy())
 
-    def _lost(self, outputs: Any, targets: Tensor) -> Tensor:
+    def _lost(self, outputs: Any, labels: Tensor) -> Tensor:
         try:
-            return self._loss(outputs, targets)
+            return self._loss(outputs, labels)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
             came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
             reason = (str(error).strip().splitlines() or [""])[0].rstrip(".")
             raise InputError(
-                f"The loss failed on outputs of {came} and targets of shape {tuple(targets.shape)}: {reason}."
+                f"The loss failed on outputs of {came} and labels of shape {tuple(labels.shape)}: {reason}."
             ) from error
 
-    def _product(self, inputs: Tensor, targets: Tensor, pieces: list[Tensor]) -> Tensor:
+    def _product(self, inputs: Tensor, labels: Tensor, pieces: list[Tensor]) -> Tensor:
         weights = list(self._weights.values())
         # The fused kernels of attention have no second derivative.
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             moved = inputs.to(self._device, self._dtype)
             state = {**self._state, **self._weights}
             outputs = call_model(lambda x: functional_call(self._model, state, (x,)), moved)
-            value = self._lost(outputs, targets.to(self._device))
+            value = self._lost(outputs, labels.to(self._device))
             if value.ndim or not bool(torch.isfinite(value)):
                 raise InputError(f"The loss came as {value.detach().tolist()}; one finite number is needed.")
             slopes = torch.autograd.grad(value, weights, create_graph=True, allow_unused=True)
@@ -158,23 +167,16 @@ def _differentiable(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.is_inference() else tensor.detach()
 
 
-def _default_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+def _default_loss(outputs: Tensor, labels: Tensor) -> Tensor:
     if outputs.ndim == 1 or outputs.shape[1] == 1:
-        return functional.binary_cross_entropy_with_logits(outputs.reshape(-1), targets.reshape(-1).to(outputs.dtype))
-    return functional.cross_entropy(outputs, targets)
+        return functional.binary_cross_entropy_with_logits(outputs.reshape(-1), labels.reshape(-1).to(outputs.dtype))
+    return functional.cross_entropy(outputs, labels)
 
 
-def _sample(
-    inputs: Tensor | NDArray[Any], targets: Tensor | NDArray[Any], samples: int | None, seed: int
-) -> tuple[Tensor, Tensor]:
-    rows, wanted = read_array(inputs).detach(), read_array(targets).detach()
-    if len(rows) == 0:
-        raise InputError("There is no data: inputs is empty.")
-    if len(wanted) != len(rows):
-        raise InputError(f"{len(rows)} inputs and {len(wanted)} targets came; one target for each input is needed.")
+def _sample(examples: Examples, samples: int | None, seed: int) -> tuple[Tensor, Tensor]:
+    n = len(examples)
     if samples is not None and samples < 1:
-        raise InputError(f"samples is {samples}; it must be at least 1, or None for all.")
-    if samples is None or samples >= len(rows):
-        return rows, wanted
-    chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed), device="cpu")[:samples]
-    return rows[chosen.to(rows.device)], wanted[chosen.to(wanted.device)]
+        raise InputError(f"Expected samples of at least 1, or None for all, got {samples}.")
+    if samples is None or samples >= n:
+        return next(examples.pairs(n))
+    return examples.take_pairs(torch.randperm(n, generator=torch.Generator().manual_seed(seed), device="cpu")[:samples])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -11,16 +12,32 @@ import torch
 from torch import fx
 
 from regionscope.errors import UntraceableModel
-from regionscope.network.record import Data
+from regionscope.network.record import Data, Recorder
 
 if TYPE_CHECKING:
-    from regionscope.network.reader import Reader
-
     _Tensor = object  # both bases say what an operator takes and returns, and they disagree
 else:
     _Tensor = torch.Tensor
 
-__all__ = ["Storage", "Traced"]
+__all__ = ["ForwardTracer", "Storage", "Traced"]
+
+
+class ForwardTracer(fx.Tracer, ABC):
+    """What a ``Traced`` tensor needs of the tracer that follows the forward; ``Reader`` implements it."""
+
+    recorder: Recorder
+
+    @abstractmethod
+    def apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Record one call and return what it returns to the user's forward."""
+
+    @abstractmethod
+    def write(self, tensor: Any, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Record an in-place call: ``tensor`` stands for the result from now on."""
+
+    @abstractmethod
+    def where(self) -> str:
+        """in 'path' (Type), for the end of a sentence; empty at the top level."""
 
 
 @dataclass(eq=False)
@@ -39,13 +56,13 @@ class Traced(fx.Proxy, _Tensor):
     a tensor for one, and crashes on a mere stand-in.
     """
 
-    tracer: Reader
+    tracer: ForwardTracer
 
-    def __new__(cls, node: fx.Node, tracer: Reader, data: Data, storage: Storage | None = None) -> Self:
+    def __new__(cls, node: fx.Node, tracer: ForwardTracer, data: Data, storage: Storage | None = None) -> Self:
         empty = torch.empty(data.seen_shape, dtype=tracer.recorder.dtype, device="meta")
         return torch.Tensor._make_subclass(cls, empty)  # type: ignore[type-var]
 
-    def __init__(self, node: fx.Node, tracer: Reader, data: Data, storage: Storage | None = None) -> None:
+    def __init__(self, node: fx.Node, tracer: ForwardTracer, data: Data, storage: Storage | None = None) -> None:
         super().__init__(node, tracer)
         self.data_value = data
         self.storage = Storage() if storage is None else storage

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from regionscope.errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
 from regionscope.network import refuse
 from regionscope.network.overwritten import Overwritten
-from regionscope.network.proxy import Storage, Traced
+from regionscope.network.proxy import ForwardTracer, Storage, Traced
 from regionscope.network.record import Call, Data, Recorder, Refused, Rule, table
 
 __all__ = ["Reader"]
@@ -29,7 +29,7 @@ class _OneInput(nn.Module):
         return self.module(x)
 
 
-class Reader(fx.Tracer):
+class Reader(ForwardTracer):
     """An fx Tracer that knows shapes: each call is looked up among the rules and recorded as it comes by.
 
     Every module's own forward is followed, torch.nn's too, so that one rule for ``F.conv2d`` serves the function, the

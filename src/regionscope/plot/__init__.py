@@ -11,7 +11,7 @@ from regionscope.plot.complexity import (
     complexity_layers,
     fold_density,
 )
-from regionscope.plot.correlation import Scatter, correlation_scatter
+from regionscope.plot.correlation import CorrelationArtists, correlation_scatter
 from regionscope.plot.counts import count_figure, count_histogram, label_map
 from regionscope.plot.epochs import epoch_figure, epoch_grid
 from regionscope.plot.figures import (
@@ -34,8 +34,8 @@ from regionscope.plot.walls import layer_panels, zero_lines
 
 __all__ = [
     "ComplexityAxes",
+    "CorrelationArtists",
     "FunctionGraph",
-    "Scatter",
     "complexity_figure",
     "complexity_history",
     "complexity_layers",

@@ -1,4 +1,4 @@
-"""A film as a moving picture: GIF everywhere, MP4 where ffmpeg is installed."""
+"""Training frames as an animation: GIF everywhere, MP4 where ffmpeg is installed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
-from regionscope.lab.training_frames import Film, Frame
+from regionscope.lab.training_frames import Frame, TrainingFrames
 from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
 from regionscope.plot.points import data
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
 from regionscope.plot.walls import zero_lines
 
-__all__ = ["KINDS", "animate", "check_movie", "film_frame"]
+__all__ = ["KINDS", "animate", "check_animation", "draw_frame"]
 
 KINDS = ("linear", "decision", "neurons")
 _RIGHT, _TOP, _TITLE, _STRIP, _GAP = 0.94, 0.94, 0.955, 0.07, 0.055  # shares of the figure
@@ -33,7 +33,7 @@ _HOLD = 1.5  # seconds that the last frame stays
 
 
 def animate(
-    film: Film,
+    training: TrainingFrames,
     path: str | Path,
     *,
     kind: str = "linear",
@@ -42,26 +42,26 @@ def animate(
     points: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Path:
-    """Write the film to a .gif or .mp4 file of ``size`` pixels width and return its path.
+    """Write the frames to a .gif or .mp4 file of ``size`` pixels width and return its path.
 
     kind: "linear" (regions, with the decision boundary on top), "decision" or "neurons" (zero lines by layer).
     points: draw the data. Cost: one figure for each frame, about 0.3 s for 10,000 regions.
     """
     path = Path(path)
-    check_movie(path, kind=kind, fps=fps, size=size)
+    check_animation(path, kind=kind, fps=fps, size=size)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     width = 2 * round(size / 2)  # video codecs want even numbers
     figure = Figure(figsize=(width / _DPI, 2 * round(width * 1.12 / 2) / _DPI), dpi=_DPI)
     FigureCanvasAgg(figure)
-    shown = [*range(len(film.frames)), *[len(film.frames) - 1] * max(0, round(_HOLD * fps) - 1)]
-    counts = _counts(film, kind)
+    shown = [*range(len(training.frames)), *[len(training.frames) - 1] * max(0, round(_HOLD * fps) - 1)]
+    counts = _counts(training, kind)
 
     def draw() -> Iterator[None]:
         for n, i in enumerate(shown):
             if n == 0 or i != shown[n - 1]:
                 figure.clear()
-                film_frame(film, i, figure=figure, kind=kind, points=points, counts=counts)
+                draw_frame(training, i, figure=figure, kind=kind, points=points, counts=counts)
             yield
             if progress is not None:
                 progress((n + 1) / len(shown))
@@ -70,8 +70,8 @@ def animate(
     return path
 
 
-def film_frame(
-    film: Film,
+def draw_frame(
+    training: TrainingFrames,
     i: int,
     *,
     figure: Figure,
@@ -83,25 +83,25 @@ def film_frame(
 
     counts: that number for each frame; who draws many frames counts once.
     """
-    frame = film.frames[i]
+    frame = training.frames[i]
     room = _room(figure)
     ax = figure.add_axes(room.map)
     count = _draw(frame, kind, ax)
-    if points and film.slice.dim == 2 and len(film.points):
-        data(film.points, film.labels, ax=ax)
+    if points and training.slice.dim == 2 and len(training.points):
+        data(training.points, training.labels, ax=ax)
     style.map_axes([ax])
     moment = f"step {frame.step:,}" if frame.epoch is None else f"epoch {frame.epoch:g}"
     left, right = room.map[0], room.map[0] + room.map[2]
     figure.text(left, _TITLE, moment, fontsize=15 * room.text, fontweight="bold", color=style.BLACK)
     figure.text(right, _TITLE, count, fontsize=12 * room.text, ha="right", color=style.BLACK)
     strip = figure.add_axes(room.strip)
-    _counts_so_far(film, i, _counts(film, kind) if counts is None else counts, strip)
-    strip.set_xlabel("epoch" if film.steps_per_epoch else "step", fontsize=_SMALL * room.text, labelpad=room.text)
+    _counts_so_far(training, i, _counts(training, kind) if counts is None else counts, strip)
+    strip.set_xlabel("epoch" if training.steps_per_epoch else "step", fontsize=_SMALL * room.text, labelpad=room.text)
     for one in (ax, strip):
         one.tick_params(labelsize=_SMALL * room.text, length=2.5 * room.text, pad=3.5 * room.text)
 
 
-def check_movie(path: Path, *, kind: str, fps: float, size: int) -> None:
+def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
     """Say before the work, not after it, that the file cannot be made."""
     from matplotlib.animation import FFMpegWriter
 
@@ -135,14 +135,14 @@ def _room(figure: Figure) -> _Room:
     return _Room((left, bottom, _RIGHT - left, _TOP - bottom), (left, below, _RIGHT - left, _STRIP), text)
 
 
-def _counts(film: Film, kind: str) -> NDArray[np.int64]:
+def _counts(training: TrainingFrames, kind: str) -> NDArray[np.int64]:
     """The number of regions of each frame."""
-    return np.array([_count(one, kind) for one in film.frames], dtype=np.int64)
+    return np.array([_count(one, kind) for one in training.frames], dtype=np.int64)
 
 
-def _counts_so_far(film: Film, i: int, counts: NDArray[np.int64], strip: Axes) -> None:
+def _counts_so_far(training: TrainingFrames, i: int, counts: NDArray[np.int64], strip: Axes) -> None:
     """The number of regions over training, with a dot at frame i."""
-    steps = np.array([one.step / (film.steps_per_epoch or 1.0) for one in film.frames])
+    steps = np.array([one.step / (training.steps_per_epoch or 1.0) for one in training.frames])
     strip.plot(steps, counts, color=style.GREY, linewidth=1.2)
     strip.plot(steps[i], counts[i], "o", color=style.VERMILLION, markersize=6)
     strip.set_ylim(0, 1.15 * max(1, counts.max()))
@@ -176,5 +176,5 @@ def _draw(frame: Frame, kind: str, ax: Any) -> str:
 
 def _decision(frame: Frame) -> DecisionRegions:
     if frame.decision is None:
-        raise InputError("This film has no decision regions; take kind linear or neurons.")
+        raise InputError('These frames have no decision regions; use kind "linear" or "neurons".')
     return frame.decision

@@ -17,11 +17,11 @@ from regionscope.measures.correlate import Correlation
 from regionscope.measures.fit import LinearFit
 from regionscope.plot import style
 
-__all__ = ["Scatter", "correlation_scatter"]
+__all__ = ["CorrelationArtists", "correlation_scatter"]
 
 
 @dataclass(frozen=True)
-class Scatter:
+class CorrelationArtists:
     """The artists of ``correlation_scatter``."""
 
     points: dict[str, PathCollection]
@@ -38,7 +38,7 @@ def correlation_scatter(
     fit: LinearFit | None = None,
     found: Correlation | None = None,
     level: float = 0.95,
-) -> Scatter:
+) -> CorrelationArtists:
     """A point for each run, the fit with its confidence band, and the correlation with its interval as text.
 
     As Li et al. 2025, Figure 4. groups: a name for each run (its architecture, say), each with a colour and a marker.
@@ -83,4 +83,4 @@ def correlation_scatter(
     if groups is not None:
         ax.legend(fontsize="small", frameon=False, loc="best")
     style.plain_axes([ax])
-    return Scatter(points, line, band)
+    return CorrelationArtists(points, line, band)

@@ -16,17 +16,11 @@ from matplotlib.ticker import MaxNLocator
 
 from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
-from regionscope.shallow import (
-    EffectiveRegions,
-    Flow,
-    FlowRow,
-    RateRow,
-    Teacher,
-    WidthRow,
-    breakpoints,
-    region_bound,
-    unit_shares,
-)
+from regionscope.shallow import Flow, Teacher, breakpoints, region_bound
+from regionscope.shallow.examples import WidthRow
+from regionscope.shallow.pieces import EffectiveRegions, unit_shares
+from regionscope.shallow.report import FlowRow
+from regionscope.shallow.two_layer_rates import RateRow
 
 __all__ = ["flow_animation", "flow_figure", "flow_frame", "rates_figure", "width_figure"]
 

@@ -1,1 +1,27 @@
-"""Labels of any classifier on slices drawn from data: grids, connected components, refinement."""
+"""Labels of any classifier on slices drawn from data: grids, connected components, refinement.
+
+- ``drawn_slices``: slices through random inputs, in random directions, from the origin.
+- ``labels`` and ``label_points``: any classifier as a function from points to integer labels; ``half_precision``: the
+  same labels from a quick pass on a GPU.
+- ``lattice``, ``grid`` and ``components``: points on a slice, and the pieces of one label among them.
+- ``refinement``: merging pieces that a grid splits, and splitting those that it joins.
+
+``measures.region_count`` puts these together.
+"""
+
+from regionscope.sampled.components import count_components
+from regionscope.sampled.drawn_slices import GivenSlices, Hulls, LinesFromOrigin, RandomDirections, SliceSampler
+from regionscope.sampled.grid import LabelMap, label_maps
+from regionscope.sampled.labels import open_labeller
+
+__all__ = [
+    "GivenSlices",
+    "Hulls",
+    "LabelMap",
+    "LinesFromOrigin",
+    "RandomDirections",
+    "SliceSampler",
+    "count_components",
+    "label_maps",
+    "open_labeller",
+]

@@ -22,11 +22,11 @@ _POINTS_AT_ONCE = 1 << 22
 
 
 @overload
-def count_components(labels: Tensor | Array, mask: Tensor | Array | None = ..., *, dim: None = ...) -> int: ...
+def count_components(labels: Tensor | Array, *, mask: Tensor | Array | None = ..., dim: None = ...) -> int: ...
 @overload
-def count_components(labels: Tensor | Array, mask: Tensor | Array | None = ..., *, dim: int) -> Tensor: ...
+def count_components(labels: Tensor | Array, *, mask: Tensor | Array | None = ..., dim: int) -> Tensor: ...
 def count_components(
-    labels: Tensor | Array, mask: Tensor | Array | None = None, *, dim: int | None = None
+    labels: Tensor | Array, *, mask: Tensor | Array | None = None, dim: int | None = None
 ) -> int | Tensor:
     """Number of connected pieces of equal label in an integer array of any dimension.
 

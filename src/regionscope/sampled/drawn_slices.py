@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,19 +18,16 @@ from torch import Tensor
 from regionscope.checks import whole
 from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Segment, Simplex, Slice
+from regionscope.inputs import Examples, Inputs, read_examples
 
 __all__ = [
     "GivenSlices",
     "Hulls",
-    "Inputs",
     "LinesFromOrigin",
     "RandomDirections",
     "SliceSampler",
-    "as_inputs",
     "seed_of",
 ]
-
-Inputs = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
 _ATTEMPTS = 100
 _PAIRS_FOR_LENGTH = 256
@@ -55,7 +52,7 @@ class SliceSampler(Protocol):
 class Hulls:
     """The convex hull of dim + 1 inputs drawn without replacement. Li et al. 2025, Definition 4.4.
 
-    inputs: anything of length n whose items are inputs (or tuples that start with one, as a torch Dataset gives).
+    inputs: a tensor, an array, a Dataset or a DataLoader; only the inputs that are drawn are loaded.
     alpha: (lo, hi) other than (0, 1) stretches the hull: x_0 + sum alpha_i (x_i - x_0) with every alpha_i >= lo and
         sum alpha_i <= hi. In 1-D that is lo <= alpha <= hi (Table 6 of the paper).
 
@@ -64,20 +61,24 @@ class Hulls:
     matters.
     """
 
-    inputs: Inputs
+    inputs: Inputs | Examples
+    _: KW_ONLY
     dim: int = 1
     seed: int = 0
     alpha: tuple[float, float] = (0.0, 1.0)
 
     limit = None
 
+    @cached_property
+    def _examples(self) -> Examples:
+        return read_examples(self.inputs)
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs", as_inputs(self.inputs))
         _check_dim(self.dim)
-        if len(self.inputs) < self.dim + 1:
+        if len(self._examples) < self.dim + 1:
             raise InputError(
-                f"{len(self.inputs)} input(s) came; a slice of dimension {self.dim} is drawn through {self.dim + 1}, "
-                "so give more inputs or lower dim."
+                f"Expected at least {self.dim + 1} inputs for slices of dimension {self.dim}, got "
+                f"{len(self._examples)} input(s). Pass more inputs or lower dim."
             )
         lo, hi = self.alpha
         if not (math.isfinite(lo) and math.isfinite(hi) and hi > self.dim * lo and hi > lo):
@@ -87,8 +88,8 @@ class Hulls:
         """Slice number i."""
         generator = _generator(self.seed, i)
         for _ in range(_ATTEMPTS):
-            chosen = _without_replacement(len(self.inputs), self.dim + 1, generator)
-            points = torch.stack([_item(self.inputs, j) for j in chosen])
+            chosen = _without_replacement(len(self._examples), self.dim + 1, generator)
+            points = torch.stack([_item(self._examples, j) for j in chosen])
             try:
                 return _stretched(points, self.alpha)
             except SliceError as reason:
@@ -108,19 +109,23 @@ class RandomDirections:
     length: by default the mean distance of 256 random pairs of inputs, so that the slices are as long as hulls are.
     """
 
-    inputs: Inputs
+    inputs: Inputs | Examples
+    _: KW_ONLY
     dim: int = 1
     seed: int = 0
     length: float | None = None
 
     limit = None
 
+    @cached_property
+    def _examples(self) -> Examples:
+        return read_examples(self.inputs)
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs", as_inputs(self.inputs))
         _check_dim(self.dim)
         least = 2 if self.length is None else 1
-        if len(self.inputs) < least:
-            raise InputError(f"{len(self.inputs)} input(s) came; at least {least} are needed.")
+        if len(self._examples) < least:
+            raise InputError(f"Expected at least {least} input(s), got {len(self._examples)}.")
         if self.length is not None and not (math.isfinite(self.length) and self.length > 0):
             raise InputError(f"length is {self.length}; a positive number is needed.")
 
@@ -130,8 +135,8 @@ class RandomDirections:
         if self.length is not None:
             return self.length
         generator = _generator(self.seed, -1)
-        pairs = [_without_replacement(len(self.inputs), 2, generator) for _ in range(_PAIRS_FOR_LENGTH)]
-        mean = sum(float((_item(self.inputs, a) - _item(self.inputs, b)).norm()) for a, b in pairs) / len(pairs)
+        pairs = [_without_replacement(len(self._examples), 2, generator) for _ in range(_PAIRS_FOR_LENGTH)]
+        mean = sum(float((_item(self._examples, a) - _item(self._examples, b)).norm()) for a, b in pairs) / len(pairs)
         if mean == 0.0:
             raise InputError("All inputs are the same, so no length can be told from them; give length.")
         return mean
@@ -139,7 +144,7 @@ class RandomDirections:
     def draw(self, i: int) -> Slice:
         """Slice number i."""
         generator = _generator(self.seed, i)
-        start = _item(self.inputs, int(torch.randint(len(self.inputs), (1,), generator=generator, device="cpu")))
+        start = _item(self._examples, int(torch.randint(len(self._examples), (1,), generator=generator, device="cpu")))
         d = start.numel()
         if self.dim > d:
             raise SliceError(f"dim is {self.dim}, but an input has only {d} number(s); take at most {d}.")
@@ -156,22 +161,28 @@ class LinesFromOrigin:
     An input that is the origin itself is drawn again; after 100 such draws in a row it is an error.
     """
 
-    inputs: Inputs
+    inputs: Inputs | Examples
+    _: KW_ONLY
     seed: int = 0
 
     dim = 1
     limit = None
 
+    @cached_property
+    def _examples(self) -> Examples:
+        return read_examples(self.inputs)
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs", as_inputs(self.inputs))
-        if len(self.inputs) < 1:
-            raise InputError("0 inputs came; at least 1 is needed.")
+        if len(self._examples) < 1:
+            raise InputError("Expected at least one input, got 0.")
 
     def draw(self, i: int) -> Slice:
         """Slice number i."""
         generator = _generator(self.seed, i)
         for _ in range(_ATTEMPTS):
-            end = _item(self.inputs, int(torch.randint(len(self.inputs), (1,), generator=generator, device="cpu")))
+            end = _item(
+                self._examples, int(torch.randint(len(self._examples), (1,), generator=generator, device="cpu"))
+            )
             if bool(end.any()):
                 return Segment(torch.zeros_like(end), end)
         raise SliceError(f"{_ATTEMPTS} draws in a row gave the origin, to which no line leads from itself")
@@ -206,20 +217,6 @@ class GivenSlices:
         return self.slices[i]
 
 
-def as_inputs(inputs: Any) -> Inputs:
-    """Tensors, arrays, data frames, sequences and torch datasets, as something of a length with items."""
-    if hasattr(inputs, "to_numpy"):
-        inputs = inputs.to_numpy()
-    if not (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__")):
-        raise InputError(
-            f"inputs came as {type(inputs).__name__}; a tensor, an array or a dataset with a length is needed."
-        )
-    if getattr(inputs, "ndim", 2) < 2:
-        raise InputError(f"inputs has shape {tuple(inputs.shape)}; the first axis must run over inputs, as in (n, d).")
-    found: Inputs = inputs
-    return found
-
-
 def seed_of(seed: int, generator: torch.Generator | None) -> int:
     """``seed``, or a number drawn from ``generator`` when one is given."""
     if generator is not None:
@@ -241,21 +238,11 @@ def _without_replacement(n: int, m: int, generator: torch.Generator) -> list[int
     return [chosen[j] for j in torch.randperm(m, generator=generator, device="cpu").tolist()]
 
 
-def _item(inputs: Inputs, i: int) -> Tensor:
-    item = inputs[i]
-    if isinstance(item, tuple):
-        item = item[0]
-    value = item.detach().to("cpu", torch.float64) if isinstance(item, Tensor) else torch.from_numpy(_floats(item))
+def _item(examples: Examples, i: int) -> Tensor:
+    value = examples.input(i).to("cpu", torch.float64)
     if not bool(torch.isfinite(value).all()):
         raise InputError(f"Input {i} holds NaN or infinite values; slices need finite inputs.")
     return value
-
-
-def _floats(item: Any) -> np.ndarray[Any, Any]:
-    try:
-        return np.atleast_1d(np.array(item, dtype=np.float64))
-    except (TypeError, ValueError) as reason:
-        raise InputError(f"An input came as {type(item).__name__}, which is not an array of real numbers.") from reason
 
 
 def _stretched(points: Tensor, alpha: tuple[float, float]) -> Slice:

@@ -14,10 +14,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from regionscope.checks import check_memory, whole
 from regionscope.errors import InputError
+from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.network import home, untouched
 from regionscope.network.call.determinism import refuse_other_answers, two_inputs
 from regionscope.network.call.forward import call_model, row_bytes
-from regionscope.sampled.drawn_slices import Inputs
 from regionscope.sampled.half_precision import HalfPrecisionScreen
 
 __all__ = ["INVALID", "Labeller", "labels_from", "open_labeller", "refuse_batch_statistics"]
@@ -75,7 +75,7 @@ class Labeller:
 @contextmanager
 def open_labeller(
     model: Any,
-    inputs: Inputs | None,
+    inputs: Inputs | Examples | None,
     input_shape: tuple[int, ...],
     *,
     batch_size: int | None = None,
@@ -99,8 +99,9 @@ def open_labeller(
     elif autocast is not None:
         raise InputError(f"autocast works for torch modules; the model came as {type(model).__name__}.")
     else:
-        dtype, device = _own_place(model, inputs)
-        classify = _function(model, isinstance(inputs, np.ndarray))
+        examples = None if inputs is None else read_examples(inputs)
+        dtype, device = _own_place(model, examples)
+        classify = _function(model, examples is not None and examples.numpy)
     with untouched(model, device=device):
         rows = batch_size or _rows(model, input_shape, dtype, device, memory)
         if isinstance(model, nn.Module):
@@ -226,16 +227,17 @@ def _numbered(outputs: Any, classes: Any) -> Any:
     return np.searchsorted(classes, array)
 
 
-def _own_place(model: Any, inputs: Inputs | None) -> tuple[torch.dtype, torch.device]:
+def _own_place(model: Any, examples: Examples | None) -> tuple[torch.dtype, torch.device]:
     """Functions and estimators get the dtype of the inputs, on their device; whole numbers become floating point."""
-    if isinstance(inputs, np.ndarray):
-        dtype = torch.from_numpy(np.empty(0, inputs.dtype)).dtype if inputs.dtype.kind in "iuf" else torch.float64
-        return (dtype if dtype.is_floating_point else torch.float64), torch.device("cpu")
     cpu = torch.device("cpu")
-    if isinstance(inputs, Tensor):
-        dtype = inputs.dtype if inputs.is_floating_point() else torch.get_default_dtype()
-        return dtype, cpu if hasattr(model, "predict") else inputs.device
-    return torch.get_default_dtype(), cpu
+    if examples is None or len(examples) == 0:
+        return torch.get_default_dtype(), cpu
+    first = examples.first
+    whole_numbers = torch.float64 if examples.numpy else torch.get_default_dtype()
+    return (
+        first.dtype if first.is_floating_point() else whole_numbers,
+        cpu if hasattr(model, "predict") else first.device,
+    )
 
 
 def _rows(

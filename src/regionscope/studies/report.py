@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from numbers import Integral, Real
@@ -16,7 +15,7 @@ from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
 from regionscope.studies.verdict import Grade
 from regionscope.writing import plain
 
-__all__ = ["Page", "as_data", "as_html", "as_markdown", "index_markdown"]
+__all__ = ["Page", "as_data", "as_html", "as_markdown", "claim_data", "claim_table", "markdown_table", "rules"]
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
@@ -45,18 +44,19 @@ class Page:
 def as_markdown(page: Page) -> str:
     """The page as Markdown."""
     study, outcome = page.study, page.outcome
-    lines = [f"# {study.name}: {study.source}", "", f"{PAPERS[study.paper]}.", "", f"**Claim.** {study.claim}", ""]
+    lines = [f"# {study.name}: {study.source}", "", *([outcome.summary, ""] if outcome.summary else [])]
+    lines += [f"{PAPERS[study.paper]}.", "", f"**Claim.** {study.claim}", ""]
     lines += [f"**Verdict at size {page.size}: {outcome.grade.value}.** {_scaled(page)}", ""]
-    lines += [*_markdown_table(*_claim_table(outcome.claims)), ""]
+    lines += [*markdown_table(*claim_table(outcome.claims)), ""]
     for title, name, around in _captions(page):
         lines += [f"![{_flat(title)}]({name})", "", *([around, ""] if around else [])]
     for table in outcome.tables:
-        lines += [f"## {table.title}", "", *_markdown_table(table.columns, table.rows), ""]
+        lines += [f"## {table.title}", "", *markdown_table(table.columns, table.rows), ""]
     if outcome.notes:
         lines += ["## Notes", "", *(f"- {note}" for note in outcome.notes), ""]
-    lines += ["## Rules", "", *(f"- {rule}" for rule in _rules(outcome)), ""]
+    lines += ["## Rules", "", *(f"- {rule}" for rule in rules(outcome.claims)), ""]
     if config := _config(page):
-        lines += ["## Config", "", *_markdown_table(("Setting", "Values"), config), ""]
+        lines += ["## Config", "", *markdown_table(("Setting", "Values"), config), ""]
     lines += [f"Made with `regionscope study run {study.name} --size {page.size}`: {_cost(page)}.", ""]
     return "\n".join(lines)
 
@@ -64,18 +64,20 @@ def as_markdown(page: Page) -> str:
 def as_html(page: Page, pictures: Mapping[str, str]) -> str:
     """The page as one HTML file; ``pictures`` gives the address (such as a data URI) of every figure."""
     study, outcome, text = page.study, page.outcome, html.escape
-    body = [f"<h1>{text(study.name)}: {text(study.source)}</h1>", f"<p>{text(PAPERS[study.paper])}.</p>"]
+    body = [f"<h1>{text(study.name)}: {text(study.source)}</h1>"]
+    body += [f"<p>{text(outcome.summary)}</p>"] if outcome.summary else []
+    body += [f"<p>{text(PAPERS[study.paper])}.</p>"]
     body += [f"<p><b>Claim.</b> {text(study.claim)}</p>"]
     grade = outcome.grade.value
     body += [f'<p><b>Verdict at size {page.size}: <span class="{_CLASSES[grade]}">{grade}</span>.</b> ']
-    body += [f"{text(_scaled(page))}</p>", _html_table(*_claim_table(outcome.claims))]
+    body += [f"{text(_scaled(page))}</p>", _html_table(*claim_table(outcome.claims))]
     for title, name, around in _captions(page):
         body += [f'<img src="{text(pictures[name])}" alt="{text(title)}">', *([f"<p>{around}</p>"] if around else [])]
     for table in outcome.tables:
         body += [f"<h2>{text(table.title)}</h2>", _html_table(table.columns, table.rows)]
     if outcome.notes:
         body += ["<h2>Notes</h2><ul>", *(f"<li>{text(note)}</li>" for note in outcome.notes), "</ul>"]
-    body += ["<h2>Rules</h2><ul>", *(f"<li>{text(rule)}</li>" for rule in _rules(outcome)), "</ul>"]
+    body += ["<h2>Rules</h2><ul>", *(f"<li>{text(rule)}</li>" for rule in rules(outcome.claims)), "</ul>"]
     if config := _config(page):
         body += ["<h2>Config</h2>", _html_table(("Setting", "Values"), config)]
     body += [f"<p><small>Made with regionscope study run {text(study.name)} --size {page.size}: {text(_cost(page))}."]
@@ -93,11 +95,9 @@ def as_data(page: Page) -> dict[str, Any]:
         "source": page.study.source,
         "claim": page.study.claim,
         "size": page.size,
+        "summary": outcome.summary,
         "verdict": outcome.grade.value,
-        "claims": [
-            {**asdict(claim), "verdict": {**asdict(claim.verdict), "grade": claim.verdict.grade.value}}
-            for claim in outcome.claims
-        ],
+        "claims": [claim_data(claim) for claim in outcome.claims],
         "tables": [asdict(table) for table in outcome.tables],
         "charts": [_plain(chart) for chart in outcome.charts if not isinstance(chart, Pictures)],
         "notes": list(outcome.notes),
@@ -110,44 +110,19 @@ def as_data(page: Page) -> dict[str, Any]:
     return cleaned
 
 
-def index_markdown(studies: Sequence[Study], pages: Mapping[str, Mapping[str, Any]]) -> str:
-    """The table of all studies; ``pages`` holds what ``as_data`` gave of those that have a page beside the index."""
-    lines = ["# Results", "", f"Every table and figure of the four papers; {len(pages)} of {len(studies)} were rerun."]
-    if pages:
-        claims = [claim for page in pages.values() for claim in page["claims"]]
-        lines += [
-            f"Of {len(claims)} claims: {_tally(claim['verdict']['grade'] for claim in claims)}.",
-            f"The verdict of a study is that of its weakest claim: {_tally(p['verdict'] for p in pages.values())}.",
-        ]
-    lines.append("")
-    for paper, title in PAPERS.items():
-        mine = [study for study in studies if study.paper == paper]
-        if mine:
-            rows = [_index_row(study, pages.get(study.name)) for study in mine]
-            lines += [f"## {title}", "", *_markdown_table(("Study", "Where", "Verdict", "Claims", "Size"), rows), ""]
-    links = "\n".join(f"{study.name}/report" for study in studies if study.name in pages)
-    return "\n".join([*lines, "```{toctree}", ":hidden:", "", links, "```", ""])
+def claim_data(claim: Claim) -> dict[str, Any]:
+    """A claim as plain values."""
+    return {**asdict(claim), "verdict": {**asdict(claim.verdict), "grade": claim.verdict.grade.value}}
 
 
-def _index_row(study: Study, page: Mapping[str, Any] | None) -> tuple[str, ...]:
-    if page is None:
-        return study.name, study.source, "not run", "", ""
-    claims = _tally(claim["verdict"]["grade"] for claim in page["claims"])
-    return f"[{study.name}]({study.name}/report.md)", study.source, page["verdict"], claims, page["size"]
-
-
-def _tally(grades: Iterable[str]) -> str:
-    """How often each grade was given, from the best on."""
-    found = Counter(grades)
-    return ", ".join(f"{found[grade.value]} {grade.value}" for grade in Grade if found[grade.value])
-
-
-def _claim_table(claims: Sequence[Claim]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def claim_table(claims: Sequence[Claim]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Columns and rows of the claims."""
     rows = tuple((one.what, one.paper, one.ours, one.spread, one.verdict.grade.value) for one in claims)
     return ("", "Paper", "Ours", "Spread", "Verdict"), rows
 
 
-def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """The lines of a table."""
     lines = ["| " + " | ".join(map(_cell, columns)) + " |", "|" + " --- |" * len(columns)]
     return lines + ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
 
@@ -183,9 +158,10 @@ def _config(page: Page) -> tuple[tuple[str, str], ...]:
     return tuple((name, ", ".join(found)) for name, found in values.items() if list(found) != ["None"])
 
 
-def _rules(outcome: Outcome) -> list[str]:
+def rules(claims: Sequence[Claim]) -> list[str]:
+    """Every rule once, after the claims that it judged."""
     judged: dict[str, list[str]] = {}
-    for claim in outcome.claims:
+    for claim in claims:
         if claim.verdict.rule:
             judged.setdefault(claim.verdict.rule, []).append(claim.what)
     return [f"{'; '.join(claims)}. Rule: {rule}." for rule, claims in judged.items()]

@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
-from regionscope.lab.data import Split
+from regionscope.lab.data import DataSplit
 from regionscope.lab.store import RunFolder, Stored
 
 __all__ = ["last_model", "model_at", "nearest", "read_number", "training_points"]
@@ -46,7 +46,7 @@ def training_points(run: RunFolder, root: Path | None) -> tuple[Tensor, Tensor]:
 
 
 @lru_cache(maxsize=1)  # many computations in a row look at one run
-def _split(run: Path, root: Path | None) -> Split:
+def _split(run: Path, root: Path | None) -> DataSplit:
     return RunFolder.open(run).split(root)
 
 

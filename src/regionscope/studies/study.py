@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -13,7 +13,7 @@ from regionscope.studies.verdict import Grade, Verdict, one_seed, overall
 if TYPE_CHECKING:
     from regionscope.studies.workspace import Workspace
 
-__all__ = ["PAPERS", "SIZES", "Claim", "Outcome", "Size", "Study", "Table", "over_seeds"]
+__all__ = ["PAPERS", "SIZES", "Claim", "Outcome", "Size", "Study", "Table", "one_seed_claims", "over_seeds"]
 
 Size = Literal["smoke", "desk", "full"]
 SIZES: tuple[Size, ...] = get_args(Size)
@@ -48,9 +48,10 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a study found."""
+    """What a study found. summary: the result that a reader must not miss, in words; the page opens with it."""
 
     claims: tuple[Claim, ...]
+    summary: str = ""
     tables: tuple[Table, ...] = ()
     charts: tuple[Chart, ...] = ()
     notes: tuple[str, ...] = ()
@@ -72,6 +73,7 @@ class Study:
     experiments: the trainings it reads, by size; studies that name the same experiment share the run.
     analyse: the outcome, from a workspace that gives runs and keeps what is computed besides them.
     scaled: what is smaller than in the paper, by size.
+    seeded: whether the errors of its claims are over seeds, so that one seed is same trend at most.
     """
 
     name: str
@@ -81,6 +83,12 @@ class Study:
     analyse: Callable[[Workspace, Size], Outcome]
     experiments: Callable[[Size], tuple[Experiment, ...]] = _nothing
     scaled: dict[Size, str] = field(default_factory=dict)
+    seeded: bool = False
+
+
+def one_seed_claims(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims of runs that share one seed."""
+    return tuple(replace(claim, verdict=one_seed(claim.verdict)) for claim in claims)
 
 
 def over_seeds(study: Study) -> Study:
@@ -90,8 +98,6 @@ def over_seeds(study: Study) -> Study:
         outcome = study.analyse(workspace, size)
         if len({experiment.seed for experiment in study.experiments(size)}) != 1:
             return outcome
-        return replace(
-            outcome, claims=tuple(replace(claim, verdict=one_seed(claim.verdict)) for claim in outcome.claims)
-        )
+        return replace(outcome, claims=one_seed_claims(outcome.claims))
 
-    return replace(study, analyse=analyse)
+    return replace(study, analyse=analyse, seeded=True)

@@ -273,13 +273,20 @@ def together(looks: int, *, least: int) -> tuple[Grade, str]:
 
 
 @_rule
-def agrees(paper: float, ours: float, *, within: float) -> tuple[Grade, str]:
-    """A number that does not depend on chance, up to a share of it."""
+def agrees(paper: float, ours: float, *, within: float, error: float = 0.0) -> tuple[Grade, str]:
+    """A number, up to a share of it; ``error``: its standard error where it depends on chance, NaN if not known."""
     rule = f"reproduced: within {100 * within:g}% of the paper's value; same trend: within {500 * within:g}%"
-    error = abs(ours - paper) / abs(paper)
-    if error <= within:
-        return Grade.REPRODUCED, rule
-    return (Grade.SAME_TREND if error <= 5 * within else Grade.NOT_REPRODUCED), rule
+    if error:
+        rule += (
+            f"; with everything within {_ERRORS:g} standard errors; not reproduced: nothing of that within "
+            f"{500 * within:g}%; else inconclusive"
+        )
+    if math.isnan(error):
+        return Grade.INCONCLUSIVE, rule + _UNKNOWN
+    off, doubt = abs(ours - paper) / abs(paper), _ERRORS * error / abs(paper)
+    if off + doubt <= 5 * within:
+        return (Grade.REPRODUCED if off + doubt <= within else Grade.SAME_TREND), rule
+    return (Grade.NOT_REPRODUCED if off - doubt > 5 * within else Grade.INCONCLUSIVE), rule
 
 
 @_rule

@@ -9,7 +9,7 @@ import torch
 
 from regionscope.errors import InputError
 from regionscope.lab.config import DataSpec
-from regionscope.lab.data import Dataset, Split, add_label_noise, data_root, digits, load, names
+from regionscope.lab.data import Dataset, DataSplit, add_label_noise, data_root, digits, load, names
 from regionscope.lab.data.dataset import balanced_choice
 
 
@@ -36,6 +36,16 @@ def test_digits_are_normalised_by_their_training_part() -> None:
     assert float(split.train.inputs.std(correction=0)) == pytest.approx(1, abs=1e-5)
     mean, std = plain.train.inputs.mean(), plain.train.inputs.std(correction=0)
     torch.testing.assert_close(split.test.inputs, (plain.test.inputs - mean) / std)
+
+
+def test_symmetric_pixels_lie_between_minus_one_and_one() -> None:
+    plain = load(DataSpec(name="digits", normalise=False))
+    split = load(DataSpec(name="digits", normalise=False, options={"symmetric": True}))
+    for part, other in ((split.train, plain.train), (split.test, plain.test)):
+        torch.testing.assert_close(part.inputs, 2 * other.inputs - 1)
+    assert (float(split.train.inputs.min()), float(split.train.inputs.max())) == (-1.0, 1.0)
+    with pytest.raises(InputError, match=r"Expected data\.normalise = False"):
+        load(DataSpec(name="digits", options={"symmetric": True}))
 
 
 def test_flat_digits_and_their_share() -> None:
@@ -138,6 +148,6 @@ def test_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_parts_that_do_not_fit_are_refused() -> None:
     first = Dataset("a", torch.zeros(2, 3), torch.zeros(2, dtype=torch.long), 2)
     with pytest.raises(InputError, match="differ"):
-        Split(first, Dataset("a", torch.zeros(2, 4), torch.zeros(2, dtype=torch.long), 2))
-    moved = Split(first, first).to(torch.device("cpu"))
+        DataSplit(first, Dataset("a", torch.zeros(2, 4), torch.zeros(2, dtype=torch.long), 2))
+    moved = DataSplit(first, first).to(torch.device("cpu"))
     assert torch.equal(moved.train.inputs, first.inputs)

@@ -1,7 +1,7 @@
 "use strict";
 /* The page: what is shown, at which moment, and what lies under the mouse. Text is only ever set as textContent. */
 
-const film = JSON.parse(document.getElementById("film").textContent);
+const training = JSON.parse(document.getElementById("training").textContent);
 const by = (id) => document.getElementById(id);
 
 const MODES = {
@@ -34,7 +34,7 @@ function number(value) {
 }
 
 const counted = (n, noun) => `${n.toLocaleString("en-US")} ${noun}${n === 1 ? "" : "s"}`;
-const className = (label) => film.classes[label] ?? String(label);
+const className = (label) => training.classes[label] ?? String(label);
 
 function facts(rows) {
   const list = make("dl", undefined, "facts");
@@ -45,7 +45,7 @@ function facts(rows) {
 /* ---- frames ---- */
 
 function mesh(i) {
-  if (!meshes.has(i)) meshes.set(i, unpack(by(`frame-${i}`).textContent).then((raw) => new Mesh(film.frames[i], raw)));
+  if (!meshes.has(i)) meshes.set(i, unpack(by(`frame-${i}`).textContent).then((raw) => new Mesh(training.frames[i], raw)));
   return meshes.get(i);
 }
 
@@ -56,13 +56,13 @@ async function show(i) {
   state.frame = i;
   state.mesh = found;
   by("slider").value = i;
-  by("moment").textContent = film.frames[i].text;
-  by("slider").setAttribute("aria-valuetext", film.frames[i].text);
-  for (const cursor of cursors) cursor.location = film.frames[i].at;
+  by("moment").textContent = training.frames[i].text;
+  by("slider").setAttribute("aria-valuetext", training.frames[i].text);
+  for (const cursor of cursors) cursor.location = training.frames[i].at;
   writeCounts();
   writeKeys();
   paint();
-  if (i + 1 < film.frames.length) mesh(i + 1);
+  if (i + 1 < training.frames.length) mesh(i + 1);
 }
 
 function paint() {
@@ -102,7 +102,7 @@ function fill() {
 
 /* Lines are thinner the more regions the window shows, and step back while a region is chosen. */
 function thinWalls(m, seen) {
-  const share = ((seen.x1 - seen.x0) * (seen.y1 - seen.y0)) / film.area, glyph = renderers.walls.glyph;
+  const share = ((seen.x1 - seen.x0) * (seen.y1 - seen.y0)) / training.area, glyph = renderers.walls.glyph;
   const width = Math.max(0.3, Math.min(1, Math.sqrt(1500 / Math.max(1, m.n * Math.min(1, share)))));
   const alpha = state.chosen ? 0.3 : state.mode === "neurons" ? 0.95 : 0.8;
   if (Math.abs(glyph.line_width.value - width) > 0.04) glyph.line_width = { value: width };
@@ -127,13 +127,13 @@ function fills(m) {
   if (state.mode === "neurons") return [colours, ["#ffffff"]];
   if (state.mode === "decision") {
     for (let i = 0; i < m.n; i++) colours[i] = m.label[i];
-    return [colours, film.pale];
+    return [colours, training.pale];
   }
   if (state.mode === "linear") {
     for (let i = 0; i < m.n; i++) colours[i] = m.colour[m.linear[i]];
     return [colours, m.about.palette];
   }
-  const { low, high } = film.scales[state.mode], ramp = film.ramp, steps = ramp.length;
+  const { low, high } = training.scales[state.mode], ramp = training.ramp, steps = ramp.length;
   const values = state.mode === "size" ? m.sizes("linear") : null;
   for (let i = 0; i < m.n; i++) {
     const value = values ? values[m.linear[i]] : m.norm[i];
@@ -146,7 +146,7 @@ function fills(m) {
 function walls(m) {
   const mode = MODES[state.mode], layers = m.about.layers.length;
   if (state.mode === "neurons") {
-    return { ...m.lines((w) => (m.wall_layer[w] > layers ? -1 : m.wall_layer[w] - 1), layers), colour: film.layerColours };
+    return { ...m.lines((w) => (m.wall_layer[w] > layers ? -1 : m.wall_layer[w] - 1), layers), colour: training.layerColours };
   }
   const group = mode.kind === "decision" ? m.activation : m[mode.kind];
   return { ...m.lines((w) => (m.wall_layer[w] > 0 && m.separates(w, group) ? 0 : -1), 1), colour: ["#2b2f36"] };
@@ -155,7 +155,7 @@ function walls(m) {
 /* ---- text beside the map ---- */
 
 function writeCounts() {
-  const counts = film.frames[state.frame].counts, rows = [];
+  const counts = training.frames[state.frame].counts, rows = [];
   for (const kind of ["linear", "activation", "decision"]) {
     if (!(kind in counts)) continue;
     const value = make("dd", counts[kind].toLocaleString("en-US")), row = make("div");
@@ -167,7 +167,7 @@ function writeCounts() {
 }
 
 function writeKeys() {
-  film.panels.forEach((panel, p) => panel.curves.forEach((curve, c) => {
+  training.panels.forEach((panel, p) => panel.curves.forEach((curve, c) => {
     by(`value-${p}-${c}`).textContent = number(curve.now[state.frame] ?? NaN);
   }));
 }
@@ -180,16 +180,16 @@ function key(mark, text, colour) {
 }
 
 function writeLegend() {
-  const legend = by("legend"), m = film.frames[0];
+  const legend = by("legend"), m = training.frames[0];
   if (state.mode === "linear") {
     legend.replaceChildren("One colour for each affine map; a region keeps its colour while it can be followed.");
   } else if (state.mode === "decision") {
-    legend.replaceChildren(...film.shown.map((i) => key("swatch", className(i), film.pale[i])));
+    legend.replaceChildren(...training.shown.map((i) => key("swatch", className(i), training.pale[i])));
   } else if (state.mode === "neurons") {
-    legend.replaceChildren("Zero lines of ", ...m.layers.map((name, i) => key("rule", name, film.layerColours[i])));
+    legend.replaceChildren("Zero lines of ", ...m.layers.map((name, i) => key("rule", name, training.layerColours[i])));
   } else {
-    const { low, high } = film.scales[state.mode], ramp = make("i", undefined, "ramp"), entry = make("span");
-    ramp.style.background = `linear-gradient(90deg, ${film.ramp.join(",")})`;
+    const { low, high } = training.scales[state.mode], ramp = make("i", undefined, "ramp"), entry = make("span");
+    ramp.style.background = `linear-gradient(90deg, ${training.ramp.join(",")})`;
     entry.append(number(10 ** low), ramp, number(10 ** high));
     legend.replaceChildren(state.mode === "size" ? "Size of a linear region" : "Largest stretch of the affine map", entry);
   }
@@ -202,7 +202,7 @@ function setMode(name) {
   by(`mode-${name}`).checked = true;
   by("show-walls").checked = MODES[name].walls;
   by("show-walls").disabled = name === "neurons";
-  by("show-boundary").disabled = name === "neurons" || !("decision" in film.frames[0].counts);
+  by("show-boundary").disabled = name === "neurons" || !("decision" in training.frames[0].counts);
   writeLegend();
   if (state.mesh) paint();
 }
@@ -215,36 +215,36 @@ function play(on) {
   clearTimeout(timer);
   if (!on) return;
   const tick = async () => {
-    const last = film.frames.length - 1;
+    const last = training.frames.length - 1;
     if (state.frame >= last) return play(false);
     await show(state.frame + 1);
     if (state.playing) timer = setTimeout(tick, 1000 / Number(by("speed").value));
   };
-  if (state.frame >= film.frames.length - 1) show(0).then(() => { if (state.playing) timer = setTimeout(tick, 400); });
+  if (state.frame >= training.frames.length - 1) show(0).then(() => { if (state.playing) timer = setTimeout(tick, 400); });
   else tick();
 }
 
 function seek(x) {
   let best = 0;
-  film.frames.forEach((frame, i) => { if (Math.abs(frame.at - x) < Math.abs(film.frames[best].at - x)) best = i; });
+  training.frames.forEach((frame, i) => { if (Math.abs(frame.at - x) < Math.abs(training.frames[best].at - x)) best = i; });
   play(false);
   return show(best);
 }
 
 function buildControls() {
-  by("title").textContent = film.title;
-  by("where").textContent = film.where;
-  by("notes").textContent = film.notes.join(" ");
+  by("title").textContent = training.title;
+  by("where").textContent = training.where;
+  by("notes").textContent = training.notes.join(" ");
   for (const [name, mode] of Object.entries(MODES)) {
-    if (name === "decision" && !("decision" in film.frames[0].counts)) continue;
+    if (name === "decision" && !("decision" in training.frames[0].counts)) continue;
     const label = make("label", mode.title), input = make("input");
     Object.assign(input, { type: "radio", name: "mode", id: `mode-${name}`, value: name });
     input.addEventListener("change", () => setMode(name));
     label.prepend(input);
     by("modes").append(label);
   }
-  const slider = by("slider"), single = film.frames.length === 1;
-  slider.max = film.frames.length - 1;
+  const slider = by("slider"), single = training.frames.length === 1;
+  slider.max = training.frames.length - 1;
   slider.addEventListener("input", () => { play(false); show(Number(slider.value)); });
   by("time").hidden = single;
   if (single) by("time").style.display = "none";
@@ -262,7 +262,7 @@ function showPoints() {
 }
 
 function buildPanels() {
-  film.panels.forEach((panel, p) => {
+  training.panels.forEach((panel, p) => {
     const box = make("div", undefined, "panel"), head = make("div", undefined, "head"), area = make("div", undefined, "plot");
     head.append(make("h2", panel.title));
     panel.curves.forEach((curve, c) => {
@@ -283,7 +283,7 @@ function buildPanels() {
 /* ---- start ---- */
 
 window.regionscope = {
-  state, film, show, setMode, choose, play, seek, refill,
+  state, training, show, setMode, choose, play, seek, refill,
   mousemove(event) {
     if (!moved) requestAnimationFrame(() => { const last = moved; moved = null; if (last) hover(last); });
     moved = { x: event.x, y: event.y, sx: event.sx, sy: event.sy };
@@ -314,12 +314,12 @@ async function start() {
   plot = await embed("figure-map", "map");
   quietFocus(by("map"));
   for (const renderer of plot.renderers) renderers[renderer.name] = renderer;
-  for (let p = 0; p < film.panels.length; p++) {
+  for (let p = 0; p < training.panels.length; p++) {
     const panel = await embed(`figure-${p}`, `panel-${p}`);
     cursors.push(...panel.center.filter((part) => part.name === "cursor"));
   }
   setMode("linear");
-  await show(film.frames.length - 1);
+  await show(training.frames.length - 1);
   document.body.dataset.ready = "yes";
 }
 

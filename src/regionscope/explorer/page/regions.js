@@ -3,7 +3,7 @@
 
 function describe(m, piece) {
   const kind = MODES[state.mode].kind, group = m[kind], g = group[piece];
-  const size = m.sizes(kind)[g], found = { kind, group: g, piece, size, share: size / film.size, norm: m.norm[piece] };
+  const size = m.sizes(kind)[g], found = { kind, group: g, piece, size, share: size / training.size, norm: m.norm[piece] };
   found.id = kind === "linear" ? m.ids[g] : g;
   if (m.label) found.label = m.label[piece];
   if (m.active) found.active = m.about.units.map((_, layer) => m.active[layer * m.n + piece]);

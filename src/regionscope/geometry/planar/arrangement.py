@@ -1,8 +1,21 @@
 """Cutting convex cells along many chords at once.
 
-Two chords of a convex cell cross exactly when their ends alternate around it, so which chords cross, and on which side
-of a chord the faces lie, follows from the cyclic order of the ends; floating point numbers only order the crossings
-along a chord.
+A cell is the loop of its corners, counter-clockwise, and a *half-edge* is one of its sides in that direction: the cell
+lies on its left. ``Mesh.corners[i]`` is the vertex at which half-edge i starts, so a half-edge needs no record of its
+own. The edge between two cells has two half-edges, one in each. A *chord* joins two corners of a cell:
+
+    6 ------- 5 ------- 4     Chords a = (1, 5) and b = (3, 7). Around the cell the ends come in the order a, b, a, b.
+    |         |         |     They alternate, so the chords cross, in a new vertex x.
+    |    D    a    C    |
+    |         |         |     x cuts a into the parts 1-x and x-5, and b into 3-x and x-7. Each part is a new edge with
+    7 --- b - x --------3     two half-edges.
+    |         |         |
+    |    A    |    B    |     ``_following`` gives each half-edge the next one around the face on its left, the sharpest
+    |         |         |     left turn: 1->2, 2->3, 3->x, x->1 is face B. It is a permutation, and its cycles are the
+    0 ------- 1 ------- 2     new cells A, B, C and D.
+
+Which chords cross, and which faces lie on which side, follows from the cyclic order of the ends alone; floating point
+numbers only order the crossings along a chord.
 """
 
 from __future__ import annotations
@@ -241,8 +254,7 @@ def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings) -> tuple[Tensor, Ten
 def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: Tensor, slot_offsets: Tensor) -> Tensor:
     """For every half-edge the next one around the face on its left.
 
-    Half-edges: the corners of the touched cells, then all parts of chords walked from p to q, then from q to p. At the
-    end of a half-edge the walk takes the sharpest left turn.
+    Half-edges: those of the touched cells, then all parts of chords from p to q, then from q to p.
     """
     b, m = int(slot_offsets[-1]), int(parts[-1])
     following = torch.empty(b + 2 * m, dtype=torch.int64, device=parts.device)

@@ -1,11 +1,23 @@
-"""One maximum in the plane: cut every cell where the largest of several affine functions changes.
+r"""One maximum in the plane: cut every cell where the largest of several affine functions changes.
 
-Only true folds are drawn: where two candidates tie below a third, nothing happens.
+The network takes the maximum of each *group* of candidates (a pooling window, or all logits), and a candidate *leads*
+where it is that maximum. Only true folds are drawn: where two candidates tie below a third, nothing is cut.
+
+    one leader              two leaders             three leaders
+    +-------------+         +----o--------+         +-----o-------+      o  the leader changes along an edge
+    |             |         |     \       |         |  1   \   2  |         (``_edge_breaks``)
+    |      1      |         |  1   \  2   |         |       *-----o      *  triple point: three candidates tie inside
+    |             |         |       \     |         |      /   3  |         the cell (``triple_points.py``)
+    +-------------+         +--------o----+         +-----o-------+
+    no cut                  one chord               one piece for each leader
+
+The chords of all groups go to ``arrangement.py`` together, which cuts along them at once. A cell with three leaders is
+divided by one group alone; the other groups cut its pieces when the new vertices have their values (``unsettled``).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -14,13 +26,43 @@ from regionscope.geometry.bitsets import holds, lowest, popcount
 from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
-from regionscope.geometry.planar.arrangement import Chords, Meetings, cut, meetings
-from regionscope.geometry.planar.mesh import Mesh, Subdivided, replace_cells, subdivide
-from regionscope.geometry.planar.split import OnPoints, PlanarSplit
+from regionscope.geometry.planar.arrangement import Chords, cut, meetings
+from regionscope.geometry.planar.mesh import Mesh, NewCells, Subdivided, replace_cells, subdivide
+from regionscope.geometry.planar.split import OnPoints, PlanarSplit, interpolation_of
 from regionscope.geometry.planar.triple_points import envelope_on_cell, fan_weights
 from regionscope.geometry.ragged import gather_rows, next_in_row, owners
 
 __all__ = ["split_maxima"]
+
+
+@dataclass(frozen=True)
+class _Breaks:
+    """Where the leader of a group changes along an edge, sorted by key.
+
+    points: the new points on the edges. merged: edges on which two breaks could not be told apart.
+    key: (x,) edge * n_groups + group. pair: (x,) the two candidates that tie there. point: (x,) index into ``points``.
+    """
+
+    points: Points
+    merged: Tensor
+    key: Tensor
+    pair: Tensor
+    point: Tensor
+
+
+@dataclass(frozen=True)
+class _Contests:
+    """Pairs of a cell and a group without a common leader at all corners; ``pair`` of the two candidates that share
+    the lead, or -1 where there are no two such.
+    """
+
+    cell: Tensor
+    group: Tensor
+    pair: Tensor
+
+    def keep(self, chosen: Tensor) -> _Contests:
+        """The contests of a mask or an index."""
+        return _Contests(self.cell[chosen], self.group[chosen], self.pair[chosen])
 
 
 def split_maxima(
@@ -31,40 +73,31 @@ def split_maxima(
     ``coords`` (v, 2) of the vertices place the points where three candidates tie.
     """
     leading = leaders(candidates)
-    points, break_key, break_pair, break_point, merged = _edge_points(mesh, candidates, leading, cells)
-    divided = subdivide(mesh, points)
-    evaluate = OnPoints.of(mesh, points, candidates)
-    common = cell_leaders(leading, mesh.corners, mesh.offsets, cells)
-    row, group = (common == 0).all(-1).nonzero(as_tuple=True)
-    cell = row if cells is None else cells[row]
-    i, j = _two_leaders(mesh, leading, cell, group)
-    two = j >= 0
-    chords, two_ok = _chords(
-        divided, candidates, leading, cell[two], group[two], i[two], j[two], break_key, break_pair, break_point
-    )
-    two[two.nonzero()[:, 0]] = two_ok
-    triple_cells, triple_groups = _first_of_each(cell[~two], group[~two])
-    chords = chords.keep(~torch.isin(chords.cell, triple_cells))
+    breaks = _edge_breaks(mesh, candidates, leading, cells)
+    divided = subdivide(mesh, breaks.points)
+    evaluate = OnPoints.of(mesh, breaks.points, candidates)
+    contests = _contests(mesh, candidates, leading, cells)
+    two = contests.pair >= 0
+    chords, one_chord = _chords(divided, candidates, breaks, contests.keep(two))
+    two[two.nonzero()[:, 0]] = one_chord
+    triple = _first_of_each_cell(contests.keep(~two))
+    chords = chords.keep(~torch.isin(chords.cell, triple.cell))
     chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
-    interpolation = _interpolation(mesh, divided.mesh, points, chords, met)
     result, old_cell = cut(divided.mesh, chords, met, layer)
-    if len(triple_cells):
-        unsettled = torch.cat([unsettled, triple_cells])
-        result, old_cell, interpolation = _cut_triple_cells(
-            result, old_cell, interpolation, divided.mesh, triple_cells, triple_groups, evaluate, coords, layer
-        )
+    interpolation = interpolation_of(mesh, divided.mesh, breaks.points, chords, met)
+    if len(triple.cell):
+        unsettled = torch.cat([unsettled, triple.cell])
+        new, interpolation = _triple_cells(result.n_vertices, interpolation, divided.mesh, triple, evaluate, coords)
+        result, old_cell = replace_cells(result, old_cell, new, layer)
     still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=old_cell.device)
     still[unsettled] = True
+    snapped = mesh.edges[breaks.merged, 0]
     no_zeros = mesh.edges.new_empty((0, 2))
-    return PlanarSplit(
-        result, old_cell, interpolation, no_zeros, still[old_cell].nonzero()[:, 0], mesh.edges[merged, 0]
-    )
+    return PlanarSplit(result, old_cell, interpolation, no_zeros, still[old_cell].nonzero()[:, 0], snapped)
 
 
-def _edge_points(
-    mesh: Mesh, candidates: Candidates, leading: Tensor, cells: Tensor | None
-) -> tuple[Points, Tensor, Tensor, Tensor, Tensor]:
-    """New points where a leader changes along an edge; (edge, group) keys, pairs and points of the breaks, by key."""
+def _edge_breaks(mesh: Mesh, candidates: Candidates, leading: Tensor, cells: Tensor | None) -> _Breaks:
+    """New points where a leader changes along an edge of the cells."""
     if cells is None:
         scanned = torch.arange(len(mesh.edges), device=mesh.edges.device)
     else:
@@ -74,11 +107,18 @@ def _edge_points(
     number = torch.arange(len(edge), device=edge.device)
     near = candidates.tolerance[mesh.edges[edge, 0]]
     points, crossings = place_points(edge, number, breaks.ua, breaks.ub, near)
-    key = (edge * candidates.n_groups + breaks.group)[crossings.unit]
-    low, high = torch.minimum(breaks.before, breaks.after), torch.maximum(breaks.before, breaks.after)
-    pair = candidates.pair(breaks.group, low, high)[crossings.unit]
-    key, order = key.sort(stable=True)
-    return points, key, pair[order], crossings.point[order], crossings.merged
+    key, order = (edge * candidates.n_groups + breaks.group)[crossings.unit].sort(stable=True)
+    pair = candidates.pair(breaks.group, breaks.before, breaks.after)[crossings.unit]
+    return _Breaks(points, crossings.merged, key, pair[order], crossings.point[order])
+
+
+def _contests(mesh: Mesh, candidates: Candidates, leading: Tensor, cells: Tensor | None) -> _Contests:
+    """All pairs of a cell (any, or a listed one) and a group in which the lead changes."""
+    common = cell_leaders(leading, mesh.corners, mesh.offsets, cells)
+    row, group = (common == 0).all(-1).nonzero(as_tuple=True)
+    cell = row if cells is None else cells[row]
+    i, j = _two_leaders(mesh, leading, cell, group)
+    return _Contests(cell, group, torch.where(j < 0, -1, candidates.pair(group, i, j)))
 
 
 def _two_leaders(mesh: Mesh, leading: Tensor, cell: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
@@ -96,26 +136,23 @@ def _two_leaders(mesh: Mesh, leading: Tensor, cell: Tensor, group: Tensor) -> tu
     return i, lowest(cell_leaders(rest, torch.arange(len(rest), device=of.device), offsets))
 
 
-def _chords(
-    divided: Subdivided, candidates: Candidates, leading: Tensor, cell: Tensor, group: Tensor, i: Tensor, j: Tensor,
-    break_key: Tensor, break_pair: Tensor, break_point: Tensor,
-) -> tuple[Chords, Tensor]:  # fmt: skip
-    """The chord between the pieces of i and of j in each cell; and where there is exactly one such chord (x,) bool."""
+def _chords(divided: Subdivided, candidates: Candidates, breaks: _Breaks, contests: _Contests) -> tuple[Chords, Tensor]:
+    """The chord between the two leaders of each contest; and whether there is exactly one such chord (x,) bool."""
+    cell, group, pair = contests.cell, contests.group, contests.pair
     index, offsets = gather_rows(divided.before.offsets, cell)
     of = owners(offsets, len(index))
     after = next_in_row(offsets)
     before = torch.empty_like(after)
     before[after] = torch.arange(len(after), device=after.device)
     vertex, side = divided.before.corners[index], divided.before.sides[index]
-    pair = candidates.pair(group, torch.minimum(i, j), torch.maximum(i, j))
     u = candidates(vertex, pair[of])
     sign = torch.where(u.abs() <= candidates.tolerance[vertex], 0.0, u.sign())
 
     key = side * candidates.n_groups + group[of]
-    low, high = torch.searchsorted(break_key, key), torch.searchsorted(break_key, key, right=True)
+    low, high = torch.searchsorted(breaks.key, key), torch.searchsorted(breaks.key, key, right=True)
     crossed = sign * sign[after] < 0
-    first = low.clamp(max=max(0, len(break_key) - 1))
-    expected = (high - low == crossed.long()) & (~crossed | _equal_at(break_pair, first, pair[of]))
+    first = low.clamp(max=max(0, len(breaks.key) - 1))
+    expected = (high - low == crossed.long()) & (~crossed | _equal_at(breaks.pair, first, pair[of]))
     ok = torch.ones(len(cell), dtype=torch.bool, device=cell.device)
     ok[of[~expected]] = False
 
@@ -123,7 +160,7 @@ def _chords(
     backwards = (vertex != divided.before.edges[side, 0]).long()
     on_side = (crossed & expected).nonzero()[:, 0]
     slot = torch.cat(
-        [divided.point_slots[break_point[first[on_side]], backwards[on_side]], divided.corner_slots[index[through]]]
+        [divided.point_slots[breaks.point[first[on_side]], backwards[on_side]], divided.corner_slots[index[through]]]
     )
     end_of = torch.cat([of[on_side], of[through]])
     ok &= torch.bincount(end_of, minlength=len(cell)) == 2
@@ -141,55 +178,44 @@ def _equal_at(values: Tensor, index: Tensor, wanted: Tensor) -> Tensor:
     return values[index] == wanted
 
 
-def _first_of_each(cell: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
-    """One group for each cell listed."""
-    cells, inverse = torch.unique(cell, return_inverse=True)
+def _first_of_each_cell(contests: _Contests) -> _Contests:
+    """One contest for each cell that has any, sorted by cell."""
+    cells, inverse = torch.unique(contests.cell, return_inverse=True)
     chosen = torch.empty_like(cells)
-    chosen[inverse.flip(0)] = group.flip(0)
-    return cells, chosen
+    chosen[inverse.flip(0)] = torch.arange(len(inverse), device=cells.device).flip(0)
+    return contests.keep(chosen)
 
 
-def _interpolation(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, met: Meetings) -> Interpolation:
-    ends = mesh.edges[points.edge]
-    c, d = divided.corners[chords.p[met.i]], divided.corners[chords.q[met.i]]
-    simple = Interpolation.of_points(mesh.n_vertices, ends[:, 0], ends[:, 1], points.t)
-    return replace(simple, c=c, d=d, s=met.t_i)
+def _triple_cells(
+    n_vertices: int, interpolation: Interpolation, divided: Mesh, triple: _Contests, evaluate: OnPoints, coords: Tensor
+) -> tuple[NewCells, Interpolation]:
+    """Divide the cells of the contests (cells of ``divided``) by the envelope of one group each, cell by cell.
 
-
-def _cut_triple_cells(
-    mesh: Mesh, old_cell: Tensor, interpolation: Interpolation, divided: Mesh, cells: Tensor, groups: Tensor,
-    evaluate: OnPoints, coords: Tensor, layer: int,
-) -> tuple[Mesh, Tensor, Interpolation]:  # fmt: skip
-    """Divide the listed cells (of ``divided``) by the envelope of one group each, cell by cell."""
+    ``n_vertices``: number of vertices so far, after which the triple points are numbered. Also returns the
+    interpolation with the triple points.
+    """
     place = interpolation.apply(coords)
     pieces: list[list[int]] = []
-    parents: list[int] = []
-    triple_points: list[list[int]] = []
+    old_cell: list[int] = []
+    corners: list[list[int]] = []
     weights: list[list[float]] = []
-    for cell, group in zip(cells.tolist(), groups.tolist(), strict=True):
+    for cell, group in zip(triple.cell.tolist(), triple.group.tolist(), strict=True):
         loop = divided.corners[int(divided.offsets[cell]) : int(divided.offsets[cell + 1])]
         values = evaluate.of_group(loop, torch.full_like(loop, group))
         near = float(evaluate.tolerance(loop[:1]))
         found = envelope_on_cell(place[loop].cpu().numpy(), values.cpu().numpy(), near)
-        names = [
-            *loop.tolist(),
-            *range(
-                mesh.n_vertices + len(triple_points), mesh.n_vertices + len(triple_points) + len(found.triple_points)
-            ),
-        ]
+        first = n_vertices + len(corners)
+        names = [*loop.tolist(), *range(first, first + len(found.triple_points))]
         old = loop[loop < interpolation.n_old]
         for point in found.triple_points:
             three, weight = fan_weights(coords[old].cpu().numpy(), point)
-            triple_points.append(old[three].tolist())
+            corners.append(old[three].tolist())
             weights.append(weight)
         pieces += [[names[k] for k in piece] for piece in found.loops]
-        parents += [cell] * len(found.loops)
-    parent = torch.tensor(parents, dtype=torch.int64, device=old_cell.device)
-    whole = torch.isin(old_cell, cells)
-    result, order = replace_cells(mesh, whole.nonzero()[:, 0], pieces, parent, old_cell, len(triple_points), layer)
-    new_interpolation = replace(
+        old_cell += [cell] * len(found.loops)
+    with_triples = replace(
         interpolation,
-        triple_points=torch.tensor(triple_points, dtype=torch.int64, device=coords.device).view(-1, 3),
+        triple_points=torch.tensor(corners, dtype=torch.int64, device=coords.device).view(-1, 3),
         weights=torch.tensor(weights, dtype=torch.float64, device=coords.device).view(-1, 3),
     )
-    return result, order, new_interpolation
+    return NewCells(triple.cell, pieces, old_cell, len(corners)), with_triples

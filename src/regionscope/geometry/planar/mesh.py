@@ -12,7 +12,7 @@ from torch import Tensor
 from regionscope.geometry.crossing import Points
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
 
-__all__ = ["Mesh", "Subdivided", "areas", "replace_cells", "subdivide"]
+__all__ = ["Mesh", "NewCells", "Subdivided", "areas", "replace_cells", "subdivide"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Mesh:
 
     @cached_property
     def edge_corners(self) -> Tensor:
-        """The corner from which a cell walks each edge forwards and backwards (e, 2); -1 where no cell does."""
+        """The corners from which half-edges run along each edge forwards and backwards (e, 2); -1 for none."""
         found = torch.full((2 * len(self.edges),), -1, dtype=torch.int64, device=self.edges.device)
         backwards = (self.corners != self.edges[:, 0][self.sides]).long()
         found[2 * self.sides + backwards] = torch.arange(len(self.corners), device=self.edges.device)
@@ -109,7 +109,7 @@ class Subdivided:
 
     before: the mesh as it was.
     corner_slots: (c,) where each old corner stands now.
-    point_slots: (p, 2) the corner of every new point in the cell that walks its edge forwards and backwards; -1 for
+    point_slots: (p, 2) the corner of every new point in the cell left of its edge and in the one right of it; -1 for
         none.
     """
 
@@ -169,15 +169,28 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
     return Subdivided(mesh, divided, start, slots)
 
 
-def replace_cells(
-    mesh: Mesh, cells: Tensor, loops: list[list[int]], loop_old_cell: Tensor, old_cell: Tensor, n_new: int, layer: int
-) -> tuple[Mesh, Tensor]:
-    """Put the cells ``loops`` (lists of vertices) in the place of ``cells``; ``n_new`` vertices are added.
+@dataclass(frozen=True)
+class NewCells:
+    """Cells, given by their vertices, that take the place of others.
 
-    ``old_cell`` (r,) and ``loop_old_cell``: a number for every old and new cell by which the result is sorted; returned
-    sorted.
+    replaces: (n,) old cells that are replaced, with all that was cut from them.
+    loops: vertices of each new cell, counter-clockwise. old_cell: the old cell from which each is cut.
+    n_vertices: number of vertices that are new; their numbers follow those of the mesh.
     """
-    device = mesh.edges.device
+
+    replaces: Tensor
+    loops: list[list[int]]
+    old_cell: list[int]
+    n_vertices: int
+
+
+def replace_cells(mesh: Mesh, old_cell: Tensor, new: NewCells, layer: int) -> tuple[Mesh, Tensor]:
+    """Put new cells in the place of those that come from ``new.replaces``; their new edges belong to ``layer``.
+
+    ``old_cell`` (r,): the old cell of each cell of the mesh. Cells stay sorted by it; returned for the new mesh.
+    """
+    device, loops = mesh.edges.device, new.loops
+    cells = torch.isin(old_cell, new.replaces).nonzero()[:, 0]
     index, _ = gather_rows(mesh.offsets, cells)
     known = {tuple(sorted(ends)): edge for ends, edge in zip(
         mesh.edges[mesh.sides[index]].tolist(), mesh.sides[index].tolist(), strict=True)}  # fmt: skip
@@ -199,13 +212,13 @@ def replace_cells(
     corners = torch.cat([mesh.corners[kept_index], new_corners])
     all_sides = torch.cat([mesh.sides[kept_index], torch.tensor(sides, dtype=torch.int64, device=device)])
     offsets = torch.cat([kept_offsets, kept_offsets[-1] + lengths.cumsum(0)])
-    origin = torch.cat([old_cell[kept], loop_old_cell])
+    origin = torch.cat([old_cell[kept], torch.tensor(new.old_cell, dtype=torch.int64, device=device)])
     slice_of = torch.empty(int(origin.max()) + 1, dtype=torch.int64, device=device)
     slice_of[old_cell] = mesh.slice_id
     order = origin.argsort(stable=True)
     index, offsets = gather_rows(offsets, order)
     result = Mesh(
-        mesh.n_vertices + n_new,
+        mesh.n_vertices + new.n_vertices,
         torch.cat([mesh.edges, torch.tensor(added, dtype=torch.int64, device=device).view(-1, 2)]),
         torch.cat([mesh.layer, mesh.layer.new_full((len(added),), layer)]),
         torch.cat([mesh.tags, mesh.tags.new_full((len(added),), -1)]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,12 +10,12 @@ from torch import Tensor
 from regionscope.geometry.crossing import Crossings, Points, SignTable, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
-from regionscope.geometry.planar.arrangement import Chords, Evaluate, cut, meetings
+from regionscope.geometry.planar.arrangement import Chords, Evaluate, Meetings, cut, meetings
 from regionscope.geometry.planar.irregular import repair_ends
-from regionscope.geometry.planar.mesh import Mesh, Subdivided, subdivide
+from regionscope.geometry.planar.mesh import Mesh, subdivide
 from regionscope.geometry.ragged import gather_rows, next_in_row
 
-__all__ = ["OnPoints", "PlanarSplit", "Units", "split"]
+__all__ = ["OnPoints", "PlanarSplit", "Units", "interpolation_of", "split"]
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ def split(
     table = SignTable.of(units.values, units.at, units.tolerance)
     if zeros is not None:
         table.codes[zeros[:, 0], zeros[:, 1]] = 0
-    points, crossings, ends = _edge_points(mesh, units, table, cells)
+    points, crossings = _edge_points(mesh, units, table, cells)
     divided = subdivide(mesh, points)
     evaluate = OnPoints.of(mesh, points, units)
     corner, unit, snapped = _ends_at_vertices(mesh, units, table, cells)
-    slots = torch.cat([divided.point_slots[crossings.point].flatten(), divided.corner_slots[corner]])
-    unit = torch.cat([crossings.unit.repeat_interleave(2), unit])
-    chords, repaired = _chords(divided, slots, unit, table, crossings, evaluate, cells)
+    slot = torch.cat([divided.point_slots[crossings.point].flatten(), divided.corner_slots[corner]])
+    chord_ends = _ChordEnds(slot, torch.cat([crossings.unit.repeat_interleave(2), unit])).inside(divided.mesh, cells)
+    chords, repaired = _chords(divided.mesh, chord_ends, table, crossings, evaluate)
     chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
     result, old_cell = cut(divided.mesh, chords, met, layer)
     still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=old_cell.device)
@@ -86,23 +86,21 @@ def split(
             torch.stack([crossing_vertex, chords.unit[met.j]], 1),
         ]
     )
-    interpolation = Interpolation(
-        n_old=mesh.n_vertices,
-        a=ends[:, 0],
-        b=ends[:, 1],
-        t=points.t,
-        c=divided.mesh.corners[chords.p[met.i]],
-        d=divided.mesh.corners[chords.q[met.i]],
-        s=met.t_i,
-        triple_points=ends.new_empty((0, 3)),
-        weights=points.t.new_empty((0, 3)),
-    )
+    interpolation = interpolation_of(mesh, divided.mesh, points, chords, met)
     snapped = torch.cat([snapped, mesh.edges[crossings.merged, 0], repaired])
     return PlanarSplit(result, old_cell, interpolation, new_zeros, still[old_cell].nonzero()[:, 0], snapped)
 
 
-def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings, Tensor]:
-    """New points where a unit changes sign along an edge, and the ends (p, 2) of their edges."""
+def interpolation_of(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, met: Meetings) -> Interpolation:
+    """How the new points on the edges of ``mesh`` and the crossings of chords arise from its vertices."""
+    ends = mesh.edges[points.edge]
+    c, d = divided.corners[chords.p[met.i]], divided.corners[chords.q[met.i]]
+    simple = Interpolation.of_points(mesh.n_vertices, ends[:, 0], ends[:, 1], points.t)
+    return replace(simple, c=c, d=d, s=met.t_i)
+
+
+def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings]:
+    """New points where a unit changes sign along an edge."""
     if cells is None:
         scanned = torch.arange(len(mesh.edges), device=mesh.edges.device)
     else:
@@ -111,8 +109,7 @@ def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | Non
     edge = scanned[row]
     ends = mesh.edges[edge]
     ua, ub = units(ends[:, 0], unit), units(ends[:, 1], unit)
-    points, crossings = place_points(edge, unit, ua, ub, units.tolerance[ends[:, 0]])
-    return points, crossings, mesh.edges[points.edge]
+    return place_points(edge, unit, ua, ub, units.tolerance[ends[:, 0]])
 
 
 @dataclass(frozen=True)
@@ -176,26 +173,34 @@ def _ends_at_vertices(
     return corner, unit, vertex[corner][units(vertex[corner], unit) != 0]
 
 
+@dataclass(frozen=True)
+class _ChordEnds:
+    """Corners at which zero lines enter or leave a cell: ``slot`` (x,) into ``Mesh.corners``, -1 outside the slice, and
+    the ``unit`` (x,) that is zero there.
+    """
+
+    slot: Tensor
+    unit: Tensor
+
+    def inside(self, mesh: Mesh, cells: Tensor | None) -> _ChordEnds:
+        """Those inside the slice (with ``cells``: inside the listed cells)."""
+        chosen = self.slot >= 0
+        if cells is not None:
+            listed = torch.zeros(mesh.n_cells, dtype=torch.bool, device=self.slot.device)
+            listed[cells] = True
+            chosen &= listed[mesh.corner_cells()[self.slot]]
+        return _ChordEnds(self.slot[chosen], self.unit[chosen])
+
+
 def _chords(
-    divided: Subdivided, slots: Tensor, unit: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate,
-    cells: Tensor | None,
-) -> tuple[Chords, Tensor]:  # fmt: skip
+    mesh: Mesh, ends: _ChordEnds, table: SignTable, crossings: Crossings, evaluate: Evaluate
+) -> tuple[Chords, Tensor]:
     """Pair the ends of each unit in each cell into chords; where there are not two, rounding is put right.
 
     Also returns a vertex of every cell that had to be put right.
     """
-    mesh = divided.mesh
-    cell_of = mesh.corner_cells()
-    inside = slots >= 0
-    slots, unit = slots[inside], unit[inside]
-    if cells is not None:
-        listed = torch.zeros(mesh.n_cells, dtype=torch.bool, device=slots.device)
-        listed[cells] = True
-        inside = listed[cell_of[slots]]
-        slots, unit = slots[inside], unit[inside]
-    key = cell_of[slots] * table.n_units + unit
-    key, order = key.sort()
-    slots = slots[order]
+    key, order = (mesh.corner_cells()[ends.slot] * table.n_units + ends.unit).sort()
+    slots = ends.slot[order]
     group, counts = torch.unique_consecutive(key, return_counts=True)
     start = counts.cumsum(0) - counts
     paired = counts == 2

@@ -1,7 +1,18 @@
-"""Putting the parts of a mesh that were worked through apart together again.
+r"""Putting the parts of a mesh that were worked through apart together again.
 
-Parts meet along tagged edges. Each part divides such an edge on its own; since the functions are continuous both find
-the same points, in the same order, and the k-th of one is the k-th of the other.
+A mesh that is too large for the memory is divided into parts, each a group of cells. The edges between two parts are
+*tagged*, and each part is cut on its own. What was one edge is then a chain of pieces in both parts:
+
+    before              cut apart                       stitched
+    +-----+-----+       +-----+         +-----+         +-----+-----+
+    |     |     |       |    /a         a\    |         |    /a\    |
+    |  P  t  Q  |  ->   |   / |         | \   |   ->    |   / | \   |
+    |     |     |       |  /  b         b  \  |         |  /  b  \  |
+    +-----+-----+       +-----+         +-----+         +-----+-----+
+
+The functions are continuous, so both parts find the same points along the tagged edge t, in the same order: the k-th
+point of one is the k-th of the other. These vertices, and the pieces of t between them, are glued: they get one number.
+Where rounding gave one part a point more, the other receives it first (``_even_out``).
 """
 
 from __future__ import annotations
@@ -76,11 +87,11 @@ def stitch(parts: list[Part], n_vertices: int, first_tag: int, n_tags: int) -> t
     ``n_vertices``: number of vertices of the whole before the parts were worked through; they keep their numbers.
     Returns the mesh and its arrays.
     """
-    ends = _ends_of_tags(parts, first_tag, n_tags)
-    chains = [_chain(part, first_tag, n_tags, ends) for part in parts]
-    parts, chains = _even_out(parts, chains, first_tag, n_tags, ends)
+    seams = _Seams.of(parts, first_tag, n_tags)
+    chains = _even_out([seams.chain(part) for part in parts], seams)
+    parts = [chain.part for chain in chains]
     device = parts[0].mesh.edges.device
-    vertex_of, n_all = _number_vertices(parts, chains, n_vertices)
+    vertex_of, n_all = _number_vertices(chains, n_vertices)
 
     edge_base = offsets_of(torch.tensor([len(part.mesh.edges) for part in parts], device="cpu")).tolist()
     edge_of = torch.arange(edge_base[-1], device=device)
@@ -116,96 +127,103 @@ def stitch(parts: list[Part], n_vertices: int, first_tag: int, n_tags: int) -> t
 
 @dataclass(frozen=True)
 class _Chain:
-    """The pieces of all tagged edges of a part, sorted by tag and along it: (tag, edge, the vertex where the piece
-    ends).
+    """The pieces of all tagged edges of a part, sorted by tag and along it.
+
+    tag: (x,) counted from 0. edge: (x,) the piece. end: (x,) the vertex of the part at which the piece ends.
     """
 
+    part: Part
     tag: Tensor
     edge: Tensor
     end: Tensor
 
 
-def _ends_of_tags(parts: list[Part], first_tag: int, n_tags: int) -> tuple[Tensor, Tensor]:
-    """Coordinates of where each tagged edge starts and ends (g, 2): the original ends, in one direction for both
+@dataclass(frozen=True)
+class _Seams:
+    """The tagged edges along which parts meet: tags ``first .. first + count - 1``.
+
+    start, stop: (count, 2) coordinates of the ends that the edge had before it was cut, in one direction for both
     parts.
     """
-    device = parts[0].mesh.edges.device
-    low = torch.full((n_tags,), -1, dtype=torch.int64, device=device)
-    high = low.clone()
-    start, stop = torch.zeros(2, n_tags, 2, dtype=torch.float64, device=device)
-    for part in parts:
-        mine = _tagged(part.mesh, first_tag, n_tags)
-        tag = (part.mesh.tags[mine] - first_tag).repeat(2)
-        vertex = part.mesh.edges[mine].T.flatten()
-        old = vertex < len(part.shared)
-        tag, vertex = tag[old], vertex[old]
-        whole = part.shared[vertex]
-        low = low.scatter_reduce(0, tag, whole, "amin", include_self=False)
-        high = high.scatter_reduce(0, tag, whole, "amax", include_self=False)
-        is_low, is_high = whole == low[tag], whole == high[tag]
-        start[tag[is_low]] = part.arrays[0][vertex[is_low]]
-        stop[tag[is_high]] = part.arrays[0][vertex[is_high]]
-    return start, stop
+
+    first: int
+    count: int
+    start: Tensor
+    stop: Tensor
+
+    @staticmethod
+    def of(parts: list[Part], first: int, count: int) -> _Seams:
+        device = parts[0].mesh.edges.device
+        low = torch.full((count,), -1, dtype=torch.int64, device=device)
+        high = low.clone()
+        start, stop = torch.zeros(2, count, 2, dtype=torch.float64, device=device)
+        seams = _Seams(first, count, start, stop)
+        for part in parts:
+            mine = seams.edges(part.mesh)
+            tag = (part.mesh.tags[mine] - first).repeat(2)
+            vertex = part.mesh.edges[mine].T.flatten()
+            old = vertex < len(part.shared)
+            tag, vertex = tag[old], vertex[old]
+            whole = part.shared[vertex]
+            low = low.scatter_reduce(0, tag, whole, "amin", include_self=False)
+            high = high.scatter_reduce(0, tag, whole, "amax", include_self=False)
+            is_low, is_high = whole == low[tag], whole == high[tag]
+            start[tag[is_low]] = part.arrays[0][vertex[is_low]]
+            stop[tag[is_high]] = part.arrays[0][vertex[is_high]]
+        return seams
+
+    def edges(self, mesh: Mesh) -> Tensor:
+        """The tagged edges of a mesh."""
+        return ((mesh.tags >= self.first) & (mesh.tags < self.first + self.count)).nonzero()[:, 0]
+
+    def along(self, point: Tensor, tag: Tensor) -> Tensor:
+        """Position of a point of a tagged edge between its ends, 0 to 1."""
+        start = self.start[tag]
+        direction = self.stop[tag] - start
+        return ((point - start) * direction).sum(-1) / (direction * direction).sum(-1)
+
+    def chain(self, part: Part) -> _Chain:
+        """The pieces of the tagged edges of a part, in order."""
+        edge = self.edges(part.mesh)
+        tag = part.mesh.tags[edge] - self.first
+        vertices = part.mesh.edges[edge]
+        first, second = (self.along(part.arrays[0][ends], tag) for ends in vertices.unbind(1))
+        end = torch.where(first < second, vertices[:, 1], vertices[:, 0])
+        order = sort_by(tag, torch.maximum(first, second))
+        return _Chain(part, tag[order], edge[order], end[order])
 
 
-def _tagged(mesh: Mesh, first_tag: int, n_tags: int) -> Tensor:
-    return ((mesh.tags >= first_tag) & (mesh.tags < first_tag + n_tags)).nonzero()[:, 0]
-
-
-def _along(point: Tensor, tag: Tensor, ends: tuple[Tensor, Tensor]) -> Tensor:
-    """Position of a point of a tagged edge between its ends, 0 to 1."""
-    start = ends[0][tag]
-    direction = ends[1][tag] - start
-    return ((point - start) * direction).sum(-1) / (direction * direction).sum(-1)
-
-
-def _chain(part: Part, first_tag: int, n_tags: int, ends: tuple[Tensor, Tensor]) -> _Chain:
-    edge = _tagged(part.mesh, first_tag, n_tags)
-    tag = part.mesh.tags[edge] - first_tag
-    coords = part.arrays[0]
-    vertices = part.mesh.edges[edge]
-    first, second = _along(coords[vertices[:, 0]], tag, ends), _along(coords[vertices[:, 1]], tag, ends)
-    end = torch.where(first < second, vertices[:, 1], vertices[:, 0])
-    order = sort_by(tag, torch.maximum(first, second))
-    return _Chain(tag[order], edge[order], end[order])
-
-
-def _even_out(
-    parts: list[Part], chains: list[_Chain], first_tag: int, n_tags: int, ends: tuple[Tensor, Tensor]
-) -> tuple[list[Part], list[_Chain]]:
+def _even_out(chains: list[_Chain], seams: _Seams) -> list[_Chain]:
     """Where rounding gave one part a point that the other does not have, give it to the other as well."""
-    counts = torch.stack([torch.bincount(chain.tag, minlength=n_tags) for chain in chains])
+    counts = torch.stack([torch.bincount(chain.tag, minlength=seams.count) for chain in chains])
     most = counts.amax(0)
     uneven = ((counts > 0) & (counts < most)).any(0).nonzero()[:, 0].tolist()
     if not uneven:
-        return parts, chains
-    missing: list[list[tuple[int, float]]] = [[] for _ in parts]
+        return chains
+    missing: list[list[tuple[int, float]]] = [[] for _ in chains]
     for tag in uneven:
         rich, poor = (int(i) for i in counts[:, tag].argsort(descending=True)[:2])
-        missing[poor] += _missing_points(parts, chains, rich, poor, tag, ends)
-    result = [_insert(part, lacking) if lacking else part for part, lacking in zip(parts, missing, strict=True)]
-    again = [_chain(part, first_tag, n_tags, ends) for part in result]
-    return result, again
+        missing[poor] += _missing_points(chains[rich], chains[poor], tag, seams)
+    pairs = zip(chains, missing, strict=True)
+    return [seams.chain(_insert(chain.part, lacking) if lacking else chain.part) for chain, lacking in pairs]
 
 
-def _missing_points(
-    parts: list[Part], chains: list[_Chain], rich: int, poor: int, tag: int, ends: tuple[Tensor, Tensor]
-) -> list[tuple[int, float]]:
+def _missing_points(rich: _Chain, poor: _Chain, tag: int, seams: _Seams) -> list[tuple[int, float]]:
     """(edge of the poorer part, t) for each point of the richer part that has no partner, farthest from any first."""
     where: list[list[float]] = []
-    for i in (rich, poor):
-        end = chains[i].end[chains[i].tag == tag]
-        where.append(_along(parts[i].arrays[0][end], torch.full_like(end, tag), ends)[:-1].tolist())
+    for chain in (rich, poor):
+        end = chain.end[chain.tag == tag]
+        where.append(seams.along(chain.part.arrays[0][end], torch.full_like(end, tag))[:-1].tolist())
     distance = {s: min((abs(s - other) for other in where[1]), default=1.0) for s in where[0]}
     lonely = sorted(sorted(where[0], key=lambda s: -distance[s])[: len(where[0]) - len(where[1])])
-    edges = chains[poor].edge[chains[poor].tag == tag].tolist()
+    edges = poor.edge[poor.tag == tag].tolist()
     stops = [0.0, *where[1], 1.0]
     found = []
     for s in lonely:
         piece = max(i for i in range(len(edges)) if stops[i] <= s)
         t = (s - stops[piece]) / (stops[piece + 1] - stops[piece])
-        first = parts[poor].mesh.edges[edges[piece], 0]
-        chain_end = chains[poor].end[chains[poor].edge == edges[piece]]
+        first = poor.part.mesh.edges[edges[piece], 0]
+        chain_end = poor.end[poor.edge == edges[piece]]
         found.append((edges[piece], float(1 - t if first == chain_end else t)))
     return found
 
@@ -238,14 +256,16 @@ def _twins(chains: list[_Chain], items: list[Tensor]) -> tuple[Tensor, Tensor]:
     return item[second], item[first]
 
 
-def _number_vertices(parts: list[Part], chains: list[_Chain], n_vertices: int) -> tuple[list[Tensor], int]:
+def _number_vertices(chains: list[_Chain], n_vertices: int) -> tuple[list[Tensor], int]:
     """The number of every vertex of every part in the whole: shared ones once, those on tagged edges once."""
-    device = parts[0].mesh.edges.device
-    base = (offsets_of(torch.tensor([p.mesh.n_vertices for p in parts], device="cpu")) + n_vertices).tolist()
+    device = chains[0].part.mesh.edges.device
+    counts = torch.tensor([chain.part.mesh.n_vertices for chain in chains], device="cpu")
+    base = (offsets_of(counts) + n_vertices).tolist()
     number = torch.arange(base[-1], device=device)  # the whole's own vertices, then all parts'
     items = []
-    for i, (part, chain) in enumerate(zip(parts, chains, strict=True)):
-        number[base[i] : base[i] + len(part.shared)] = part.shared
+    for i, chain in enumerate(chains):
+        shared = chain.part.shared
+        number[base[i] : base[i] + len(shared)] = shared
         items.append(chain.end + base[i])
     second, first = _twins(chains, items)
     inner = number[second] == second  # the last end of a chain is a shared vertex already
@@ -253,5 +273,5 @@ def _number_vertices(parts: list[Part], chains: list[_Chain], n_vertices: int) -
     used = torch.zeros(base[-1], dtype=torch.bool, device=device)
     used[number[n_vertices:]] = True
     compact = used.cumsum(0) - 1
-    of_part = [compact[number[base[i] : base[i + 1]]] for i in range(len(parts))]
+    of_part = [compact[number[base[i] : base[i + 1]]] for i in range(len(chains))]
     return of_part, int(used.sum())

@@ -1,1 +1,6 @@
-"""Complexes of convex polytopes of any dimension, cut one function at a time."""
+"""Polytopes of any dimension, cut by one function after another; start at ``split``.
+
+- ``complex``: polytopes that meet face to face, as vertices and the facets on which they lie.
+- ``split``: cut along the zero set of one function. ``maximum``: cut where the largest of several functions changes.
+- ``faces``: neighbours, volumes, simplices that fill a polytope.
+"""

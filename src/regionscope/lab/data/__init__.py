@@ -2,7 +2,7 @@
 
 from regionscope.lab.data.augment import crop_flip, mixup
 from regionscope.lab.data.catalogue import check_options, load, names
-from regionscope.lab.data.dataset import Dataset, Split, add_label_noise
+from regionscope.lab.data.dataset import Dataset, DataSplit, add_label_noise
 from regionscope.lab.data.digits import digits
 from regionscope.lab.data.download import get
 from regionscope.lab.data.files import data_root
@@ -10,8 +10,8 @@ from regionscope.lab.data.toy import gaussian_quantiles, random_labels, two_moon
 from regionscope.lab.data.univariate import univariate
 
 __all__ = [
+    "DataSplit",
     "Dataset",
-    "Split",
     "add_label_noise",
     "check_options",
     "crop_flip",

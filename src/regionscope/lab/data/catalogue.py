@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from regionscope.errors import InputError
 from regionscope.lab.data import cifar, idx
-from regionscope.lab.data.dataset import Dataset, Split, add_label_noise, derived_seed
+from regionscope.lab.data.dataset import Dataset, DataSplit, add_label_noise, derived_seed
 from regionscope.lab.data.digits import digits_split
 from regionscope.lab.data.files import WrongFile, data_root, the_command, the_folder
 from regionscope.lab.data.imagenet import read_imagenet
@@ -20,13 +20,13 @@ from regionscope.lab.data.univariate import univariate_split
 if TYPE_CHECKING:
     from regionscope.lab.config import DataSpec
 
-__all__ = ["CATALOGUE", "Entry", "check_options", "entry", "load", "names"]
+__all__ = ["CATALOGUE", "DataSource", "check_options", "entry", "load", "names"]
 
-Reader = Callable[["DataSpec", Path, dict[str, Any]], Split]
+Reader = Callable[["DataSpec", Path, dict[str, Any]], DataSplit]
 
 
 @dataclass(frozen=True)
-class Entry:
+class DataSource:
     """What is known of one data set. ``folders``: where it may lie under the data root; none for what is built in."""
 
     about: str
@@ -46,19 +46,20 @@ def names() -> tuple[str, ...]:
     return tuple(CATALOGUE)
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> DataSource:
     """What is known of this data set."""
     if name not in CATALOGUE:
         raise InputError(f"There is no data set called {name!r}; known are {', '.join(names())}.")
     return CATALOGUE[name]
 
 
-def load(spec: DataSpec, *, root: Path | str | None = None) -> Split:
+def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
     """The training and the test part that ``spec`` describes, on the CPU.
 
     In this order: the parts are drawn or read, ``n_train`` and ``n_test`` inputs chosen evenly over the classes, images
-    normalised, a share ``label_noise`` of the training labels replaced. ``spec.seed`` decides all that is random. Toy
-    data are left in [-1, 1]^2 whatever ``normalise`` says. root: the data folder, see ``data_root``.
+    normalised (or, with the option ``symmetric``, moved from [0, 1] to [-1, 1]), a share ``label_noise`` of the
+    training labels replaced. ``spec.seed`` decides all that is random. Toy data are left in [-1, 1]^2 whatever
+    ``normalise`` says. root: the data folder, see ``data_root``.
     """
     found = entry(spec.name)
     options = check_options(spec.name, spec.options)
@@ -92,14 +93,14 @@ def _plain(default: Any) -> str:
     return "a number or a list" if default is None else repr(default)
 
 
-def _toy(split: Callable[..., Split], n_train: int, n_test: int) -> Reader:
-    def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+def _toy(split: Callable[..., DataSplit], n_train: int, n_test: int) -> Reader:
+    def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
         return split(spec.n_train or n_train, spec.n_test or n_test, seed=spec.seed, **options)
 
     return read
 
 
-def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     switches = options["switches"]
     numbers = switches if isinstance(switches, list) else [switches]
     if switches is not None and not all(type(x) in (int, float) for x in numbers):
@@ -109,26 +110,26 @@ def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
     return univariate_split(spec.n_train or 100, spec.n_test or 1000, seed=spec.seed, **options)
 
 
-def _digits(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+def _digits(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     split = digits_split(spec.n_train, spec.n_test, test_share=options["test_share"], seed=spec.seed)
     return _finished(split, spec, options)
 
 
 def _idx(folder: str) -> Reader:
-    def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+    def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
         parts = idx.read_idx_folder(the_folder(spec.name, root, [folder]))
         return _finished(_chosen(parts, spec, 10), spec, options)
 
     return read
 
 
-def _cifar10(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+def _cifar10(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     layout = cifar.CIFAR10
     parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout)
     return _finished(_chosen(parts, spec, 10), spec, options)
 
 
-def _cifar100(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+def _cifar100(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     layout, labels = cifar.CIFAR100, options["labels"]
     if labels not in layout.classes:
         raise InputError(f"The option labels of cifar100 must be 'fine' or 'coarse', and came as {labels!r}.")
@@ -136,7 +137,7 @@ def _cifar100(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
     return _finished(_chosen(parts, spec, layout.classes[labels]), spec, options)
 
 
-def _imagenet(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
+def _imagenet(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     how = "get it from image-net.org, with an account, and unpack it to train/<class>/*.JPEG and val/<class>/*.JPEG"
     folder = the_folder(spec.name, root, CATALOGUE[spec.name].folders, get=how).parent
     train, test, classes = read_imagenet(
@@ -147,55 +148,63 @@ def _imagenet(spec: DataSpec, root: Path, options: dict[str, Any]) -> Split:
         memory_gib=options["memory_gib"],
         seed=spec.seed,
     )
-    return _finished(Split(train.dataset(spec.name, classes), test.dataset(spec.name, classes)), spec, options)
+    return _finished(DataSplit(train.dataset(spec.name, classes), test.dataset(spec.name, classes)), spec, options)
 
 
-def _chosen(parts: tuple[Pixels, Pixels], spec: DataSpec, classes: int) -> Split:
+def _chosen(parts: tuple[Pixels, Pixels], spec: DataSpec, classes: int) -> DataSplit:
     """The wanted number of images of both parts, with pixels between 0 and 1."""
     wanted = zip(parts, ("train", "test"), (spec.n_train, spec.n_test), strict=True)
     train, test = (
         pixels.subset(n, seed=derived_seed(spec.seed, f"{part} subset"), what=f"The {part} part of {spec.name}")
         for pixels, part, n in wanted
     )
-    return Split(train.dataset(spec.name, classes), test.dataset(spec.name, classes))
+    return DataSplit(train.dataset(spec.name, classes), test.dataset(spec.name, classes))
 
 
-def _finished(split: Split, spec: DataSpec, options: dict[str, Any]) -> Split:
-    """Normalised in place by the published numbers, or by those of the training part, and flattened if wanted."""
+def _finished(split: DataSplit, spec: DataSpec, options: dict[str, Any]) -> DataSplit:
+    """Normalised in place (by published numbers or those of the training part) or moved to [-1, 1]; flat if wanted."""
+    if spec.normalise and options["symmetric"]:
+        raise InputError(
+            f"Expected data.normalise = False with the option symmetric of {spec.name}, got True. Pixels are either "
+            "normalised by channel or moved to [-1, 1]; choose one."
+        )
+    if options["symmetric"]:
+        for part in (split.train, split.test):
+            part.inputs.mul_(2).sub_(1)
     if spec.normalise:
         by = PUBLISHED.get(spec.name) or Normalisation.of(split.train.inputs)
         by.apply_(split.train.inputs)
         by.apply_(split.test.inputs)
-    return Split(_flat(split.train), _flat(split.test)) if options["flatten"] else split
+    return DataSplit(_flat(split.train), _flat(split.test)) if options["flatten"] else split
 
 
 def _flat(data: Dataset) -> Dataset:
     return replace(data, inputs=data.inputs.flatten(1))
 
 
-_IMAGES = {"flatten": False}
+_IMAGES = {"flatten": False, "symmetric": False}
 
-CATALOGUE: dict[str, Entry] = {
-    "two_moons": Entry("two half circles", "2", "2", {"noise": 0.2}, _toy(two_moons_split, 1000, 1000)),
-    "gaussian_quantiles": Entry(
+CATALOGUE: dict[str, DataSource] = {
+    "two_moons": DataSource("two half circles", "2", "2", {"noise": 0.2}, _toy(two_moons_split, 1000, 1000)),
+    "gaussian_quantiles": DataSource(
         "rings of a normal distribution", "2", "5", {"classes": 5}, _toy(gaussian_quantiles_split, 1000, 1000)
     ),
-    "random_labels": Entry(
+    "random_labels": DataSource(
         "uniform points, random labels", "2", "2", {"classes": 2, "dim": 2}, _toy(random_labels_split, 1000, 1000)
     ),
-    "univariate": Entry(
+    "univariate": DataSource(
         "a line labelled by a teacher", "1", "2", {"teacher_width": 3, "switches": None, "radius": 1.0}, _univariate
     ),
-    "digits": Entry("1,797 handwritten digits", "1, 8, 8", "10", {"test_share": 0.2, **_IMAGES}, _digits),
-    "mnist": Entry("70,000 digits", "1, 28, 28", "10", _IMAGES, _idx("MNIST/raw"), ("MNIST/raw",)),
-    "fashion_mnist": Entry(
+    "digits": DataSource("1,797 handwritten digits", "1, 8, 8", "10", {"test_share": 0.2, **_IMAGES}, _digits),
+    "mnist": DataSource("70,000 digits", "1, 28, 28", "10", _IMAGES, _idx("MNIST/raw"), ("MNIST/raw",)),
+    "fashion_mnist": DataSource(
         "70,000 clothes", "1, 28, 28", "10", _IMAGES, _idx("FashionMNIST/raw"), ("FashionMNIST/raw",)
     ),
-    "cifar10": Entry("60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar10, cifar.CIFAR10.folders),
-    "cifar100": Entry(
+    "cifar10": DataSource("60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar10, cifar.CIFAR10.folders),
+    "cifar100": DataSource(
         "60,000 photographs", "3, 32, 32", "100", {"labels": "fine", **_IMAGES}, _cifar100, cifar.CIFAR100.folders
     ),
-    "imagenet": Entry(
+    "imagenet": DataSource(
         "1.3 million photographs", "3, 224, 224", "1000", {"size": 224, "memory_gib": 8.0, **_IMAGES}, _imagenet,
         ("imagenet/train", "ImageNet/train", "train"),
     ),

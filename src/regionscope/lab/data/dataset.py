@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 
-__all__ = ["Dataset", "Split", "add_label_noise", "balanced_choice", "derived_seed"]
+__all__ = ["DataSplit", "Dataset", "add_label_noise", "balanced_choice", "derived_seed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def _tensor(values: object, what: str, dtype: torch.dtype) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Split:
+class DataSplit:
     """The two parts of one data set: what a network is trained on, and what it is tested on."""
 
     train: Dataset
@@ -110,9 +110,9 @@ class Split:
         """Number of classes, whether or not each occurs."""
         return self.train.n_classes
 
-    def to(self, device: torch.device | str) -> Split:
+    def to(self, device: torch.device | str) -> DataSplit:
         """Both parts on another device."""
-        return Split(self.train.to(device), self.test.to(device))
+        return DataSplit(self.train.to(device), self.test.to(device))
 
 
 def derived_seed(seed: int, purpose: str) -> int:

@@ -8,7 +8,7 @@ import torch
 
 from regionscope.errors import InputError
 from regionscope.extras import needed
-from regionscope.lab.data.dataset import Dataset, Split, balanced_choice, derived_seed
+from regionscope.lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
 
 __all__ = ["digits", "digits_split"]
 
@@ -22,7 +22,7 @@ def digits() -> Dataset:
 
 def digits_split(
     n_train: int | None = None, n_test: int | None = None, *, test_share: float = 0.2, seed: int = 0
-) -> Split:
+) -> DataSplit:
     """``test_share`` of the digits, evenly over the classes, to test on and the others to train on.
 
     ``seed`` decides who is where; ``n_train`` and ``n_test`` then take that many out of each part.
@@ -39,4 +39,4 @@ def digits_split(
     for i, (n, part) in enumerate(((n_train, "train"), (n_test, "test"))):
         if n is not None:
             parts[i] = parts[i].subset(n, derived_seed(seed, f"{part} subset"))
-    return Split(*parts)
+    return DataSplit(*parts)

@@ -9,19 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from regionscope.errors import InputError
+from regionscope.errors import InputError, WrongFile
 
 __all__ = ["WrongFile", "data_root", "read_exactly", "read_head", "the_command", "the_folder"]
 
 _CHUNK = 2**20
-
-
-class WrongFile(InputError):
-    """A file is not what its format says; ``what`` is the sentence without its full stop."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}.")
-        self.what = what
 
 
 def data_root(root: Path | str | None = None) -> Path:

@@ -31,11 +31,11 @@ _FORBIDDEN = {
 _BROKEN = (pickle.UnpicklingError, ArithmeticError, AttributeError, EOFError, LookupError, TypeError, ValueError)
 
 
-class _Refused(Exception):
+class _UnsafePickle(Exception):
     """Why this pickle is not read."""
 
 
-class _Dtype:
+class _PickledDtype:
     """Stands for numpy.dtype: remembers its code."""
 
     def __init__(self, code: Any = b"", *_: Any) -> None:
@@ -43,10 +43,10 @@ class _Dtype:
 
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, tuple) or len(state) < 2 or _text(state[1]) not in ("<", "|", "="):
-            raise _Refused("an array has a dtype other than plain little-endian numbers")
+            raise _UnsafePickle("an array has a dtype other than plain little-endian numbers")
 
 
-class _Array:
+class _PickledArray:
     """Stands for numpy.ndarray: remembers shape, dtype and bytes, and makes an array of them once they agree."""
 
     def __init__(self, *_: Any) -> None:
@@ -57,17 +57,17 @@ class _Array:
 
     def array(self) -> NDArray[Any]:
         match self.state:
-            case (int(), tuple() as shape, _Dtype() as dtype, bool() | int() as fortran, bytes() as raw):
+            case (int(), tuple() as shape, _PickledDtype() as dtype, bool() | int() as fortran, bytes() as raw):
                 pass
             case _:
-                raise _Refused("an array is not described by a shape, a plain dtype and bytes")
+                raise _UnsafePickle("an array is not described by a shape, a plain dtype and bytes")
         if dtype.code not in _PLAIN:
-            raise _Refused(f"an array has the dtype {dtype.code[:20]!r}; accepted are {', '.join(_PLAIN)}")
+            raise _UnsafePickle(f"an array has the dtype {dtype.code[:20]!r}; accepted are {', '.join(_PLAIN)}")
         if len(shape) > 8 or not all(isinstance(n, int) and 0 <= n <= _LARGEST for n in shape):
-            raise _Refused("an array has a shape that is not a few numbers")
+            raise _UnsafePickle("an array has a shape that is not a few numbers")
         kind = np.dtype(f"<{dtype.code}")
         if math.prod(shape) * kind.itemsize != len(raw):
-            raise _Refused(f"an array of shape {shape} and dtype {dtype.code!r} comes with {len(raw):,} bytes")
+            raise _UnsafePickle(f"an array of shape {shape} and dtype {dtype.code!r} comes with {len(raw):,} bytes")
         return np.frombuffer(raw, dtype=kind).reshape(shape, order="F" if fortran else "C")
 
 
@@ -79,18 +79,18 @@ class _Encoded:
 
     def __new__(cls, text: Any, encoding: Any = "latin1") -> bytes:  # type: ignore[misc]
         if not isinstance(text, str) or _text(encoding) != "latin1":
-            raise _Refused("bytes are written in an encoding other than latin1")
+            raise _UnsafePickle("bytes are written in an encoding other than latin1")
         return text.encode("latin1")
 
     def __setstate__(self, state: Any) -> None:
-        raise _Refused("it changes what it can only name")
+        raise _UnsafePickle("it changes what it can only name")
 
 
 _NAMES: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): _Array,
-    ("numpy", "dtype"): _Dtype,
-    ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): _PickledArray,
+    ("numpy", "dtype"): _PickledDtype,
+    ("numpy.core.multiarray", "_reconstruct"): _PickledArray,
+    ("numpy._core.multiarray", "_reconstruct"): _PickledArray,
     ("_codecs", "encode"): _Encoded,
 }
 
@@ -98,7 +98,7 @@ _NAMES: dict[tuple[str, str], Any] = {
 class _Restricted(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _NAMES:
-            raise _Refused(
+            raise _UnsafePickle(
                 f"it asks for {f'{module}.{name}'[:80]}, and only arrays, dicts, lists, texts and numbers are read"
             )
         return _NAMES[module, name]
@@ -113,13 +113,15 @@ def read_pickle(path: Path) -> dict[str, Any]:
     raw = read_head(path, _LARGEST + 1)
     try:
         if len(raw) > _LARGEST:
-            raise _Refused(f"it has more than {_LARGEST:,} bytes")
+            raise _UnsafePickle(f"it has more than {_LARGEST:,} bytes")
         _look_through(raw)
         found = _Restricted(io.BytesIO(raw), encoding="bytes").load()
         if not isinstance(found, dict):
-            raise _Refused(f"it holds a {type(found).__name__} where a dict is expected")
-        return {_text(key): value.array() if isinstance(value, _Array) else value for key, value in found.items()}
-    except _Refused as error:
+            raise _UnsafePickle(f"it holds a {type(found).__name__} where a dict is expected")
+        return {
+            _text(key): value.array() if isinstance(value, _PickledArray) else value for key, value in found.items()
+        }
+    except _UnsafePickle as error:
         raise InputError(f"The pickle {str(path)!r} is refused: {error}.") from error
     except _BROKEN as error:
         raise WrongFile(f"{str(path)!r} is damaged: its {len(raw):,} bytes are no whole pickle ({error})") from error
@@ -131,14 +133,14 @@ def _look_through(raw: bytes) -> None:
     for word, argument, _ in pickletools.genops(raw):
         tuples += word.name.startswith("TUPLE")
         if word.name in _FORBIDDEN:
-            raise _Refused(f"it uses the word {word.name}, which plain data does not need")
+            raise _UnsafePickle(f"it uses the word {word.name}, which plain data does not need")
         if "PUT" in word.name and isinstance(argument, int) and argument > len(raw):
-            raise _Refused(f"it asks for {argument:,} memo entries in a file of {len(raw):,} bytes")
+            raise _UnsafePickle(f"it asks for {argument:,} memo entries in a file of {len(raw):,} bytes")
         if tuples > _MOST_TUPLES:
-            raise _Refused(f"it holds more than {_MOST_TUPLES:,} tuples")
+            raise _UnsafePickle(f"it holds more than {_MOST_TUPLES:,} tuples")
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str | bytes):
-        raise _Refused(f"it has a {type(value).__name__} where a text is expected")
+        raise _UnsafePickle(f"it has a {type(value).__name__} where a text is expected")
     return value.decode("latin1") if isinstance(value, bytes) else value

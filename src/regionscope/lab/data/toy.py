@@ -1,7 +1,8 @@
 """Toy data in the square [-1, 1]^2 with a fixed seed. Two moons and Gaussian quantiles need the ``lab`` extra.
 
-Qi & Wei 2023, section 5: random labels, "make moons" (2 classes) and "make gaussian quantiles" (5 classes), 1,000
-points each. The same seed gives the same points, and no global random state is touched.
+Qi & Wei 2023, section 4: "make moons" (2 classes) and "make gaussian quantiles" (5 classes) with 1,000 points each, and
+random labels (2 classes) with 200 to 10,000 points. The same seed gives the same points, and no
+global random state is touched.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from regionscope.errors import InputError
 from regionscope.extras import needed
-from regionscope.lab.data.dataset import Dataset, Split, derived_seed
+from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
 
 __all__ = [
     "gaussian_quantiles",
@@ -37,14 +38,14 @@ def two_moons(n: int = 1000, *, noise: float = 0.2, seed: int = 0) -> Dataset:
     return _dataset("two_moons", _scaled(points, points), labels, 2)
 
 
-def two_moons_split(n_train: int, n_test: int, *, noise: float = 0.2, seed: int = 0) -> Split:
+def two_moons_split(n_train: int, n_test: int, *, noise: float = 0.2, seed: int = 0) -> DataSplit:
     """``two_moons`` to train on, and as a test part another draw, moved and scaled as the training points were.
 
     So a test point may lie a little outside the square.
     """
     points, labels = _moons(n_train, noise, seed)
     others, answers = _moons(n_test, noise, derived_seed(seed, "test"))
-    return Split(
+    return DataSplit(
         _dataset("two_moons", _scaled(points, points), labels, 2),
         _dataset("two_moons", _scaled(others, points), answers, 2),
     )
@@ -59,7 +60,7 @@ def gaussian_quantiles(n: int = 1000, *, classes: int = 5, seed: int = 0) -> Dat
     return _dataset("gaussian_quantiles", _scaled(points, points), labels, classes)
 
 
-def gaussian_quantiles_split(n_train: int, n_test: int, *, classes: int = 5, seed: int = 0) -> Split:
+def gaussian_quantiles_split(n_train: int, n_test: int, *, classes: int = 5, seed: int = 0) -> DataSplit:
     """``gaussian_quantiles`` to train on, and as a test part another draw with the same rings and the same scale.
 
     The edge between two rings is half-way between the training points next to it.
@@ -71,7 +72,7 @@ def gaussian_quantiles_split(n_train: int, n_test: int, *, classes: int = 5, see
     outer = [radii[labels == k].max() for k in range(classes - 1)]
     inner = [radii[labels == k].min() for k in range(1, classes)]
     answers = np.searchsorted((np.array(outer) + np.array(inner)) / 2, np.linalg.norm(others, axis=1))
-    return Split(
+    return DataSplit(
         _dataset("gaussian_quantiles", _scaled(points, points), labels, classes),
         _dataset("gaussian_quantiles", _scaled(others, points), answers, classes),
     )
@@ -88,10 +89,10 @@ def random_labels(n: int = 1000, *, classes: int = 2, dim: int = 2, seed: int = 
     return Dataset("random_labels", inputs, torch.randint(classes, (n,), generator=generator, device="cpu"), classes)
 
 
-def random_labels_split(n_train: int, n_test: int, *, classes: int = 2, dim: int = 2, seed: int = 0) -> Split:
+def random_labels_split(n_train: int, n_test: int, *, classes: int = 2, dim: int = 2, seed: int = 0) -> DataSplit:
     """``random_labels``, and an independent draw as a test part, on which every network is right by chance only."""
     test = random_labels(n_test, classes=classes, dim=dim, seed=derived_seed(seed, "test"))
-    return Split(random_labels(n_train, classes=classes, dim=dim, seed=seed), test)
+    return DataSplit(random_labels(n_train, classes=classes, dim=dim, seed=seed), test)
 
 
 def _moons(n: int, noise: float, seed: int) -> tuple[Array, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regionscope.lab.data.dataset import Dataset, Split, derived_seed
+from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
 from regionscope.shallow import Teacher, alternating_teacher, random_teacher, sample, teacher_from_switches
 
 __all__ = ["univariate", "univariate_split"]
@@ -34,10 +34,10 @@ def univariate_split(
     switches: int | Sequence[float] | None = None,
     radius: float = 1.0,
     seed: int = 0,
-) -> Split:
+) -> DataSplit:
     """``univariate`` to train on, and other points with the labels of the same teacher."""
     teacher = _teacher(teacher_width, switches, radius, seed)
-    return Split(_draw(teacher, n_train, seed + 1), _draw(teacher, n_test, derived_seed(seed, "test")))
+    return DataSplit(_draw(teacher, n_train, seed + 1), _draw(teacher, n_test, derived_seed(seed, "test")))
 
 
 def _teacher(width: int, switches: int | Sequence[float] | None, radius: float, seed: int) -> Teacher:

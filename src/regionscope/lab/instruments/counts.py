@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from regionscope.lab.instruments.measurement_context import Scene, for_each
+from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
+from regionscope.lab.instruments.options import passed
 from regionscope.measures.region_count import linear_region_count, region_count, slice_sampler
 
 __all__ = ["linear_region_counts", "region_counts"]
 
 
-def region_counts(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+def region_counts(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``region_count`` on the same slices at every reading."""
-    return _on_slices(region_count, scene, options)
+    return _on_slices(region_count, context, options)
 
 
-def linear_region_counts(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+def linear_region_counts(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``linear_region_count`` on the same slices at every reading."""
-    return _on_slices(linear_region_count, scene, options)
+    return _on_slices(linear_region_count, context, options)
 
 
-def _on_slices(count: Callable[..., Any], scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
-    own = {name: value for name, value in options.items() if name not in ("points", "domain")}
-    own |= {"seed": scene.seed_of(options), "alpha": tuple(options["alpha"])}
-    drawn = {name: own[name] for name in ("dim", "slices", "through", "alpha", "length", "seed")}
+def _on_slices(count: Callable[..., Any], context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
+    own = {**passed(count, options), "seed": context.seed_of(options)}
+    drawn = passed(slice_sampler, own)
 
     def make(part: str) -> Callable[[Any], Any]:
-        inputs = scene.points(part, None, options)
+        inputs = context.points(part, None, options)
         slice_sampler(inputs, **drawn).draw(0)  # so that what cannot be drawn is said now
         return lambda model: count(model, inputs, **own)
 

@@ -6,20 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from regionscope.complexity import LocalComplexity, complexity_gap, local_complexity
-from regionscope.lab.instruments.measurement_context import Scene, for_each
+from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
+from regionscope.lab.instruments.options import passed
 from regionscope.types import Estimate
 
 __all__ = ["complexity", "gap"]
 
-_FREE = ("points", "n", "by_layer", "domain")
 
-
-def complexity(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+def complexity(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``local_complexity``, its mean over the points; with ``by_layer`` also that of each layer."""
-    own = _own(scene, options)
+    own = _own(context, options)
 
     def make(part: str) -> Callable[[Any], Any]:
-        points = scene.points(part, options["n"], options)
+        points = context.points(part, options["n"], options)
 
         def read(model: Any) -> Any:
             found = local_complexity(model, points, **own)
@@ -30,23 +29,22 @@ def complexity(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
     return for_each(options["points"], make)
 
 
-def gap(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+def gap(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``complexity_gap`` between train and test points: the gap, and the area under the curve (``auc``)."""
-    own = _own(scene, options)
-    train, test = (scene.points(part, options["n"], options) for part in ("train", "test"))
+    own = _own(context, options)
+    train, test = (context.points(part, options["n"], options) for part in ("train", "test"))
 
     def read(model: Any) -> Any:
-        found = complexity_gap(local_complexity(model, train, **own), local_complexity(model, test, **own))
-        return {"": found, "auc": Estimate(found.auc, found.auc_stderr, found.n_train + found.n_test)}
+        return complexity_gap(local_complexity(model, train, **own), local_complexity(model, test, **own))
 
     return read
 
 
-def _own(scene: Scene, options: dict[str, Any]) -> dict[str, Any]:
+def _own(context: MeasurementContext, options: dict[str, Any]) -> dict[str, Any]:
     """The options of the Python function; as many directions as the inputs have, up to 25, unless asked otherwise."""
-    d = scene.split.train.inputs[0].numel()
-    own = {name: value for name, value in options.items() if name not in _FREE}
-    return {**own, "seed": scene.seed_of(options), "dims": min(25, d) if options["dims"] is None else options["dims"]}
+    d = context.split.train.inputs[0].numel()
+    own = passed(local_complexity, options)
+    return {**own, "seed": context.seed_of(options), "dims": min(25, d) if options["dims"] is None else options["dims"]}
 
 
 def _with_layers(found: LocalComplexity) -> dict[str, Any]:

@@ -6,26 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from regionscope.exact import decision_regions, linear_regions
-from regionscope.lab.instruments.measurement_context import Scene
+from regionscope.lab.instruments.measurement_context import MeasurementContext
+from regionscope.lab.instruments.options import passed
 
 __all__ = ["decision", "linear"]
 
 
-def linear(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
-    where = scene.slice(options)
+    where, own = context.slice(options), passed(linear_regions, options)
 
-    def read(model: Any) -> dict[str, int]:
-        found = linear_regions(model, where, max_regions=options["max_regions"], memory=options["memory"])
+    def read(model: Any) -> dict[str, Any]:
+        found = linear_regions(model, where, **own)
         layers = {f"layer.{name}": count for name, count in found.by_layer.items()} if options["by_layer"] else {}
-        return {"": found.n_linear_regions, "activation": found.n_activation_regions, **layers}
+        return {"": found, **layers}
 
     return read
 
 
-def decision(scene: Scene, options: dict[str, Any]) -> Callable[[Any], Any]:
+def decision(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``decision_regions``: their number."""
-    where = scene.slice(options)
-    return lambda model: (
-        decision_regions(model, where, max_regions=options["max_regions"], memory=options["memory"]).count
-    )
+    where, own = context.slice(options), passed(decision_regions, options)
+    return lambda model: decision_regions(model, where, **own)

@@ -3,93 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
+from regionscope.complexity import local_complexity
 from regionscope.errors import InputError
+from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.config import MeasureSpec
-from regionscope.lab.data import Split
+from regionscope.lab.data import DataSplit
 from regionscope.lab.instruments import counts, local, regions, weights
-from regionscope.lab.instruments.measurement_context import Scene, check_option
+from regionscope.lab.instruments.measurement_context import MeasurementContext
+from regionscope.lab.instruments.options import check_option, options_of
+from regionscope.measures.gap import error_rate, generalisation_gap
+from regionscope.measures.margin import output_margin
+from regionscope.measures.norms import distance_from, parameter_norms
+from regionscope.measures.region_count import linear_region_count, region_count
+from regionscope.measures.sharpness import sharpness
 
 __all__ = ["about", "build", "check", "names"]
 
 Measure = Callable[[Any], Any]
 
-_SLICES = {
-    "points": "train", "dim": 1, "slices": 100, "through": "inputs", "alpha": [0.0, 1.0], "length": None,
-    "until": None, "max_slices": 100_000, "memory": None, "domain": None, "seed": None,
-}  # fmt: skip
-_WHERE = {
-    "where": "auto", "margin": 0.0, "box": None, "max_regions": None, "memory": None, "by_layer": False,
-    "seed": None,
-}  # fmt: skip
+_POINTS = {"points": "train", "domain": None}
+_WHERE = {"where": "auto", "margin": None, "box": None, "seed": None}
+_NEAR = {"n": 1000, "dims": None}  # dims: as many as an input has numbers, up to 25
 
 
-@dataclass(frozen=True)
 class _Instrument:
-    """about: one line. options: with their defaults. build: scene and options -> function of a model."""
+    """An instrument: one line about it, how it is built from context and options, and its options.
 
-    about: str
-    build: Callable[[Scene, dict[str, Any]], Measure]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    function: the public function whose parameters are options too. own: further options, with their defaults.
+    without: parameters that a run decides.
+    """
+
+    def __init__(
+        self, about: str, build: Callable[[MeasurementContext, dict[str, Any]], Measure],
+        function: Callable[..., Any] | None, own: Mapping[str, Any] | None = None, without: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.about, self.build = about, build
+        self.options = options_of(function, own or {}, without)
 
 
 _INSTRUMENTS = {
     "region_count": _Instrument(
-        "mean number of decision regions on random slices",
-        counts.region_counts,
-        {**_SLICES, "method": "grid", "grid": None, "batch_size": None, "max_points": 100_000},
+        "mean number of decision regions on random slices", counts.region_counts, region_count, _POINTS
     ),
     "linear_region_count": _Instrument(
-        "mean exact number of linear regions on random slices",
-        counts.linear_region_counts,
-        {**_SLICES, "pieces": "linear"},
+        "mean exact number of linear regions on random slices", counts.linear_region_counts, linear_region_count,
+        _POINTS,
     ),
     "linear_regions": _Instrument(
-        "exact linear and activation regions on the box of the data or a plane through three training points",
-        regions.linear,
-        _WHERE,
+        "exact linear and activation regions on the default slice of the training data, a box or a plane",
+        regions.linear, linear_regions, {**_WHERE, "by_layer": False}, ("on_limit",),
     ),
     "decision_regions": _Instrument(
-        "exact decision regions on the box of the data or a plane through three training points",
-        regions.decision,
-        {name: default for name, default in _WHERE.items() if name != "by_layer"},
+        "exact decision regions on the default slice of the training data, a box or a plane", regions.decision,
+        decision_regions, _WHERE, ("on_limit",),
     ),
     "local_complexity": _Instrument(
-        "mean local complexity at train, test or random points",
-        local.complexity,
-        {
-            "points": "train", "n": 1000, "dims": None, "radius": 0.005, "frames": "shared", "hull": "cross-polytope",
-            "layers": None, "linear_outputs": False, "max_pool": False, "by_layer": False, "domain": None,
-            "memory": None, "seed": None,
-        },
+        "mean local complexity at train, test or random points", local.complexity, local_complexity,
+        {**_POINTS, **_NEAR, "by_layer": False},
     ),
     "complexity_gap": _Instrument(
-        "local complexity at train points minus that at test points, and how well it tells them apart",
-        local.gap,
-        {"n": 1000, "dims": None, "radius": 0.005, "memory": None, "seed": None},
+        "local complexity at train points minus that at test points, and how well it tells them apart", local.gap,
+        local_complexity, _NEAR,
     ),
     "parameter_norms": _Instrument(
-        "l1 and l2 norm of the parameters", weights.norms, {"which": "all", "by_layer": False}
+        "l1 and l2 norm of the parameters", weights.norms, parameter_norms, {"by_layer": False}
     ),
-    "distance_from": _Instrument("distance of the parameters from their start", weights.distance, {"which": "all"}),
-    "output_margin": _Instrument(
-        "mean output margin", weights.margin, {"points": "train", "batch_size": 256}
-    ),
+    "distance_from": _Instrument("distance of the parameters from their start", weights.distance, distance_from),
+    "output_margin": _Instrument("mean output margin", weights.margin, output_margin, {"points": "train"}),
     "sharpness": _Instrument(
-        "largest eigenvalue of the Hessian of the loss",
-        weights.sharpest,
-        {
-            "points": "train", "loss": None, "samples": 1000, "batch_size": 256, "dtype": None,
-            "tolerance": 1e-3, "max_products": 1000, "seed": None,
-        },
+        "largest eigenvalue of the Hessian of the loss", weights.sharpest, sharpness, {"points": "train", "loss": None}
     ),
-    "error_rate": _Instrument("share of wrong labels", weights.error, {"points": "test", "n": None, "seed": None}),
-    "generalisation_gap": _Instrument("test error minus train error, and both", weights.gap),
-    "loss": _Instrument("mean loss, of the kind that is trained on", weights.loss, {"points": "train", "loss": None}),
+    "error_rate": _Instrument(
+        "share of wrong labels", weights.error, error_rate, {"points": "test", "n": None, "seed": None}
+    ),
+    "generalisation_gap": _Instrument("test error minus train error, and both", weights.gap, generalisation_gap),
+    "loss": _Instrument(
+        "mean loss, of the kind that is trained on", weights.loss, None, {"points": "train", "loss": None}
+    ),
 }  # fmt: skip
 
 
@@ -97,9 +91,12 @@ def names() -> dict[str, dict[str, Any]]:
     """All instruments, each with its options and their defaults; None leaves the choice to the instrument.
 
     >>> names()["error_rate"]
-    {'points': 'test', 'n': None, 'seed': None}
+    {'points': 'test', 'n': None, 'seed': None, 'batch_size': None, 'memory': None}
     """
-    return {name: dict(instrument.options) for name, instrument in _INSTRUMENTS.items()}
+    return {
+        name: {option: found.default for option, found in instrument.options.items()}
+        for name, instrument in _INSTRUMENTS.items()
+    }
 
 
 def about(name: str) -> str:
@@ -114,12 +111,12 @@ def check(spec: MeasureSpec) -> None:
         if name not in instrument.options:
             accepted = ", ".join(instrument.options) or "none"
             raise InputError(f"{spec.instrument} has the unknown option {name!r}; it accepts: {accepted}.")
-        check_option(spec.instrument, name, value)
+        check_option(spec.instrument, name, value, instrument.options[name].types)
 
 
 def build(
     spec: MeasureSpec,
-    split: Split,
+    split: DataSplit,
     *,
     seed: int = 0,
     initial: Mapping[str, Tensor] | None = None,
@@ -134,10 +131,10 @@ def build(
     impossible values are an ``InputError`` now and not after hours of training.
     """
     check(spec)
-    check_option("build", "loss", loss)
+    check_option("build", "loss", loss, _find("loss").options["loss"].types)
     instrument = _find(spec.instrument)
-    scene = Scene(split, seed, initial, loss or "cross_entropy")
-    return instrument.build(scene, {**instrument.options, **spec.options})
+    context = MeasurementContext(split, seed, initial, loss or "cross_entropy")
+    return instrument.build(context, {**names()[spec.instrument], **spec.options})
 
 
 def _find(name: str) -> _Instrument:

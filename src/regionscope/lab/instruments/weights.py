@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
 from regionscope.errors import InputError
-from regionscope.lab.instruments.measurement_context import Scene, for_each
+from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
+from regionscope.lab.instruments.options import passed
 from regionscope.lab.train.evaluation import evaluate
 from regionscope.measures.gap import error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin
@@ -22,82 +22,79 @@ __all__ = ["distance", "error", "gap", "loss", "margin", "norms", "sharpest"]
 Read = Callable[[Any], Any]
 
 
-def norms(scene: Scene, options: dict[str, Any]) -> Read:
+def norms(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``parameter_norms``: l1 and l2; with ``by_layer`` the Frobenius and spectral norm of each parameter."""
 
-    def read(model: Any) -> dict[str, float]:
-        found = parameter_norms(model, which=options["which"])
+    def read(model: Any) -> dict[str, Any]:
+        found = parameter_norms(model, **passed(parameter_norms, options))
         each = {
             **{f"frobenius.{name}": value for name, value in found.frobenius.items()},
             **{f"spectral.{name}": value for name, value in found.spectral.items()},
         }
-        return {"l1": found.l1, "l2": found.l2, **(each if options["by_layer"] else {})}
+        return {"": found, **(each if options["by_layer"] else {})}
 
     return read
 
 
-def distance(scene: Scene, options: dict[str, Any]) -> Read:
+def distance(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``distance_from`` the weights before training."""
-    if scene.initial is None:
+    if context.initial is None:
         raise InputError("distance_from needs the weights before training; give them to build() as initial=.")
-    start = {name: value.detach().cpu().clone() for name, value in scene.initial.items()}
-    return lambda model: distance_from(model, start, which=options["which"])
+    start = {name: value.detach().cpu().clone() for name, value in context.initial.items()}
+    own = passed(distance_from, options)
+    return lambda model: distance_from(model, start, **own)
 
 
-def margin(scene: Scene, options: dict[str, Any]) -> Read:
+def margin(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``output_margin`` over labelled data."""
+    own = passed(output_margin, options)
 
     def make(part: str) -> Read:
-        data = scene.data(part)
-        return lambda model: output_margin(model, data.inputs, data.labels, batch_size=options["batch_size"])
+        data = context.data(part)
+        return lambda model: output_margin(model, data.inputs, data.labels, **own)
 
     return for_each(options["points"], make)
 
 
-def sharpest(scene: Scene, options: dict[str, Any]) -> Read:
+def sharpest(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``sharpness`` on a sample of labelled data, for the loss that is trained on."""
-    dtype = None if options["dtype"] is None else getattr(torch, options["dtype"])
-    own = {name: value for name, value in options.items() if name not in ("points", "loss", "dtype", "seed")}
-    own |= {
-        "dtype": dtype,
-        "seed": scene.seed_of(options),
-        "loss": _squared if scene.loss_of(options) == "mse" else None,
+    own = {
+        **passed(sharpness, options),
+        "seed": context.seed_of(options),
+        "loss": _squared if context.loss_of(options) == "mse" else None,
     }
 
     def make(part: str) -> Read:
-        data = scene.data(part)
-        return lambda model: sharpness(model, data.inputs, data.labels, **own).value
+        data = context.data(part)
+        return lambda model: sharpness(model, data.inputs, data.labels, **own)
 
     return for_each(options["points"], make)
 
 
-def error(scene: Scene, options: dict[str, Any]) -> Read:
+def error(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``error_rate`` on labelled data."""
+    own = passed(error_rate, options)
 
     def make(part: str) -> Read:
-        inputs, labels = scene.labelled(part, options["n"], scene.seed_of(options))
-        return lambda model: error_rate(model, inputs, labels)
+        inputs, labels = context.labelled(part, options["n"], context.seed_of(options))
+        return lambda model: error_rate(model, inputs, labels, **own)
 
     return for_each(options["points"], make)
 
 
-def gap(scene: Scene, options: dict[str, Any]) -> Read:
+def gap(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``generalisation_gap``, with the train error and the test error."""
-    train, test = ((data.inputs, data.labels) for data in (scene.split.train, scene.split.test))
-
-    def read(model: Any) -> dict[str, Any]:
-        found = generalisation_gap(model, train, test)
-        return {"": found, "train_error": found.train_error, "test_error": found.test_error}
-
-    return read
+    own = passed(generalisation_gap, options)
+    train, test = ((data.inputs, data.labels) for data in (context.split.train, context.split.test))
+    return lambda model: generalisation_gap(model, train, test, **own)
 
 
-def loss(scene: Scene, options: dict[str, Any]) -> Read:
+def loss(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """Mean loss on labelled data, of the kind that is trained on."""
-    kind = scene.loss_of(options)
+    kind = context.loss_of(options)
 
     def make(part: str) -> Read:
-        data = scene.data(part)
+        data = context.data(part)
         return lambda model: evaluate(model, data.inputs, data.labels, loss=kind)[0]
 
     return for_each(options["points"], make)

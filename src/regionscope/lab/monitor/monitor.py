@@ -14,8 +14,9 @@ from torch import nn
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.monitor.readings import Reading, readings
-from regionscope.lab.monitor.rows import Row, append_rows, read_rows, repair
+from regionscope.lab.monitor.rows import Row, append_rows, read_rows
 from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
+from regionscope.lab.store.rows import cut_torn_line
 
 __all__ = ["Listener", "Measure", "Monitor"]
 
@@ -77,9 +78,7 @@ class Monitor:
         self._measures = dict(measures)
         self._listeners = list(listeners)
         self._path = None if path is None else Path(path)
-        if self._path is not None:
-            repair(self._path)
-        earlier = (*(read_rows(self._path) if self._path is not None else ()), *done)
+        earlier = (*(() if self._path is None else self._resume(self._path)), *done)
         self._rows = {(row.step, row.name): row for row in earlier if self._owner(row.name) is not None}
         self._labels = dict.fromkeys(row.name for row in self._rows.values())
         # The rows of the last step may be incomplete: a kill can come between two of them.
@@ -146,6 +145,12 @@ class Monitor:
                 raise
             self._complain(f"The measure {name!r} has no value at step {step}: {error}")
             return [(label, math.nan, None) for label in known]
+
+    def _resume(self, path: Path) -> tuple[Row, ...]:
+        """The rows of an earlier session; its torn last line is cut off, so that rows can be appended."""
+        if path.exists():
+            cut_torn_line(path)
+        return read_rows(path)
 
     def _complain(self, sentence: str) -> None:
         self.failures.append(sentence)

@@ -1,18 +1,18 @@
-"""Rows of measurements, and their file: JSON lines that are only ever appended to."""
+"""Rows of measurements, and their file of JSON lines, which is read and written as that of a stored run."""
 
 from __future__ import annotations
 
-import json
 import math
+import warnings
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regionscope.errors import InputError
-from regionscope.writing import plain
+from regionscope.lab.store.files import append_bytes
+from regionscope.lab.store.rows import encode, parse
 
-__all__ = ["Row", "append_rows", "read_rows", "repair"]
+__all__ = ["Row", "append_rows", "read_rows"]
 
 
 @dataclass(frozen=True)
@@ -29,52 +29,30 @@ class Row:
     spread: float | None
     seconds: float
 
-    def to_json(self) -> str:
-        """One line."""
-        return json.dumps(plain(asdict(self)), allow_nan=False)
-
     @staticmethod
     def from_dict(entry: dict[str, Any]) -> Row:
-        """The row that a line of the file describes."""
-        value, spread = entry["value"], entry["spread"]
+        """The row that a line of the file describes; a number that is missing is NaN."""
+        spread = entry.get("spread")
         return Row(
-            int(entry["step"]),
-            str(entry["name"]),
-            math.nan if value is None else float(value),
+            entry["step"],
+            entry["name"],
+            float(entry.get("value", math.nan)),
             None if spread is None else float(spread),
-            float(entry["seconds"]),
+            float(entry.get("seconds", math.nan)),
         )
 
 
 def append_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Add the rows in one write, and hand them to the operating system."""
-    text = "".join(row.to_json() + "\n" for row in rows)
+    """Add the rows in one write and flush them to disk. On a full disk the file is as before."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        file.write(text.encode())
+    append_bytes(path, encode(rows))
 
 
 def read_rows(path: Path) -> tuple[Row, ...]:
-    """All rows of a file; a last line that was torn by a kill or a full disk is left out."""
+    """All rows of a file, each (step, name) once. Warns about lines that are torn or damaged and leaves them out."""
     if not path.exists():
         return ()
-    whole, _, _ = path.read_bytes().rpartition(b"\n")
-    rows = []
-    for number, line in enumerate(whole.splitlines(), start=1):
-        try:
-            rows.append(Row.from_dict(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"Line {number} of {path} is not a row of measurements; mend or remove it.") from error
-    return tuple(rows)
-
-
-def repair(path: Path) -> int:
-    """Cut off a torn last line, so that rows can be appended; how many bytes were cut."""
-    if not path.exists():
-        return 0
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        with path.open("r+b") as file:
-            file.truncate(whole)
-    return len(content) - whole
+    found = parse(path.read_bytes())
+    for sentence in found.complaints(path):
+        warnings.warn(sentence, stacklevel=2)
+    return tuple(map(Row.from_dict, found.rows))

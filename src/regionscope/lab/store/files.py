@@ -20,7 +20,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import Damaged, DiskFull, InputError, RegionscopeError
 from regionscope.writing import flush_folder, plain, replace_file
 
 __all__ = [
@@ -44,14 +44,6 @@ __all__ = [
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _CHECKSUM = "checksum"
-
-
-class DiskFull(RegionscopeError):
-    """There is no room for a file; what was there before is still there, whole."""
-
-
-class Damaged(RegionscopeError):
-    """A file is there and does not hold what was written to it; the sentence says what is wrong."""
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from regionscope.lab.store.lock import Lock, is_held
 from regionscope.lab.store.rows import as_mapping, encode, extended, fingerprint, parse
 
 if TYPE_CHECKING:
-    from regionscope.lab.data import Split
+    from regionscope.lab.data import DataSplit
     from regionscope.lab.train import TrainState
 
 __all__ = ["ENDED", "RunFolder", "Stored"]
@@ -106,10 +106,8 @@ class RunFolder:
     def rows(self) -> list[dict[str, Any]]:
         """All rows (step, name, value, spread, seconds; epoch for errors and loss), each (step, name) once."""
         found = parse(self._raw_rows())
-        if found.torn:
-            self.note(f"{self.path / 'rows.jsonl'}: the last line is incomplete and was left out.")
-        if found.damaged:
-            self.note(f"{self.path / 'rows.jsonl'}: {found.damaged} damaged lines were left out.")
+        for sentence in found.complaints(self.path / "rows.jsonl"):
+            self.note(sentence)
         return found.rows
 
     def checkpoints(self) -> list[Stored]:
@@ -133,7 +131,7 @@ class RunFolder:
             raise RegionscopeError(f"{stored.path} does not fit the network of {self.path}: {error}") from error
         return model.eval()
 
-    def split(self, root: Path | None = None) -> Split:
+    def split(self, root: Path | None = None) -> DataSplit:
         """The data of this run, loaded again."""
         from regionscope.lab.data import load
 
@@ -217,7 +215,7 @@ class RunFolder:
         plain = json.loads(found.notes["state"])
         return TrainState(plain["step"], found.tensors, plain["meta"])
 
-    def describe(self, provenance: Mapping[str, Any], split: Split) -> None:
+    def describe(self, provenance: Mapping[str, Any], split: DataSplit) -> None:
         """Write down what the run is computed with, and the shape and size of its data."""
         self._mine()
         shape = {"input_shape": list(split.input_shape), "classes": split.n_classes}

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from regionscope.errors import RegionscopeError
+from regionscope.errors import Busy, LockLost
 from regionscope.lab.store.files import room
 
 __all__ = ["Busy", "Lock", "LockLost", "Owner", "is_held"]
@@ -26,14 +26,6 @@ __all__ = ["Busy", "Lock", "LockLost", "Owner", "is_held"]
 BEAT = 5.0  # seconds between two heartbeats
 SILENCE = 60.0  # seconds without one after which an owner on another machine is taken for dead
 NAME = "lock"
-
-
-class Busy(RegionscopeError):
-    """Another process works on this run."""
-
-
-class LockLost(RegionscopeError):
-    """Another process took this run over, because this one was silent for too long."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Rows of a run: one JSON object a line, only ever added to, so that a kill can tear nothing but the last line."""
+"""Rows of measurements: one JSON object a line, only ever added to, so that a kill can tear nothing but the last line.
+
+The one reader and writer of such files. A torn last line and damaged lines are left out, and whoever reads the file
+reports them (``Parsed.complaints``).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ import math
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
 from typing import Any
 
 from regionscope.writing import plain
 
-__all__ = ["Parsed", "encode", "extended", "fingerprint", "last_row", "parse"]
+__all__ = ["Parsed", "cut_torn_line", "encode", "extended", "fingerprint", "last_row", "parse"]
 
 _NUMBERS = ("value", "seconds")  # where null stands for a number that is not finite
 
@@ -20,12 +25,17 @@ _NUMBERS = ("value", "seconds")  # where null stands for a number that is not fi
 class Parsed:
     """The rows that could be read, each (step, name) once, and what could not.
 
-    torn: the last line is incomplete (the writer was killed). damaged: how many other lines are no JSON objects.
+    torn: the last line is incomplete (the writer was killed). damaged: number of other lines that are not rows.
     """
 
     rows: list[dict[str, Any]]
     torn: bool
     damaged: int
+
+    def complaints(self, path: Path) -> list[str]:
+        """A sentence for each kind of damage in the file ``path``."""
+        said = [f"{path}: the last line is incomplete and was left out."] if self.torn else []
+        return said + ([f"{path}: {self.damaged} damaged lines were left out."] if self.damaged else [])
 
 
 def parse(raw: bytes) -> Parsed:
@@ -43,13 +53,32 @@ def parse(raw: bytes) -> Parsed:
             row = json.loads(line)
         except ValueError:
             row = None
-        if not isinstance(row, dict) or not isinstance(row.get("step"), int) or "name" not in row:
+        if not _is_row(row):
             damaged += 1
             continue
         rows.setdefault((row["step"], row["name"]), row)
     for row in rows.values():
         row.update({name: math.nan for name in _NUMBERS if name in row and row[name] is None})
     return Parsed(list(rows.values()), torn, damaged)
+
+
+def cut_torn_line(path: Path) -> None:
+    """Cut off an incomplete last line, so that rows can be appended."""
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+
+
+def _is_row(row: Any) -> bool:
+    numbers = ("value", "spread", "seconds")
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("step"), int)
+        and isinstance(row.get("name"), str)
+        and all(isinstance(row.get(name), int | float | None) for name in numbers)
+    )
 
 
 def encode(rows: Iterable[Any]) -> bytes:

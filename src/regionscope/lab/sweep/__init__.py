@@ -5,10 +5,10 @@ from regionscope.lab.sweep.query import query, write_parquet
 from regionscope.lab.sweep.run import SweepReport, run_sweep
 from regionscope.lab.sweep.settings import differing, flatten, short_names
 from regionscope.lab.sweep.table import RunTable, SweepStatus, read_runs, read_series, sweep_status
-from regionscope.lab.sweep.work import Outcome
+from regionscope.lab.sweep.work import JobResult
 
 __all__ = [
-    "Outcome",
+    "JobResult",
     "RunTable",
     "Sweep",
     "SweepReport",

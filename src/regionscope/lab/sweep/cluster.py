@@ -14,7 +14,7 @@ from regionscope.errors import InputError, RegionscopeError
 from regionscope.extras import needed
 from regionscope.lab.experiment import fail
 from regionscope.lab.store import files
-from regionscope.lab.sweep.work import Job, Outcome, work
+from regionscope.lab.sweep.work import Job, JobResult, work
 
 __all__ = ["run_on_dask"]
 
@@ -28,7 +28,7 @@ def run_on_dask(
     address: str,
     *,
     gpus: float,
-    report: Callable[[Outcome], object],
+    report: Callable[[JobResult], object],
     stop: Callable[[], bool],
 ) -> None:
     """Do the jobs on the cluster at ``address`` ("tcp://host:port", "local:4") and report each once.
@@ -51,7 +51,7 @@ def run_on_dask(
         _collect(client, futures, report, stop, stop_file)
 
 
-def work_on_worker(job: Job, stop_file: Path) -> Outcome:
+def work_on_worker(job: Job, stop_file: Path) -> JobResult:
     """Do a job inside a Dask worker; it stops when the stop file appears in the folder of the runs."""
     last = [0.0, False]
 
@@ -64,7 +64,11 @@ def work_on_worker(job: Job, stop_file: Path) -> Outcome:
 
 
 def _collect(
-    client: Any, futures: dict[Any, Job], report: Callable[[Outcome], object], stop: Callable[[], bool], stop_file: Path
+    client: Any,
+    futures: dict[Any, Job],
+    report: Callable[[JobResult], object],
+    stop: Callable[[], bool],
+    stop_file: Path,
 ) -> None:
     stopping = False
     while futures:
@@ -80,20 +84,20 @@ def _collect(
         time.sleep(_LOOK)
 
 
-def _outcome(future: Any, job: Job) -> Outcome:
+def _outcome(future: Any, job: Job) -> JobResult:
     label = job.experiment.label
     if future.status == "finished":
-        found: Outcome = future.result()
+        found: JobResult = future.result()
         return found
     if future.status in ("cancelled", "lost"):
-        return Outcome(job.key, label, "stopped", "The cluster dropped it.")
+        return JobResult(job.key, label, "stopped", "The cluster dropped it.")
     error = future.exception()
     if type(error).__name__ == "KilledWorker":
         sentence = "Its Dask workers died again and again; too little memory is a common reason."
     else:
         sentence = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     fail(job.experiment, job.runs_dir, sentence)
-    return Outcome(job.key, label, "failed", sentence)
+    return JobResult(job.key, label, "failed", sentence)
 
 
 def _client(address: str, gpus: float, stack: ExitStack) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 from regionscope.errors import RegionscopeError
 from regionscope.lab.experiment import fail
-from regionscope.lab.sweep.work import Job, Outcome, work
+from regionscope.lab.sweep.work import Job, JobResult, work
 
 __all__ = ["run_in_pool"]
 
@@ -35,7 +35,7 @@ def run_in_pool(
     jobs: Sequence[Job],
     workers: int,
     *,
-    report: Callable[[Outcome], object],
+    report: Callable[[JobResult], object],
     on_share: Callable[[str, float], object],
     stop: Callable[[], bool],
 ) -> None:
@@ -48,7 +48,7 @@ class _Pool:
         self,
         jobs: Sequence[Job],
         workers: int,
-        report: Callable[[Outcome], object],
+        report: Callable[[JobResult], object],
         on_share: Callable[[str, float], object],
         stop: Callable[[], bool],
     ) -> None:
@@ -103,7 +103,7 @@ class _Pool:
             except (EOFError, OSError):
                 self._bury(worker)
                 continue
-            if isinstance(news, Outcome):
+            if isinstance(news, JobResult):
                 self.report(news)
                 self._give(worker)
             elif news is None:
@@ -128,7 +128,7 @@ class _Pool:
         self.deaths[job.key] = self.deaths.get(job.key, 0) + 1
         if self.halt.is_set():
             self.report(
-                Outcome(job.key, job.experiment.label, "stopped", "Its worker was gone before it could say so.")
+                JobResult(job.key, job.experiment.label, "stopped", "Its worker was gone before it could say so.")
             )
         elif self.deaths[job.key] < _TRIES:
             self.queue.append(job)
@@ -138,12 +138,12 @@ class _Pool:
                 f"Its worker process died {_TRIES} times, last with {cause}; too little memory is a common reason."
             )
             fail(job.experiment, job.runs_dir, sentence)
-            self.report(Outcome(job.key, job.experiment.label, "failed", sentence))
+            self.report(JobResult(job.key, job.experiment.label, "failed", sentence))
 
     def _give_up_queue(self) -> None:
         while self.queue:
             job = self.queue.popleft()
-            self.report(Outcome(job.key, job.experiment.label, "stopped", "It was not begun."))
+            self.report(JobResult(job.key, job.experiment.label, "stopped", "It was not begun."))
 
     def _close(self) -> None:
         self.halt.set()

@@ -16,7 +16,7 @@ from regionscope.lab.store import ENDED, RunFolder, files, is_held
 from regionscope.lab.sweep.cluster import run_on_dask
 from regionscope.lab.sweep.grid import Sweep
 from regionscope.lab.sweep.pool import run_in_pool
-from regionscope.lab.sweep.work import Job, Outcome, outcome_of, work
+from regionscope.lab.sweep.work import Job, JobResult, outcome_of, work
 
 __all__ = ["SweepReport", "run_sweep"]
 
@@ -29,7 +29,7 @@ class SweepReport:
     """What became of every experiment, in the order of the sweep; ``reason`` says why it is not complete, if so."""
 
     runs_dir: Path
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[JobResult, ...]
     seconds: float
     reason: str = ""
 
@@ -48,14 +48,14 @@ class SweepReport:
 
 
 @dataclass
-class _Progress:
+class _SweepProgress:
     """What is known so far."""
 
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, JobResult] = field(default_factory=dict)
     repaired: dict[str, list[str]] = field(default_factory=dict)
     full: str = ""
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: JobResult) -> None:
         self.outcomes[outcome.key] = outcome
         self.repaired.setdefault(outcome.key, []).extend(outcome.repaired)
         if outcome.status == "full":
@@ -75,7 +75,7 @@ def run_sweep(
     limit_seconds: float | None = None,
     compiled: bool = False,
     stop: Callable[[], bool] = lambda: False,
-    on_outcome: Callable[[Outcome], object] = lambda outcome: None,
+    on_outcome: Callable[[JobResult], object] = lambda outcome: None,
     on_share: Callable[[str, float], object] = lambda key, share: None,
 ) -> SweepReport:
     """Run what has not ended yet and say what became of each experiment.
@@ -100,10 +100,10 @@ def run_sweep(
     start = time.time()
     deadline = None if limit_seconds is None else start + limit_seconds
     _write_plan(sweep, runs_dir)
-    known = _Progress()
+    known = _SweepProgress()
     labels = dict(zip(sweep.keys, sweep.labels, strict=True))
 
-    def report(outcome: Outcome) -> None:
+    def report(outcome: JobResult) -> None:
         outcome = replace(outcome, label=labels[outcome.key])
         known.add(outcome)
         if outcome.status != "busy":
@@ -134,8 +134,8 @@ def run_sweep(
 def _do_all(
     jobs: Sequence[Job],
     do: Callable[[Sequence[Job]], None],
-    known: _Progress,
-    report: Callable[[Outcome], object],
+    known: _SweepProgress,
+    report: Callable[[JobResult], object],
     over: Callable[[], bool],
     *,
     here: bool,
@@ -155,12 +155,12 @@ def _do_all(
             time.sleep(_PATIENCE)
 
 
-def _report(sweep: Sweep, runs_dir: Path, known: _Progress, seconds: float, deadline: float | None) -> SweepReport:
+def _report(sweep: Sweep, runs_dir: Path, known: _SweepProgress, seconds: float, deadline: float | None) -> SweepReport:
     outcomes = []
     for key in sweep.keys:
         last = known.outcomes[key]
         said = tuple(dict.fromkeys(known.repaired[key]))
-        outcomes.append(Outcome(last.key, last.label, last.status, last.message, said, skipped=last.skipped))
+        outcomes.append(JobResult(last.key, last.label, last.status, last.message, said, skipped=last.skipped))
     reason = known.full
     if not reason and any(outcome.status in ("stopped", "busy") for outcome in outcomes):
         over = deadline is not None and time.time() >= deadline
@@ -168,13 +168,13 @@ def _report(sweep: Sweep, runs_dir: Path, known: _Progress, seconds: float, dead
     return SweepReport(runs_dir, tuple(outcomes), seconds, reason)
 
 
-def _free(jobs: Sequence[Job], known: _Progress, report: Callable[[Outcome], object]) -> list[Job]:
+def _free(jobs: Sequence[Job], known: _SweepProgress, report: Callable[[JobResult], object]) -> list[Job]:
     """The jobs to start workers for: nobody works on them. The others are reported, as busy or with their end."""
     free = []
     for job in jobs:
         path = job.runs_dir / job.key
         if is_held(path):
-            report(Outcome(job.key, job.experiment.label, "busy", f"{path} is being worked on by another process."))
+            report(JobResult(job.key, job.experiment.label, "busy", f"{path} is being worked on by another process."))
         elif (ended := _ended(path, job.experiment)) is not None:
             report(replace(ended, skipped=False))
         else:
@@ -185,18 +185,18 @@ def _free(jobs: Sequence[Job], known: _Progress, report: Callable[[Outcome], obj
 def _run_here(
     jobs: Sequence[Job],
     *,
-    report: Callable[[Outcome], object],
+    report: Callable[[JobResult], object],
     on_share: Callable[[str, float], object],
     stop: Callable[[], bool],
 ) -> None:
     for job in jobs:
         if stop():
-            report(Outcome(job.key, job.experiment.label, "stopped", "It was not begun."))
+            report(JobResult(job.key, job.experiment.label, "stopped", "It was not begun."))
         else:
             report(work(job, stop=stop, on_share=partial(on_share, job.key)))
 
 
-def _ended(path: Path, experiment: Experiment) -> Outcome | None:
+def _ended(path: Path, experiment: Experiment) -> JobResult | None:
     """The outcome of a run that has ended and is whole."""
     if not (path / "result.json").exists():
         return None

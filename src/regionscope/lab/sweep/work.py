@@ -13,9 +13,9 @@ import torch
 from regionscope.lab.config import Experiment
 from regionscope.lab.experiment import Stopped, run
 from regionscope.lab.store import Busy, DiskFull, LockLost, RunFolder
-from regionscope.lab.train import Progress
+from regionscope.lab.train import TrainingProgress
 
-__all__ = ["Job", "Outcome", "outcome_of", "work"]
+__all__ = ["Job", "JobResult", "outcome_of", "work"]
 
 _OTHER_VERSION = "The worker has another version of regionscope, with other settings; install the same one everywhere."
 _one_at_a_time = threading.Lock()  # training uses the process's random state
@@ -39,7 +39,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobResult:
     """What became of a run.
 
     status: finished, diverged, failed; stopped (to be continued); busy (another process works on it); full (the disk).
@@ -55,18 +55,18 @@ class Outcome:
 
 def work(
     job: Job, *, stop: Callable[[], bool] = lambda: False, on_share: Callable[[float], object] | None = None
-) -> Outcome:
+) -> JobResult:
     """Do the job. ``on_share`` is told the finished share of its training."""
 
     def over() -> bool:
         return stop() or (job.deadline is not None and time.time() >= job.deadline)
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: TrainingProgress) -> None:
         if on_share is not None:
             on_share(progress.step / progress.total_steps)
 
     if job.experiment.key != job.key:
-        return Outcome(job.key, job.experiment.label, "failed", _OTHER_VERSION)
+        return JobResult(job.key, job.experiment.label, "failed", _OTHER_VERSION)
     label, repaired = job.experiment.label, list[str]()
     with _one_at_a_time:
         threads = torch.get_num_threads()
@@ -78,20 +78,20 @@ def work(
                 on_progress=tell, stop=over, on_repair=repaired.append,
             )  # fmt: skip
         except Stopped as stopped:
-            return Outcome(job.key, label, "stopped", str(stopped), tuple(repaired))
+            return JobResult(job.key, label, "stopped", str(stopped), tuple(repaired))
         except (Busy, LockLost) as busy:
-            return Outcome(job.key, label, "busy", str(busy), tuple(repaired))
+            return JobResult(job.key, label, "busy", str(busy), tuple(repaired))
         except DiskFull as full:
-            return Outcome(job.key, label, "full", str(full), tuple(repaired))
+            return JobResult(job.key, label, "full", str(full), tuple(repaired))
         finally:
             torch.set_num_threads(threads)
     return outcome_of(folder)
 
 
-def outcome_of(folder: RunFolder, *, skipped: bool = False) -> Outcome:
+def outcome_of(folder: RunFolder, *, skipped: bool = False) -> JobResult:
     """What a run that has ended says about itself."""
     result = folder.result() or {"status": "stopped"}
     label = folder.experiment.label
-    return Outcome(
+    return JobResult(
         folder.key, label, result["status"], str(result.get("error", "")), tuple(folder.repaired), skipped=skipped
     )

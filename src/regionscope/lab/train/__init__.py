@@ -2,16 +2,16 @@
 
 from regionscope.lab.config import Training
 from regionscope.lab.train.evaluation import evaluate
-from regionscope.lab.train.history import EpochRow, Progress, Trained
+from regionscope.lab.train.history import EpochRow, Trained, TrainingProgress
 from regionscope.lab.train.loop import train
 from regionscope.lab.train.state import TrainState
 
 __all__ = [
     "EpochRow",
-    "Progress",
     "TrainState",
     "Trained",
     "Training",
+    "TrainingProgress",
     "evaluate",
     "train",
 ]

@@ -12,7 +12,7 @@ from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data.augment import crop_flip, mixup
 from regionscope.lab.data.dataset import derived_seed
-from regionscope.lab.train.optimiser import targets_of
+from regionscope.lab.train.optimiser import loss_targets
 
 __all__ = ["Batches", "Randomness", "batches_per_epoch"]
 
@@ -75,7 +75,7 @@ class Batches:
         self, inputs: Tensor, labels: Tensor, training: Training, classes: int, randomness: Randomness, model: nn.Module
     ) -> None:
         self._inputs = inputs
-        self._targets = targets_of(labels, training, classes, inputs.dtype)
+        self._targets = loss_targets(labels, training, classes, inputs.dtype)
         self._training, self._classes, self._randomness = training, classes, randomness
         self._size = training.batch_size
         self._layout = torch.channels_last if inputs.is_cuda and inputs.ndim == 4 else torch.preserve_format

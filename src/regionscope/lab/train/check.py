@@ -9,22 +9,22 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
-from regionscope.lab.data import Dataset, Split
+from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.monitor.no_trace import no_trace
 from regionscope.lab.train.state import TrainState
 
 __all__ = ["check_data", "check_outputs", "check_state", "parts"]
 
 
-def parts(data: Split | Dataset) -> tuple[Dataset, Dataset | None]:
+def parts(data: DataSplit | Dataset) -> tuple[Dataset, Dataset | None]:
     """What is trained on, and what is tested on, if anything."""
     if isinstance(data, Dataset):
         return data, None
-    if isinstance(data, Split):
+    if isinstance(data, DataSplit):
         return data.train, data.test
     raise InputError(
         f"The data is of type {type(data).__name__}; a Dataset(name, inputs, labels, n_classes) or a "
-        "Split(train=Dataset(...), test=Dataset(...)) is needed."
+        "DataSplit(train=Dataset(...), test=Dataset(...)) is needed."
     )
 
 

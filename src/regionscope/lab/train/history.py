@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["EpochRow", "Progress", "RunStatus", "Trained"]
+__all__ = ["EpochRow", "RunStatus", "Trained", "TrainingProgress"]
 
 RunStatus = Literal["finished", "diverged"]
 
@@ -29,7 +29,7 @@ class EpochRow:
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """Where a training stands: ``step`` of ``total_steps`` in ``epoch`` (from 1); loss of the last batch."""
 
     step: int

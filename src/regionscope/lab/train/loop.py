@@ -10,10 +10,10 @@ from torch import nn
 from regionscope.checks import of_kind
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, Split
+from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.monitor.monitor import Monitor
 from regionscope.lab.train.check import parts
-from regionscope.lab.train.history import EpochRow, Progress, Trained
+from regionscope.lab.train.history import EpochRow, Trained, TrainingProgress
 from regionscope.lab.train.session import Hooks, Session
 from regionscope.lab.train.state import TrainState
 
@@ -22,7 +22,7 @@ __all__ = ["train"]
 
 def train(
     model: nn.Module,
-    data: Split | Dataset,
+    data: DataSplit | Dataset,
     training: Training,
     *,
     seed: int = 0,
@@ -35,7 +35,7 @@ def train(
     state_every: float = 30.0,
     on_checkpoint: Callable[[int, int, nn.Module], object] | None = None,
     on_epoch: Callable[[EpochRow], object] | None = None,
-    on_progress: Callable[[Progress], object] | None = None,
+    on_progress: Callable[[TrainingProgress], object] | None = None,
 ) -> Trained:
     """Train ``model`` in place on ``data.train`` and return the history; errors are taken on ``data.test`` too.
 

@@ -13,14 +13,14 @@ from torch.nn import functional
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 
-__all__ = ["REPLAYABLE", "floats", "learning_rate", "make_optimizer", "objective", "targets_of"]
+__all__ = ["REPLAYABLE", "build_optimizer", "float_type", "loss_function", "loss_targets", "rate_schedule"]
 
 
 REPLAYABLE = ("sgd", "adam", "adamw")
 """Optimisers whose step can be recorded as a CUDA graph."""
 
 
-def make_optimizer(
+def build_optimizer(
     training: Training, parameters: Iterable[nn.Parameter], device: torch.device, *, replay: bool = False
 ) -> Any:
     """The optimiser of ``training``. Weight decay is L2 in the gradient, but decoupled for AdamW, as torch has it.
@@ -49,7 +49,7 @@ def make_optimizer(
     return kinds[training.optimizer](chosen, **options)
 
 
-def learning_rate(training: Training, total: int) -> Callable[[int], float] | None:
+def rate_schedule(training: Training, total: int) -> Callable[[int], float] | None:
     """step (from 0) -> rate; None where it stays. Cosine: lr / 2 (1 + cos(pi step / total)), in each step."""
     if training.schedule == "constant":
         return None
@@ -57,16 +57,16 @@ def learning_rate(training: Training, total: int) -> Callable[[int], float] | No
     return lambda step: half * (1.0 + math.cos(turn * step))
 
 
-def targets_of(labels: Tensor, training: Training, classes: int, dtype: torch.dtype) -> Tensor:
+def loss_targets(labels: Tensor, training: Training, classes: int, dtype: torch.dtype) -> Tensor:
     """What the loss compares with: labels (n,), or one-hot rows (n, c) for the squared error."""
     return functional.one_hot(labels, classes).to(dtype) if training.loss == "mse" else labels
 
 
-def objective(training: Training) -> Callable[[Tensor, Tensor], Tensor]:
+def loss_function(training: Training) -> Callable[[Tensor, Tensor], Tensor]:
     """(outputs (b, c), targets) -> mean loss. The squared error is averaged over examples and classes."""
     return functional.mse_loss if training.loss == "mse" else functional.cross_entropy
 
 
-def floats(training: Training) -> torch.dtype:
+def float_type(training: Training) -> torch.dtype:
     """The dtype of weights and inputs; bf16 keeps them in float32 and computes in bfloat16 where that is safe."""
     return torch.float64 if training.precision == "float64" else torch.float32

@@ -22,10 +22,10 @@ from regionscope.lab.monitor.schedule import parse_schedule
 from regionscope.lab.train.batches import Batches, Randomness
 from regionscope.lab.train.check import check_data, check_outputs, check_state
 from regionscope.lab.train.evaluation import error_share
-from regionscope.lab.train.history import EpochRow, Progress, RunStatus, Trained
-from regionscope.lab.train.optimiser import REPLAYABLE, floats, learning_rate, make_optimizer, objective
+from regionscope.lab.train.history import EpochRow, RunStatus, Trained, TrainingProgress
+from regionscope.lab.train.optimiser import REPLAYABLE, build_optimizer, float_type, loss_function, rate_schedule
 from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
-from regionscope.lab.train.step import CompiledStep, Replay, Run, Step, set_rate
+from regionscope.lab.train.step import CompiledStep, Replay, Run, TrainingStep, set_rate
 from regionscope.network import home, same_modes
 
 __all__ = ["Hooks", "Session"]
@@ -43,7 +43,7 @@ class Hooks:
     state_every: float = 30.0
     on_checkpoint: Callable[[int, int, nn.Module], object] | None = None
     on_epoch: Callable[[EpochRow], object] | None = None
-    on_progress: Callable[[Progress], object] | None = None
+    on_progress: Callable[[TrainingProgress], object] | None = None
 
 
 class Session:
@@ -62,10 +62,10 @@ class Session:
         self.batches = Batches(self.train_inputs, self.train_labels, training, outputs, self.randomness, model)
         self.total = training.epochs * self.batches.per_epoch
         replay = replay and self.device.type == "cuda" and training.optimizer in REPLAYABLE
-        self.optimizer = make_optimizer(training, model.parameters(), self.device, replay=replay)
-        self.rate = learning_rate(training, self.total)
-        parts = (model, self.optimizer, objective(training), self._autocast)
-        self._advance: Run = Step(*parts)
+        self.optimizer = build_optimizer(training, model.parameters(), self.device, replay=replay)
+        self.rate = rate_schedule(training, self.total)
+        parts = (model, self.optimizer, loss_function(training), self._autocast)
+        self._advance: Run = TrainingStep(*parts)
         if replay:
             quick = CompiledStep(*parts) if compiled else None
             self._advance = Replay(self._advance, self.batches.examples(1), self.device, recorded=quick)
@@ -86,7 +86,7 @@ class Session:
 
     def _settle(self, train: Dataset, test: Dataset | None) -> None:
         """Bring model and data to their device, dtype and layout."""
-        dtype = floats(self.training)
+        dtype = float_type(self.training)
         images = self.device.type == "cuda" and train.inputs.ndim == 4
         layout = torch.channels_last if images else torch.preserve_format
         self.model.to(device=self.device, dtype=dtype)
@@ -203,7 +203,7 @@ class Session:
         self._told = time.perf_counter()
         if self.hooks.on_progress is not None:
             with same_randomness():
-                self.hooks.on_progress(Progress(self.step, self.total, epoch + 1, loss))
+                self.hooks.on_progress(TrainingProgress(self.step, self.total, epoch + 1, loss))
 
     def _autocast(self) -> AbstractContextManager[object]:
         return (

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["CompiledStep", "Replay", "Run", "Step", "set_rate"]
+__all__ = ["CompiledStep", "Replay", "Run", "TrainingStep", "set_rate"]
 
 _WARM = 3  # steps before recording: optimisers make their state in the first, libraries choose their kernels
 
@@ -17,7 +17,7 @@ Run = Callable[[Tensor, Tensor], Tensor]
 """(inputs, targets) -> the loss before the step"""
 
 
-class Step:
+class TrainingStep:
     """Loss of a batch, its gradients, one move of the weights."""
 
     def __init__(
@@ -38,22 +38,16 @@ class Step:
         return loss.detach()
 
 
-class CompiledStep(Step):
+class CompiledStep(TrainingStep):
     """The same with the model compiled by Inductor, which fuses what lies between convolutions, and with the fastest
     algorithm for each convolution, which cuDNN finds by trying. Both choose by timing, so that the last bits of a
     result may differ from one process to the next.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizer: Any,
-        compare: Callable[[Tensor, Tensor], Tensor],
-        precision: Callable[[], AbstractContextManager[object]],
-    ) -> None:
+    def __init__(self, model: nn.Module, *others: Any) -> None:
         torch.compiler.reset()  # or the networks of earlier runs count towards the limit on recompilations
         compiled: Any = torch.compile(model, dynamic=False)
-        super().__init__(compiled, optimizer, compare, precision)
+        super().__init__(compiled, *others)
 
     def __call__(self, inputs: Tensor, targets: Tensor) -> Tensor:
         before = torch.backends.cudnn.benchmark

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from .layers import chain, convolution
 
-__all__ = ["Block", "DropConnect", "Residual", "SqueezeExcite", "basic_block", "projection", "stage", "widening"]
+__all__ = ["Block", "DropConnect", "ResidualBlock", "SqueezeExcite", "basic_block", "projection", "stage", "widening"]
 
 Block = Callable[[int, int, int], nn.Module]
 """block(inputs, outputs, stride)"""
 
 
-class Residual(nn.Module):
+class ResidualBlock(nn.Module):
     """relu(branch(x) + shortcut(x)); without ``shortcut`` the branch alone, without ``relu`` the sum alone."""
 
     def __init__(self, branch: nn.Module, shortcut: nn.Module | None, *, relu: bool = True) -> None:
@@ -40,11 +40,11 @@ def projection(inputs: int, outputs: int, stride: int, *, bn: bool = True) -> nn
 
 
 def basic_block(inputs: int, outputs: int, stride: int, *, bn: bool = True) -> nn.Module:
-    """Two 3x3 convolutions and a shortcut. He et al. 2015, "Deep Residual Learning", Figure 2."""
+    """Two 3x3 convolutions and a shortcut. He et al. 2015, "Deep ResidualBlock Learning", Figure 2."""
     branch = chain(
         *convolution(inputs, outputs, stride=stride, bn=bn), nn.ReLU(), *convolution(outputs, outputs, bn=bn)
     )
-    return Residual(branch, projection(inputs, outputs, stride, bn=bn))
+    return ResidualBlock(branch, projection(inputs, outputs, stride, bn=bn))
 
 
 class SqueezeExcite(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -27,6 +28,7 @@ def cnn(
     bn: bool = True,
     activation: str = "relu",
     pooling: str = "max",
+    flatten: bool = False,
     scale: float = 1.0,
 ) -> nn.Module:
     """``depth`` 3x3 convolutions of ``width`` channels, a global mean, and a linear layer.
@@ -34,6 +36,7 @@ def cnn(
     bn: BatchNorm after each convolution; without it, convolutions have a bias.
     pooling: how the image is halved after every second convolution but the last one: "max", "avg", by the next
         convolution's "stride", or "none".
+    flatten: whether the linear layer sees every position of the last convolution, in place of the mean over them.
     scale: all initial parameters are multiplied by it.
     """
     inputs, depth, width = channels_of(input_shape), whole("depth", depth), whole("width", width)
@@ -46,4 +49,9 @@ def cnn(
             layers.append((nn.MaxPool2d if pooling == "max" else nn.AvgPool2d)(2, ceil_mode=True))
         stride = 2 if halves and pooling == "stride" else 1
         layers += [*convolution(width if i else inputs, width, stride=stride, bn=bn), activation_layer(activation)]
-    return scaled(nn.Sequential(OrderedDict(features=chain(*layers), head=head(width, classes))), scale)
+    end = head(width, classes)
+    if flag("flatten", flatten):
+        halvings = 0 if pooling == "none" else (depth - 1) // 2
+        pixels = math.prod(-(-side // 2**halvings) for side in input_shape[1:])
+        end = nn.Sequential(OrderedDict(flatten=nn.Flatten(), linear=nn.Linear(width * pixels, classes)))
+    return scaled(nn.Sequential(OrderedDict(features=chain(*layers), head=end)), scale)

@@ -7,7 +7,7 @@ from functools import partial
 
 from torch import nn
 
-from .blocks import DropConnect, Residual, SqueezeExcite, projection, stage
+from .blocks import DropConnect, ResidualBlock, SqueezeExcite, projection, stage
 from .checks import channels_of, choice, number
 from .layers import ACTIVATIONS, chain, convolution, head, network
 
@@ -43,7 +43,7 @@ def _bottleneck(
 
 def _mobile_block(inputs: int, outputs: int, stride: int, *, expansion: int, activation: str) -> nn.Module:
     layers = _bottleneck(inputs, outputs, stride, expansion=expansion, kernel=3, activation=activation)
-    return Residual(chain(*layers), projection(inputs, outputs, 1) if stride == 1 else None, relu=False)
+    return ResidualBlock(chain(*layers), projection(inputs, outputs, 1) if stride == 1 else None, relu=False)
 
 
 def mobilenetv2(*, classes: int, input_shape: Sequence[int], activation: str = "relu") -> nn.Module:
@@ -72,8 +72,8 @@ def _efficient_block(
     layers = _bottleneck(inputs, outputs, stride, expansion=expansion, kernel=kernel, activation="silu", gate=True)
     rate = next(rates)
     if stride != 1 or inputs != outputs:
-        return Residual(chain(*layers), None, relu=False)
-    return Residual(chain(*layers, *([DropConnect(rate)] if rate else [])), nn.Identity(), relu=False)
+        return ResidualBlock(chain(*layers), None, relu=False)
+    return ResidualBlock(chain(*layers, *([DropConnect(rate)] if rate else [])), nn.Identity(), relu=False)
 
 
 def efficientnetb0(

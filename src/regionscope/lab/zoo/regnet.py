@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from .blocks import Residual, projection, stage
+from .blocks import ResidualBlock, projection, stage
 from .checks import channels_of
 from .layers import chain, convolution, head, network
 
@@ -40,4 +40,4 @@ def _block(inputs: int, outputs: int, stride: int) -> nn.Module:
         nn.ReLU(),
         *convolution(outputs, outputs, 1),
     )
-    return Residual(branch, projection(inputs, outputs, stride))
+    return ResidualBlock(branch, projection(inputs, outputs, stride))

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from regionscope.errors import InputError, RegionscopeError
-from regionscope.network import unwrapped
+from regionscope.network.call.wrappers import unwrapped
 
 __all__ = ["call_model", "row_bytes"]
 

@@ -1,7 +1,9 @@
 """The table of rules, one for each torch function that exact regions accept; importing this package fills it.
 
-layers: convolution, BatchNorm, pooling... arithmetic: sums and products. shapes, indexing: moving entries about.
-kinks: everything that folds.
+A new activation goes to ``kinks`` (everything that folds: ReLU and its kin, maxima, pooling), with ``@rule`` of
+``network/record.py`` on top. The others: ``layers`` (linear, convolution, BatchNorm, average pooling), ``arithmetic``
+(sums and products), ``shapes`` and ``indexing`` (moving entries). Helpers: ``windows`` (which entries a pooling window
+holds) and ``blocks`` (convolution a few rows at a time).
 """
 
 from regionscope.network.rules import arithmetic, indexing, kinks, layers, shapes

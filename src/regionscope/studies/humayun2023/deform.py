@@ -27,7 +27,7 @@ _TRUSTED = 0.014
 _POINTS: dict[Size, int] = {"smoke": 4, "desk": 24, "full": 1000}
 _DIMS: dict[Size, int] = {"smoke": 5, "desk": 20, "full": 25}
 
-_HEAD = "head."  # the last linear layer sees means over the image; as for LC, only convolutions count
+_HEAD = "head."  # the last linear layer; as for LC, only convolutions count
 
 Course = Sequence[Value]
 Sizes = Mapping[str, Mapping[float, Course]]  # eccentricity and diameter, by radius

@@ -14,6 +14,7 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Scatter, Series
 from regionscope.studies.humayun2023.claims import three_phases
 from regionscope.studies.humayun2023.curves import Curve
+from regionscope.studies.humayun2023.scaled import DEPTH
 from regionscope.studies.humayun2023.settings import mlp
 from regionscope.studies.stored import model_at, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study
@@ -33,7 +34,7 @@ def counts_at(place: Place, run: str, step: int, points: int, radius: float) -> 
     inputs, _ = training_points(folder, place.data_root)
     chosen = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))[:points]
     around = inputs[chosen]
-    plane = orthonormal_frames(tuple(around.shape[1:]), 2, seed=0)
+    plane = orthonormal_frames(tuple(around.shape[1:]), dims=2, seed=0)
     model = model_at(folder, step)
     squares = linear_regions(model, [Box(point, plane, radius) for point in around])
     exact = Estimate.of(torch.tensor([part.n_linear_regions for part in squares]))
@@ -119,6 +120,7 @@ FIGURE14 = Study(
     scaled={
         "smoke": "100 digits of 8 x 8 pixels, width 16, 60 steps, 6 points, radius 0.5.",
         "desk": "5,000 steps in place of 100,000, 60 points in place of 500, and a radius of 0.05 in place of 0.001, "
-        "at which 60 points would meet a handful of folds.",
+        f"at which 60 points would meet a handful of folds. {DEPTH}",
+        "full": DEPTH,
     },
 )

@@ -12,7 +12,7 @@ import torch
 from regionscope.complexity import local_complexity
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec
-from regionscope.lab.data import Split, load
+from regionscope.lab.data import DataSplit, load
 from regionscope.lab.data.digits import digits
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import chart, curve, phases_table
@@ -55,7 +55,7 @@ def cost(place: Place, size: int, width: int, points: int, images: int, stem: st
     }
 
 
-def _right(split: Split, size: int, images: int) -> bool:
+def _right(split: DataSplit, size: int, images: int) -> bool:
     """Whether everything that was written came back, class by class."""
     each = torch.full((_CLASSES,), images)
     return all(

@@ -11,8 +11,9 @@ import torch
 from regionscope.complexity import FoldProfile, fold_migration
 from regionscope.exact import decision_regions
 from regionscope.geometry import Simplex
+from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
-from regionscope.lab.training_frames import on_slice, training_slice
+from regionscope.lab.training_frames import on_slice
 from regionscope.measures.statistics import joined
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.humayun2023.claims import Value, larger, three_phases
@@ -54,7 +55,7 @@ def _pictures(run: RunFolder, train: Curve, workspace: Workspace) -> Pictures:
     shape = train.shape
     steps = [train.steps[i] for i in (0, shape.valley, shape.peak, len(train.steps) - 1) if i is not None]
     inputs, labels = training_points(run, workspace.data_root)
-    where = training_slice(inputs, labels)
+    where = default_slice(inputs, labels)
     coordinates, lies = on_slice(where, inputs)
     pictures = []
     for step in sorted({nearest(run, step) for step in steps}):

@@ -11,6 +11,7 @@ from regionscope.studies.li2025 import (
     exact,
     hyperparameters,
     predictors,
+    reparametrisation,
     theory,
 )
 from regionscope.studies.li2025.scaled import (
@@ -23,6 +24,7 @@ from regionscope.studies.li2025.scaled import (
     OPTIMISERS,
     OTHER_NETWORKS,
     PRIMARY,
+    REPARAMETRISED,
     THEORY,
 )
 from regionscope.studies.study import Study
@@ -141,6 +143,16 @@ STUDIES = (
         experiments=predictors.runs_of_figure8,
         analyse=consistency.table8,
         scaled=NETWORKS,
+    ),
+    Study(
+        name="li2025-section3",
+        paper="li2025",
+        source="Section 3: reparametrisation",
+        claim="Weights can be rescaled without changing a predicted label: norm, margin and sharpness change, the "
+        "region count does not.",
+        experiments=reparametrisation.runs_of_section3,
+        analyse=reparametrisation.section3,
+        scaled=REPARAMETRISED,
     ),
     Study(
         name="li2025-section6",

@@ -102,6 +102,7 @@ def joined(outcomes: Iterable[Outcome]) -> Outcome:
     claims = chain.from_iterable(one.claims for one in every)
     charts = chain.from_iterable(one.charts for one in every)
     return Outcome(
+        summary=" ".join(one.summary for one in every if one.summary),
         claims=_once(claims, lambda one: one.what),
         tables=tuple(chain.from_iterable(one.tables for one in every)),
         charts=_once(charts, lambda one: replace(one, title="")),

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from regionscope.lab.config import Experiment
 from regionscope.measures.correlate import Coefficient
-from regionscope.measures.statistics import deviation
+from regionscope.measures.statistics import deviation, standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.li2025 import paper, settings
@@ -41,7 +41,7 @@ def of_table4(seeds: Sequence[Point], lines: Sequence[int], sides: Sequence[int]
     return Outcome(
         claims=(
             _ratio("lines: count with 200 points / with the most", counts, 200, paper.GRIDS_1D, _FINE_ENOUGH),
-            _ratio("planes: count with 30 x 30 / with the most", planes, 30, paper.GRIDS_2D, _FINE_ENOUGH),
+            _ratio("planes: count with 30 x 30 / with the most", planes, 30, paper.GRIDS_2D, _FINE_ENOUGH, seeds=True),
         ),
         tables=(
             _counts("Table 4, lines", "points", counts, paper.GRIDS_1D),
@@ -68,10 +68,13 @@ def of_table5(seeds: Sequence[Point], samples: Sequence[int]) -> Outcome:
     enough = samples[len(samples) // 2]
     what = f"count with {enough} slices / with {samples[-1]}"
     return Outcome(
-        claims=(_ratio(what, counts, enough, paper.SAMPLES, _SURE_ENOUGH, each=True),),
+        claims=(_ratio(what, counts, enough, paper.SAMPLES, _SURE_ENOUGH),),
         tables=(_counts("Table 5", "slices", counts, paper.SAMPLES),),
         charts=(_curve("Region count by number of slices", "slices", counts),),
-        notes=("The first slices of a longer list are those of a shorter one.",),
+        notes=(
+            "The first slices of a longer list are those of a shorter one. The paper's claim is about the mean: “using "
+            "100 samples to calculate the average provides a reliable answer”.",
+        ),
     )
 
 
@@ -150,20 +153,19 @@ def _gain(found: Coefficient | None) -> tuple[Claim, ...]:
 
 
 def _ratio(
-    what: str, counts: _Counts, at: int, printed: dict[int, float], within: float, *, each: bool = False
+    what: str, counts: _Counts, at: int, printed: dict[int, float], within: float, *, seeds: bool = False
 ) -> Claim:
     """A count over that with the most points, beside the same ratio in the paper.
 
-    each: the claim is about a single network, so the seed farthest off is judged; else the mean counts.
+    seeds: whether the spread over seeds counts, too; a mean near the paper's is chance where seeds differ widely.
     """
     most, top = max(counts), max(printed)
     wanted = printed[min(printed, key=lambda n: abs(n - at))] / printed[top]
     ratios = [few / many for few, many in zip(counts[at], counts[most], strict=True)]
     whole = fmean(counts[at]) / fmean(counts[most])
-    judged = max(ratios, key=lambda ratio: abs(ratio - wanted)) if each else whole
     spread = f"from {min(ratios):.3f} to {max(ratios):.3f} over {len(ratios)} seeds"
-    found = verdict.agrees(wanted, judged, within=within)
-    return Claim(what, f"{wanted:.3f}", f"{whole:.3f}", found, f"{spread}; the farthest is judged" if each else spread)
+    found = verdict.agrees(wanted, whole, within=within, error=standard_error(ratios) if seeds else 0.0)
+    return Claim(what, f"{wanted:.3f}", f"{whole:.3f}", found, spread)
 
 
 def _counts(title: str, label: str, counts: _Counts, printed: dict[int, float]) -> Table:

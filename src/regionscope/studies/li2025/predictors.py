@@ -19,7 +19,6 @@ __all__ = [
 ]  # fmt: skip
 
 _COLUMNS = ("regions", "gap", "train_error", "test_error")
-_FITTED = 1.0  # training error in percent below which the data is fitted
 _OTHERS = {
     "distance": "distance from the initial weights",
     "norm.l2": "norm of the weights",
@@ -57,6 +56,7 @@ def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     claims.append(correlation_claim(f"{network}: regions against gap", _of_network(network), chosen, "regions"))
     charts += scatter("Region count and gap", chosen, "regions", "regions on a line")
     return Outcome(
+        summary=_contradiction(chosen),
         claims=tuple(claims),
         tables=(points_table("Norm and margin by setting", chosen, ("regions", "gap", "train_error", *_OTHERS)),),
         charts=tuple(charts),
@@ -65,6 +65,19 @@ def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
             "weights is added here. The paper calls the correlations low and prints no number in the text.",
             *notes,
         ),
+    )
+
+
+def _contradiction(chosen: Sequence[Point]) -> str:
+    """What the margin does over these settings, where that is not what the paper says; or nothing."""
+    margin, regions = correlation(chosen, "margin"), correlation(chosen, "regions")
+    if margin is None or verdict.uncorrelated(margin.pearson).grade is not verdict.Grade.NOT_REPRODUCED:
+        return ""
+    fitted = all(one.values.get("train_error", 0.0) < settings.FITTED for one in chosen)
+    return (
+        f"Over {margin.pearson.n} settings{' that fit their data' if fitted else ''} the mean output margin correlates "
+        f"with the generalisation gap with {signed(margin)} ({interval(margin)}). This contradicts the paper, which "
+        f"calls that correlation low (Figure 2). The region count correlates with {signed(regions)}."
     )
 
 
@@ -81,14 +94,19 @@ def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
         for name, members in groups.items()
     ]
     for name, members in groups.items():
-        fitted = [one for one in members if one.values.get("train_error", 0.0) < _FITTED]
+        fitted = [one for one in members if one.values.get("train_error", 0.0) < settings.FITTED]
         if len(fitted) < len(members):
             found = correlation(fitted, "regions")
-            what = f"{name}: the same over settings with a training error below {_FITTED:g}%"
+            what = f"{name}: the same over settings with a training error below {settings.FITTED:g}%"
             claims.append(Claim(what, "", signed(found), verdict.shown(), interval(found)))
-    if len(groups) > 1:
+    if set(paper.NETWORKS) <= groups.keys():
+        same = [one for name in paper.NETWORKS for one in groups[name]]
         pooled = (paper.POOLED, f"{paper.POOLED:.2f}")
-        claims.append(correlation_claim("all networks together", pooled, chosen, "regions"))
+        claims.append(correlation_claim(f"{', '.join(paper.NETWORKS)} together", pooled, same, "regions"))
+    elif len(groups) > 1:
+        found = correlation(chosen, "regions")
+        what = f"{', '.join(groups)} together (the paper's {paper.POOLED:.2f} is for other networks)"
+        claims.append(Claim(what, "", signed(found), verdict.shown(), interval(found)))
     return Outcome(
         claims=tuple(claims),
         tables=(points_table("Settings", chosen, _COLUMNS),),

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from regionscope import shallow
+from regionscope.shallow.state import ENDS
 from regionscope.studies.study import Size
 
 __all__ = ["ERROR_GRID", "REGION_GRID", "Ends", "Grid", "late_flows"]
@@ -121,7 +122,7 @@ def late_flows(*, r: int, width: int, n: int, seeds: int, max_log_loss: float) -
         answer["minimum"].append(shallow.minimum_regions(samples[i].y))
         answer["kkt"].append(None if residual is None else residual.residual)
         answer["error"].append(shallow.classification_error(network, teacher))
-        answer["converged"].append(shallow.ENDS[int(end.end[i])] == "direction")
+        answer["converged"].append(ENDS[int(end.end[i])] == "direction")
     return answer
 
 

@@ -1,0 +1,45 @@
+"""The walls between regions, and which regions hang together across some of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+__all__ = ["Walls", "components"]
+
+
+@dataclass(frozen=True)
+class Walls:
+    """Faces of codimension one between regions: points in 1-D, edges in 2-D, facets in k-D.
+
+    vertices: (n,) indices into ``Partition.vertices``, rows given by ``offsets`` (w + 1,).
+    regions: (w, 2) the regions on both sides; -1 is outside the slice.
+    layer: (w,) which nonlinearity folds here, as an index into ``by_layer``; -1 on the border of the slice, and
+        ``len(by_layer)`` where the wall is a decision boundary.
+    """
+
+    vertices: Tensor
+    offsets: Tensor
+    regions: Tensor
+    layer: Tensor
+
+    def to(self, device: torch.device | str) -> Walls:
+        """The same walls with their tensors on ``device``."""
+        return Walls(*(part.to(device) for part in (self.vertices, self.offsets, self.regions, self.layer)))
+
+    @property
+    def inner(self) -> Tensor:
+        """Indices of the walls with a region on both sides."""
+        return (self.regions >= 0).all(1).nonzero()[:, 0]
+
+
+def components(n: int, pairs: Tensor) -> Tensor:
+    """Connected components of n nodes under the pairs (m, 2): a number for each node (n,)."""
+    joined = pairs.cpu().numpy()
+    graph = coo_array((np.ones(len(joined), dtype=np.int8), (joined[:, 0], joined[:, 1])), shape=(n, n))
+    return torch.from_numpy(connected_components(graph, directed=False)[1].astype(np.int64)).to(pairs.device)

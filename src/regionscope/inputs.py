@@ -1,0 +1,238 @@
+"""Reading inputs and labels: the one place where tensors, arrays, datasets and data loaders become tensors.
+
+Every instrument reads what it is measured on through ``read_examples``. Nothing is loaded before it is asked for, so an
+instrument that draws a few inputs from a large dataset loads these alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    default_collate,
+)
+
+from regionscope.errors import InputError
+
+__all__ = ["Examples", "Inputs", "Labels", "read_array", "read_examples"]
+
+Inputs = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Dataset[Any] | DataLoader[Any]
+Labels = Tensor | np.ndarray[Any, Any] | Sequence[int]
+
+_ACCEPTED = "Pass a tensor, an array, a Dataset or a DataLoader whose items are inputs or (input, label) pairs."
+
+
+class Examples:
+    """n inputs, and their labels where there are any.
+
+    Either ``inputs`` (n, *shape) and ``labels`` (n, ...) are tensors, or ``item`` loads input i and its label.
+    ``numpy``: whether the inputs came as a NumPy array; plain functions are then called with arrays.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        inputs: Tensor | None = None,
+        labels: Tensor | None = None,
+        item: Callable[[int], tuple[Any, Any]] | None = None,
+        numpy: bool = False,
+    ) -> None:
+        self.numpy = numpy
+        self._n, self._inputs, self._labels, self._item = n, inputs, labels, item
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def first(self) -> Tensor:
+        """The first input, for its shape, dtype and device."""
+        return self.input(0)
+
+    def input(self, i: int) -> Tensor:
+        """Input i, as it is stored."""
+        return self._pair(i)[0]
+
+    def take(self, chosen: Tensor) -> Tensor:
+        """The inputs (m, *shape) with these indices (m,)."""
+        if self._inputs is not None:
+            return self._inputs[chosen.to(self._inputs.device)]
+        return _stacked([self.input(i) for i in chosen.tolist()], "Input")
+
+    def take_pairs(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """The inputs and the labels with these indices (m,)."""
+        if self._inputs is not None and self._labels is not None:
+            return self.take(chosen), self._labels[chosen.to(self._labels.device)]
+        pairs = [self._pair(i) for i in chosen.tolist()]
+        return _stacked([x for x, _ in pairs], "Input"), _stacked([_label(y) for _, y in pairs], "Label")
+
+    def all(self) -> Tensor:
+        """All inputs (n, *shape). A tensor is not copied."""
+        return self._inputs if self._inputs is not None else self.take(torch.arange(self._n, device="cpu"))
+
+    def pairs(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Inputs and labels in order, ``size`` at a time. Tensors are not copied."""
+        if self._inputs is not None and self._labels is not None:
+            yield from zip(self._inputs.split(size), self._labels.split(size), strict=True)
+            return
+        for part in torch.arange(self._n, device="cpu").split(size):
+            yield self.take_pairs(part)
+
+    def _pair(self, i: int) -> tuple[Tensor, Any]:
+        if self._item is None:
+            assert self._inputs is not None
+            return self._inputs[i], None if self._labels is None else self._labels[i]
+        value, label = self._item(i)
+        return _tensor(value, i), label if self._labels is None else self._labels[i]
+
+
+def read_examples(inputs: Inputs | Examples, labels: Labels | None = None) -> Examples:
+    """``inputs``, and the labels that came with them or as ``labels``.
+
+    A tensor or array has one input a row. The items of a Dataset (or of a list) are inputs or tuples (input, label,
+    ...). A DataLoader stands for the items of its dataset, each collated on its own: its batch size and its order do
+    not matter. A ``regionscope.lab.data.Dataset`` is read as its two tensors. Labels given as ``labels`` replace those
+    of the items.
+
+    >>> data = TensorDataset(torch.zeros(3, 2), torch.tensor([0, 1, 0]))
+    >>> len(read_examples(data)), [y.tolist() for _, y in read_examples(DataLoader(data)).pairs(2)]
+    (3, [[0, 1], [0]])
+    """
+    if isinstance(inputs, Examples):
+        return inputs
+    found = _read(inputs, None if labels is None else read_array(labels).detach())
+    if labels is not None and len(labels) != len(found):
+        raise InputError(f"Expected one label for each of {len(found)} inputs, got {len(labels)} labels.")
+    return found
+
+
+def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
+    collate: Callable[[list[Any]], Any] | None = None
+    places: Sequence[int] | None = None
+    source: Any = inputs.to_numpy() if hasattr(inputs, "to_numpy") else inputs
+    if isinstance(source, DataLoader):
+        source, places, collate = _opened(source)
+    if isinstance(source, TensorDataset) and places is None and collate is None:
+        own = source.tensors[1] if len(source.tensors) > 1 else None
+        return _of_tensor(source.tensors[0], own if wanted is None else wanted)
+    if isinstance(getattr(source, "inputs", None), Tensor) and isinstance(getattr(source, "labels", None), Tensor):
+        return _of_tensor(source.inputs, source.labels if wanted is None else wanted)
+    if isinstance(source, list | tuple) and source and _is_numbers(source[0]):
+        source = read_array(source)
+    if isinstance(source, Tensor | np.ndarray):
+        return _of_tensor(source, wanted)
+    return _of_items(source, places, collate, wanted)
+
+
+def read_array(values: Any) -> Tensor:
+    """``values`` as a tensor without a copy: a tensor stays on its device, anything else is read on the CPU."""
+    if isinstance(values, Tensor):
+        return values
+    try:
+        array = np.asarray(values)
+    except ValueError as reason:
+        raise InputError(f"Expected an array of real numbers, got lists of several shapes ({reason}).") from reason
+    if array.dtype.kind not in "iubf":
+        raise InputError(f"Expected an array of real numbers, got an array of {array.dtype}. Convert it first.")
+    wide = array.dtype.kind == "u" and array.itemsize > 1  # torch computes with no such type
+    return torch.as_tensor(array.astype(np.int64) if wide else array, device="cpu")
+
+
+def _of_tensor(values: Tensor | np.ndarray[Any, Any], labels: Tensor | None) -> Examples:
+    rows = read_array(values).detach()
+    if rows.ndim < 2:
+        raise InputError(
+            f"Expected inputs of shape (n, *input_shape), got {tuple(rows.shape)}. The first axis must run over inputs."
+        )
+    return Examples(len(rows), inputs=rows, labels=labels, numpy=isinstance(values, np.ndarray))
+
+
+def _of_items(
+    source: Any, places: Sequence[int] | None, collate: Callable[[list[Any]], Any] | None, labels: Tensor | None
+) -> Examples:
+    if not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
+        raise InputError(f"Expected inputs with a length and items, got {type(source).__name__}. {_ACCEPTED}")
+
+    def item(i: int) -> tuple[Any, Any]:
+        found = source[i if places is None else places[i]]
+        if collate is not None:
+            found = _uncollated(collate([found]))
+        if isinstance(found, tuple) or (isinstance(found, list) and found and not _is_numbers(found[0])):
+            return found[0], found[1] if len(found) > 1 else None
+        return found, None
+
+    return Examples(len(source if places is None else places), item=item, labels=labels)
+
+
+def _opened(loader: DataLoader[Any]) -> tuple[Any, Sequence[int] | None, Callable[[list[Any]], Any] | None]:
+    """The dataset of a loader, the indices that its sampler chooses (None: all), and its own way to collate."""
+    sampler, batches = loader.sampler, loader.batch_sampler
+    simple = isinstance(sampler, SequentialSampler | SubsetRandomSampler) or (
+        isinstance(sampler, RandomSampler)
+        and not sampler.replacement
+        and sampler.num_samples == len(sampler.data_source)
+    )
+    if batches is None or type(batches) is not BatchSampler or not simple:
+        raise InputError(
+            f"Expected a DataLoader that goes through its dataset once, got one with the sampler "
+            f"{type(sampler).__name__} and the batch sampler {type(batches).__name__}. Pass the dataset itself, or a "
+            "Subset of it."
+        )
+    places = list(sampler.indices) if isinstance(sampler, SubsetRandomSampler) else None
+    return loader.dataset, places, None if loader.collate_fn is default_collate else loader.collate_fn
+
+
+def _uncollated(batch: Any) -> Any:
+    """The only item of a batch of one."""
+    if isinstance(batch, tuple | list):
+        return tuple(part[0] for part in batch)
+    return batch[0]
+
+
+def _is_numbers(item: Any) -> bool:
+    """Whether an item is a number, or nested lists of numbers."""
+    while isinstance(item, list | tuple) and item:
+        item = item[0]
+    return isinstance(item, int | float | np.number)
+
+
+def _tensor(value: Any, i: int) -> Tensor:
+    if isinstance(value, Tensor):
+        found = value.detach()
+    else:
+        try:
+            found = read_array(value)
+        except (TypeError, ValueError) as reason:
+            raise InputError(f"Input {i} is a {type(value).__name__}, not an array of numbers. {_ACCEPTED}") from reason
+    return found.reshape(1) if found.ndim == 0 else found
+
+
+def _label(label: Any) -> Tensor:
+    if label is None:
+        raise InputError(
+            "Expected labels, got inputs alone. Pass labels=..., or a Dataset or DataLoader of (input, label) pairs."
+        )
+    return read_array(label).detach()
+
+
+def _stacked(items: Sequence[Tensor], what: str) -> Tensor:
+    if not items:
+        raise InputError("Expected at least one input, got 0.")
+    for i, one in enumerate(items):
+        if one.shape != items[0].shape:
+            raise InputError(
+                f"Expected inputs of one shape, got {tuple(items[0].shape)} and {tuple(one.shape)} "
+                f"({what.lower()} 0 and {i}). Resize or pad them first."
+            )
+    return torch.stack(list(items))

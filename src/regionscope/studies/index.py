@@ -1,0 +1,120 @@
+"""The index of all results: one row for each table, figure and theorem of the papers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from regionscope.studies.catalogue import ITEMS, cause
+from regionscope.studies.items import Cell, Evidence, Item, Pages, evidence
+from regionscope.studies.report import markdown_table
+from regionscope.studies.study import PAPERS, Study
+from regionscope.studies.verdict import Grade
+
+__all__ = ["index_markdown", "tally", "totals"]
+
+_NOT_RUN = "not run"
+_NO_PAGE = Cell("all", "there is a study, but no page of it yet")
+_ROWS = ("Item", "Grade", "Claims", "Ours", "The paper", "Pages")
+_INTRO = (
+    "Each row is a table, a figure or a theorem. Its grade is that of its weakest claim, at the largest size that was "
+    "run: `full` comes near to the paper's scale on one GPU, `desk` runs on two cores. A result is inconclusive where "
+    "its interval covers both what the paper claims and no effect."
+)
+_CHANGES = "[Changes of the rules](rules.md) lists every change of a rule, with the grades before and after."
+
+
+def index_markdown(
+    studies: Sequence[Study], pages: Pages, *, items: Mapping[str, tuple[Item, ...]] = ITEMS, changes: bool = False
+) -> str:
+    """The index; ``pages`` holds data.json of the studies that have a page beside it.
+
+    changes: whether a page rules.md with the changes of the rules is there, too.
+    """
+    lines = ["# Results", "", totals(pages, items=items), "", _INTRO, "", *([_CHANGES, ""] if changes else [])]
+    for paper, title in PAPERS.items():
+        lines += [f"## {title}", "", *_paper(paper, items.get(paper, ()), {s.name: s for s in studies}, pages)]
+    desk = [study for study in studies if pages.get(study.name, {}).get("size") == "desk"]
+    lines += ["## Appendix: desk runs", "", *markdown_table(("Study", "Where", "Grade", "Claims"), map(_desk, desk,
+              (pages[study.name] for study in desk))), ""]  # fmt: skip
+    links = "\n".join(
+        [*(["rules"] if changes else []), *(f"{study.name}/report" for study in studies if study.name in pages)]
+    )
+    return "\n".join([*lines, "```{toctree}", ":hidden:", "", links, "```", ""])
+
+
+def totals(pages: Pages, *, items: Mapping[str, tuple[Item, ...]] = ITEMS) -> str:
+    """How many items have each grade, in one sentence."""
+    found = [evidence(item, paper, pages) for paper, mine in items.items() for item in mine]
+    grades = [_NOT_RUN if one is None else one.grade.value for one in found]
+    full = sum(one is not None and one.size == "full" for one in found)
+    return (
+        f"The four papers have {len(grades)} tables, figures and theorems: {tally(grades)}. {full} of them were run at "
+        "full size."
+    )
+
+
+def tally(grades: Iterable[str]) -> str:
+    """How often each grade was given, from the best on.
+
+    >>> tally(["shown", "reproduced", "shown"])
+    '1 reproduced, 2 shown'
+    """
+    found = Counter(grades)
+    names = (*(grade.value for grade in Grade), _NOT_RUN)
+    return ", ".join(f"{found[name]} {name}" for name in names if found[name])
+
+
+def _paper(paper: str, items: Sequence[Item], studies: Mapping[str, Study], pages: Pages) -> list[str]:
+    found = {item.where: evidence(item, paper, pages) for item in items}
+    lines = [*markdown_table(_ROWS, [_row(item, found[item.where], studies, pages) for item in items]), ""]
+    failed = [
+        f"- {where}, {claim['what']}: {cause(study, claim['what']) or 'The cause is not known.'}"
+        for where, one in found.items()
+        if one is not None
+        for study, claim in one.claims
+        if claim["verdict"]["grade"] == Grade.NOT_REPRODUCED.value
+    ]
+    missing = [
+        f"- {item.where}: {cell.what} ({cell.reason})."
+        for item in items
+        for cell in item.not_run or (() if found[item.where] else (_NO_PAGE,))
+        if not _was_run(cell, found[item.where])
+    ]
+    lines += ["**Not reproduced, and the cause**", "", *failed, ""] if failed else []
+    return lines + (["**Not run**", "", *missing, ""] if missing else [])
+
+
+def _was_run(cell: Cell, found: Evidence | None) -> bool:
+    texts = [f"{claim['what']} {claim['paper']}" for _, claim in found.claims] if found else []
+    return bool(cell.found) and any(re.search(cell.found, text) for text in texts)
+
+
+def _row(item: Item, found: Evidence | None, studies: Mapping[str, Study], pages: Pages) -> tuple[str, ...]:
+    if found is None:
+        return item.where, _NOT_RUN, "", "", item.scale, ""
+    grades = [claim["verdict"]["grade"] for _, claim in found.claims]
+    ours = "; ".join(dict.fromkeys(_scale(studies[name], pages[name]) for name in found.studies if name in studies))
+    links = ", ".join(f"[{name}]({name}/report.md)" for name in found.studies)
+    return item.where, found.grade.value, tally(grades), f"{found.size}: {ours}", item.scale, links
+
+
+def _scale(study: Study, page: Mapping[str, Any]) -> str:
+    """Networks, data, length and seeds of the trainings; for a study without training, what it says itself."""
+    config = page["config"]
+    if not config:
+        return study.scaled.get(page["size"], "") or "as in the paper"
+    n = config.get("data.n_train", "all")
+    seeds = len(config["seed"].split(", "))
+    width = f" (width {config['network.options.width']})" if "network.options.width" in config else ""
+    return (
+        f"{config['network.name']}{width}, {n.replace('None', 'all')} of {config['data.name']}, "
+        f"{config['training.epochs']} epochs, {seeds} seed{'s' if seeds > 1 else ''}"
+    )
+
+
+def _desk(study: Study, page: Mapping[str, Any]) -> tuple[str, ...]:
+    grades = tally(claim["verdict"]["grade"] for claim in page["claims"])
+    return f"[{study.name}]({study.name}/report.md)", study.source, page["verdict"], grades

@@ -1,0 +1,20 @@
+"""Theorems and examples of the paper, and why claims were not reproduced."""
+
+from __future__ import annotations
+
+from regionscope.studies.items import Cell, Item
+
+__all__ = ["CAUSES", "ITEMS"]
+
+_PROOF = "a proof, no experiment"
+_LATER = "its initial scale and widths are not run yet"
+
+ITEMS = (
+    Item(where="Theorem 2.3", scale=_PROOF, not_run=(Cell("all", _LATER),)),
+    Item(where="Theorem 3.1", scale=_PROOF, not_run=(Cell("all", _LATER),)),
+    Item(where="Theorem 3.2", scale=_PROOF),
+    Item(where="Example 1", scale="two data points, worked out by hand"),
+    Item(where="Theorem 4.2", scale=_PROOF),
+    Item(where="Corollary 5.1", scale=_PROOF),
+)
+CAUSES: dict[str, dict[str, str]] = {}

@@ -1,0 +1,32 @@
+"""Commands repeat no default of an instrument, and offer all that can be written on a command line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import regionscope as rs
+from regionscope.cli.complexity import complexity
+from regionscope.cli.count import count
+from regionscope.cli.regions import decision, regions
+
+PYTHON_ONLY = {"model", "inputs", "x", "slice", "generator", "progress", "autocast", "tolerance", "on_limit", "dtype"}
+CHOSEN_LATER = {"memory", "through"}  # from the device, and from --length
+
+
+@pytest.mark.parametrize(
+    ("command", "instrument"),
+    [(count, rs.region_count), (complexity, rs.local_complexity), (regions, rs.linear_regions),
+     (decision, rs.decision_regions)],
+)  # fmt: skip
+def test_a_command_has_the_options_of_its_instrument(
+    command: Callable[..., Any], instrument: Callable[..., Any]
+) -> None:
+    offered = inspect.signature(command).parameters
+    for name, parameter in inspect.signature(instrument).parameters.items():
+        if name not in PYTHON_ONLY:
+            assert name in offered, f"{command.__name__} lacks {name}"
+            assert offered[name].default == parameter.default or name in CHOSEN_LATER

@@ -1,0 +1,194 @@
+"""The index of the results: one row for each item, at the largest size, and what the committed pages say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regionscope.lab.store.files import read_document
+from regionscope.studies import catalogue, verdict
+from regionscope.studies.catalogue import cause, studies
+from regionscope.studies.index import index_markdown, totals
+from regionscope.studies.items import Cell, Item, covered, evidence
+from regionscope.studies.regrade import regraded, rewritten, stored_claims
+from regionscope.studies.report import claim_data
+from regionscope.studies.study import Claim, Outcome, Size, Study, one_seed_claims, over_seeds
+from regionscope.studies.verdict import Grade
+from regionscope.studies.workspace import Workspace
+
+ROOT = Path(__file__).parent.parent.parent
+RESULTS = ROOT / "docs" / "results"
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    return Outcome(claims=(Claim("a", "", "", verdict.differs(2.0, 1.0, 0.1)), Claim("b", "", "", verdict.holds(0, 1))))
+
+
+def study(name: str, source: str) -> Study:
+    return Study(name=name, paper="qi2023", source=source, claim="", analyse=_analyse, scaled={"desk": "Half."})
+
+
+def page(source: str, size: str, **grades: str) -> dict[str, Any]:
+    return {
+        "paper": "qi2023", "source": source, "size": size, "config": {}, "verdict": "shown",
+        "claims": [{"what": what, "paper": "", "verdict": {"grade": grade}} for what, grade in grades.items()],
+    }  # fmt: skip
+
+
+PAGES: Mapping[str, dict[str, Any]] = {
+    "small": page("Figures 1 and 2", "desk", wide="not reproduced", deep="reproduced"),
+    "large": page("Figure 1, on a GPU", "full", wide="same trend"),
+}
+ITEMS = {
+    "qi2023": (
+        Item(where="Figure 1", scale="one | run", claims="wide"),
+        Item(where="Figure 2", scale="two runs"),
+        Item(where="Figure 3", scale="three", not_run=(Cell("all", "no time"),)),
+    )
+}
+STUDIES = [study("small", "Figures 1 and 2"), study("large", "Figure 1")]
+
+
+def test_an_item_is_graded_at_the_largest_size_that_was_run() -> None:
+    first, second, third = (evidence(item, "qi2023", PAGES) for item in ITEMS["qi2023"])
+    assert first is not None
+    assert (first.size, first.studies, first.grade) == ("full", ("large",), Grade.SAME_TREND)
+    assert second is not None
+    assert (second.size, second.studies, second.grade) == ("desk", ("small",), Grade.NOT_REPRODUCED)
+    assert third is None
+    assert evidence(ITEMS["qi2023"][0], "li2025", PAGES) is None
+
+
+def test_a_picture_has_no_claims_and_is_shown() -> None:
+    found = evidence(Item(where="Figure 2", scale="", claims=None), "qi2023", PAGES)
+    assert found is not None
+    assert (found.claims, found.grade) == ((), Grade.SHOWN)
+
+
+def test_the_index_has_one_row_for_each_item() -> None:
+    text = index_markdown(STUDIES, PAGES, items=ITEMS)
+    rows = [line for line in text.splitlines() if line.startswith("| Figure")]
+    assert rows == [
+        "| Figure 1 | same trend | 1 same trend | full: as in the paper | one \\| run | [large](large/report.md) |",
+        "| Figure 2 | not reproduced | 1 reproduced, 1 not reproduced | desk: Half. | two runs "
+        "| [small](small/report.md) |",
+        "| Figure 3 | not run |  |  | three |  |",
+    ]
+    assert "- Figure 2, wide: The cause is not known." in text
+    assert "- Figure 3: all (no time)." in text
+    assert "3 tables, figures and theorems: 1 same trend, 1 not reproduced, 1 not run. 1 of them" in text
+    appendix = text[text.index("## Appendix") :]
+    assert "[small](small/report.md)" in appendix
+    assert "[large](large/report.md)" not in appendix
+    assert "rules.md" not in text
+    assert "(rules.md)" in index_markdown(STUDIES, PAGES, items=ITEMS, changes=True)
+
+
+def test_a_cell_that_was_run_is_not_listed_as_missing() -> None:
+    cells = (Cell("the wide one", "no time", "wide"), Cell("the blue one", "no data", "blue"))
+    items = {"qi2023": (replace(ITEMS["qi2023"][1], not_run=cells),)}
+    text = index_markdown(STUDIES, PAGES, items=items)
+    assert "the blue one (no data)" in text
+    assert "the wide one" not in text
+    lost = {"qi2023": (Item(where="Figure 9", scale=""),)}
+    assert "- Figure 9: all (there is a study, but no page of it yet)." in index_markdown(STUDIES, PAGES, items=lost)
+
+
+def test_the_longest_start_gives_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(catalogue.CAUSES, "x", {"": "Any.", "wide": "Wide."})
+    assert (cause("x", "wide and deep"), cause("x", "deep"), cause("y", "deep")) == ("Wide.", "Any.", "")
+
+
+def test_sources_name_their_items() -> None:
+    assert covered("Section 6.2: Lemmas 6.4 and 6.5, Theorem 6.3") == {
+        "Section 6.2", "Lemma 6.4", "Lemma 6.5", "Theorem 6.3",
+    }  # fmt: skip
+    every = {(paper, item.where) for paper, items in catalogue.ITEMS.items() for item in items}
+    for one in studies():
+        assert any((one.paper, where) in every for where in covered(one.source)), one.name
+
+
+@pytest.mark.parametrize(
+    ("trained", "grade"), [("humayun2023-cifar10", Grade.SAME_TREND), ("humayun2023-figure5", Grade.REPRODUCED)]
+)
+def test_with_one_seed_errors_prove_a_trend_at_most(trained: str, grade: Grade) -> None:
+    (source,) = catalogue.find(trained)  # with one seed, and with three
+    one = over_seeds(replace(study("a", "Figure 1"), experiments=source.experiments))
+    judged, theorem = one.analyse(Workspace(Path()), "full").claims
+    assert (judged.verdict.grade, theorem.verdict.grade) == (grade, Grade.REPRODUCED)
+    assert one.seeded
+
+
+OLD = """# a: b
+
+**Verdict at size desk: reproduced.** What was scaled.
+
+|  | Paper | Ours | Spread | Verdict |
+| --- | --- | --- | --- | --- |
+| old | 1 | 2 |  | reproduced |
+
+![a](figure1.png)
+
+## Rules
+
+- old. Rule: old.
+
+## Config
+
+| Setting | Values |
+| --- | --- |
+| seed | 0 |
+"""
+
+
+def test_a_page_is_rewritten_where_it_speaks_of_grades_only() -> None:
+    claim = Claim("new", "more", "0.9", verdict.differs(0.9, 1.0, 0.2))
+    text = rewritten(OLD, [claim])
+    assert "**Verdict at size desk: inconclusive.** What was scaled." in text
+    assert "| new | more | 0.9 |  | inconclusive |" in text
+    assert "- new. Rule: reproduced: larger by" in text
+    assert "old" not in text.lower()
+    for kept in ("# a: b", "![a](figure1.png)", "## Config", "| seed | 0 |"):
+        assert kept in text
+    data = regraded({"study": "a", "verdict": "reproduced", "claims": []}, [claim])
+    assert (data["study"], data["verdict"]) == ("a", "inconclusive")
+    assert stored_claims(data)[0] == claim
+
+
+def committed() -> dict[str, dict[str, Any]]:
+    found = {one.name: read_document(RESULTS / one.name / "data.json") for one in studies()}
+    return {name: page for name, page in found.items() if page is not None}
+
+
+def test_committed_grades_are_those_of_the_rules() -> None:
+    seeded = {one.name for one in studies() if one.seeded}
+    for name, stored in committed().items():
+        claims = stored_claims(stored)
+        if name in seeded and re.fullmatch(r"\d+", stored["config"].get("seed", "")):
+            claims = one_seed_claims(claims)
+        assert [claim_data(one)["verdict"]["grade"] for one in claims] == [
+            one["verdict"]["grade"] for one in stored["claims"]
+        ], name
+        text = (RESULTS / name / "report.md").read_text()
+        assert f"**Verdict at size {stored['size']}: {stored['verdict']}.**" in text
+
+
+def test_everything_that_is_not_reproduced_has_a_cause() -> None:
+    lacking = [
+        (name, claim["what"])
+        for name, stored in committed().items()
+        for claim in stored["claims"]
+        if claim["verdict"]["grade"] == Grade.NOT_REPRODUCED.value and not cause(name, claim["what"])
+    ]
+    assert not lacking
+
+
+def test_the_index_and_the_readme_are_those_of_the_committed_pages() -> None:
+    pages = committed()
+    assert (RESULTS / "index.md").read_text() == index_markdown(studies(), pages, changes=True)
+    assert totals(pages) in (ROOT / "README.md").read_text()

@@ -1,0 +1,87 @@
+"""The fuzz program: its truth on known answers, that it can fail, and a few hundred networks without a mismatch."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fuzz.compare import TruthFault, compare, outcome, verify
+from fuzz.networks import FAMILIES, network
+from fuzz.report import Record, Report, records_of
+from fuzz.truth import Place, truth_of
+from regionscope.exact.known_answers import KnownAnswer, known_answers
+
+SMALL = [answer for answer in known_answers() if answer.n_activation_regions <= 60]
+
+
+def is_right_today(seed: int) -> bool:
+    net = network(seed)
+    return net.dtype == "float64" and net.weights_kind != "near copies"
+
+
+def place_of(spec: dict[str, Any]) -> Place:
+    if spec["kind"] == "box":
+        directions = np.array(spec["directions"], dtype=float)
+        radius = np.broadcast_to(np.array(spec["radius"], dtype=float), len(directions)).tolist()
+        return Place("box", np.array(spec["center"], dtype=float), directions, tuple(radius))
+    points = np.array(spec["points"], dtype=float)
+    return Place(spec["kind"], points[0], points[1:] - points[0])
+
+
+@pytest.mark.parametrize("answer", SMALL, ids=lambda answer: answer.name)
+def test_the_truth_finds_the_known_answers(answer: KnownAnswer) -> None:
+    weights = {name: tensor.double().numpy() for name, tensor in answer.build().state_dict().items()}
+    truth = truth_of(answer.layers, weights, place_of(dict(answer.slice_spec)))
+    assert truth.by_layer == list(answer.by_layer.values())
+    assert truth.linear == answer.n_linear_regions
+    assert len(truth.labels) == answer.n_decision_regions
+
+
+def test_a_network_depends_on_its_seed_only() -> None:
+    first, again, other = network(5), network(5), network(13)
+    assert first.layers == again.layers
+    assert all(np.array_equal(first.weights[name], again.weights[name]) for name in first.weights)
+    assert first.family == other.family
+    assert [network(seed).family for seed in range(len(FAMILIES))] == list(FAMILIES)
+
+
+def test_other_weights_are_a_fault_of_the_truth_or_a_mismatch() -> None:
+    net = network(0)
+    truth = truth_of(net.layers, net.weights, net.place)
+    assert not compare(net.module(), net, truth)
+    moved = replace(net, weights={name: 1.5 * numbers - 0.1 for name, numbers in net.weights.items()})
+    with pytest.raises(TruthFault, match="Seed 0"):
+        verify(truth, net, moved.module())
+    assert compare(net.module(), net, replace(truth, linear=truth.linear + 1)) == [
+        ("linear regions", truth.linear, truth.linear + 1)
+    ]
+
+
+@pytest.mark.slow
+def test_300_networks_agree_in_float64() -> None:
+    seeds = itertools.islice(filter(is_right_today, itertools.count()), 300)
+    wrong = {seed: found for seed in seeds if (found := outcome(seed).differences)}
+    assert not wrong
+
+
+def test_a_report_resumes_and_comes_back(tmp_path: Path) -> None:
+    records = records_of([0, 1, 4])
+    report = Report()
+    report.add(records, "1")
+    report.add(
+        [replace(records[0], seed=9, found=[{"what": "labels", "found": 1, "expected": 2, "close": False}])], "2"
+    )
+    assert report.missing(0, 6) == [2, 3, 5]
+    report.save(tmp_path / "fuzz.json")
+    kept = Report.load(tmp_path / "fuzz.json")
+    assert kept.seeds == [(0, 2, "1"), (4, 5, "1"), (9, 10, "2")]
+    assert kept.networks == report.networks
+    assert [record.seed for record in kept.lists()[0]] == [9]
+    kept.replace([Record(9, records[0].key, 0.0, [])])
+    assert kept.lists() == ([], [])
+    assert "MLP" in kept.table()

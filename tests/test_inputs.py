@@ -1,0 +1,151 @@
+"""Every instrument takes a tensor, an array, a Dataset or a DataLoader, and gives the same result for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
+
+import regionscope as rs
+from regionscope.errors import InputError
+from regionscope.inputs import read_examples
+from regionscope.lab.data import Dataset as LabDataset
+from regionscope.lab.zoo import mlp
+
+X = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
+Y = torch.arange(12) % 3
+NET = mlp([3, 8, 3], seed=1)
+TRIANGLE = rs.Simplex(X[:3])
+
+
+class Rows(Dataset[tuple[Tensor, int]]):
+    """Pairs that are made when they are asked for, and a list of those that were."""
+
+    def __init__(self) -> None:
+        self.loaded: list[int] = []
+
+    def __len__(self) -> int:
+        return len(X)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, int]:
+        self.loaded.append(i)
+        return X[i], int(Y[i])
+
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "array": lambda: X.numpy(),
+    "list": lambda: X.tolist(),
+    "TensorDataset": lambda: TensorDataset(X, Y),
+    "Dataset": Rows,
+    "lab Dataset": lambda: LabDataset("rows", X, Y, 3),
+    "DataLoader": lambda: DataLoader(TensorDataset(X, Y), batch_size=5, shuffle=True, drop_last=True),
+    "DataLoader of rows": lambda: DataLoader(Rows(), batch_size=4),
+}
+UNLABELLED: dict[str, Callable[[Any], Any]] = {
+    "region_count": lambda x: rs.region_count(NET, x, slices=4).counts,
+    "region_count refined": lambda x: rs.region_count(NET, x, dim=2, slices=2, grid=5, method="refined").counts,
+    "linear_region_count": lambda x: rs.linear_region_count(NET, x, slices=4).counts,
+    "random directions": lambda x: rs.region_count(NET, x, slices=4, through="direction").counts,
+    "lines from the origin": lambda x: rs.region_count(NET, x, slices=4, through="origin").counts,
+    "local_complexity": lambda x: rs.local_complexity(NET, x, dims=2, radius=0.5).total,
+    "deformation": lambda x: rs.deformation(NET, x, dims=2).diameter["input"],
+    "trusted_radius": lambda x: torch.tensor(rs.trusted_radius(NET, x, radii=[0.01, 0.1], dims=2)),
+    "fold_migration": lambda x: rs.fold_migration(NET, TRIANGLE, x, resolution=20).to_data.folds,
+    "draw_points": lambda x: torch.stack([rs.draw_points(x, x, n=4).train, rs.draw_points(x, x, n=4).test]),
+}
+LABELLED: dict[str, Callable[..., Any]] = {
+    "error_rate": lambda x, *y: rs.error_rate(NET, x, *y).value,
+    "error_rate of a function": lambda x, *y: rs.error_rate(lambda rows: torch.as_tensor(rows).argmax(1), x, *y).value,
+    "generalisation_gap": lambda x, *y: rs.generalisation_gap(NET, (x, *y) if y else x, (X[:6], Y[:6])).value,
+    "output_margin": lambda x, *y: rs.output_margin(NET, x, *y, batch_size=5).value,
+    "sharpness": lambda x, *y: rs.sharpness(NET, x, *y).value,
+    "sharpness of some": lambda x, *y: rs.sharpness(NET, x, *y, samples=5, seed=3).value,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", UNLABELLED)
+def test_inputs_of_every_kind_give_one_result(name: str, kind: str) -> None:
+    assert torch.equal(UNLABELLED[name](KINDS[kind]()).float(), UNLABELLED[name](X).float())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", LABELLED)
+def test_labels_come_with_the_inputs_or_beside_them(name: str, kind: str) -> None:
+    inputs, wanted = KINDS[kind](), LABELLED[name](X, Y)
+    assert LABELLED[name](inputs, Y.tolist()) == wanted
+    if kind not in ("array", "list"):
+        assert LABELLED[name](inputs) == wanted
+
+
+def test_only_what_is_drawn_is_loaded() -> None:
+    for draw in (
+        lambda rows: rs.draw_points(rows, X, n=2),
+        lambda rows: rs.region_count(NET, rows, slices=1),
+        lambda rows: rs.sharpness(NET, rows, samples=2),
+    ):
+        rows = Rows()
+        draw(rows)
+        assert len(set(rows.loaded)) <= 3  # the first one for its shape, and two
+
+
+def test_a_loader_stands_for_the_items_of_its_dataset() -> None:
+    def doubled(batch: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+        return 2 * torch.stack([x for x, _ in batch]), torch.tensor([y for _, y in batch])
+
+    assert torch.equal(read_examples(DataLoader(Rows(), collate_fn=doubled)).all(), 2 * X)
+    chosen = DataLoader(Rows(), sampler=SubsetRandomSampler([4, 2]))
+    assert torch.equal(read_examples(chosen).all(), X[[4, 2]])
+    assert torch.equal(read_examples(DataLoader(Subset(Rows(), [1, 5]))).all(), X[[1, 5]])
+
+
+class Stream(IterableDataset[Tensor]):
+    def __iter__(self) -> Any:
+        return iter(X)
+
+
+class Ragged(Dataset[Tensor]):
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, i: int) -> Tensor:
+        return torch.zeros(i + 1)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sentence"),
+    [
+        (Stream(), "got Stream"),
+        (DataLoader(Stream()), "Pass the dataset itself"),
+        (DataLoader(TensorDataset(X), sampler=WeightedRandomSampler([1.0] * 12, 12)), "WeightedRandomSampler"),
+        (DataLoader(TensorDataset(X), batch_size=None), "Pass the dataset itself"),
+        (Ragged(), "inputs of one shape"),
+        ([[1.0, 2.0], [3.0]], "several shapes"),
+        ([{"x": X[0]}], "Input 0"),
+        (np.array([["a"]]), "real numbers"),
+        (torch.zeros(3), "first axis"),
+        (7, "got int"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(inputs: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        rs.local_complexity(NET, inputs, dims=2)
+
+
+def test_missing_labels_are_one_sentence() -> None:
+    for inputs in (X, TensorDataset(X), list(X)):
+        with pytest.raises(InputError, match="Expected labels, got inputs alone"):
+            rs.error_rate(nn.Linear(3, 3), inputs)

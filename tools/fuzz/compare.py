@@ -1,0 +1,150 @@
+"""One network, counted by regionscope and by the truth."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.autograd import forward_ad
+
+import regionscope as rs
+from fuzz.margins import smallest_jump, smallest_sign
+from fuzz.networks import Network, network
+from fuzz.polytopes import Point, corners
+from fuzz.truth import Place, Truth, truth_of
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+# Ratios below these may be taken for zero: those of a sign, and those of a change of slope.
+SIGN = {"float64": 1e-12, "float32": 4e-6}
+JUMP = {"float64": 1e-9, "float32": 1e-4}
+DERIVATIVES = 21  # one network in so many; no multiple of the number of families, so that all have their turn
+APART = {"float64": 1e-6, "float32": 1e-2}  # how far a vertex may lie from its true place, in slice coordinates
+
+
+class TruthFault(Exception):
+    """The truth and the torch module do not describe the same network."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A count in which regionscope and the truth differ. close: the smallest nonzero number behind a sign or a
+    comparison, relative to the size of the numbers at hand, is below what ``dtype`` can be asked to decide.
+    """
+
+    what: str
+    found: object
+    expected: object
+    close: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The comparison of one network. seconds: of processor time."""
+
+    network: Network
+    differences: list[Difference]
+    seconds: float
+
+
+def outcome(seed: int) -> Outcome:
+    """Count the regions of the network of a seed twice and compare."""
+    start = time.process_time()
+    net = network(seed)
+    truth = truth_of(net.layers, net.weights, net.place)
+    module = net.module()
+    verify(truth, net, module)
+    different = compare(module, net, truth)
+    near = bool(different) and smallest_sign(truth) < SIGN[net.dtype]
+    differences = [
+        Difference(what, found, expected, near or _small_jump(truth, what, net.dtype))
+        for what, found, expected in different
+    ]
+    return Outcome(net, differences, time.process_time() - start)
+
+
+def _small_jump(truth: Truth, what: str, dtype: str) -> bool:
+    return what == "linear regions" and smallest_jump(truth) < JUMP[dtype]
+
+
+def piece_of(place: Place) -> rs.Slice:
+    """The slice for regionscope."""
+    origin, basis = torch.from_numpy(place.origin), torch.from_numpy(place.basis)
+    if place.kind == "box":
+        return rs.Box(origin, basis, list(place.radius))
+    if place.kind == "segment":
+        return rs.Segment(origin, origin + basis[0])
+    return rs.Simplex(torch.cat([origin[None], origin + basis]))
+
+
+def compare(module: nn.Module, net: Network, truth: Truth) -> list[tuple[str, object, object]]:
+    """Everything in which regionscope differs from the truth: (what, found, expected)."""
+    piece = piece_of(net.place)
+    try:
+        program = rs.trace(module, net.place.origin.shape, dtype=DTYPES[net.dtype])
+        part, decision = rs.linear_regions(program, piece), rs.decision_regions(program, piece)
+        pairs: list[tuple[str, object, object]] = [
+            ("activation regions", part.n_activation_regions, truth.by_layer[-1]),
+            ("by layer", list(part.by_layer.values()), truth.by_layer),
+            ("linear regions", part.n_linear_regions, truth.linear),
+            ("decision regions", decision.count, len(truth.labels)),
+            ("labels", sorted(decision.labels.tolist()), truth.labels),
+            ("vertices", len(part.vertices), len(truth.vertices)),
+        ]
+        if net.dim == 1:
+            pairs.append(("boundary", decision.boundary.numel(), len(truth.boundary)))
+        wrong = [(what, found, expected) for what, found, expected in pairs if found != expected]
+        if not wrong and net.dim == 1:
+            wrong = misplaced("vertices", part.vertices, truth.vertices, APART[net.dtype])
+            wrong += misplaced("boundary", decision.boundary, truth.boundary, APART[net.dtype])
+        return wrong
+    except Exception as error:  # noqa: BLE001  an error of any kind is a finding here
+        return [("raised", f"{type(error).__name__}: {error}", "no error")]
+
+
+def misplaced(what: str, found: torch.Tensor, exact: list[Point], within: float) -> list[tuple[str, object, object]]:
+    """Whether points on a segment lie where they should."""
+    at, want = np.sort(found.flatten().numpy()), np.sort([x / w for x, w in exact])
+    distance = float(np.abs(at - want).max(initial=0.0))
+    return [(f"{what} misplaced", distance, 0)] if distance > within else []
+
+
+def verify(truth: Truth, net: Network, module: nn.Module) -> None:
+    """Compare each exact map with the module's own value in the middle of its cell; for some networks also with
+    forward-mode derivatives, which are slow.
+
+    Raises TruthFault. The truth reads the layers by itself, and this is what ties it to torch.
+    """
+    points = [np.array([[x / p[-1] for x in p[:-1]] for p in corners(cell.polytope)]) for cell in truth.cells]
+    wide = [i for i, each in enumerate(points) if np.ptp(each, axis=0).min() > 1e-6]  # the middle is safely inside
+    if not wide:
+        return
+    below = 2 ** truth.program.exponents[-1]
+    maps = [truth.cells[i].tensors[-1].tolist() for i in wide]
+    exact = np.array([[[number / below for number in row] for row in rows] for rows in maps])  # (r, c, k + 1)
+    coords = np.array([points[i].mean(0) for i in wide])
+    inputs = torch.from_numpy(net.place.origin + np.tensordot(coords, net.place.basis, 1))
+    expected = (exact[:, :, :-1] * coords[:, None]).sum(2) + exact[:, :, -1]
+    scale = 1e-9 * (1 + np.abs(exact).max())
+    with torch.no_grad():
+        if np.abs(module(inputs).numpy() - expected).max() > scale:
+            raise TruthFault(f"Seed {net.seed}: the exact maps differ from the module's values.")
+    if net.seed % DERIVATIVES == 0 and np.abs(_derivatives(module, inputs, net.place) - exact[:, :, :-1]).max() > scale:
+        raise TruthFault(f"Seed {net.seed}: the exact slopes differ from the module's derivatives.")
+
+
+def _derivatives(module: nn.Module, inputs: torch.Tensor, place: Place) -> NDArray[np.float64]:
+    """Forward-mode derivatives along the coordinates of the slice, (r, c, k)."""
+    columns = []
+    for direction in torch.from_numpy(place.basis):
+        with warnings.catch_warnings(), torch.no_grad(), forward_ad.dual_level():
+            warnings.simplefilter("ignore", DeprecationWarning)  # torch compiles some rules with torch.jit
+            values, slopes = forward_ad.unpack_dual(
+                module(forward_ad.make_dual(inputs, direction.expand_as(inputs).clone()))
+            )
+            columns.append(torch.zeros_like(values) if slopes is None else slopes)
+    return torch.stack(columns, dim=-1).numpy()

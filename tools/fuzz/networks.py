@@ -1,0 +1,247 @@
+"""A small random network and a slice from a seed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fuzz.modules import build
+from fuzz.program import Layer, Weights
+from fuzz.truth import Place
+
+Numbers = NDArray[np.float64]
+Rng = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network with its weights and a slice.
+
+    weights_kind: a key of WEIGHTS, or "float64" for ordinary ones that are not rounded to float32 numbers.
+    dtype: precision in which regionscope computes.
+    """
+
+    seed: int
+    family: str
+    weights_kind: str
+    dtype: str
+    layers: list[Layer]
+    weights: Weights
+    place: Place
+
+    @property
+    def dim(self) -> int:
+        return len(self.place.basis)
+
+    def module(self) -> nn.Module:
+        """The network as a float64 module."""
+        module = build(self.layers).double()
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                parameter.copy_(torch.from_numpy(self.weights[name]))
+        return module
+
+
+def network(seed: int) -> Network:
+    """The network of this seed; families take turns."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    family = list(FAMILIES)[seed % len(FAMILIES)]
+    kind = [*WEIGHTS, "float64"][rng.choice(len(WEIGHTS) + 1, p=SHARES)]
+    dim = int(rng.choice([1, 2, 3], p=[0.5, 0.4, 0.1]))
+    dtype = "float64" if kind in ("near copies", "float64") or rng.random() < 0.5 else "float32"
+    layers, shape = FAMILIES[family](rng, dim)
+    return Network(seed, family, kind, dtype, layers, _draw(rng, layers, kind), _place(rng, shape, dim, kind))
+
+
+def _draw(rng: Rng, layers: list[Layer], kind: str) -> Weights:
+    weights = {}
+    fan_in = 1
+    for name, parameter in build(layers).named_parameters():
+        fan_in = parameter[0].numel() if parameter.ndim > 1 else fan_in  # a bias follows its weight
+        drawn = WEIGHTS.get(kind, ordinary)(rng, tuple(parameter.shape), fan_in)
+        weights[name] = drawn if kind in ("near copies", "float64") else drawn.astype(np.float32).astype(np.float64)
+    return weights
+
+
+def ordinary(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
+    """The distribution of torch's default initialisation."""
+    return np.asarray(rng.uniform(-1, 1, shape) / np.sqrt(fan_in))
+
+
+def whole_numbers(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
+    """Small whole numbers: many folds meet in one point or coincide."""
+    return rng.integers(-2, 3, shape).astype(float)
+
+
+def zero_bias(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
+    """Ordinary weights, zero biases."""
+    return ordinary(rng, shape, fan_in) * (len(shape) > 1)
+
+
+def copies(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
+    """Duplicated and opposite neurons; biases are zero, so that copies remain copies."""
+    drawn = zero_bias(rng, shape, fan_in)
+    for i in range(1, len(drawn)):
+        if rng.random() < 0.6:
+            drawn[i] = drawn[rng.integers(i)] * rng.choice([1.0, -1.0, 2.0, -0.5])
+    return drawn
+
+
+def sparse(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
+    """Zero rows, unit rows and single entries; the rest is ordinary."""
+    drawn = ordinary(rng, shape, fan_in)
+    rows = drawn.reshape(len(drawn), -1)
+    for row in rows:
+        choice = rng.integers(5)
+        if choice < 3:
+            keep = rng.integers(rows.shape[1])
+            row[:] = np.where(np.arange(rows.shape[1]) == keep, [0.0, 1.0, row[keep]][choice], 0.0)
+    return drawn
+
+
+def powers(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
+    """Powers of two with signs, some of them zero."""
+    return np.asarray(rng.choice([-1.0, 1.0, 1.0, -1.0, 0.0], shape) * 2.0 ** rng.integers(-3, 4, shape))
+
+
+def near_copies(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
+    """Neurons that are nearly copies of another, so that thin cells lie between their folds."""
+    drawn = ordinary(rng, shape, fan_in)
+    for i in range(1, len(drawn)):
+        if rng.random() < 0.5:
+            drawn[i] = drawn[i - 1] * (1 + rng.choice([-1.0, 1.0]) * 2.0 ** -rng.integers(16, 28))
+    return drawn
+
+
+WEIGHTS: dict[str, Callable[[Rng, tuple[int, ...], int], Numbers]] = {
+    "ordinary": ordinary,
+    "whole numbers": whole_numbers,
+    "zero bias": zero_bias,
+    "copies": copies,
+    "sparse": sparse,
+    "powers of two": powers,
+    "near copies": near_copies,
+}
+SHARES = [0.25, 0.15, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]  # of these, and of unrounded ordinary weights
+
+
+def _place(rng: Rng, shape: tuple[int, ...], dim: int, kind: str) -> Place:
+    """A slice whose points are binary fractions, so that it is the same in float32."""
+    step = 1 if kind in ("whole numbers", "powers of two") else 64
+
+    def point(*more: int) -> Numbers:
+        return rng.integers(-3 * step, 3 * step + 1, (*more, *shape)) / step
+
+    while True:
+        basis = point(dim)
+        if np.linalg.matrix_rank(basis.reshape(dim, -1), tol=0.1) == dim:
+            break
+    origin = point() if rng.random() < 0.7 else np.zeros(shape)
+    if rng.random() < 0.5:
+        return Place("segment" if dim == 1 else "simplex", origin, basis)
+    return Place("box", origin, basis, tuple((rng.integers(1, 9, dim) / 4).tolist()))
+
+
+def _widths(rng: Rng, dim: int, depth: int, first: int | None = None) -> list[int]:
+    """Input, hidden and output widths; fewer units in more dimensions."""
+    most = {1: 12, 2: 6, 3: 4}[dim]
+    hidden = rng.integers(2, most + 1, depth).tolist()
+    return [first or int(rng.integers(dim, dim + 3)), *hidden, int(rng.integers(1, 4))]
+
+
+def _dense(rng: Rng, dim: int, fold: Layer) -> tuple[list[Layer], tuple[int, ...]]:
+    """A plain network with this nonlinearity."""
+    widths = _widths(rng, dim, int(rng.integers(1, 4 if dim < 3 else 3)))
+    layers: list[Layer] = []
+    for a, b in itertools.pairwise(widths):
+        layers += [["Linear", a, b], fold]
+    return layers[:-1], (widths[0],)
+
+
+def mlp(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
+    return _dense(rng, dim, ["ReLU"])
+
+
+def leaky(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
+    return _dense(rng, dim, ["LeakyReLU", float(rng.choice([0.125, 0.5, -0.5]))])
+
+
+def absolute(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
+    return _dense(rng, dim, ["Abs"])
+
+
+def clamp(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
+    folds: list[Layer] = [["ReLU6"], ["Hardtanh"], ["Hardtanh", -0.25, 0.5]]
+    return _dense(rng, dim, folds[rng.integers(3)])
+
+
+def residual(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
+    d, n, m, c = _widths(rng, dim, 2)
+    block: Layer = ["Residual", [["Linear", n, m], ["ReLU"], ["Linear", m, n]]]
+    if rng.random() < 0.3:
+        return [["Linear", d, n], ["ReLU"], ["Concat", [["Linear", n, m], ["ReLU"]]], ["Linear", n + m, c]], (d,)
+    blocks = [block, ["ReLU"]] if dim == 3 else [block, ["ReLU"], block, ["ReLU"]]
+    return [["Linear", d, n], ["ReLU"], *blocks, ["Linear", n, c]], (d,)
+
+
+def shared(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
+    """One linear layer and one ReLU module, each called two or three times."""
+    d, n, c = _widths(rng, dim, 1)
+    again: list[Layer] = [["Again", 2], ["Again", 1]]
+    return [["Linear", d, n], ["ReLU"], ["Linear", n, n], *again[1:], *again * (dim < 3), ["Linear", n, c]], (d,)
+
+
+def _images(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
+    """A convolution of a small image, and its ReLU."""
+    side = {1: int(rng.choice([4, 5, 7])), 2: 4, 3: 3}[dim]
+    channels = int(rng.integers(1, {1: 4, 2: 3, 3: 2}[dim]))
+    return [["Conv2d", 1, channels, 2], ["ReLU"]], (1, side, side)
+
+
+def cnn(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
+    layers, shape = _images(rng, dim)
+    channels, side, c = layers[0][2], shape[1] - 1, int(rng.integers(1, 4))
+    if rng.random() < 0.3:
+        layers = [["AvgPool2d", 2], ["Conv2d", 1, channels, 2, 1, 1], ["ReLU"]]
+        side = shape[1] // 2 + 1
+    second: list[Layer] = [["Conv2d", channels, 1, 2], ["ReLU"], ["Flatten"], ["Linear", (side - 1) ** 2, c]]
+    return [*layers, *second], shape
+
+
+def maxpool(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
+    """A small CNN with max-pooling before or after ReLU, or maxout; on a line also a larger CNN with two poolings."""
+    c, form = int(rng.integers(1, 4)), rng.integers(6 if dim == 1 else 5)
+    if form == 5:
+        stages: list[list[Layer]] = [[["Conv2d", n, 3, 3, 1, 1], ["ReLU"], ["MaxPool2d", 2]] for n in (1, 3)]
+        return [*stages[0], *stages[1], ["Flatten"], ["Linear", 12, c]], (1, 8, 8)
+    if form > 2:
+        d, n, m, _ = _widths(rng, dim, 2)
+        if form == 3:
+            return [["Linear", d, 2 * n], ["Maxout", 2], ["Linear", n, 3], ["Maxout", 3], ["Linear", 1, c]], (d,)
+        block: Layer = ["Maximum", [["Linear", n, m], ["ReLU"], ["Linear", m, n]]]
+        return [["Linear", d, n], ["ReLU"], block, ["Linear", n, c]], (d,)
+    layers, shape = _images(rng, dim)
+    channels, side = layers[0][2], shape[1] - 1
+    if form == 0:
+        pooled = (side - 1) ** 2 * channels
+        return [*layers, ["MaxPool2d", 2, 1], ["Flatten"], ["Linear", pooled, c]], shape
+    tail: list[Layer] = [["Flatten"], ["Linear", channels * (side // 2) ** 2, 3], ["ReLU"], ["Linear", 3, c]]
+    return ([*layers, ["MaxPool2d", 2], *tail] if form == 1 else [layers[0], ["MaxPool2d", 2], ["ReLU"], *tail]), shape
+
+
+FAMILIES: dict[str, Callable[[Rng, int], tuple[list[Layer], tuple[int, ...]]]] = {
+    "MLP": mlp,
+    "CNN": cnn,
+    "residual": residual,
+    "max-pool": maxpool,
+    "clamp": clamp,
+    "LeakyReLU": leaky,
+    "abs": absolute,
+    "shared": shared,
+}

@@ -1,0 +1,146 @@
+"""The report: which seeds were compared, how many networks of each kind, and where the counts differ."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fuzz.compare import Outcome, outcome
+
+Key = tuple[str, int, str, str]  # family, dimension, dtype, weights
+COLUMNS = ("family", "dim", "dtype", "weights")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One network in the report. found: the differences as plain data, empty when all counts agree."""
+
+    seed: int
+    key: Key
+    seconds: float
+    found: list[dict[str, Any]]
+
+    @staticmethod
+    def of(outcome: Outcome) -> Record:
+        net = outcome.network
+        found = [
+            {"what": d.what, "found": d.found, "expected": d.expected, "close": d.close} for d in outcome.differences
+        ]
+        return Record(net.seed, (net.family, net.dim, net.dtype, net.weights_kind), outcome.seconds, found)
+
+
+def records_of(seeds: list[int]) -> list[Record]:
+    """Compare the networks of these seeds."""
+    return [Record.of(outcome(seed)) for seed in seeds]
+
+
+@dataclass
+class Report:
+    """All results so far.
+
+    seeds: (first, end, version) of each range; ranges do not overlap. networks, seconds: number and processor time of
+        the networks of each kind. differing: networks whose counts differ, by seed.
+    """
+
+    seeds: list[tuple[int, int, str]] = field(default_factory=list)
+    networks: Counter[Key] = field(default_factory=Counter)
+    seconds: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
+    differing: dict[int, Record] = field(default_factory=dict)
+
+    def missing(self, first: int, end: int) -> list[int]:
+        """The seeds of a range that are not in the report."""
+        done = {seed for a, b, _ in self.seeds for seed in range(max(a, first), min(b, end))}
+        return [seed for seed in range(first, end) if seed not in done]
+
+    def add(self, records: list[Record], version: str) -> None:
+        """Add networks that are not in the report yet."""
+        for record in records:
+            self.networks[record.key] += 1
+            self.seconds[record.key] += record.seconds
+            if record.found:
+                self.differing[record.seed] = record
+        ranges = sorted([*self.seeds, *((r.seed, r.seed + 1, version) for r in records)])
+        self.seeds = ranges[:1]
+        for first, end, by in ranges[1:]:
+            if (self.seeds[-1][1], self.seeds[-1][2]) == (first, by):
+                self.seeds[-1] = (self.seeds[-1][0], end, by)
+            else:
+                self.seeds.append((first, end, by))
+
+    def replace(self, records: list[Record]) -> None:
+        """Take the new result of networks that differed."""
+        for record in records:
+            del self.differing[record.seed]
+            if record.found:
+                self.differing[record.seed] = record
+
+    def lists(self) -> tuple[list[Record], list[Record]]:
+        """Mismatches, and networks that differ only where rounding cannot be asked to decide."""
+        ordered = [self.differing[seed] for seed in sorted(self.differing)]
+        close = [record for record in ordered if all(each["close"] for each in record.found)]
+        return [record for record in ordered if record not in close], close
+
+    def table(self) -> str:
+        """Networks, mismatches, undecided ones and milliseconds for each family and dtype."""
+        mismatches, close = ({r.seed: (r.key[0], r.key[2]) for r in records} for records in self.lists())
+        wrong, near = Counter(mismatches.values()), Counter(close.values())
+        lines = [f"{'family':12}{'dtype':10}{'networks':>10}{'mismatches':>12}{'undecided':>11}{'ms each':>9}"]
+        for kind in sorted({(key[0], key[2]) for key in self.networks}):
+            n = sum(count for key, count in self.networks.items() if (key[0], key[2]) == kind)
+            ms = 1000 * sum(s for key, s in self.seconds.items() if (key[0], key[2]) == kind) / n
+            lines.append(f"{kind[0]:12}{kind[1]:10}{n:10}{wrong[kind]:12}{near[kind]:11}{ms:9.1f}")
+        total = sum(self.networks.values())
+        ms = 1000 * sum(self.seconds.values()) / max(total, 1)
+        lines.append(f"{'all':22}{total:10}{len(mismatches):12}{len(close):11}{ms:9.1f}")
+        return "\n".join(lines)
+
+    def save(self, path: Path) -> None:
+        """Write the report as JSON with one line for each entry."""
+        mismatches, close = self.lists()
+        parts = {
+            "seeds": [{"first": a, "end": b, "regionscope": version} for a, b, version in self.seeds],
+            "networks": [
+                {**dict(zip(COLUMNS, key, strict=True)), "networks": n, "seconds": round(self.seconds[key], 1)}
+                for key, n in sorted(self.networks.items())
+            ],
+            "mismatches": [_plain(record) for record in mismatches],
+            "undecided": [_plain(record) for record in close],
+        }
+        totals = {
+            "n_networks": sum(self.networks.values()),
+            "n_mismatches": len(mismatches),
+            "n_undecided": len(close),
+            "seconds": round(sum(self.seconds.values())),
+        }
+        blocks = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in totals.items()]
+        for name, rows in parts.items():
+            inside = ",\n".join("  " + json.dumps(row) for row in rows)
+            blocks.append(f" {json.dumps(name)}: [" + (f"\n{inside}\n ]" if rows else "]"))
+        unfinished = path.with_name(path.name + ".part")
+        unfinished.write_text("{\n" + ",\n".join(blocks) + "\n}\n", encoding="utf-8")
+        unfinished.replace(path)
+
+    @staticmethod
+    def load(path: Path) -> Report:
+        """Read what ``save`` wrote; an empty report if there is no file."""
+        if not path.exists():
+            return Report()
+        data, report = json.loads(path.read_text(encoding="utf-8")), Report()
+        report.seeds = [(row["first"], row["end"], row["regionscope"]) for row in data["seeds"]]
+        for row in data["networks"]:
+            key = _key(row)
+            report.networks[key], report.seconds[key] = row["networks"], row["seconds"]
+        for row in [*data["mismatches"], *data["undecided"]]:
+            report.differing[row["seed"]] = Record(row["seed"], _key(row), 0.0, row["differences"])
+        return report
+
+
+def _key(row: dict[str, Any]) -> Key:
+    return row["family"], row["dim"], row["dtype"], row["weights"]
+
+
+def _plain(record: Record) -> dict[str, Any]:
+    return {"seed": record.seed, **dict(zip(COLUMNS, record.key, strict=True)), "differences": record.found}
