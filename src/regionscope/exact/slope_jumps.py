@@ -7,9 +7,10 @@ Along a line that crosses a wall in the point p, the network has one slope befor
             |  /    p             jump:          slope behind - slope before; zero if both maps are equal
             +-----------------
 
-The jump is carried through the network by itself. It starts as 0. Where a unit changes its piece on the wall, the change
-of its slope times the derivative of the unit is added; later layers pass the sum on like any derivative. So a small jump
-is lost neither in a large slope nor in a large constant of the outputs, and thin regions are as good as wide ones.
+The jump is carried through the network by itself. It starts as 0. Where a unit changes its piece on the wall, the
+change of its slope times the derivative of the unit is added; later layers pass the sum on like any derivative. So a
+small jump is lost neither in a large slope nor in a large constant of the outputs, and thin regions are as good as wide
+ones.
 
 Opposite units cancel only up to rounding. The rounding error of a jump is estimated by perturbing all derivatives by a
 relative 2^-26 in every operation, a few times: a sum changes by that share of its terms, whether they cancel or not.
@@ -20,17 +21,22 @@ of this size the rounding of the constant A(0) is nothing.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from regionscope.exact.budget import Budget
+from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Kink, Maxima, Program, Thresholds, Values, full_precision
 from regionscope.network.program import Instruction
+from regionscope.tolerance import Tolerance
 
-__all__ = ["Crossed", "slope_jumps"]
+__all__ = ["slope_jumps"]
 
 _SCALE = 2.0**60
 _COPIES = 3
@@ -39,43 +45,42 @@ _ROUNDING = 256.0  # units of rounding, relative to the terms of a sum, that cou
 _BYTES = 1 << 26  # of live values at a time
 
 
-@dataclass(frozen=True)
-class Crossed:
-    """Points at which lines cross walls.
+def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """For each wall (w,): whether the maps on both sides are equal, and whether rounding leaves that undecided.
 
-    inputs: (p, *input_shape) the vertices of the walls; those of wall i are rows ``offsets[i]`` to ``offsets[i + 1]``.
-    axes: (k, *input_shape) directions in which every wall is crossed; at least one must not lie in the wall.
-    near: (kinks,) how near to zero counts as zero at each nonlinearity.
+    points: (p, k) slice coordinates of the vertices of the walls; those of wall i are rows ``offsets[i]`` to
+        ``offsets[i + 1]``.
+
+    A unit is zero on a wall if it is zero at all vertices of the wall, as far as the precision of the program tells.
+    All other units have the sign of their largest value at these vertices. A wall is undecided if no unit changes its
+    piece there, or, in float32, if several do.
+
+    Cost: in float64, 2 forward passes for each wall and axis of the slice, 8 more where the jump is not exactly zero;
+    some 64 MiB of live values at a time.
     """
-
-    inputs: Callable[[Tensor], Tensor]
-    offsets: Tensor
-    axes: Tensor
-    near: Tensor
-
-
-def slope_jumps(program: Program, crossed: Crossed) -> tuple[Tensor, Tensor]:
-    """For each wall: whether the maps on both sides are equal, and whether any unit changes its piece there.
-
-    A unit is zero on a wall if it is zero, up to ``near``, at all vertices of the wall; all other units have the sign
-    of their largest value at these vertices.
-    Cost: 2 forward passes for each wall and axis, 8 more where the jump is not exactly zero; some 64 MiB of live values
-    at a time.
-    """
-    n, device = len(crossed.offsets) - 1, crossed.offsets.device
-    same, switched = (torch.zeros(n, dtype=torch.bool, device=device) for _ in range(2))
-    corners = -(-int(crossed.offsets[-1]) // max(1, n))
+    n, device, single = len(offsets) - 1, offsets.device, program.dtype != torch.float64
+    tolerance = Tolerance.of(torch.float64)
+    if single:
+        tolerance = replace(tolerance, zero=_ROUNDING * torch.finfo(program.dtype).eps)
+        program = program.in_float64()
+    near = zero_scales(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1, 0]
+    axes = slice.basis.reshape(slice.dim, *program.input_shape).to(program.device, program.dtype) * _SCALE
+    same = torch.zeros(n, dtype=torch.bool, device=device)
+    changes = torch.zeros(n, dtype=torch.int64, device=device)
+    corners = -(-int(offsets[-1]) // max(1, n))
     with torch.no_grad(), full_precision():
         folds = _folds(program)
         for copies in (0, _COPIES):  # most jumps that are zero are exactly zero, and need no estimate of rounding
-            rows = max(1, _BYTES // max(1, program.row_bytes * (len(crossed.axes) * 2 * (1 + copies) + corners)))
+            rows = max(1, _BYTES // max(1, program.row_bytes * (slice.dim * 2 * (1 + copies) + corners)))
             left = (~same).nonzero()[:, 0]
             for walls in left.split(rows) if len(left) else ():
-                index, offsets = gather_rows(crossed.offsets, walls)
-                some = _Walls(program, offsets.to(program.device), crossed.axes, copies)
-                equal, changed = some.cross(folds, crossed.inputs(index), crossed.near)
-                same[walls], switched[walls] = equal.to(device), changed.to(device)
-    return same, switched
+                index, ends = gather_rows(offsets, walls)
+                some = _Walls(program, ends.to(program.device), axes, copies)
+                inputs = slice.embed(points[index], dtype=program.dtype).to(program.device)
+                equal, changed = some.cross(folds, inputs, near)
+                same[walls], changes[walls] = equal.to(device), changed.to(device)
+    undecided = (changes == 0) | (changes > 1) if single else changes == 0
+    return same & (changes > 0), undecided
 
 
 def _folds(program: Program) -> list[_Fold]:
@@ -146,12 +151,12 @@ class _Walls:
         self.wall_of = owners(offsets, int(offsets[-1]))
         self.row = torch.arange(walls, device=offsets.device).repeat(len(axes))
         self.n = len(self.row)
-        self.axes = axes.to(program.device, program.dtype).repeat_interleave(walls, 0) * _SCALE
-        self.changed = torch.zeros(walls, dtype=torch.bool, device=offsets.device)
+        self.axes = axes.repeat_interleave(walls, 0)
+        self.changes = torch.zeros(walls, dtype=torch.int64, device=offsets.device)
         self.generator = torch.Generator().manual_seed(0)
 
     def cross(self, folds: Sequence[_Fold], inputs: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether the jump is zero at each wall, and whether any unit changes its piece there."""
+        """Whether the jump is zero at each wall, and how many units change their piece there."""
         program, none = self.program, torch.zeros_like(self.axes)
         blocks = [self.axes, none, *[self.axes] * self.copies, *[none] * self.copies]
         tangents = self._affine(program.instructions, {program.input_name: torch.cat(blocks)})
@@ -163,12 +168,12 @@ class _Walls:
         jump, perturbed = outputs[1], outputs[-max(1, self.copies) :]  # without copies no error is allowed for
         units = float(torch.finfo(outputs.dtype).eps) * _ROUNDING / _SHAKE
         differs = (jump.abs() > (perturbed - jump).abs().amax(0) * units).any(1)
-        same = torch.ones_like(self.changed)
+        same = torch.ones(len(self.changes), dtype=torch.bool, device=differs.device)
         same[self.row[differs]] = False
-        return same, self.changed
+        return same, self.changes
 
-    def _block(self, first: int, count: int = 1) -> slice:
-        return slice(first * self.n, (first + count) * self.n)
+    def _block(self, first: int, count: int = 1) -> builtins.slice:
+        return builtins.slice(first * self.n, (first + count) * self.n)
 
     def _affine(self, instructions: Sequence[Instruction], tangents: Values) -> Values:
         """The derivatives behind affine instructions."""
@@ -200,9 +205,12 @@ class _Walls:
             lambda *reads: fold.kink.folds(*reads, *first.constants).values, [x[: 2 * self.n] for x in inputs]
         )
         before_wall, behind_wall = slopes[: self.n], slopes[: self.n] + slopes[self.n :]
-        choose = self._pieces if isinstance(cuts, Thresholds) else self._winners
-        before, behind = choose(cuts, near, before_wall, behind_wall)
-        self.changed[self.row[(before != behind).any(1)]] = True
+        if isinstance(cuts, Thresholds):
+            before, behind = self._pieces(cuts, near, before_wall, behind_wall)
+        else:
+            before, behind = self._winners(cuts, near, before_wall, behind_wall)
+        switched = (before != behind).sum(1)
+        self.changes += switched.reshape(-1, len(self.changes)).amax(0)  # along the axis that shows most of them
         out = self._apply(fold, inputs, behind)
         for count, slope, jump in ((1, 0, 1), (self.copies, 2, 2 + self.copies)):
             here = self._block(slope, count)
@@ -212,7 +220,7 @@ class _Walls:
         return self._affine(fold.kink.instructions[1:], {**tangents, first.writes: out})
 
     def _apply(self, fold: _Fold, tangents: Sequence[Tensor], piece: Tensor) -> Tensor:
-        """The derivative of the output with every unit on its ``piece``, or the column of each group's largest entry."""
+        """The derivative of the output with every unit on its ``piece`` (for maxima: the column of the largest)."""
         blocks = len(tangents[0]) // self.n
         if not fold.slopes:
             chosen = tangents[0].flatten(1).gather(1, piece.repeat(blocks, 1))
