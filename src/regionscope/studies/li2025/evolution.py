@@ -88,7 +88,7 @@ def _course(moments: Sequence[Moment]) -> list[Claim]:
         claims.append(
             Claim(
                 "course of the gap",
-                "11.2% at 10% of the training, rising to 31.6%",
+                "11.2% at 10% of the training, rising to 31.6%; 7.3% at 20%",
                 ", ".join(f"{gap:.1f}% ({m.share:.0%})" for m, gap in zip(compared, gaps, strict=True)),
                 verdict.ordering(_paper(compared, 1), gaps, [m.gap_error for m in compared]),
             )
