@@ -16,7 +16,7 @@ from typing import Any
 from old_claims import read
 from regionscope.lab.store.files import read_document, write_bytes, write_document
 from regionscope.studies.catalogue import studies
-from regionscope.studies.index import index_markdown, tally, totals
+from regionscope.studies.index import BESIDE, index_markdown, tally, totals
 from regionscope.studies.regrade import regraded, rewritten, stored_claims
 from regionscope.studies.report import markdown_table
 from regionscope.studies.study import Claim, Study, one_seed_claims
@@ -100,7 +100,7 @@ def main() -> None:
     top = rules.read_text().split(TABLES)[0]
     judged = {name: pages[name] for name in old}
     write_bytes(rules, "\n".join([f"{top}{TABLES}", "", *tables(old, judged)]).encode())
-    write_bytes(RESULTS / "index.md", index_markdown(every, pages, changes=True).encode())
+    write_bytes(RESULTS / "index.md", index_markdown(every, pages, beside=tuple(BESIDE)).encode())
     readme = (ROOT / "README.md").read_text()
     write_bytes(ROOT / "README.md", TOTALS.sub(lambda _: totals(pages), readme).encode())
 
