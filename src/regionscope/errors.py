@@ -1,6 +1,8 @@
 """The error family: every error a user can cause is a ``RegionscopeError`` with one full sentence.
 
-A message says what came, what is accepted, and what to do.
+A message says what was expected, what was found, and what to do next. The sentences stand where they are raised. Those
+that many functions share are in ``checks`` (a wrong argument), ``inputs`` (data) and ``network/refuse`` (a layer that
+exact regions do not accept).
 """
 
 from __future__ import annotations

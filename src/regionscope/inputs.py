@@ -126,7 +126,8 @@ def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
     if isinstance(source, TensorDataset) and places is None and collate is None:
         own = source.tensors[1] if len(source.tensors) > 1 else None
         return _of_tensor(source.tensors[0], own if wanted is None else wanted)
-    if isinstance(getattr(source, "inputs", None), Tensor) and isinstance(getattr(source, "labels", None), Tensor):
+    items = hasattr(source, "__getitem__")  # such a dataset says itself what its items are
+    if not items and isinstance(getattr(source, "inputs", None), Tensor) and isinstance(source.labels, Tensor):
         return _of_tensor(source.inputs, source.labels if wanted is None else wanted)
     if isinstance(source, list | tuple) and source and _is_numbers(source[0]):
         source = read_array(source)

@@ -106,8 +106,8 @@ class Partition:
     def n_undecided(self) -> int:
         """Number of walls for which rounding hides whether the maps on both sides differ.
 
-        It is 0 in float64. In float32 several units can fold within rounding of each other; ``n_linear_regions`` is the
-        best guess then.
+        A wall is undecided if no unit changes its piece there; no such wall is known in float64. In float32 several
+        units can fold within rounding of each other, and ``n_linear_regions`` is a best guess then.
         """
         return int(self._compared[1].sum())
 
@@ -282,6 +282,7 @@ class Partition:
         return self.vertices[self.corners[index]]
 
     def _network(self) -> Program:
+        self._require_complete()
         if self.program is None:
             raise InputError(
                 "This partition was loaded from a file and does not carry the network; "

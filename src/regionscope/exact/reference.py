@@ -99,9 +99,8 @@ def _partition(program: Program, piece: Slice, cells: list[Cell], by_layer: dict
     pairs = neighbours(cells, _extent(piece), TOLERANCE.slope)
     interior = np.array([cell.center for cell in cells])
     slopes = _slopes(program, piece, interior)
-    outputs = _outputs(program, piece, np.concatenate([cell.vertices for cell in cells]))
-    bound = TOLERANCE.slope * float(np.abs(outputs).max())
-    same = [(i, j) for i, j in pairs if float(np.abs(slopes[i] - slopes[j]).max()) <= bound]
+    sizes = [TOLERANCE.slope * np.abs(slope).max() for slope in slopes]
+    same = [(i, j) for i, j in pairs if np.abs(slopes[i] - slopes[j]).max() <= max(sizes[i], sizes[j])]
     return ReferencePartition(
         vertices=[ordered(cell) for cell in cells],
         sizes=np.array([measure(cell) for cell in cells]) * piece.scale,

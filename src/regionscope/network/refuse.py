@@ -7,8 +7,8 @@ from torch import nn
 __all__ = ["INDICES", "PRODUCT", "REASONS", "layer_reason", "misfit", "mixes_rows", "no_rule", "not_affine"]
 
 ACCEPTED = (
-    "ReLU, LeakyReLU, PReLU, RReLU, ReLU6, Hardtanh, clamp, abs, a continuous Threshold, max-pooling, max, min, and "
-    "layers that are affine in eval mode"
+    "ReLU, LeakyReLU, PReLU, RReLU, ReLU6, Hardtanh, Hardsigmoid, Softshrink, clamp, abs, a continuous Threshold, "
+    "max-pooling, max, min, and layers that are affine in eval mode"
 )
 WAY_OUT = "use region_count() or local_complexity() for other networks."
 WAY_OUT_OF_RECURRENT = "use region_count() for such networks."  # local_complexity() cannot look inside either

@@ -61,6 +61,11 @@ class MeasurementContext:
         inputs = self.split.train.inputs.double().cpu()
         if where == "auto" and box is None:
             return default_slice(inputs, self.split.train.labels.cpu(), margin=margin)
+        if box is not None and (where == "plane" or inputs[0].numel() > 2):
+            raise InputError(
+                f"Expected box for inputs of one or two numbers and where='box', got inputs of {inputs[0].numel()} and "
+                f"where={where!r}. Leave box out to take a plane through three training points."
+            )
         margin = 0.0 if margin is None else float(margin)
         small = inputs[0].numel() <= 2
         if where == "plane" or (where == "auto" and not small):
