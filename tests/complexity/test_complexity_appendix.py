@@ -29,6 +29,7 @@ def at_origin(model: nn.Module, dims: int, radius: float) -> int:
     return int(found.total)
 
 
+@pytest.mark.slow
 def test_a_linear_network_without_bias_folds_at_the_origin_with_every_unit() -> None:
     model = stack(50, 400, bias=False)
     for dims in DIMS:
@@ -37,6 +38,7 @@ def test_a_linear_network_without_bias_folds_at_the_origin_with_every_unit() -> 
         assert at_origin(model, 2, radius) == 20_000
 
 
+@pytest.mark.slow
 def test_with_relu_the_hull_of_embedded_vertices_misses_units() -> None:
     model = stack(50, 400, bias=False, activation=nn.ReLU())
     few, many = at_origin(model, 2, 0.01), at_origin(model, 200, 0.01)
@@ -57,12 +59,14 @@ def shifted() -> dict[int, list[float]]:
     return found
 
 
+@pytest.mark.slow
 def test_moving_away_from_the_origin_lowers_local_complexity(shifted: dict[int, list[float]]) -> None:
     for counts in shifted.values():
         assert counts[0] > counts[1] > counts[2] > max(counts[3:])
         assert counts[-1] < 0.2 * counts[0]
 
 
+@pytest.mark.slow
 def test_local_complexity_saturates_in_the_number_of_directions(shifted: dict[int, list[float]]) -> None:
     at_origin = [shifted[dims][0] for dims in DIMS]
     assert at_origin == sorted(at_origin)

@@ -82,7 +82,7 @@ def same(first: LocalComplexity, second: LocalComplexity) -> bool:
 
 
 @pytest.mark.parametrize("frames", ["shared", "per-point"])
-@pytest.mark.parametrize("hull", ["cross-polytope", "hypercube"])
+@pytest.mark.parametrize("hull", ["cross-polytope", pytest.param("hypercube", marks=pytest.mark.slow)])
 def test_batching_never_changes_the_answer(frames: str, hull: str) -> None:
     model, x = wide(), torch.randn(11, 20, dtype=torch.float64)
     options = {"dims": 6, "radius": 0.4, "frames": frames, "hull": hull}

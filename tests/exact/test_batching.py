@@ -55,7 +55,7 @@ def in_one_piece(name: str) -> tuple[rs.Partition, int]:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("rows", [pytest.param(2, marks=pytest.mark.slow), 17, 100, 1000])
+@pytest.mark.parametrize("rows", [*(pytest.param(rows, marks=pytest.mark.slow) for rows in (2, 17)), 100, 1000])
 def test_pieces_of_any_size_give_the_same_partition(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
     model, piece = CASES[name]
     whole, count = in_one_piece(name)
@@ -71,7 +71,7 @@ def test_pieces_of_any_size_give_the_same_partition(monkeypatch: pytest.MonkeyPa
     assert rs.decision_regions(model, piece).count == count
 
 
-@pytest.mark.parametrize("count", [1, 2, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 7))])
 @pytest.mark.parametrize("rows", [10, 10_000])
 def test_slices_together_are_slices_alone(monkeypatch: pytest.MonkeyPatch, count: int, rows: int) -> None:
     model = _mlp(5, 16, 16, 3)

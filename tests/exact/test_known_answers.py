@@ -31,6 +31,7 @@ def test_an_answer_builds_without_touching_the_random_stream(answer: KnownAnswer
     assert answer.n_linear_regions <= answer.n_activation_regions == list(answer.by_layer.values())[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", SMALL, ids=lambda answer: answer.name)
 def test_the_reference_agrees(answer: KnownAnswer) -> None:
     program = trace(answer.build(), answer.slice.input_shape)

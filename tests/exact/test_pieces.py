@@ -36,7 +36,7 @@ def summary(part: Partition) -> tuple[object, ...]:
     [
         (PLAIN, Box(torch.zeros(4), torch.eye(4)[:2], 4.0)),
         (PLAIN, Segment(*points(2, 4)).extended(-40, 40)),
-        (IMAGES, Simplex(points(3, 1, 6, 6))),
+        pytest.param(IMAGES, Simplex(points(3, 1, 6, 6)), marks=pytest.mark.slow),
         (IMAGES, Segment(*points(2, 1, 6, 6)).extended(-20, 20)),
     ],
     ids=["plane", "segment", "CNN plane", "CNN segment"],
@@ -54,7 +54,7 @@ def test_little_memory_gives_the_same_answer(build: object, piece: Slice, monkey
     torch.testing.assert_close(again.sizes.sort().values, labels.sizes.sort().values)
 
 
-@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize("n", [1, 2, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("build", "slices"), [(PLAIN, planes), (IMAGES, segments)], ids=["planes", "segments"])
 def test_a_list_of_slices_gives_what_each_gives_alone(build: object, slices: object, n: int) -> None:
     model: nn.Module = build()  # type: ignore[operator]

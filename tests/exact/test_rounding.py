@@ -77,6 +77,7 @@ def test_a_map_that_is_off_fails_the_check_however_large_a_hidden_layer_is() -> 
         wrong.check()
 
 
+@pytest.mark.slow
 def test_a_single_logit_has_its_labels_in_float32_too() -> None:
     for seed in range(30):
         torch.manual_seed(seed)

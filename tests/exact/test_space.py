@@ -59,7 +59,7 @@ def prove(program: Program, piece: Slice, found: CellPartition) -> None:
     assert torch.allclose(program(piece.embed(middle)), centres(cells, found.outputs), atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_sampled_patterns_are_all_found(seed: int) -> None:
     program, piece = trace(mlp(3, 8, 8, 2, seed=seed), (3,)), cube(3)
     found = run(program, piece).found
@@ -104,7 +104,10 @@ def has_interior(rows: list[tuple[Tensor, Tensor]]) -> bool:
     return answer.status == 0 and float(answer.x[-1]) > 1e-9
 
 
-@pytest.mark.parametrize(("k", "widths", "seed"), [(1, (4, 4), 0), (2, (4, 4), 1), (3, (4, 3), 2), (4, (3, 3), 3)])
+@pytest.mark.parametrize(
+    ("k", "widths", "seed"),
+    [(1, (4, 4), 0), (2, (4, 4), 1), (3, (4, 3), 2), pytest.param(4, (3, 3), 3, marks=pytest.mark.slow)],
+)
 def test_counts_by_linear_programs(k: int, widths: tuple[int, ...], seed: int) -> None:
     network, piece = mlp(k, *widths, 2, seed=seed), cube(k)
     program = trace(network, (k,))
@@ -114,7 +117,7 @@ def test_counts_by_linear_programs(k: int, widths: tuple[int, ...], seed: int) -
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize("k", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_slow_twin_agrees(k: int, bias: bool) -> None:
     widths = (6, 5) if k < 3 else (4, 4)
     program = trace(mlp(k, *widths, 2, seed=k, bias=bias), (k,))

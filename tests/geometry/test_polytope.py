@@ -145,6 +145,7 @@ def test_opposite_corners_of_a_square_in_four_facets_span_no_edge() -> None:
     prove(cells, coords, size)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_degenerate_arrangements_match_linear_programs(seed: int) -> None:
@@ -160,7 +161,7 @@ def test_degenerate_arrangements_match_linear_programs(seed: int) -> None:
 
 
 @pytest.mark.parametrize("noise", [1e-13, 1e-12, 1e-11])
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_planes_that_nearly_coincide_stay_face_to_face(k: int, noise: float) -> None:
     """Thin slivers whose corners are partly within the tolerance: snaps that bend a cell are taken back."""
     for seed in range(4):
@@ -245,6 +246,7 @@ def test_together_is_the_same_as_one_by_one(k: int) -> None:
         assert torch.allclose(volumes(mine, coords[kept]).sort().values, volumes(lonely, points).sort().values)
 
 
+@pytest.mark.slow
 def test_more_facets_than_bits_in_a_word() -> None:
     """A polygon with 150 sides, cut off a square by 146 of its tangents."""
     angles = torch.arange(150).double() * 2 * math.pi / 150 + 0.01
@@ -285,6 +287,7 @@ def envelope(
     return result, compacted, result.extend(coords)[kept]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.booleans())
 def test_upper_envelope(seed: int, degenerate: bool) -> None:

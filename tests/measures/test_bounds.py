@@ -61,7 +61,13 @@ def test_serra_over_many_shapes_with_layers_narrower_and_wider_than_twice_the_in
         assert serra_upper(n_0, widths) == serra_by_enumeration(n_0, widths)
 
 
-@pytest.mark.parametrize(("n_0", "widths"), [(2, [6]), (2, [5, 5]), (2, [6, 1, 6]), (1, [5, 5, 5])])
+@pytest.mark.parametrize(
+    ("n_0", "widths"),
+    [
+        (2, [6]),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((2, [5, 5]), (2, [6, 1, 6]), (1, [5, 5, 5]))),
+    ],
+)
 def test_no_network_is_above_an_upper_bound(n_0: int, widths: list[int]) -> None:
     end = torch.full((n_0,), 60.0)
     where = rs.Segment(-end, end) if n_0 == 1 else rs.Box(torch.zeros(2), torch.eye(2), 60.0)
@@ -73,7 +79,7 @@ def test_no_network_is_above_an_upper_bound(n_0: int, widths: list[int]) -> None
         assert max(counts) == zaslavsky(widths[0], n_0)  # the exact maximum is reached: the box holds every crossing
 
 
-@pytest.mark.parametrize("widths", [[60], [40, 40]])
+@pytest.mark.parametrize("widths", [[60], pytest.param([40, 40], marks=pytest.mark.slow)])
 def test_kac_rice_is_the_mean_of_random_networks(widths: list[int]) -> None:
     start, end = torch.tensor([-1.0, 0.3]), torch.tensor([1.5, 1.0])
     segment = rs.Segment(start, end)

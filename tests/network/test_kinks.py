@@ -258,6 +258,7 @@ def test_in_place_operators_follow_every_alias() -> None:
     assert torch.allclose(program(x), forward(None, x), rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_pairs_of_operations_agree_with_torch() -> None:
     """Shape operations in every order, checked against torch on a batch."""
     operations: dict[str, Callable[[Tensor], Tensor]] = {

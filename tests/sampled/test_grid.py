@@ -187,7 +187,7 @@ def test_bridges_do_not_join_squares_that_touch_in_their_corners() -> None:
         assert found.settled.all()
 
 
-@pytest.mark.parametrize("width", [0.02, 0.01, 0.005])
+@pytest.mark.parametrize("width", [0.02, *(pytest.param(width, marks=pytest.mark.slow) for width in (0.01, 0.005))])
 def test_a_strip_thinner_than_the_spacing_separates_what_lies_on_its_sides(width: float) -> None:
     """On the lattice its two sides seem connected, between the few points that fall into it."""
     for seed in range(12):

@@ -48,25 +48,31 @@ def test_a_stretch_without_events_is_that_of_scipy(loss: str) -> None:
     torch.testing.assert_close(end.theta[0], expected, rtol=0, atol=3e-8)
 
 
-@pytest.mark.parametrize(("seed", "loss"), [(1, "exponential"), (3, "exponential"), (1, "logistic"), (3, "logistic")])
-def test_sliding_flows_are_the_limit_of_tiny_steps(seed: int, loss: str) -> None:
+def starts(seeds: tuple[int, ...], k: int, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The flows of several seeds as one batch."""
+    theta, x, y = (torch.cat(parts) for parts in zip(*(flow_start(1, k, n, seed=seed) for seed in seeds), strict=True))
+    return theta, x, y
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+def test_sliding_flows_are_the_limit_of_tiny_steps(loss: str) -> None:
     """The chattering of small explicit steps converges, at their order one, to the Filippov solution."""
-    theta, x, y = flow_start(1, 5, 6, seed=seed)
-    fine = integrate(theta, x, y, at(4.0, rtol=1e-8, loss=loss))
-    assert int(fine.slid) > 0
-    assert int(fine.ambiguous) == 0
-    steps = small_steps(theta[0], x[0], y[0], step=4.0 / 8000, n_steps=8000, loss=loss)
-    assert float((steps - fine.theta[0]).abs().max()) < 1.5e-3
-    wrong = float(
-        (small_steps(theta[0], x[0], y[0], step=4.0 / 500, n_steps=500, loss=loss) - fine.theta[0]).abs().max()
-    )
-    assert wrong > 2 * float((steps - fine.theta[0]).abs().max())
+    theta, x, y = starts((1, 3), 5, 6)
+    fine = integrate(theta, x, y, at(4.0, rtol=1e-7, loss=loss))
+    assert int(fine.slid.min()) > 0
+    assert int(fine.ambiguous.max()) == 0
+    for i in range(2):
+        errors = [
+            float((small_steps(theta[i], x[i], y[i], step=4 / n, n_steps=n, loss=loss) - fine.theta[i]).abs().max())
+            for n in (125, 2000)
+        ]
+        assert errors[1] < 3e-3
+        assert errors[0] > 2 * errors[1]
 
 
-@pytest.mark.parametrize("seed", [1, 3, 5])
-def test_the_answer_converges_with_the_tolerance(seed: int) -> None:
-    theta, x, y = flow_start(1, 8, 10, seed=seed)
-    finest = integrate(theta, x, y, at(6.0, rtol=1e-9)).theta
+def test_the_answer_converges_with_the_tolerance() -> None:
+    theta, x, y = starts((1, 3, 5), 8, 10)
+    finest = integrate(theta, x, y, at(6.0, rtol=1e-8)).theta
     for rtol in (1e-4, 1e-5, 1e-6):
         found = integrate(theta, x, y, at(6.0, rtol=rtol)).theta
         assert float((found - finest).abs().max()) < 60 * rtol
@@ -77,7 +83,7 @@ def test_without_sliding_the_answer_would_be_wrong(monkeypatch: pytest.MonkeyPat
     from regionscope.shallow import events
 
     theta, x, y = flow_start(1, 5, 6, seed=1)
-    right = integrate(theta, x, y, at(4.0, rtol=1e-7)).theta
+    right = integrate(theta, x, y, at(4.0, rtol=1e-6)).theta
     honest = events.one_sided
 
     def blind(*arguments: object) -> tuple[torch.Tensor, torch.Tensor]:
@@ -91,9 +97,10 @@ def test_without_sliding_the_answer_would_be_wrong(monkeypatch: pytest.MonkeyPat
 
 def test_the_batch_does_not_change_the_answer() -> None:
     theta, x, y = flow_start(5, 6, 8, seed=7)
-    options = FlowOptions(max_log_loss=30.0, max_steps=600)
+    options = FlowOptions(max_log_loss=30.0, max_steps=120)
     together = gradient_flows(theta, x, y, options)
-    for chunk in (1, 2, 4):
+    assert len(set(together.end.tolist())) > 2  # the flows end in different ways
+    for chunk in (1, 3):
         parts = gradient_flows(theta, x, y, options, chunk=chunk)
         torch.testing.assert_close(parts.theta, together.theta, rtol=1e-7, atol=1e-9)
         assert parts.end.tolist() == together.end.tolist()
@@ -208,8 +215,8 @@ def test_the_direction_stop_says_so_and_leaves_little_to_turn() -> None:
 
 def test_a_looser_tolerance_takes_fewer_steps() -> None:
     """Steps must not be rejected in turn with accepted ones, nor cut again and again before one event."""
-    theta, x, y = flow_start(6, 30, 20, seed=4, sigma_o=1e-2)
-    ends = [integrate(theta, x, y, FlowOptions(max_log_loss=60.0, rtol=rtol)) for rtol in (1e-3, 1e-4, 1e-5)]
+    theta, x, y = flow_start(6, 15, 12, seed=4, sigma_o=1e-2)
+    ends = [integrate(theta, x, y, FlowOptions(max_log_loss=20.0, rtol=rtol)) for rtol in (1e-3, 1e-4, 1e-5)]
     counts = [float(end.steps.double().mean()) for end in ends]
     assert counts[0] < counts[1] < counts[2]
     for end in ends:
