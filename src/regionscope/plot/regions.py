@@ -12,7 +12,8 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
-from regionscope.geometry.points import PointLike, read_array
+from regionscope.geometry.points import PointLike
+from regionscope.inputs import read_array
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
 from regionscope.plot.kinds import decision_for, partition_for

@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from regionscope.errors import InputError
-from regionscope.lab.store import ENDED, Damaged, RunFolder
+from regionscope.errors import Damaged, InputError
+from regionscope.lab.store import ENDED, RunFolder
 from regionscope.lab.store.files import encode_document, read_document
 from regionscope.writing import replace_file
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from regionscope.errors import InputError, WrongFile
 
-__all__ = ["WrongFile", "data_root", "read_exactly", "read_head", "the_command", "the_folder"]
+__all__ = ["data_root", "read_exactly", "read_head", "the_command", "the_folder"]
 
 _CHUNK = 2**20
 

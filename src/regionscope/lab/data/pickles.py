@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.errors import InputError
-from regionscope.lab.data.files import WrongFile, read_head
+from regionscope.errors import InputError, WrongFile
+from regionscope.lab.data.files import read_head
 
 __all__ = ["read_pickle"]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.types import Readable, Reading
 
-__all__ = ["Reading", "readings"]
+__all__ = ["readings"]
 
 
 def readings(name: str, result: Any) -> list[Reading]:

@@ -24,8 +24,6 @@ from regionscope.errors import Damaged, DiskFull, InputError, RegionscopeError
 from regionscope.writing import flush_folder, plain, replace_file
 
 __all__ = [
-    "Damaged",
-    "DiskFull",
     "append_bytes",
     "digest",
     "encode_document",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from regionscope.errors import InputError
+from regionscope.errors import Damaged, InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.experiment import check
 from regionscope.lab.store import ENDED, RunFolder, files, is_held
@@ -212,7 +212,7 @@ def _write_plan(sweep: Sweep, runs_dir: Path) -> None:
     try:
         if files.read_document(path) is not None:
             return
-    except files.Damaged:
+    except Damaged:
         files.set_aside(path)
     plan = {"name": sweep.name, "keys": list(sweep.keys), "labels": list(sweep.labels)}
     try:
