@@ -111,7 +111,6 @@ def _relative(label: str, one: Curve, *, less: float = 0.0) -> Series:
 
 FIGURE14 = Study(
     name="humayun2023-figure14",
-    paper="humayun2023",
     source="Figure 14, section 3.3 and appendix C",
     claim="Local complexity and the exact number of linear regions around training points have the same course, a "
     "double descent.",

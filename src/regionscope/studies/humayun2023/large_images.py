@@ -106,7 +106,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 FIGURE12 = Study(
     name="humayun2023-figure12",
-    paper="humayun2023",
     source="Figure 12",
     claim="Local complexity can be followed during the training of a ResNet18 on ImageNet.",
     experiments=imagenet,

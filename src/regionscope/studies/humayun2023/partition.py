@@ -186,7 +186,6 @@ def _density(
 
 FIGURE1 = Study(
     name="humayun2023-figure1",
-    paper="humayun2023",
     source="Figure 1",
     claim="A network of 4 layers of width 200 on 1,000 samples of MNIST: local complexity at training points shows a "
     "double descent.",
@@ -196,7 +195,6 @@ FIGURE1 = Study(
 )
 MIGRATION = Study(
     name="humayun2023-migration",
-    paper="humayun2023",
     source="Figure 1, migration of regions",
     claim="During the ascent neurons gather around the training samples; during the second descent linear regions "
     "migrate away from them towards the decision boundary.",

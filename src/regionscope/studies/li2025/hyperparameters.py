@@ -13,10 +13,7 @@ from regionscope.studies.workspace import Workspace
 
 __all__ = ["figure5", "of_figure5"]
 
-_FACTORS = {
-    "lr": ("learning rate", "falls as it grows", -1),
-    "batch_size": ("batch size", "rises as it grows", +1),
-}
+_FACTORS = {"lr": ("learning rate", "falls as it grows", -1), "batch_size": ("batch size", "rises as it grows", +1)}
 
 
 def figure5(workspace: Workspace, size: Size) -> Outcome:

@@ -100,7 +100,6 @@ def _as_described(data: Dataset) -> Claim:
 
 FIGURE1 = Study(
     name="qi2023-figure1",
-    paper="qi2023",
     source="Figures 1 and 6",
     claim="A trained network cuts the square of the data into thousands of linear regions, and few decision regions.",
     experiments=_experiments,

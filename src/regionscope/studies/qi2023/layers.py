@@ -81,7 +81,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 FIGURE2 = Study(
     name="qi2023-figure2",
-    paper="qi2023",
     source="Figure 2",
     claim="The neurons of each layer cut the regions that they get from the layer before into more.",
     experiments=layered,

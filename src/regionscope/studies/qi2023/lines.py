@@ -90,10 +90,7 @@ def _table(title: str, ratios: dict[int, Course], length: float) -> Table:
     epochs = next(iter(ratios.values())).epochs
     shown = [i for i, epoch in enumerate(epochs) if epoch in (0, 10, 20, 50, 100)]
     rows = tuple(
-        (
-            str([width] * DEPTH),
-            *(f"{one.means[i] / length:.3f} (sd {one.deviations[i] / length:.3f})" for i in shown),
-        )
+        (str([width] * DEPTH), *(f"{one.means[i] / length:.3f} (sd {one.deviations[i] / length:.3f})" for i in shown))
         for width, one in ratios.items()
     )
     return Table(title, ("network", *(f"epoch {epochs[i]}" for i in shown)), rows)
@@ -101,7 +98,6 @@ def _table(title: str, ratios: dict[int, Course], length: float) -> Table:
 
 FIGURE3 = Study(
     name="qi2023-figure3",
-    paper="qi2023",
     source="Figure 3",
     claim="Along a line the number of linear regions stays near the number of neurons during training.",
     experiments=moons,

@@ -8,14 +8,7 @@ from regionscope.lab.store import RunFolder
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.qi2023 import paper
-from regionscope.studies.qi2023.compare import (
-    beside,
-    course_claim,
-    larger,
-    listed,
-    ratio_of,
-    within_seeds,
-)
+from regionscope.studies.qi2023.compare import beside, course_claim, larger, listed, ratio_of, within_seeds
 from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
 from regionscope.studies.qi2023.read import Course, course, curves
 from regionscope.studies.qi2023.settings import SEED, random, random_grid
@@ -169,7 +162,6 @@ def _pictures(runs: Sequence[RunFolder], epoch: int) -> Pictures:
 
 TABLE1 = Study(
     name="qi2023-table1",
-    paper="qi2023",
     source="Table 1, Figures 4 and 5",
     claim="With random labels the linear regions grow with the number of points, until there are too many to remember.",
     experiments=random,

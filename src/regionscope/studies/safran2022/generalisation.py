@@ -133,7 +133,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 COROLLARY51 = Study(
     name="safran2022-corollary51",
-    paper="safran2022",
     source="Corollary 5.1",
     claim="The limit of gradient flow errs with probability epsilon when n is of order r log(1/epsilon) / epsilon.",
     analyse=_analyse,

@@ -125,7 +125,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 THEOREM42 = Study(
     name="safran2022-theorem42",
-    paper="safran2022",
     source="Theorem 4.2",
     claim="Gradient flow converges in direction to a network of at most 32r + 67 linear regions, however wide it is.",
     analyse=_analyse,

@@ -179,7 +179,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 THEOREM32 = Study(
     name="safran2022-theorem32",
-    paper="safran2022",
     source="Theorem 3.2",
     claim="Width at least 1.3r is needed: below it some teacher keeps the population loss above (1 - 0.75 alpha) / 4.",
     analyse=_analyse,
