@@ -114,12 +114,7 @@ class ComplexityWatch:
         self._rows: dict[int, ComplexityRow] = {}
 
     def __call__(
-        self,
-        step: int,
-        model: nn.Module,
-        *,
-        train_accuracy: float | None = None,
-        test_accuracy: float | None = None,
+        self, step: int, model: nn.Module, *, train_accuracy: float | None = None, test_accuracy: float | None = None
     ) -> ComplexityRow:
         """Measure ``model`` now and remember it under ``step``."""
         found = {name: self._measure(model, points) for name, points in self._points.items()}

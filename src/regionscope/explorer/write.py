@@ -36,10 +36,7 @@ class Written:
 
 
 def explore(
-    what: TrainingFrames | RunFolder | Partition | DecisionRegions,
-    path: str | Path,
-    *,
-    limit: int = LIMIT,
+    what: TrainingFrames | RunFolder | Partition | DecisionRegions, path: str | Path, *, limit: int = LIMIT
 ) -> Written:
     """Write the explorer of a training, a stored run or a partition to ``path``: one HTML file that works offline.
 

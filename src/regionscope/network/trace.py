@@ -69,8 +69,9 @@ def _read(reader: Reader, name: str) -> Data:
         ) from error
     except Exception as error:
         raise InputError(
-            f"the forward of {name}{reader.failed_in} fails on an input of shape (v, {_listed(reader.input.shape)}) "
-            f"with {type(error).__name__}: {error}; check the shape of the input points."
+            f"the forward of {name}{reader.failed_in} fails on an input of shape "
+            f"(v, {', '.join(map(str, reader.input.shape))}) with {type(error).__name__}: "
+            f"{error}; check the shape of the input points."
         ) from error
     finally:
         torch.set_rng_state(states[0])
@@ -86,10 +87,6 @@ def _read(reader: Reader, name: str) -> Data:
 
 def _random_states(device: torch.device) -> list[Tensor]:
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
-
-
-def _listed(shape: tuple[int, ...]) -> str:
-    return ", ".join(map(str, shape))
 
 
 def _python_module(module: nn.Module) -> nn.Module:

@@ -62,12 +62,7 @@ def function_graph(part: Partition, *, ax: Axes, outputs: Sequence[int] | None =
 
 
 def surface(
-    part: Partition,
-    *,
-    ax: Axes,
-    output: int = 0,
-    heights: Tensor | None = None,
-    ids: Tensor | None = None,
+    part: Partition, *, ax: Axes, output: int = 0, heights: Tensor | None = None, ids: Tensor | None = None
 ) -> Any:
     """The graph of one output over a plane: each region is a flat polygon in space, in the colour of its map.
 

@@ -32,12 +32,7 @@ __all__ = [
 
 
 def linear_regions(
-    part: Partition,
-    *,
-    ax: Axes,
-    ids: PointLike | None = None,
-    edges: bool = True,
-    rasterized: bool = False,
+    part: Partition, *, ax: Axes, ids: PointLike | None = None, edges: bool = True, rasterized: bool = False
 ) -> Cells:
     """Fill each linear region, with the edges between them on top; one affine map has one colour.
 

@@ -37,12 +37,7 @@ class Labeller:
     """
 
     def __init__(
-        self,
-        classify: Callable[[Tensor], Tensor],
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-        rows: int,
+        self, classify: Callable[[Tensor], Tensor], *, dtype: torch.dtype, device: torch.device, rows: int
     ) -> None:
         self._classify = classify
         self.dtype = dtype

@@ -9,14 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.shallow.two_layer import (
-    TwoLayer,
-    active_units,
-    descend,
-    loss_and_gradient,
-    region_counts,
-    sharpness,
-)
+from regionscope.shallow.two_layer import TwoLayer, active_units, descend, loss_and_gradient, region_counts, sharpness
 
 __all__ = ["BoundRow", "Inequality", "check_bounds", "train_and_check"]
 

@@ -21,10 +21,7 @@ class TensorBoard:
     def __init__(self, folder: str | Path) -> None:
         """Events go to ``folder``; needs the ``track`` extra."""
         events = needed(
-            "torch.utils.tensorboard.writer",
-            who="The TensorBoard listener needs",
-            library="tensorboard",
-            extra="track",
+            "torch.utils.tensorboard.writer", who="The TensorBoard listener needs", library="tensorboard", extra="track"
         )
         self._writer = events.SummaryWriter(str(folder))
 

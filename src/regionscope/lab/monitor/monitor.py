@@ -178,13 +178,10 @@ class Monitor:
                         listener(row)
             except Exception as error:  # noqa: BLE001 - a listener is a guest: its trouble is told, and training goes on
                 self._listeners.remove(listener)
-                self._complain(f"The listener {_name_of(listener)} failed and hears no more rows: {error!r}")
+                name = getattr(listener, "__qualname__", type(listener).__name__)
+                self._complain(f"The listener {name} failed and hears no more rows: {error!r}")
 
     def _owner(self, row_name: str) -> str | None:
         """The measure that a row came from: the longest name that fits."""
         fitting = [name for name in self._measures if row_name == name or row_name.startswith(f"{name}.")]
         return max(fitting, key=len, default=None)
-
-
-def _name_of(listener: Listener) -> str:
-    return getattr(listener, "__qualname__", type(listener).__name__)

@@ -44,11 +44,7 @@ class Randomness:
 
     def state(self) -> dict[str, Tensor]:
         """Where the streams stand."""
-        found = {
-            "order": self.order.get_state(),
-            "augment": self.augment.get_state(),
-            "network": torch.get_rng_state(),
-        }
+        found = {"order": self.order.get_state(), "augment": self.augment.get_state(), "network": torch.get_rng_state()}
         if self._device.type == "cuda":
             found["cuda"] = torch.cuda.get_rng_state(self._device)
         return found
