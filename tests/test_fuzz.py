@@ -19,9 +19,8 @@ from regionscope.exact.known_answers import KnownAnswer, known_answers
 SMALL = [answer for answer in known_answers() if answer.n_activation_regions <= 60]
 
 
-def is_right_today(seed: int) -> bool:
-    net = network(seed)
-    return net.dtype == "float64" and net.weights_kind != "near copies"
+def in_float64(seed: int) -> bool:
+    return network(seed).dtype == "float64"
 
 
 def place_of(spec: dict[str, Any]) -> Place:
@@ -64,9 +63,9 @@ def test_other_weights_are_a_fault_of_the_truth_or_a_mismatch() -> None:
 
 @pytest.mark.slow
 def test_300_networks_agree_in_float64() -> None:
-    seeds = itertools.islice(filter(is_right_today, itertools.count()), 300)
-    wrong = {seed: found for seed in seeds if (found := outcome(seed).differences)}
-    assert not wrong
+    seeds = itertools.islice(filter(in_float64, itertools.count()), 300)
+    wrong = {seed: [each for each in outcome(seed).differences if not each.close] for seed in seeds}
+    assert not any(wrong.values())
 
 
 def test_a_report_resumes_and_comes_back(tmp_path: Path) -> None:
@@ -85,3 +84,11 @@ def test_a_report_resumes_and_comes_back(tmp_path: Path) -> None:
     kept.replace([Record(9, records[0].key, 0.0, [])])
     assert kept.lists() == ([], [])
     assert "MLP" in kept.table()
+
+
+@pytest.mark.parametrize("seed", [899, 987, 1339])
+def test_thin_cells_of_max_pool_networks_have_their_linear_regions(seed: int) -> None:
+    """Near copies of neurons: slopes from differences of outputs gave 49 for 33, 4 for 5 and 176 for 116."""
+    net = network(seed)
+    assert (net.family, net.dtype) == ("max-pool", "float64")
+    assert not outcome(seed).differences

@@ -45,8 +45,11 @@ def regions(
     numbers = {
         "activation_regions": part.n_activation_regions,
         "linear_regions": part.n_linear_regions,
+        "undecided_walls": part.n_undecided,
         "activation_regions_after_layer": dict(part.by_layer),
     }
+    if part.n_undecided:
+        counts["walls where rounding hides whether the maps differ"] = part.n_undecided
     _report(part, counts, numbers, json_file)
     note_weights(model, weights, json_file)
     if plot_file is not None:

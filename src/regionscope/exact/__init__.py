@@ -6,6 +6,7 @@ Start here: ``linear`` (``linear_regions``) and ``decision`` (``decision_regions
 - Cutting: ``line`` (1-D), ``plane`` (2-D) and ``space`` (3-D and more) carry a partition through the network and cut it
   at each nonlinearity; ``region_batch`` divides the result by slice. ``budget`` holds the limits of memory and regions,
   ``zero_tolerance`` says how near to zero counts as zero.
+- Equal neighbours: ``slope_jumps`` decides from derivatives whether a wall separates two different maps.
 - Following regions: ``tracking`` finds the region of a point, and the same region after more training.
 - Slow twins for tests: ``reference``, ``reference_space`` and ``known_answers``.
 """

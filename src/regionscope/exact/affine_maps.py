@@ -18,12 +18,14 @@ class AffineMaps:
     """outputs = constant + coords @ slope, region by region.
 
     slope: (r, k, c); constant: (r, c); noise: (r,) how much rounding may shift a slope, given how thin the region is.
+    error: of an output by rounding, to which ``noise`` belongs.
     extent: largest distance between vertices along an axis; size: largest absolute output.
     """
 
     slope: Tensor
     constant: Tensor
     noise: Tensor
+    error: float
     extent: float
     size: float
 
@@ -67,22 +69,27 @@ def affine_maps(vertices: Tensor, outputs: Tensor, corners: Tensor, offsets: Ten
         inverse = torch.linalg.pinv(frame)
     slope = inverse @ rise
     constant = outputs[simplex[:, 0]] - (origin[:, None] @ slope)[:, 0]
-    noise = 64 * eps * size * inverse.abs().sum((1, 2))
-    return AffineMaps(slope, constant, noise, extent, size)
+    error = 64 * eps * size
+    return AffineMaps(slope, constant, error * inverse.abs().sum((1, 2)), error, extent, size)
 
 
-def same_maps(maps: AffineMaps, pairs: Tensor, tolerance: Tolerance) -> tuple[Tensor, Tensor]:
-    """For pairs of regions (n, 2): whether their maps are equal on the slice, and whether rounding leaves that open.
+def same_maps(maps: AffineMaps, pairs: Tensor, *, rounding: float, tolerance: Tolerance) -> tuple[Tensor, Tensor]:
+    """For pairs of neighbours (n, 2): whether the slopes at hand say that their maps are equal, and that they differ.
 
-    Equal: slopes differ by at most ``tolerance.slope * size / extent``. Open: they differ by more, but by less than
-    rounding may cause in regions this thin. (Neighbours agree on their wall, so equal slopes are equal maps.)
+    The slopes of an output are equal when they differ by at most ``tolerance.slope`` of the larger one. Where rounding
+    of the outputs (``rounding``, absolute) could move the slopes by more than that, as in thin regions, they can only
+    differ; what is neither is for the caller to decide. (Neighbours agree on their wall, so equal slopes are equal
+    maps.)
     """
-    limit = tolerance.slope * max(maps.size, torch.finfo(torch.float64).tiny) / max(maps.extent, TINY)
-    difference = torch.empty(len(pairs), dtype=torch.float64, device=pairs.device)
+    same, different = (torch.zeros(len(pairs), dtype=torch.bool, device=pairs.device) for _ in range(2))
     step = max(1, (1 << 22) // max(1, maps.slope[0].numel())) if len(maps.slope) else 1
+    moved = maps.noise * (1 + rounding / max(maps.error, TINY))
     for start in range(0, len(pairs), step):
-        left, right = pairs[start : start + step].T
-        difference[start : start + step] = (maps.slope[left] - maps.slope[right]).abs().amax((1, 2))
-    noise = maps.noise[pairs].sum(1)
-    same = difference <= limit + torch.minimum(noise, torch.full_like(noise, limit))
-    return same, ~same & (difference <= noise)
+        rows = slice(start, start + step)
+        left, right = pairs[rows].T
+        difference = (maps.slope[left] - maps.slope[right]).abs().amax(1)
+        limit = tolerance.slope * torch.maximum(maps.slope[left].abs(), maps.slope[right].abs()).amax(1)
+        noise = (moved[left] + moved[right])[:, None]
+        same[rows] = (difference + noise <= limit).all(1)
+        different[rows] = (difference > limit + noise).any(1)
+    return same, different

@@ -15,6 +15,7 @@ from torch import Tensor
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, same_maps
 from regionscope.exact.check import check_coverage, check_maps, check_network
+from regionscope.exact.slope_jumps import slope_jumps
 from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls, components
 from regionscope.geometry import Slice
@@ -28,7 +29,8 @@ __all__ = ["Partition"]
 _BYTES = 1 << 26  # of live values, where the network is evaluated on many regions
 _ARRAYS = ("vertices", "outputs", "corners", "offsets", "sizes")
 _WALLS = tuple(each.name for each in fields(Walls))
-_STORED = {*_ARRAYS, *(f"wall_{name}" for name in _WALLS)}
+_COMPARED = ("wall_same", "wall_undecided")
+_STORED = {*_ARRAYS, *_COMPARED, *(f"wall_{name}" for name in _WALLS)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,7 @@ class Partition:
     sizes: (r,) length, area or volume in input space; they add up to ``slice.size``.
     walls: faces between regions. by_layer: regions after each nonlinearity, in order.
     status: whether the work was finished; an unfinished partition holds the regions of the layers in ``by_layer`` only.
+    compared: what a stored partition knows about its inner walls (whether maps are equal, whether that is undecided).
 
     A copy that went through pickle (to another process, say) has no network, like one that ``load`` read.
     """
@@ -57,18 +60,23 @@ class Partition:
     stats: Stats = field(default_factory=Stats)
     status: Status = field(default_factory=Status)
     program: Program | None = field(default=None, repr=False)
+    compared: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
 
     def readings(self) -> tuple[Reading, ...]:
-        """The number of linear regions, and of activation regions."""
-        return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None)
+        """The number of linear regions, of activation regions, and of undecided walls if there are any."""
+        undecided = (("undecided", self.n_undecided, None),) if self.n_undecided else ()
+        return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None), *undecided
 
     def __repr__(self) -> str:
         state = "" if self.status else ", incomplete"
+        if "_compared" in self.__dict__ and self.n_undecided:
+            state = f", n_undecided={self.n_undecided}"
         return f"Partition(dim={self.dim}, n_activation_regions={self.n_activation_regions}{state})"
 
     def __getstate__(self) -> dict[str, Any]:
         own = {each.name: getattr(self, each.name) for each in fields(self)}
-        return own | {"program": None}  # it is made of functions
+        compared = self._compared if self.status else None  # needs the network, which is made of functions
+        return own | {"program": None, "compared": compared}
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -96,15 +104,33 @@ class Partition:
 
     @property
     def n_undecided(self) -> int:
-        """Walls of regions so thin that rounding hides whether the maps on both sides differ; they count as
-        different.
+        """Number of walls for which rounding hides whether the maps on both sides differ.
+
+        It is 0 in float64. In float32 several units can fold within rounding of each other; ``n_linear_regions`` is the
+        best guess then.
         """
         return int(self._compared[1].sum())
 
     @cached_property
     def _compared(self) -> tuple[Tensor, Tensor]:
+        """For each inner wall: whether the maps on both sides are equal, and whether that is undecided."""
         self._require_complete()
-        return same_maps(self.maps, self.walls.regions[self.walls.inner], self.tolerance)
+        if self.compared is not None:
+            return self.compared
+        walls, inner = self.walls, self.walls.inner
+        same, different = same_maps(
+            self.maps, walls.regions[inner], rounding=self.stats.rounding, tolerance=self.tolerance
+        )
+        same |= walls.layer[inner] == len(self.by_layer)  # a decision boundary folds nothing
+        undecided = ~(same | different)
+        if self.program is not None and bool(undecided.any()):
+            chosen = undecided.nonzero()[:, 0]
+            index, offsets = gather_rows(walls.offsets, inner[chosen])
+            found = slope_jumps(
+                self.program.shortened(len(self.by_layer)), self.slice, self.vertices[walls.vertices[index]], offsets
+            )
+            same[chosen], undecided[chosen] = found
+        return same, undecided
 
     @cached_property
     def maps(self) -> AffineMaps:
@@ -193,6 +219,7 @@ class Partition:
             offsets=self.offsets.to(device),
             sizes=self.sizes.to(device),
             walls=self.walls.to(device),
+            compared=self.compared and (self.compared[0].to(device), self.compared[1].to(device)),
         )
 
     def check(self) -> None:
@@ -230,6 +257,8 @@ class Partition:
         about = {"slice": slice_to_json(self.slice), "by_layer": self.by_layer}
         about |= {name: asdict(getattr(self, name)) for name in ("tolerance", "stats", "status")}
         arrays = {name: getattr(self, name) for name in _ARRAYS}
+        if self.status:
+            arrays |= dict(zip(_COMPARED, self._compared, strict=True))
         return about, arrays | {f"wall_{name}": getattr(self.walls, name) for name in _WALLS}
 
     @staticmethod
@@ -244,6 +273,7 @@ class Partition:
             stats=Stats(**about["stats"]),
             status=Status(**about["status"]),
             program=program,
+            compared=(arrays[_COMPARED[0]], arrays[_COMPARED[1]]) if _COMPARED[0] in arrays else None,
         )
 
     def region(self, i: int) -> Tensor:

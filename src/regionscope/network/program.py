@@ -146,6 +146,22 @@ class Program:
         *before, last = self.kinks[:n_kinks]
         return replace(self, kinks=(*before, replace(last, instructions=last.instructions + rest)))
 
+    def in_float64(self) -> Program:
+        """The same function computed in float64, with the constants as they were read."""
+
+        def wide(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+            return tuple(
+                replace(each, constants=tuple(x.double() if x.is_floating_point() else x for x in each.constants))
+                for each in instructions
+            )
+
+        kinks = tuple(
+            replace(kink, row_bytes=2 * kink.row_bytes, instructions=wide(kink.instructions)) for kink in self.kinks
+        )
+        return replace(
+            self, dtype=torch.float64, row_bytes=2 * self.row_bytes, kinks=kinks, instructions=wide(self.instructions)
+        )
+
     def differentiable(self, x: Tensor) -> Tensor:
         """(v, c): the whole forward pass on rows of the program's dtype and device, open to autograd with respect to
         ``x``.

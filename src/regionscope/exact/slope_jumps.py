@@ -1,0 +1,268 @@
+"""Whether the affine maps on both sides of a wall are equal, from derivatives instead of differences of outputs.
+
+Along a line that crosses a wall in the point p, the network has one slope before p and one behind it:
+
+         f  |        /            slope before:  every unit that is zero on the wall is on the piece it has before p
+            |   ____/             slope behind:  ... on the piece it has behind p
+            |  /    p             jump:          slope behind - slope before; zero if both maps are equal
+            +-----------------
+
+The jump is carried through the network by itself. It starts as 0. Where a unit changes its piece on the wall, the
+change of its slope times the derivative of the unit is added; later layers pass the sum on like any derivative. So a
+small jump is lost neither in a large slope nor in a large constant of the outputs, and thin regions are as good as wide
+ones.
+
+Opposite units cancel only up to rounding. The rounding error of a jump is estimated by perturbing all derivatives by a
+relative 2^-26 in every operation, a few times: a sum changes by that share of its terms, whether they cancel or not.
+
+Derivatives are 2^60 times their true size. An affine function A has the derivative A(t) - A(0) along t, and next to a t
+of this size the rounding of the constant A(0) is nothing.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regionscope.exact.budget import Budget
+from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.geometry import Slice
+from regionscope.geometry.ragged import gather_rows, owners
+from regionscope.network import Kink, Maxima, Program, Thresholds, Values, full_precision
+from regionscope.network.program import Instruction
+from regionscope.tolerance import Tolerance
+
+__all__ = ["slope_jumps"]
+
+_SCALE = 2.0**60
+_COPIES = 3
+_SHAKE = 2.0**-26
+_ROUNDING = 256.0  # units of rounding, relative to the terms of a sum, that count as zero
+_BYTES = 1 << 26  # of live values at a time
+
+
+def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """For each wall (w,): whether the maps on both sides are equal, and whether rounding leaves that undecided.
+
+    points: (p, k) slice coordinates of the vertices of the walls; those of wall i are rows ``offsets[i]`` to
+        ``offsets[i + 1]``.
+
+    A unit is zero on a wall if it is zero at all vertices of the wall, as far as the precision of the program tells.
+    All other units have the sign of their largest value at these vertices. A wall is undecided if no unit changes its
+    piece there, or, in float32, if several do.
+
+    Cost: in float64, 2 forward passes for each wall and axis of the slice, 8 more where the jump is not exactly zero;
+    some 64 MiB of live values at a time.
+    """
+    n, device, single = len(offsets) - 1, offsets.device, program.dtype != torch.float64
+    tolerance = Tolerance.of(torch.float64)
+    if single:
+        tolerance = replace(tolerance, zero=_ROUNDING * torch.finfo(program.dtype).eps)
+        program = program.in_float64()
+    near = zero_scales(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1, 0]
+    axes = slice.basis.reshape(slice.dim, *program.input_shape).to(program.device, program.dtype) * _SCALE
+    same = torch.zeros(n, dtype=torch.bool, device=device)
+    changes = torch.zeros(n, dtype=torch.int64, device=device)
+    corners = -(-int(offsets[-1]) // max(1, n))
+    with torch.no_grad(), full_precision():
+        folds = _folds(program)
+        for copies in (0, _COPIES):  # most jumps that are zero are exactly zero, and need no estimate of rounding
+            rows = max(1, _BYTES // max(1, program.row_bytes * (slice.dim * 2 * (1 + copies) + corners)))
+            left = (~same).nonzero()[:, 0]
+            for walls in left.split(rows) if len(left) else ():
+                index, ends = gather_rows(offsets, walls)
+                some = _Walls(program, ends.to(program.device), axes, copies)
+                inputs = slice.embed(points[index], dtype=program.dtype).to(program.device)
+                equal, changed = some.cross(folds, inputs, near)
+                same[walls], changes[walls] = equal.to(device), changed.to(device)
+    undecided = (changes == 0) | (changes > 1) if single else changes == 0
+    return same & (changes > 0), undecided
+
+
+def _folds(program: Program) -> list[_Fold]:
+    values = program.begin(torch.zeros(1, *program.input_shape, dtype=program.dtype, device=program.device))
+    folds = []
+    for kink in program.kinks:
+        folds.append(_Fold.of(kink, values))
+        values = kink.advance(values, consume=True)
+    return folds
+
+
+def _linear(function: Callable[..., Tensor], tangents: Sequence[Tensor]) -> Tensor:
+    """The derivative of an affine function along the scaled tangents."""
+    constant = function(*(x.new_zeros(1, *x.shape[1:]) for x in tangents))
+    return function(*tangents) - constant
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """A nonlinearity by its pieces.
+
+    slopes: for ``Thresholds`` one tensor (pieces, *output_shape) for each input, the derivative of the output with
+    respect to it on each piece; empty for ``Maxima``.
+    shape: of the output of a row.
+    """
+
+    kink: Kink
+    first: Instruction
+    slopes: tuple[Tensor, ...]
+    shape: torch.Size
+
+    @staticmethod
+    def of(kink: Kink, values: Values) -> _Fold:
+        first = kink.instructions[0]
+        zeros = [torch.zeros_like(values[name][:1]) for name in first.reads]
+        shape = first.function(*zeros, *first.constants).shape[1:]
+        cuts = kink.folds(*zeros, *first.constants)
+        if isinstance(cuts, Maxima):
+            return _Fold(kink, first, (), shape)
+        at = torch.tensor(cuts.at, dtype=zeros[0].dtype, device=zeros[0].device)
+        offset = cuts.values.reshape(1, *shape)  # of the first input against the thresholds
+        size = max(1.0, float(at.abs().max()), float(offset.abs().max()))
+        third = (at[1:] - at[:-1]) / 3
+        levels = torch.cat([at[:1] - 3 * size, at[:-1] + third, at[-1:] + 3 * size])
+        steps = torch.cat([at.new_full((1,), -size), third, at.new_full((1,), size)])
+        found = []
+        for i in range(len(zeros)):
+            rises = []
+            for level, step in zip(levels, steps, strict=True):
+                low = [level - offset, *(x.expand(1, *shape) for x in zeros[1:])]
+                high = [x + step if j == i else x for j, x in enumerate(low)]
+                rise = first.function(*high, *first.constants) - first.function(*low, *first.constants)
+                rises.append(rise / step)
+            found.append(torch.cat(rises))
+        return _Fold(kink, first, tuple(found), shape)
+
+
+class _Walls:
+    """Some walls on their way through the network: values at their vertices, derivatives along the axes.
+
+    Derivatives come in blocks of one row for each wall and axis: the slope before the wall, the jump, and perturbed
+    copies of both.
+    """
+
+    def __init__(self, program: Program, offsets: Tensor, axes: Tensor, copies: int) -> None:
+        walls = len(offsets) - 1
+        self.program, self.offsets, self.copies = program, offsets, copies
+        self.wall_of = owners(offsets, int(offsets[-1]))
+        self.row = torch.arange(walls, device=offsets.device).repeat(len(axes))
+        self.n = len(self.row)
+        self.axes = axes.repeat_interleave(walls, 0)
+        self.changes = torch.zeros(walls, dtype=torch.int64, device=offsets.device)
+        self.generator = torch.Generator().manual_seed(0)
+
+    def cross(self, folds: Sequence[_Fold], inputs: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether the jump is zero at each wall, and how many units change their piece there."""
+        program, none = self.program, torch.zeros_like(self.axes)
+        blocks = [self.axes, none, *[self.axes] * self.copies, *[none] * self.copies]
+        tangents = self._affine(program.instructions, {program.input_name: torch.cat(blocks)})
+        values = program.begin(inputs.to(program.device))
+        for fold, tolerance in zip(folds, near, strict=False):
+            tangents = self._through(fold, values, tangents, tolerance)
+            values = fold.kink.advance(values, consume=True)
+        outputs = program.outputs(tangents).reshape(2 * (1 + self.copies), self.n, -1)
+        jump, perturbed = outputs[1], outputs[-max(1, self.copies) :]  # without copies no error is allowed for
+        units = float(torch.finfo(outputs.dtype).eps) * _ROUNDING / _SHAKE
+        differs = (jump.abs() > (perturbed - jump).abs().amax(0) * units).any(1)
+        same = torch.ones(len(self.changes), dtype=torch.bool, device=differs.device)
+        same[self.row[differs]] = False
+        return same, self.changes
+
+    def _block(self, first: int, count: int = 1) -> builtins.slice:
+        return builtins.slice(first * self.n, (first + count) * self.n)
+
+    def _affine(self, instructions: Sequence[Instruction], tangents: Values) -> Values:
+        """The derivatives behind affine instructions."""
+        for instruction in instructions:
+            inputs = [self._perturbed(tangents[name]) for name in instruction.reads]
+            for name in instruction.frees:
+                del tangents[name]
+            tangents[instruction.writes] = _linear(_with_constants(instruction.function, instruction), inputs)
+        return tangents
+
+    def _perturbed(self, tangent: Tensor) -> Tensor:
+        """The copies changed by a relative ``_SHAKE``, each entry by its own factor; the rest as it is."""
+        if not self.copies:
+            return tangent
+        shape = (self.copies, 1, *tangent.shape[1:])
+        factor = 1 + _SHAKE * (2 * torch.rand(shape, generator=self.generator, dtype=torch.float64, device="cpu") - 1)
+        factor = factor.to(tangent.device, tangent.dtype)
+        copies = tangent[2 * self.n :].reshape(2, self.copies, self.n, *tangent.shape[1:]) * factor
+        return torch.cat([tangent[: 2 * self.n], copies.flatten(0, 2)])
+
+    def _through(self, fold: _Fold, values: Values, tangents: Values, near: Tensor) -> Values:
+        """The derivatives behind a nonlinearity and the affine stretch that follows it."""
+        first = fold.first
+        inputs = [self._perturbed(tangents[name]) for name in first.reads]
+        for name in first.frees:
+            del tangents[name]
+        cuts = fold.kink.cuts(values)
+        slopes = _linear(
+            lambda *reads: fold.kink.folds(*reads, *first.constants).values, [x[: 2 * self.n] for x in inputs]
+        )
+        before_wall, behind_wall = slopes[: self.n], slopes[: self.n] + slopes[self.n :]
+        if isinstance(cuts, Thresholds):
+            before, behind = self._pieces(cuts, near, before_wall, behind_wall)
+        else:
+            before, behind = self._winners(cuts, near, before_wall, behind_wall)
+        switched = (before != behind).sum(1)
+        self.changes += switched.reshape(-1, len(self.changes)).amax(0)  # along the axis that shows most of them
+        out = self._apply(fold, inputs, behind)
+        for count, slope, jump in ((1, 0, 1), (self.copies, 2, 2 + self.copies)):
+            here = self._block(slope, count)
+            own = self._apply(fold, [x[here] for x in inputs], before)
+            out[self._block(jump, count)] += out[here] - own
+            out[here] = own
+        return self._affine(fold.kink.instructions[1:], {**tangents, first.writes: out})
+
+    def _apply(self, fold: _Fold, tangents: Sequence[Tensor], piece: Tensor) -> Tensor:
+        """The derivative of the output with every unit on its ``piece`` (for maxima: the column of the largest)."""
+        blocks = len(tangents[0]) // self.n
+        if not fold.slopes:
+            chosen = tangents[0].flatten(1).gather(1, piece.repeat(blocks, 1))
+            return chosen.reshape(-1, *fold.shape)
+        index = piece.reshape(1, self.n, -1)
+        total = tangents[0].new_zeros(())
+        for tangent, slopes in zip(tangents, fold.slopes, strict=True):
+            slope = slopes.flatten(1).gather(0, index[0]).reshape(1, self.n, *fold.shape)
+            total = total + tangent.reshape(blocks, self.n, *tangent.shape[1:]) * slope
+        return total.flatten(0, 1)
+
+    def _pieces(self, cuts: Thresholds, near: Tensor, before: Tensor, behind: Tensor) -> tuple[Tensor, Tensor]:
+        """The piece of every unit before and behind the wall (n, units), counted from the lowest threshold."""
+        left, right = (torch.zeros(before.shape, dtype=torch.int64, device=before.device) for _ in range(2))
+        for at in cuts.at:
+            high, low = self._range(cuts.values - at)
+            zero = (torch.maximum(high, -low) <= near)[self.row]
+            above = (high + low > 0)[self.row]
+            left += torch.where(zero, before < 0, above)
+            right += torch.where(zero, behind > 0, above)
+        return left, right
+
+    def _winners(self, cuts: Maxima, near: Tensor, before: Tensor, behind: Tensor) -> tuple[Tensor, Tensor]:
+        """The column of the largest candidate of every group before and behind the wall (n, groups)."""
+        candidates = cuts.values[:, cuts.groups]
+        lag, _ = self._range((candidates.amax(-1, keepdim=True) - candidates).flatten(1))
+        lag = lag.reshape(-1, *cuts.groups.shape)[self.row]
+        leads = lag <= torch.maximum(near, lag.amin(-1, keepdim=True))
+        found = []
+        for slope in (-before, behind):
+            best = torch.where(leads, slope[:, cuts.groups], -torch.inf).argmax(-1, keepdim=True)
+            found.append(cuts.groups.expand(self.n, -1, -1).gather(2, best)[..., 0])
+        return found[0], found[1]
+
+    def _range(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The largest and the smallest value over the vertices of each wall."""
+        start = values[self.offsets[:-1]]
+        if len(start) == len(values):
+            return values, values
+        index = self.wall_of[:, None].expand_as(values)
+        return start.scatter_reduce(0, index, values, "amax"), start.scatter_reduce(0, index, values, "amin")
+
+
+def _with_constants(function: Callable[..., Tensor], instruction: Instruction) -> Callable[..., Tensor]:
+    return lambda *inputs: function(*inputs, *instruction.constants)

@@ -1,0 +1,127 @@
+"""Whether neighbours have equal maps: decided from derivatives, at the scale of slopes, for thin regions too."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import regionscope as rs
+from cases import CASES
+from nasty.case import Case
+from regionscope.exact.slope_jumps import slope_jumps
+from regionscope.exact.walls import components
+from regionscope.geometry.ragged import gather_rows
+
+
+def mlp() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2))
+
+
+def pooled() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 8), nn.ReLU6(), nn.Linear(8, 3)
+    )
+
+
+def by_derivatives(part: rs.Partition) -> int:
+    """All walls decided from derivatives: the slow twin of ``n_linear_regions``."""
+    assert part.program is not None
+    inner = part.walls.inner
+    index, offsets = gather_rows(part.walls.offsets, inner)
+    program = part.program.shortened(len(part.by_layer))
+    same, undecided = slope_jumps(program, part.slice, part.vertices[part.walls.vertices[index]], offsets)
+    assert not bool(undecided.any())
+    return int(components(len(part), part.walls.regions[inner][same]).max()) + 1
+
+
+@pytest.fixture
+def networks() -> list[tuple[nn.Sequential, rs.Slice]]:
+    torch.manual_seed(1)
+    images = torch.rand(3, 1, 8, 8)
+    return [
+        (mlp(), rs.Box([0.0, 0.0], torch.eye(2), 3.0)),
+        (mlp(), rs.Segment([-3.0, 1.0], [3.0, 0.5])),
+        (pooled(), rs.Segment(images[0], images[1])),
+        (pooled(), rs.Simplex(images)),
+    ]
+
+
+def shifted(model: nn.Sequential) -> None:
+    model[-1].bias += 1e8
+
+
+def shrunk(model: nn.Sequential) -> None:
+    model[-1].weight *= 1e-12
+    model[-1].bias += 1.0
+
+
+@pytest.mark.parametrize("change", [shifted, shrunk])
+def test_constants_and_the_scale_of_the_outputs_do_not_matter(
+    change: Callable[[nn.Sequential], None], networks: list[tuple[nn.Sequential, rs.Slice]]
+) -> None:
+    for model, piece in networks:
+        before = rs.linear_regions(model, piece)
+        other = copy.deepcopy(model).double()
+        with torch.no_grad():
+            change(other)
+        after = rs.linear_regions(other, piece)
+        assert after.n_linear_regions == before.n_linear_regions > 5
+        assert after.n_undecided == before.n_undecided == 0
+
+
+def test_decided_quickly_or_from_derivatives(networks: list[tuple[nn.Sequential, rs.Slice]]) -> None:
+    for model, piece in networks:
+        part = rs.linear_regions(model, piece)
+        assert part.n_linear_regions == by_derivatives(part)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_nasty_cases(case: Case) -> None:
+    part = rs.linear_regions(case.build(), case.piece)
+    if len(part.walls.inner):
+        assert part.n_linear_regions == by_derivatives(part)
+
+
+def test_a_jump_that_is_small_beside_the_slope_is_one() -> None:
+    """f(x) = x + 1e-13 |x - 1/3| has two linear regions; g(x) = relu(x) - relu(-x) = x has one."""
+    steep = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 1, bias=False)).double()
+    with torch.no_grad():
+        steep[0].weight.copy_(torch.tensor([[1.0], [1.0], [-1.0]]))
+        steep[0].bias.copy_(torch.tensor([2.0, -1 / 3, 1 / 3]))
+        steep[2].weight.copy_(torch.tensor([[1.0, 1e-13, 1e-13]]))
+    assert by_derivatives(rs.linear_regions(steep, rs.Segment([-1.0], [1.0]))) == 2
+    with torch.no_grad():
+        steep[2].weight.copy_(torch.tensor([[1.0, 0.7, -0.7]]))
+    assert rs.linear_regions(steep, rs.Segment([-1.0], [1.0])).n_linear_regions == 1
+
+
+def test_a_stored_partition_knows_what_was_decided(
+    networks: list[tuple[nn.Sequential, rs.Slice]], tmp_path: Path
+) -> None:
+    model, piece = networks[2]
+    part = rs.linear_regions(model, piece)
+    for copied in (rs.Partition.load(part.save(tmp_path / "part.npz")), pickle.loads(pickle.dumps(part))):
+        assert copied.program is None
+        assert copied.n_linear_regions == part.n_linear_regions
+        assert copied.n_undecided == 0
+
+
+def test_undecided_walls_are_shown() -> None:
+    torch.manual_seed(0)
+    line = rs.Segment(torch.rand(1, 8, 8), torch.rand(1, 8, 8))
+    part = rs.linear_regions(pooled(), line)
+    same, undecided = (torch.ones(len(part.walls.inner), dtype=torch.bool) for _ in range(2))
+    undecided[1:] = False
+    shown = rs.Partition(**{**part.__dict__, "compared": (same, undecided)})
+    assert shown.n_undecided == 1
+    assert "n_undecided=1" in repr(shown)
+    assert ("undecided", 1, None) in shown.readings()
+    assert "undecided" not in repr(part)
+    assert {name for name, _, _ in part.readings()} == {"", "activation"}
