@@ -13,8 +13,6 @@ from regionscope.lab import sweep as lab
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.sweep.settings import is_setting
 
-__all__ = ["agreed", "answer_table", "runs_table"]
-
 _ERRORS = ("train_error", "test_error", "gap")
 _HIDDEN = ("epochs", "steps", "seconds", "train_loss", "error", "note")
 _KEY = 8  # digits of a key that are shown

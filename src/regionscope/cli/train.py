@@ -20,8 +20,6 @@ from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import read_experiment, read_toml
 from regionscope.lab.train import TrainingProgress
 
-__all__ = ["train"]
-
 _WHAT, _HOW, _WHERE = "What to train", "How to train", "Where"
 
 

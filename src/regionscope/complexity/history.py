@@ -15,8 +15,6 @@ from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
 from regionscope.types import Reading
 
-__all__ = ["ComplexityHistory", "ComplexityRow", "ComplexityWatch", "Level"]
-
 
 @dataclass(frozen=True)
 class Level:

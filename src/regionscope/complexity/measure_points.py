@@ -12,8 +12,6 @@ from regionscope.checks import whole
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 
-__all__ = ["MeasurePoints", "draw_points", "uniform_points"]
-
 
 @dataclass(frozen=True, eq=False)
 class MeasurePoints:

@@ -16,8 +16,6 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 
-__all__ = ["Init", "hanin_rolnick", "kac_rice", "qi_wei_neurons", "random_network"]
-
 Init = Literal["he", "torch"]
 
 

@@ -16,8 +16,6 @@ from regionscope.network.program import Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
 
-__all__ = ["trace"]
-
 
 def trace(
     module: nn.Module,

@@ -19,8 +19,6 @@ from regionscope.geometry.ragged import next_in_row
 from regionscope.plot import style
 from regionscope.plot.kinds import partition_for
 
-__all__ = ["FunctionGraph", "function_graph", "surface"]
-
 _HEIGHT = 0.6  # of the surface, against its wider side
 _LAMP = np.array([-0.62, -0.25, 0.74])
 

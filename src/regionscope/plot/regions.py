@@ -19,17 +19,6 @@ from regionscope.plot.artists import Cells, Segments
 from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.ticks import input_ticks
 
-__all__ = [
-    "decision_boundary",
-    "decision_mosaic",
-    "decision_regions",
-    "frame_slice",
-    "linear_regions",
-    "outlines",
-    "region_values",
-    "wall_segments",
-]
-
 
 def linear_regions(
     part: Partition, *, ax: Axes, ids: PointLike | None = None, edges: bool = True, rasterized: bool = False

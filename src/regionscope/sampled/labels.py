@@ -20,8 +20,6 @@ from regionscope.network.call.determinism import refuse_other_answers, two_input
 from regionscope.network.call.forward import call_model, row_bytes
 from regionscope.sampled.half_precision import HalfPrecisionScreen
 
-__all__ = ["INVALID", "Labeller", "labels_from", "open_labeller", "refuse_batch_statistics"]
-
 INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
 
 _MOST_ROWS = 8192

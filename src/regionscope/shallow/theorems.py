@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from regionscope.errors import InputError
 
-__all__ = ["Requirements", "largest_sigma_o", "population_loss_bound", "region_bound", "theorem_2_3", "theorem_3_1"]
-
 _UNION = {"2.3": 12, "3.1": 6}  # factor of k / delta inside the logarithm of the bound on sigma_o
 
 

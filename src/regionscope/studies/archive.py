@@ -18,8 +18,6 @@ from regionscope.lab.store import ENDED, RunFolder
 from regionscope.lab.store.files import encode_document, read_document
 from regionscope.writing import replace_file
 
-__all__ = ["pack", "unpack"]
-
 _FILES = ("config.json", "data.json", "provenance.json", "rows.jsonl", "result.json")
 _LOCAL = ("command", "host", "system")  # of a provenance: they tell about a machine, not about a number
 _NAMES = re.compile(r"runs/[0-9a-f]{16}/(config|data|provenance|result)\.json|runs/[0-9a-f]{16}/rows\.jsonl|"

@@ -13,8 +13,6 @@ from regionscope.studies.verdict import Grade, Verdict, one_seed, overall
 if TYPE_CHECKING:
     from regionscope.studies.workspace import Workspace
 
-__all__ = ["PAPERS", "SIZES", "Claim", "Outcome", "Size", "Study", "Table", "one_seed_claims", "over_seeds"]
-
 Size = Literal["smoke", "desk", "full"]
 SIZES: tuple[Size, ...] = get_args(Size)
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from regionscope.errors import InputError, WrongFile
 
-__all__ = ["data_root", "read_exactly", "read_head", "the_command", "the_folder"]
-
 _CHUNK = 2**20
 
 

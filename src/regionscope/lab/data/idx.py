@@ -13,8 +13,6 @@ from regionscope.errors import WrongFile
 from regionscope.lab.data.files import read_exactly, read_head
 from regionscope.lab.data.images import Pixels
 
-__all__ = ["FILES", "read_idx", "read_idx_folder"]
-
 FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),

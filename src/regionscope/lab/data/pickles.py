@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from regionscope.errors import InputError, WrongFile
 from regionscope.lab.data.files import read_head
 
-__all__ = ["read_pickle"]
-
 _LARGEST = 2**30  # the largest file of CIFAR has 155 MB
 _MOST_TUPLES = 1000  # a file of CIFAR has six; deep nests of them could exhaust the stack
 _PLAIN = ("u1", "i1", "i2", "i4", "i8", "f4", "f8")

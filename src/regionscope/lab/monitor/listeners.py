@@ -12,8 +12,6 @@ from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.monitor.rows import Row
 
-__all__ = ["TensorBoard", "WeightsAndBiases"]
-
 
 class TensorBoard:
     """Write rows as TensorBoard scalars; the spread, where there is one, goes to ``name/spread``."""

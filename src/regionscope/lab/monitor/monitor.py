@@ -19,8 +19,6 @@ from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
 from regionscope.lab.store.rows import cut_torn_line
 from regionscope.types import Reading
 
-__all__ = ["Listener", "Measure", "Monitor"]
-
 Measure = Callable[[Any], Any]
 """model -> a number, an Estimate, a RegionCount, a LocalComplexity, or a mapping of names to such things."""
 

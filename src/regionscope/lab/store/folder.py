@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from regionscope.lab.data import DataSplit
     from regionscope.lab.train import TrainState
 
-__all__ = ["ENDED", "RunFolder", "Stored"]
-
 ENDED = ("finished", "diverged")  # such a run is never done again; a failed one is, on the next start
 
 

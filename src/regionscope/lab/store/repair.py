@@ -13,8 +13,6 @@ from regionscope.errors import Damaged
 from regionscope.lab.store import files
 from regionscope.lab.store.rows import fingerprint, parse
 
-__all__ = ["Saved", "is_whole", "mend", "resume", "verify"]
-
 
 def mend(folder: Path) -> list[str]:
     """Repair a folder that is about to be worked on (its lock is held); one sentence for each thing found."""

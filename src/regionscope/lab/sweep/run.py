@@ -18,8 +18,6 @@ from regionscope.lab.sweep.grid import Sweep
 from regionscope.lab.sweep.pool import run_in_pool
 from regionscope.lab.sweep.work import Job, JobResult, outcome_of, work
 
-__all__ = ["SweepReport", "run_sweep"]
-
 _PATIENCE = 1.0  # seconds between two looks at runs that other processes work on
 _TRUST = 60.0  # seconds for which a lock is believed; then a worker tries it, for its owner may not hold it any more
 

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["differing", "flatten", "is_setting", "labels", "short_names"]
-
 _NAMED = ("data.name", "network.name")  # every label begins with these
 
 

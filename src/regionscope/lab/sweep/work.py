@@ -16,8 +16,6 @@ from regionscope.lab.experiment import run
 from regionscope.lab.store import RunFolder
 from regionscope.lab.train import TrainingProgress
 
-__all__ = ["Job", "JobResult", "outcome_of", "work"]
-
 _OTHER_VERSION = "The worker has another version of regionscope, with other settings; install the same one everywhere."
 _one_at_a_time = threading.Lock()  # training uses the process's random state
 

@@ -14,8 +14,6 @@ from regionscope.lab.data.augment import crop_flip, mixup
 from regionscope.lab.data.dataset import derived_seed
 from regionscope.lab.train.optimiser import loss_targets
 
-__all__ = ["Batches", "Randomness", "batches_per_epoch"]
-
 _CHUNK = 1 << 26  # bytes of inputs that are put in order at once
 
 

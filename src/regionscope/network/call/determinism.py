@@ -11,8 +11,6 @@ from torch.utils._pytree import tree_leaves
 from regionscope.errors import InputError
 from regionscope.network.call.forward import call_model
 
-__all__ = ["refuse_other_answers", "two_inputs"]
-
 _ALIKE = 0.02  # of the largest output: what differs by less may be rounding, of weights that are quantised as they run
 
 

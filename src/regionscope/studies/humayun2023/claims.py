@@ -10,24 +10,6 @@ from regionscope.studies.humayun2023.curves import Curve
 from regionscope.studies.humayun2023.shape import BEYOND
 from regionscope.studies.study import Claim
 
-__all__ = [
-    "NO_ASCENT",
-    "Value",
-    "difference",
-    "duration",
-    "end_of_ascent",
-    "larger",
-    "ordered",
-    "peak",
-    "rise",
-    "second_descent",
-    "size",
-    "start_of_ascent",
-    "steep",
-    "steepness",
-    "three_phases",
-]
-
 NO_ASCENT = "no ascent"
 Value = tuple[float, float]  # with its standard error
 

@@ -20,8 +20,6 @@ from regionscope.studies.humayun2023.settings import imagenet
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Place, Workspace
 
-__all__ = ["FIGURE12", "cost"]
-
 _SECONDS, _SAMPLES = 28.0, 1000  # the paper's, on an RTX 8000
 _DIMS = 20
 _CLASSES = 10

@@ -24,8 +24,6 @@ from regionscope.studies.stored import model_at, nearest, read_number, training_
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Place, Workspace
 
-__all__ = ["FIGURE1", "MIGRATION", "folds", "migration_claims"]
-
 _SLICES: dict[Size, int] = {"smoke": 2, "desk": 4, "full": 20}
 _MOMENTS: dict[Size, int] = {"smoke": 2, "desk": 2, "full": 20}  # besides start, valley, peak and end
 _RESOLUTION: dict[Size, int] = {"smoke": 24, "desk": 64, "full": 128}

@@ -18,9 +18,6 @@ from typing import Any
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope.studies.study import Size
 
-__all__ = ["COARSE", "FINE", "Dense", "Images", "all_runs", "cnn", "cnn_grid", "gpu_resnet", "imagenet", "mlp",
-           "mlp_grid", "resnet"]  # fmt: skip
-
 FINE, COARSE = 0.005, 0.5  # radii of Figure 3
 _CHECKPOINTS = 20
 _BASELINE_DEPTH = 4  # of Figure 1

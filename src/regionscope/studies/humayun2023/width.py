@@ -13,8 +13,6 @@ from regionscope.studies.humayun2023.settings import all_runs, mlp, mlp_grid
 from regionscope.studies.study import Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE6", "FIGURE10", "FIGURE11"]
-
 _MOST = 1000  # from this width on the paper's peak falls
 _DEPTH = 3
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from regionscope.studies.items import Cell, Item
 
-__all__ = ["CAUSES", "ITEMS"]
-
 _NO_DATA = "data not available here"
 _LATER = "not run yet"
 _CIFAR = "CIFAR-10, 27 settings with 3 seeds each, 200 epochs, 100 lines"

@@ -22,11 +22,6 @@ from regionscope.measures.statistics import deviation, standard_error
 from regionscope.studies.li2025.settings import FITTED
 from regionscope.studies.workspace import Workspace
 
-__all__ = [
-    "Effect", "Moment", "Point", "advantage", "correlation", "difference", "difference_of", "effects", "evolution",
-    "fitting", "group_by", "half_width", "left_out", "missing", "points", "stored",
-]  # fmt: skip
-
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
 
 _UNLEARNT = 50.0  # training error in percent

@@ -13,8 +13,6 @@ from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, LAYERED_WIDTH,
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE2", "judge"]
-
 
 def judge(layers: list[Course]) -> tuple[Claim, ...]:
     """Whether every layer adds regions at the last epoch, for all seeds, and the first makes no more than lines can."""

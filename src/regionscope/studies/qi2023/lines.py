@@ -11,8 +11,6 @@ from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, moons, toy_gri
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE3", "judge"]
-
 _RANGE = 1.5  # largest by smallest value that still counts as a constant range
 
 

@@ -15,8 +15,6 @@ from regionscope.studies.qi2023.settings import SEED, random, random_grid
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["TABLE1", "judge"]
-
 _COLLAPSE = (30, 100)  # epochs at which the paper's counts of 10,000 points have fallen: 353 and 79 of 1152
 
 

@@ -13,11 +13,6 @@ from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpe
 from regionscope.studies.qi2023 import paper
 from regionscope.studies.study import Size
 
-__all__ = [
-    "DEPTH", "DISCLOSED", "LAYERED_WIDTH", "SEED", "Random", "Toy", "layered", "moons", "quantiles", "random",
-    "random_grid", "toy_grid",
-]  # fmt: skip
-
 SEED = 5
 DEPTH = 3
 LAYERED_WIDTH = 8  # of Figure 2

@@ -15,8 +15,6 @@ from regionscope.studies.safran2022.flows import DELTA, ERROR_GRID, Ends, late_f
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["COROLLARY51", "error_bound", "of_corollary51"]
-
 _FEWEST = 3  # points that a slope needs
 
 

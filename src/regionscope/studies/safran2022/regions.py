@@ -13,8 +13,6 @@ from regionscope.studies.safran2022.flows import REGION_GRID, Ends, late_flows
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["THEOREM42", "of_theorem42"]
-
 _RESIDUAL = 0.01  # KKT residual from which a direction counts as a KKT point: 1% of the norm of the weights
 
 

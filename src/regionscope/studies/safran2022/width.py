@@ -15,8 +15,6 @@ from regionscope.studies.charts import Lines, Series
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["PROBABILITY", "THEOREM32", "Pooled", "flows_of_width", "of_theorem32"]
-
 PROBABILITY = 0.25  # of a loss above the bound, at least
 
 _Z = 1.96
