@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 
 import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 
 from regionscope.errors import InputError, RegionscopeError, UntraceableModel
 from regionscope.network import rules  # noqa: F401  (importing them fills the table)
 from regionscope.network.assemble import assemble
+from regionscope.network.call.determinism import random_states
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.private_copy import private_copy
 from regionscope.network.program import Program
@@ -53,11 +54,11 @@ def trace(
 def _read(reader: Reader, name: str) -> Data:
     """Follow the forward; what goes wrong in the user's code becomes a sentence. Random states stay as they were."""
     device = reader.recorder.device
-    states = _random_states(device)
+    states = random_states(device)
     try:
         with torch.no_grad():
             output = reader.read()
-        fixed = all(torch.equal(*pair) for pair in zip(states, _random_states(device), strict=True))
+        fixed = all(torch.equal(*pair) for pair in zip(states, random_states(device), strict=True))
     except (RegionscopeError, MemoryError, torch.OutOfMemoryError):
         raise
     except (TypeError, AttributeError, NameError, fx.proxy.TraceError) as error:
@@ -81,10 +82,6 @@ def _read(reader: Reader, name: str) -> Data:
             "need a forward that gives the same result each time."
         )
     return output
-
-
-def _random_states(device: torch.device) -> list[Tensor]:
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def _python_module(module: nn.Module) -> nn.Module:
