@@ -12,20 +12,20 @@ import pytest
 import torch
 
 import regionscope as rs
-from regionscope import complexity, errors, exact, measures
+from regionscope import complexity, errors, exact, measures, shallow
 from regionscope.lab.zoo import mlp
 from regionscope.types import Readable
 
 X = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(6) % 2
 NET = mlp([2, 4, 2], seed=1)
-NO_RESULT = {"MeasurePoints", "Walls", "ComplexityHistory", "ComplexityWatch", "CorrelationRow"}
+NO_RESULT = {"MeasurePoints", "Walls", "ComplexityWatch"}
 RESULTS = {
     kind
     for chapter in (complexity, exact, measures)
     for name in chapter.__all__
     if inspect.isclass(kind := getattr(chapter, name)) and name not in NO_RESULT
-} | {rs.Estimate}
+} | {rs.Estimate, shallow.KKT, shallow.Flow}
 
 TOP = [
     "Box",

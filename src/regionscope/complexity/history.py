@@ -58,6 +58,10 @@ class ComplexityHistory:
 
     rows: tuple[ComplexityRow, ...]
 
+    def readings(self) -> tuple[Reading, ...]:
+        """Those of the last row."""
+        return self.rows[-1].readings() if self.rows else ()
+
     @property
     def steps(self) -> list[int]:
         """The steps, ascending."""

@@ -64,6 +64,10 @@ class CorrelationRow:
     correlation: Correlation | None
     reason: str = ""
 
+    def readings(self) -> tuple[Reading, ...]:
+        """Those of the correlation, if there is one."""
+        return () if self.correlation is None else self.correlation.readings()
+
 
 def correlate(
     x: Numbers,

@@ -15,7 +15,7 @@ from regionscope.shallow.losses import pull
 from regionscope.shallow.network import Network
 from regionscope.shallow.state import ENDS, FlowOptions, Flows
 from regionscope.shallow.teachers import Sample
-from regionscope.types import Status
+from regionscope.types import Reading, Status
 
 _CHUNK = 256  # flows worked through together: enough that the cost of calls does not matter
 _SENTENCES = {
@@ -54,6 +54,11 @@ class Flow:
             f"Flow(width={self.theta.shape[2]}, n={len(self.sample)}, moments={len(self)}, "
             f"-log L={float(self.log_inverse_loss[-1]):.6g}, steps={int(self.end.steps[0])})"
         )
+
+    def readings(self) -> tuple[Reading, ...]:
+        """-log of the loss at the end, the rescaled time, and the drift of what the flow conserves."""
+        last = float(self.log_inverse_loss[-1])
+        return ("", last, None), ("tau", float(self.tau[-1]), None), ("drift", self.drift, None)
 
     def network(self, moment: int = -1) -> Network:
         """The network at a moment, by default the last."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regionscope.shallow.network import Network
 from regionscope.shallow.teachers import Sample
+from regionscope.types import Reading
 
 __all__ = ["KKT", "kkt_residual"]
 
@@ -35,6 +36,10 @@ class KKT:
     residual: float
     multipliers: Tensor
     norm_squared: float
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The residual and its two parts."""
+        return ("", self.residual, None), ("stationarity", self.stationarity, None), ("slackness", self.slackness, None)
 
 
 def kkt_residual(network: Network, sample: Sample, *, kink: float = 1e-6) -> KKT | None:
