@@ -15,7 +15,7 @@ from typing import Any
 
 from regionscope.lab.store.files import read_document, write_bytes, write_document
 from regionscope.studies.catalogue import studies
-from regionscope.studies.index import index_markdown, tally, totals
+from regionscope.studies.index import BESIDE, index_markdown, tally, totals
 from regionscope.studies.report import claim_data, claim_table, markdown_table, rules
 from regionscope.studies.study import Claim, Study, one_seed_claims
 from regionscope.studies.verdict import judge, overall
@@ -136,7 +136,7 @@ def main() -> None:
     top = changes.read_text().split(TABLES)[0]
     judged = {name: pages[name] for name in old}
     write_bytes(changes, "\n".join([f"{top}{TABLES}", "", *tables(old, judged)]).encode())
-    write_bytes(RESULTS / "index.md", index_markdown(every, pages, changes=True).encode())
+    write_bytes(RESULTS / "index.md", index_markdown(every, pages, beside=tuple(BESIDE)).encode())
     readme = (ROOT / "README.md").read_text()
     write_bytes(ROOT / "README.md", TOTALS.sub(lambda _: totals(pages), readme).encode())
 

@@ -13,7 +13,7 @@ import pytest
 from regionscope.lab.store.files import read_document
 from regionscope.studies import catalogue, verdict
 from regionscope.studies.catalogue import cause, studies
-from regionscope.studies.index import index_markdown, totals
+from regionscope.studies.index import BESIDE, index_markdown, totals
 from regionscope.studies.items import Cell, Item, covered, evidence
 from regionscope.studies.report import claim_data
 from regionscope.studies.study import Claim, Outcome, Size, Study, one_seed_claims, over_seeds
@@ -86,7 +86,7 @@ def test_the_index_has_one_row_for_each_item() -> None:
     assert "[small](small/report.md)" in appendix
     assert "[large](large/report.md)" not in appendix
     assert "rules.md" not in text
-    assert "(rules.md)" in index_markdown(STUDIES, PAGES, items=ITEMS, changes=True)
+    assert "(rules.md)" in index_markdown(STUDIES, PAGES, items=ITEMS, beside=("rules",))
 
 
 def test_a_cell_that_was_run_is_not_listed_as_missing() -> None:
@@ -190,5 +190,17 @@ def test_everything_that_is_not_reproduced_has_a_cause() -> None:
 
 def test_the_index_and_the_readme_are_those_of_the_committed_pages() -> None:
     pages = committed()
-    assert (RESULTS / "index.md").read_text() == index_markdown(studies(), pages, changes=True)
+    assert (RESULTS / "index.md").read_text() == index_markdown(studies(), pages, beside=tuple(BESIDE))
     assert totals(pages) in (ROOT / "README.md").read_text()
+
+
+def test_every_number_of_the_findings_stands_on_a_page_that_they_link_to() -> None:
+    text = (RESULTS / "findings.md").read_text()
+    linked = sorted(set(re.findall(r"\(([\w-]+)/(?:report\.md|figure\d+\.png)\)", text)))
+    assert len(linked) >= 4
+    there = "\n".join((RESULTS / name / "report.md").read_text() for name in linked)
+    numbers = re.findall(r"\d[\d,]*\.\d+|\d+,\d{3}", text)
+    assert len(numbers) > 30
+    assert [one for one in numbers if not re.search(rf"(?<![\d.,]){re.escape(one)}(?![\d])", there)] == []
+    for name, figure in re.findall(r"\(([\w-]+)/(figure\d+\.png)\)", text):
+        assert (RESULTS / name / figure).exists()

@@ -21,7 +21,8 @@ NASTY = "<b>a</b> | & \"quoted\" 'text' [x](y)"
 
 
 def _experiments(size: Size) -> tuple[Experiment, ...]:
-    return (Experiment(data=DataSpec(name="digits"), network=NetworkSpec(name="mlp")),)
+    one = Experiment(data=DataSpec(name="digits"), network=NetworkSpec(name="mlp"))
+    return tuple(replace(one, seed=seed) for seed in range(4))
 
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
@@ -56,10 +57,17 @@ OUTCOME = Outcome(
     notes=(f"Note {NASTY}",),
 )
 PAGE = Page(
-    study=STUDY, size="desk", outcome=OUTCOME, figures=("figure1.png", "figure2.png"), seconds=1234.4, runs=3,
-    provenance={"regionscope": "1.2.3", "cores": 2, "earlier": []},
+    study=STUDY, size="desk", outcome=OUTCOME, figures=("figure1.png", "figure2.png"), seconds=1234.4,
+    experiments=_experiments("desk")[:3], provenance={"regionscope": "1.2.3", "cores": 2, "earlier": []},
 )  # fmt: skip
 PICTURES = {"figure1.png": "data:image/png;base64,AAAA", "figure2.png": "data:image/png;base64,BBBB"}
+
+
+def test_the_settings_are_those_of_the_runs_that_exist() -> None:
+    assert as_data(PAGE)["config"]["seed"] == "0, 1, 2"
+    alone = replace(PAGE, experiments=PAGE.experiments[:1])
+    assert as_data(alone)["config"]["seed"] == "0"
+    assert as_data(alone)["runs"] == 1
 
 
 class Elements(HTMLParser):
@@ -190,7 +198,7 @@ def test_html_shows_the_same_and_text_stays_text() -> None:
 
 def test_the_grade_and_the_scale_are_those_of_the_size() -> None:
     good = replace(OUTCOME, claims=OUTCOME.claims[:1])
-    page = replace(PAGE, outcome=good, size="smoke", runs=0)
+    page = replace(PAGE, outcome=good, size="smoke", experiments=())
     assert "**Verdict at size smoke: reproduced.** Everything is small." in as_markdown(page)
     assert "training runs" not in as_markdown(page)
     assert ("span", {"class": "reproduced"}) in Elements(as_html(page, PICTURES)).tags

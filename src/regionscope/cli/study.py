@@ -23,7 +23,7 @@ from regionscope.studies import report as pages
 from regionscope.studies.archive import pack, unpack
 from regionscope.studies.catalogue import find, studies
 from regionscope.studies.charts import Chart
-from regionscope.studies.index import index_markdown
+from regionscope.studies.index import BESIDE, index_markdown
 from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
 
@@ -169,7 +169,8 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
     known = [each["provenance"] for each in place.used.values() if "provenance" in each]
     figures = _write_figures(outcome.charts, home)
     page = pages.Page(
-        study=one, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds, runs=len(runs),
+        study=one, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds,
+        experiments=tuple(each.experiment for each in runs),
         provenance=_made_with([*(each.provenance for each in runs), *known]),
     )  # fmt: skip
     embedded = {
@@ -219,7 +220,8 @@ def _index(target: Path) -> None:
     files = {study.name: target / study.name / "data.json" for study in every}
     found = {name: json.loads(path.read_text()) for name, path in files.items() if path.exists()}
     with output.writing_to(target):
-        write_bytes(target / "index.md", index_markdown(every, found, changes=(target / "rules.md").exists()).encode())
+        beside = [name for name in BESIDE if (target / f"{name}.md").exists()]
+        write_bytes(target / "index.md", index_markdown(every, found, beside=beside).encode())
     typer.echo(f"index: {target / 'index.md'} ({len(found)} of {len(every)} studies)")
 
 

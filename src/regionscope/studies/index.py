@@ -21,25 +21,28 @@ _INTRO = (
     "run: `full` comes near to the paper's scale on one GPU, `desk` runs on two cores. A result is inconclusive where "
     "its interval covers both what the paper claims and no effect."
 )
-_CHANGES = "[Changes of the rules](rules.md) lists every change of a rule, with the grades before and after."
+BESIDE = {
+    "findings": "[What we found](findings.md) sums the results up on one screen.",
+    "rules": "[Changes of the rules](rules.md) lists every change of a rule, with the grades before and after.",
+}
+"""Pages that people write, and the sentence that links to each."""
 
 
 def index_markdown(
-    studies: Sequence[Study], pages: Pages, *, items: Mapping[str, tuple[Item, ...]] = ITEMS, changes: bool = False
+    studies: Sequence[Study], pages: Pages, *, items: Mapping[str, tuple[Item, ...]] = ITEMS, beside: Sequence[str] = ()
 ) -> str:
     """The index; ``pages`` holds data.json of the studies that have a page beside it.
 
-    changes: whether a page rules.md with the changes of the rules is there, too.
+    beside: those of ``BESIDE`` that are there, too.
     """
-    lines = ["# Results", "", totals(pages, items=items), "", _INTRO, "", *([_CHANGES, ""] if changes else [])]
+    lines = ["# Results", "", totals(pages, items=items), "", _INTRO, ""]
+    lines += [line for name in beside for line in (BESIDE[name], "")]
     for paper, title in PAPERS.items():
         lines += [f"## {title}", "", *_paper(paper, items.get(paper, ()), {s.name: s for s in studies}, pages)]
     desk = [study for study in studies if pages.get(study.name, {}).get("size") == "desk"]
     lines += ["## Appendix: desk runs", "", *markdown_table(("Study", "Where", "Grade", "Claims"), map(_desk, desk,
               (pages[study.name] for study in desk))), ""]  # fmt: skip
-    links = "\n".join(
-        [*(["rules"] if changes else []), *(f"{study.name}/report" for study in studies if study.name in pages)]
-    )
+    links = "\n".join([*beside, *(f"{study.name}/report" for study in studies if study.name in pages)])
     return "\n".join([*lines, "```{toctree}", ":hidden:", "", links, "```", ""])
 
 
@@ -109,7 +112,7 @@ def _scale(study: Study, page: Mapping[str, Any]) -> str:
     width = f" (width {config['network.options.width']})" if "network.options.width" in config else ""
     return (
         f"{config['network.name']}{width}, {n.replace('None', 'all')} of {config['data.name']}, "
-        f"{config['training.epochs']} epochs, {seeds} seed{'s' if seeds > 1 else ''}"
+        f"{config['training.epochs']} epochs, {seeds} seed{'s' if seeds > 1 else ''}, {page['runs']} runs"
     )
 
 

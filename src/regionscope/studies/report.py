@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any
 
+from regionscope.lab.config import Experiment
 from regionscope.lab.sweep import flatten
 from regionscope.studies.charts import Chart, Lines, Pictures, Scatter
 from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
@@ -28,14 +29,17 @@ _CLASSES = {grade.value: grade.value.split()[0] for grade in Grade}
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Everything on the page of one study; ``figures`` are file names beside it, one for each chart."""
+    """Everything on the page of one study.
+
+    figures: file names beside it, one for each chart. experiments: those of the runs that it was made from.
+    """
 
     study: Study
     size: Size
     outcome: Outcome
     figures: tuple[str, ...]
     seconds: float
-    runs: int
+    experiments: tuple[Experiment, ...]
     provenance: Mapping[str, Any]
 
 
@@ -100,7 +104,7 @@ def as_data(page: Page) -> dict[str, Any]:
         "charts": [_plain(chart) for chart in outcome.charts if not isinstance(chart, Pictures)],
         "notes": list(outcome.notes),
         "seconds": round(page.seconds, 1),
-        "runs": page.runs,
+        "runs": len(page.experiments),
         "config": dict(_config(page)),
         "provenance": dict(page.provenance),
     }
@@ -150,7 +154,7 @@ def _number(value: Any) -> str:
 def _config(page: Page) -> tuple[tuple[str, str], ...]:
     """Every setting of the trainings, with all values that it takes over them."""
     values: dict[str, dict[str, None]] = {}  # texts in the order in which they come, each once
-    for experiment in page.study.experiments(page.size):
+    for experiment in page.experiments:
         for name, value in flatten(experiment.to_dict()).items():
             values.setdefault(name, {})[str(value)] = None
     return tuple((name, ", ".join(found)) for name, found in values.items() if list(found) != ["None"])
@@ -195,7 +199,7 @@ def _flat(text: str) -> str:
 
 def _cost(page: Page) -> str:
     said = ", ".join(f"{name} {value}" for name, value in page.provenance.items() if isinstance(value, str | int))
-    runs = f"{page.runs} training runs, " if page.runs else ""
+    runs = f"{len(page.experiments)} training runs, " if page.experiments else ""
     took = f"{page.seconds:,.0f} s" if page.seconds else "time not recorded"
     return f"{runs}{took}; {said}"
 

@@ -112,7 +112,12 @@ def of_table6(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
         claims=tuple(claims),
         tables=(Table("Table 6", ("range of alpha", "paper's count", "count", "correlation"), rows),),
         charts=scatter("Region count on lines from -3 to 4, and gap", chosen, names[-3, 4], "regions on a line"),
-        notes=("Each line has 200 points, whatever its length.", paper.COUNTS_DIFFER, *notes),
+        notes=(
+            "Each line has 200 points, whatever its length, so a longer line has a coarser grid. A longer line "
+            "contains the shorter one: where its count on the same lines is smaller, its grid has missed regions.",
+            paper.COUNTS_DIFFER,
+            *notes,
+        ),
     )
 
 

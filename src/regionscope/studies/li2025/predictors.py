@@ -69,10 +69,11 @@ def _contradiction(chosen: Sequence[Point]) -> str:
     if margin is None or verdict.uncorrelated(margin.pearson).grade is not verdict.Grade.NOT_REPRODUCED:
         return ""
     fitted = all(one.values.get("train_error", 0.0) < settings.FITTED for one in chosen)
+    alone = ", one seed each," if all(one.seeds == 1 for one in chosen) else ""
     return (
-        f"Over {margin.pearson.n} settings{' that fit their data' if fitted else ''} the mean output margin correlates "
-        f"with the generalisation gap with {signed(margin)} ({interval(margin)}). This contradicts the paper, which "
-        f"calls that correlation low (Figure 2). The region count correlates with {signed(regions)}."
+        f"Over {margin.pearson.n} settings{' that fit their data' if fitted else ''}{alone} the mean output margin "
+        f"correlates with the generalisation gap with {signed(margin)} ({interval(margin)}). This contradicts the "
+        f"paper, which calls that correlation low (Figure 2). The region count correlates with {signed(regions)}."
     )
 
 

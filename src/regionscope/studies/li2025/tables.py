@@ -109,12 +109,15 @@ def left_out(runs: Iterable[RunFolder]) -> tuple[str, ...]:
 
 def fitting(runs: Sequence[RunFolder]) -> tuple[list[RunFolder], tuple[str, ...]]:
     """The runs of the settings that fit their data (mean training error over seeds below ``FITTED``), and a sentence
-    on the others. Where fewer than three do, all are kept, and the sentence says so."""
+    on the training errors. Where fewer than three do, all are kept, and the sentence says so."""
     settings = _settings(runs)
     fitted = [same for same in settings if _train_error(same) < FITTED]
     said = f"{len(settings) - len(fitted)} of {len(settings)} settings have a training error of {FITTED:g}% or more"
     if len(fitted) == len(settings):
-        return list(runs), ()
+        most = max(map(_train_error, settings))
+        return list(runs), (
+            f"All {len(settings)} settings have a training error below {FITTED:g}%, at most {most:.2g}%.",
+        )
     if len(fitted) < _FEWEST:
         return list(runs), (f"{said}; too few are left without them, so they are kept.",)
     worst = max(settings, key=_train_error)
