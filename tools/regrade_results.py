@@ -1,7 +1,7 @@
 """Grade the committed results again: ``PYTHONPATH=src python tools/regrade_results.py``.
 
 Rewrites data.json, report.md and the index under docs/results, the tables of rules.md and the totals in README.md.
-Claims that recorded the numbers they judge are graded from them; those of older pages are read from their text.
+Every claim is graded from the numbers that it recorded.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from old_claims import read
 from regionscope.lab.store.files import read_document, write_bytes, write_document
 from regionscope.studies.catalogue import studies
 from regionscope.studies.index import BESIDE, index_markdown, tally, totals
-from regionscope.studies.regrade import regraded, rewritten, stored_claims
-from regionscope.studies.report import markdown_table
+from regionscope.studies.report import claim_data, claim_table, markdown_table, rules
 from regionscope.studies.study import Claim, Study, one_seed_claims
+from regionscope.studies.verdict import judge, overall
+from regionscope.writing import plain
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
@@ -27,13 +27,49 @@ BEFORE = "115aba6"  # the last commit with the old rules
 TABLES = "<!-- the tables below are written by tools/regrade_results.py -->"
 TOTALS = re.compile(r"The four papers have \d+ tables, figures and theorems: .*? at full size\.", re.DOTALL)
 
+GRADE = re.compile(r"^(\*\*Verdict at size \w+: )[a-z ]+\.\*\*")
+
 Page = Mapping[str, Any]
+
+
+def stored_claims(page: Page) -> tuple[Claim, ...]:
+    """The claims of a page (data.json), each judged again by its rule."""
+    return tuple(
+        Claim(
+            one["what"], one["paper"], one["ours"], judge(one["verdict"]["by"], one["verdict"]["given"]), one["spread"]
+        )
+        for one in page["claims"]
+    )
+
+
+def regraded(page: Page, claims: Sequence[Claim]) -> dict[str, Any]:
+    """The page (data.json) with these claims in place of its own."""
+    grade = overall([claim.verdict for claim in claims]).value
+    found: dict[str, Any] = plain({**page, "verdict": grade, "claims": [claim_data(claim) for claim in claims]})
+    return found
+
+
+def rewritten(text: str, claims: Sequence[Claim]) -> str:
+    """The page (report.md) with these claims: its grade, its table of claims and its rules are replaced."""
+    grade = overall([claim.verdict for claim in claims]).value
+    lines = text.splitlines()
+    top = next(i for i, line in enumerate(lines) if line.startswith("**Verdict at size"))
+    table = next(i for i in range(top, len(lines)) if lines[i].startswith("|"))
+    below = next(i for i in range(table, len(lines)) if not lines[i].startswith("|"))
+    start = lines.index("## Rules")
+    end = next(i for i in range(start + 2, len(lines)) if not lines[i].startswith("- "))
+    return "\n".join(
+        [
+            *lines[:top], GRADE.sub(lambda found: f"{found[1]}{grade}.**", lines[top], count=1), "",
+            *markdown_table(*claim_table(claims)), *lines[below:start],
+            "## Rules", "", *(f"- {rule}" for rule in rules(claims)), *lines[end:], "",
+        ]
+    )  # fmt: skip
 
 
 def claims_of(study: Study, page: Page) -> tuple[Claim, ...]:
     """The claims of a page, judged by the rules as they are."""
-    recorded = all("by" in claim["verdict"] for claim in page["claims"])
-    claims = stored_claims(page) if recorded else read(page)
+    claims = stored_claims(page)
     alone = study.seeded and page["config"].get("seed", "").count(",") == 0
     return one_seed_claims(claims) if alone and page["config"] else claims
 
@@ -96,10 +132,10 @@ def main() -> None:
         write_bytes(home / "report.md", text.encode())
         write_document(home / "data.json", pages[study.name])
     old = {name: was for name in pages if (was := before(name)) is not None and same_runs(was, pages[name])}
-    rules = RESULTS / "rules.md"
-    top = rules.read_text().split(TABLES)[0]
+    changes = RESULTS / "rules.md"
+    top = changes.read_text().split(TABLES)[0]
     judged = {name: pages[name] for name in old}
-    write_bytes(rules, "\n".join([f"{top}{TABLES}", "", *tables(old, judged)]).encode())
+    write_bytes(changes, "\n".join([f"{top}{TABLES}", "", *tables(old, judged)]).encode())
     write_bytes(RESULTS / "index.md", index_markdown(every, pages, beside=tuple(BESIDE)).encode())
     readme = (ROOT / "README.md").read_text()
     write_bytes(ROOT / "README.md", TOTALS.sub(lambda _: totals(pages), readme).encode())

@@ -8,7 +8,7 @@ import torch
 
 from regionscope.errors import InputError
 
-__all__ = ["check_memory", "is_whole", "of_kind", "read_device", "whole"]
+__all__ = ["check_memory", "check_positive", "is_whole", "of_kind", "read_device", "whole"]
 
 Kind = TypeVar("Kind")
 
@@ -33,6 +33,13 @@ def check_memory(memory: object) -> None:
     """Refuse what is neither None nor enough bytes to work with."""
     if memory is not None and not is_whole(memory, least=1 << 20):
         raise InputError(f"memory is {memory!r}; a whole number of bytes is needed, at least 1 MiB (1048576).")
+
+
+def check_positive(**values: float) -> None:
+    """Refuse the first of these numbers that is not positive."""
+    for name, value in values.items():
+        if not value > 0:
+            raise InputError(f"{name} must be positive, got {value}.")
 
 
 def of_kind(what: str, value: object, kind: type[Kind], *, advice: str = "") -> Kind:

@@ -7,8 +7,6 @@ from typing import Any
 
 from regionscope.errors import InputError
 
-__all__ = ["needed"]
-
 
 def needed(module: str, *, who: str, library: str, extra: str, otherwise: str = "") -> Any:
     """The module, or an ``InputError`` that names the extra it comes with.

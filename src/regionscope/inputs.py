@@ -25,8 +25,6 @@ from torch.utils.data import (
 
 from regionscope.errors import InputError
 
-__all__ = ["Examples", "Inputs", "Labels", "read_array", "read_examples"]
-
 Inputs = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Dataset[Any] | DataLoader[Any]
 Labels = Tensor | np.ndarray[Any, Any] | Sequence[int]
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["COVER", "FLAT", "LOST", "SLIVER", "TINY", "WITHIN", "Tolerance"]
-
 # Coordinates are float64, whatever precision the network computes in, and so these do not depend on it.
 FLAT = 1e-12  # of the size of a cell or slice: what is nearer lies on it, what is thinner is flat
 SLIVER = 1e-14  # of the square of a cell's size: a piece of less area is none

@@ -8,8 +8,6 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-__all__ = ["Estimate", "Readable", "Reading", "Stats", "Status"]
-
 Reading = tuple[str, float, float | None]
 """Name, value and standard error of a number. The main number of a result has the name ""; None: no standard error."""
 

@@ -10,8 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["flush_folder", "plain", "replace_file"]
-
 
 def plain(value: Any) -> Any:
     """``value`` as strict JSON: numbers that are not finite become null, tuples lists, keys text.

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from regionscope.errors import InputError
+from regionscope.errors import DiskFull, InputError, Stopped
 from regionscope.lab import experiment as lab
 from regionscope.lab import instruments
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope.lab.experiment import Stopped, fail, run
-from regionscope.lab.store import DiskFull, RunFolder, files
+from regionscope.lab.experiment import fail, run
+from regionscope.lab.store import RunFolder, files
 from regionscope.lab.train import TrainState
 
 EXPERIMENT = Experiment(

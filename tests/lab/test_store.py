@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import nn
 
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import Damaged, DiskFull, InputError, RegionscopeError
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.monitor import Row
-from regionscope.lab.store import Damaged, DiskFull, RunFolder, files
+from regionscope.lab.store import RunFolder, files
 from regionscope.lab.store.rows import fingerprint
 from regionscope.lab.train import TrainState
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from regionscope.errors import Busy, LockLost
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.monitor import Row
-from regionscope.lab.store import Busy, LockLost, RunFolder, is_held, lock
+from regionscope.lab.store import RunFolder, is_held, lock
 
 
 @pytest.fixture

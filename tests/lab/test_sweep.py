@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from regionscope.errors import InputError
+from regionscope.errors import DiskFull, InputError
 from regionscope.lab import sweep as lab
 from regionscope.lab.config import Experiment
-from regionscope.lab.store import DiskFull, RunFolder
+from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import Sweep, run_sweep, work
 from regionscope.lab.sweep.settings import flatten
 

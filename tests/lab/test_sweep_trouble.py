@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import DiskFull, InputError, RegionscopeError
 from regionscope.lab import sweep as lab
-from regionscope.lab.store import DiskFull, RunFolder
+from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import Sweep, cluster, pool, run_sweep, work
 
 BASE: dict[str, Any] = {

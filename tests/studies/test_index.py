@@ -15,11 +15,11 @@ from regionscope.studies import catalogue, verdict
 from regionscope.studies.catalogue import cause, studies
 from regionscope.studies.index import BESIDE, index_markdown, totals
 from regionscope.studies.items import Cell, Item, covered, evidence
-from regionscope.studies.regrade import regraded, rewritten, stored_claims
 from regionscope.studies.report import claim_data
 from regionscope.studies.study import Claim, Outcome, Size, Study, one_seed_claims, over_seeds
 from regionscope.studies.verdict import Grade
 from regionscope.studies.workspace import Workspace
+from regrade_results import regraded, rewritten, stored_claims
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "docs" / "results"
@@ -30,7 +30,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 
 def study(name: str, source: str) -> Study:
-    return Study(name=name, paper="qi2023", source=source, claim="", analyse=_analyse, scaled={"desk": "Half."})
+    return Study(name=name, source=source, claim="", analyse=_analyse, scaled={"desk": "Half."})
 
 
 def page(source: str, size: str, **grades: str) -> dict[str, Any]:

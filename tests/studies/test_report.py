@@ -31,7 +31,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 STUDY = Study(
     name="qi2023-figure99",
-    paper="qi2023",
     source="Figure 99",
     claim=f"Claims {NASTY}.",
     analyse=_analyse,

@@ -68,8 +68,7 @@ MemoryOption = Annotated[
     ),
 ]
 PlotOption = Annotated[
-    Path | None,
-    option("--plot", metavar="FILE", panel="Output", help="Draw the layers (.png, .pdf, .svg)."),
+    Path | None, option("--plot", metavar="FILE", panel="Output", help="Draw the layers (.png, .pdf, .svg).")
 ]
 
 

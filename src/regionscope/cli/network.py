@@ -10,8 +10,6 @@ from torch import nn
 from regionscope.cli import options
 from regionscope.lab import load
 
-__all__ = ["note_weights", "read_network"]
-
 
 def read_network(model: str, weights: Path | None, device: str = "cpu") -> nn.Module:
     """Build the network, load its weights where a file came, and bring it to the device."""

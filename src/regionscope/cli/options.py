@@ -16,28 +16,6 @@ from regionscope import checks
 from regionscope.errors import InputError
 from regionscope.lab.load import LARGEST_BOX
 
-__all__ = [
-    "WORK",
-    "BoxOption",
-    "DataRootOption",
-    "DeviceOption",
-    "Dtype",
-    "DtypeOption",
-    "JsonOption",
-    "LimitOption",
-    "MemoryOption",
-    "ModelOption",
-    "PlotOption",
-    "PointsOption",
-    "ShapeOption",
-    "WeightsOption",
-    "defaults",
-    "option",
-    "read_device",
-    "read_memory",
-    "read_shape",
-]
-
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 

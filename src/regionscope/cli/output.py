@@ -19,21 +19,6 @@ from rich.table import Table
 from regionscope.errors import InputError
 from regionscope.writing import plain, replace_file
 
-__all__ = [
-    "check_folder",
-    "check_json",
-    "check_out",
-    "check_plot",
-    "make_folder",
-    "print_counts",
-    "progress_bar",
-    "save_figure",
-    "save_plot",
-    "write_file",
-    "write_json",
-    "writing_to",
-]
-
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 

@@ -14,8 +14,6 @@ from regionscope.cli import output
 from regionscope.cli.running import epochs_bar
 from regionscope.lab import quickstart as first_job
 
-__all__ = ["quickstart"]
-
 
 def quickstart(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files go.")] = Path("quickstart"),

@@ -21,8 +21,6 @@ from regionscope.geometry import Slice
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 
-__all__ = ["decision", "regions"]
-
 
 def regions(
     model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from regionscope.lab import sweep as lab
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
-
-__all__ = ["agreed", "answer_table", "runs_table"]
+from regionscope.lab.sweep.settings import is_setting
 
 _ERRORS = ("train_error", "test_error", "gap")
 _HIDDEN = ("epochs", "steps", "seconds", "train_loss", "error", "note")
@@ -24,7 +23,7 @@ def agreed(found: lab.RunTable) -> list[str]:
     """The settings that all runs share, where they are not the defaults."""
     usual = lab.flatten(Experiment(data=DataSpec(name=""), network=NetworkSpec(name="")).to_dict())
     apart = lab.differing(found.rows)
-    same = {name: found.rows[0].get(name) for name in found.columns if _is_setting(name) and name not in apart}
+    same = {name: found.rows[0].get(name) for name in found.columns if is_setting(name) and name not in apart}
     return [f"{name} {value}" for name, value in same.items() if usual.get(name) != value]
 
 
@@ -35,7 +34,7 @@ def runs_table(found: lab.RunTable, *, width: int, all_columns: bool = False) ->
     fit, the first to go are a status that all share, the errors, then settings and measures in turn.
     """
     settings = [name for name in lab.differing(found.rows) if name in found.columns]
-    measures = [name for name in found.columns if not _is_setting(name) and not name.startswith("measures.")]
+    measures = [name for name in found.columns if not is_setting(name) and not name.startswith("measures.")]
     measures = [name for name in measures if name not in ("key", "status", *_ERRORS, *_HIDDEN)]
     measures = [name for name in measures if not name.endswith(".spread")]
     columns = list(found.columns) if all_columns else ["key", *settings, "status", *_ERRORS, *measures]
@@ -67,10 +66,6 @@ def answer_table(found: lab.RunTable) -> Table:
     for row in found.rows:
         table.add_row(*(escape(_number(row.get(name))) for name in found.columns))
     return table
-
-
-def _is_setting(name: str) -> bool:
-    return name.split(".")[0] in ("data", "network", "training", "seed")
 
 
 def _header(name: str) -> str:

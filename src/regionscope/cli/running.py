@@ -16,8 +16,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from regionscope.lab.sweep import JobResult
 
-__all__ = ["ProgressOption", "Shown", "duration", "epochs_bar", "interruptible", "shown_progress"]
-
 ProgressOption = Annotated[
     bool | None,
     typer.Option(

@@ -233,11 +233,7 @@ def _teacher(width: int, switches: str | None, radius: float, seed: int) -> theo
 
 
 def _print_flow(
-    console: Console,
-    result: theory.Flow,
-    rows: list[FlowRow],
-    teacher: theory.Teacher,
-    needs: list[Requirements],
+    console: Console, result: theory.Flow, rows: list[FlowRow], teacher: theory.Teacher, needs: list[Requirements]
 ) -> None:
     table = Table(title=f"{result!r}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("log t", "-log L", "margin", "KKT", "turned", "regions", "effective", "dec.", "error"):

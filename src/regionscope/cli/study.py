@@ -166,13 +166,16 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
     runs = place.ended(one.experiments(size))
     made = [*(each.result() or {} for each in runs), *place.used.values()]
     seconds = sum(float(each.get("seconds") or 0) for each in made)
+    known = [each["provenance"] for each in place.used.values() if "provenance" in each]
     figures = _write_figures(outcome.charts, home)
     page = pages.Page(
         study=one, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds,
         experiments=tuple(each.experiment for each in runs),
-        provenance=_made_with([*(each.provenance for each in runs), *_provenances(place)]),
+        provenance=_made_with([*(each.provenance for each in runs), *known]),
     )  # fmt: skip
-    embedded = {name: _data_uri(home / name) for name in figures}
+    embedded = {
+        name: "data:image/png;base64," + base64.b64encode((home / name).read_bytes()).decode() for name in figures
+    }
     with output.writing_to(home):
         write_bytes(home / "report.md", pages.as_markdown(page).encode())
         write_bytes(home / "report.html", pages.as_html(page, embedded).encode())
@@ -204,10 +207,6 @@ def _shrink(path: Path) -> None:
     output.write_file(path, lambda temporary: small.save(temporary, format="PNG", optimize=True))
 
 
-def _provenances(place: Workspace) -> list[dict[str, Any]]:
-    return [each["provenance"] for each in place.used.values() if "provenance" in each]
-
-
 def _made_with(known: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the numbers were made with, where all of them agree; this machine where nothing is stored."""
     first, *others = known or [provenance()]
@@ -224,10 +223,6 @@ def _index(target: Path) -> None:
         beside = [name for name in BESIDE if (target / f"{name}.md").exists()]
         write_bytes(target / "index.md", index_markdown(every, found, beside=beside).encode())
     typer.echo(f"index: {target / 'index.md'} ({len(found)} of {len(every)} studies)")
-
-
-def _data_uri(path: Path) -> str:
-    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
 
 
 def _size(text: str) -> Size:

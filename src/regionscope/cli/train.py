@@ -13,14 +13,12 @@ from rich.table import Table
 
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import InputError, RegionscopeError, Stopped
 from regionscope.lab import zoo
-from regionscope.lab.experiment import Stopped, run
+from regionscope.lab.experiment import run
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import read_experiment, read_toml
 from regionscope.lab.train import TrainingProgress
-
-__all__ = ["train"]
 
 _WHAT, _HOW, _WHERE = "What to train", "How to train", "Where"
 

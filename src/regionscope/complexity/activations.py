@@ -15,8 +15,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["LINEAR", "MAX_POOLS", "Folds", "argument", "folds", "operation", "winners"]
-
 
 @dataclass(frozen=True)
 class Folds:

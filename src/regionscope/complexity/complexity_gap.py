@@ -13,8 +13,6 @@ from regionscope.errors import InputError
 from regionscope.inputs import read_array
 from regionscope.types import Reading
 
-__all__ = ["ComplexityGap", "complexity_gap"]
-
 
 @dataclass(frozen=True)
 class ComplexityGap:

@@ -21,8 +21,6 @@ from regionscope.errors import InputError
 from regionscope.network import unwrapped
 from regionscope.network.call.forward import call_model
 
-__all__ = ["ForwardObserver"]
-
 
 class ForwardObserver(TorchFunctionMode):
     """Watch ``model``: ``with observer.watching(): observer.forward(x)``. Subclasses say what to do.

@@ -15,8 +15,6 @@ from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
 from regionscope.types import Reading
 
-__all__ = ["ComplexityHistory", "ComplexityRow", "ComplexityWatch", "Level"]
-
 
 @dataclass(frozen=True)
 class Level:
@@ -118,12 +116,7 @@ class ComplexityWatch:
         self._rows: dict[int, ComplexityRow] = {}
 
     def __call__(
-        self,
-        step: int,
-        model: nn.Module,
-        *,
-        train_accuracy: float | None = None,
-        test_accuracy: float | None = None,
+        self, step: int, model: nn.Module, *, train_accuracy: float | None = None, test_accuracy: float | None = None
     ) -> ComplexityRow:
         """Measure ``model`` now and remember it under ``step``."""
         found = {name: self._measure(model, points) for name, points in self._points.items()}

@@ -16,8 +16,6 @@ from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import refuse_other_answers
 
-__all__ = ["Layer", "LayerChoice", "LayerList", "list_layers", "select_layers"]
-
 LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
 
 _OTHER = 0.37  # the last input of a pass is this minus the others, so that its values differ

@@ -16,8 +16,6 @@ from regionscope.inputs import Inputs
 from regionscope.network import untouched
 from regionscope.types import Reading
 
-__all__ = ["LocalComplexity", "local_complexity"]
-
 
 @dataclass(frozen=True, eq=False)
 class LocalComplexity:

@@ -12,8 +12,6 @@ from regionscope.checks import whole
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 
-__all__ = ["MeasurePoints", "draw_points", "uniform_points"]
-
 
 @dataclass(frozen=True, eq=False)
 class MeasurePoints:
@@ -46,12 +44,7 @@ def uniform_points(
 
 
 def draw_points(
-    train: Inputs,
-    test: Inputs,
-    *,
-    n: int = 1000,
-    domain: tuple[float, float] = (0.0, 1.0),
-    seed: int = 0,
+    train: Inputs, test: Inputs, *, n: int = 1000, domain: tuple[float, float] = (0.0, 1.0), seed: int = 0
 ) -> MeasurePoints:
     """Up to n training and n test points, drawn without replacement, and n uniform random points of the domain.
 

@@ -19,20 +19,6 @@ from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network import home
 
-__all__ = [
-    "LARGEST_CUBE",
-    "Chunk",
-    "FrameChoice",
-    "Neighbourhoods",
-    "Shape",
-    "VertexBatch",
-    "count_vertices",
-    "draw_frames",
-    "offsets",
-    "orthonormal_frames",
-    "vertex_batches",
-]
-
 FrameChoice = Literal["shared", "per-point"] | Tensor
 Shape = Literal["cross-polytope", "hypercube"]
 

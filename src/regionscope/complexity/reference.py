@@ -11,8 +11,6 @@ import torch
 from scipy.sparse.csgraph import shortest_path
 from torch import Tensor, nn
 
-__all__ = ["deformation_of_points", "embedded", "local_complexity_by_hooks", "vertices_one_by_one"]
-
 
 def vertices_one_by_one(x: Tensor, frame: Tensor, radius: float, hull: str) -> list[Tensor]:
     """The vertices around one point x (*shape), for a frame (P, *shape)."""

@@ -13,8 +13,6 @@ from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.complexity.layers import Layer
 from regionscope.complexity.neighbourhoods import VertexBatch
 
-__all__ = ["SignChanges"]
-
 
 class SignChanges(ForwardObserver):
     """Ranges of all units of ``layers`` around some points, gathered over one or more passes of their vertices.

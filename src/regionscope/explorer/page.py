@@ -18,8 +18,6 @@ from regionscope.explorer.figures import CURVE_COLOURS, bokeh, curve_figures, ex
 from regionscope.lab.training_frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
 
-__all__ = ["page"]
-
 _STEPS = 48  # colours of a scale; each is one path in the picture
 
 

@@ -18,8 +18,6 @@ from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import Frame, TrainingFrames, frames_of_partition, frames_of_run, thin
 from regionscope.writing import replace_file
 
-__all__ = ["LIMIT", "Written", "explore"]
-
 LIMIT = 30_000_000  # bytes of one page
 _OVERHEAD = 2_000_000  # Bokeh and the page itself
 
@@ -36,10 +34,7 @@ class Written:
 
 
 def explore(
-    what: TrainingFrames | RunFolder | Partition | DecisionRegions,
-    path: str | Path,
-    *,
-    limit: int = LIMIT,
+    what: TrainingFrames | RunFolder | Partition | DecisionRegions, path: str | Path, *, limit: int = LIMIT
 ) -> Written:
     """Write the explorer of a training, a stored run or a partition to ``path``: one HTML file that works offline.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["WORD", "holds", "lowest", "n_words", "pack", "popcount", "unpack"]
-
 WORD = 62  # elements in one word; its sign stays free
 
 

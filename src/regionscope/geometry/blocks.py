@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["rows_at_a_time"]
-
 _CPU_BYTES = 2 << 20  # stays in the caches
 _GPU_BYTES = 512 << 20  # every block waits for the device once, so few large ones
 

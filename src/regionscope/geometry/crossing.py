@@ -14,8 +14,6 @@ from torch import Tensor
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 
-__all__ = ["Crossings", "Points", "SignTable", "coincident", "place_points"]
-
 _ONES = 0x0101010101010101  # one bit a byte: eight sign codes are tested in one word
 
 

@@ -14,8 +14,6 @@ from torch import Tensor
 from regionscope.geometry.bitsets import holds, n_words, pack, unpack
 from regionscope.geometry.blocks import rows_at_a_time
 
-__all__ = ["Breaks", "Candidates", "breaks_along", "cell_leaders", "disjoint", "leaders"]
-
 
 @dataclass(frozen=True)
 class Candidates:

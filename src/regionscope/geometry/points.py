@@ -12,16 +12,11 @@ from torch import Tensor
 from regionscope.errors import SliceError
 from regionscope.tolerance import Tolerance
 
-__all__ = ["PointLike", "check_distinct", "check_rank", "read_array", "read_numbers", "read_point", "read_points"]
+__all__ = ["PointLike", "check_distinct", "check_rank", "read_numbers", "read_point", "read_points"]
 
 PointLike = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
 RANK = Tolerance.of(torch.float64).rank
-
-
-def read_array(values: PointLike) -> Tensor:
-    """``values`` without a copy: a tensor stays on its device, anything else is read on the CPU."""
-    return values if isinstance(values, Tensor) else torch.as_tensor(values, device="cpu")
 
 
 def read_point(point: PointLike, what: str) -> Tensor:

@@ -7,8 +7,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["gather_rows", "next_in_row", "offsets_of", "owners", "ranges", "sort_by", "sort_within"]
-
 
 def offsets_of(counts: Tensor) -> Tensor:
     """Offsets (r + 1,) of rows with these lengths (r,).

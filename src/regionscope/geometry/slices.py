@@ -24,8 +24,6 @@ from regionscope.geometry.points import (
     read_points,
 )
 
-__all__ = ["Box", "Segment", "Simplex", "Slice"]
-
 
 @runtime_checkable
 class Slice(Protocol):

@@ -10,8 +10,6 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.geometry import Box
 
-__all__ = ["default_slice", "plane_of"]
-
 _PLANE_MARGIN = 0.25  # around the three points of a plane, as a share of their extent
 _BOX_MARGIN = 0.05
 

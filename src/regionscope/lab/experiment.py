@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import read_device
-from regionscope.errors import InputError, RegionscopeError, Stopped
+from regionscope.errors import Busy, DiskFull, InputError, LockLost, RegionscopeError, Stopped
 from regionscope.lab import instruments, zoo
 from regionscope.lab.config import DataSpec, Experiment
 from regionscope.lab.data import DataSplit, load
@@ -26,10 +26,10 @@ from regionscope.lab.data import names as data_names
 from regionscope.lab.data.dataset import derived_seed
 from regionscope.lab.monitor import Monitor, Row, parse_schedule
 from regionscope.lab.provenance import run_provenance
-from regionscope.lab.store import Busy, DiskFull, LockLost, RunFolder
+from regionscope.lab.store import RunFolder
 from regionscope.lab.train import EpochRow, Trained, TrainingProgress, TrainState, train
 
-__all__ = ["HISTORY", "Stopped", "check", "fail", "run"]
+__all__ = ["HISTORY", "check", "fail", "run"]
 
 HISTORY = ("train_loss", "train_error", "test_error")  # the rows of each epoch; no measure may be called so
 

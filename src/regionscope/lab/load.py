@@ -25,8 +25,6 @@ from torch import Tensor, nn
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
 
-__all__ = ["LARGEST_BOX", "box", "hull", "infer_input_shape", "load_model", "load_points", "load_weights"]
-
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
 _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
 

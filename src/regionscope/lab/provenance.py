@@ -17,8 +17,6 @@ import torch
 
 from regionscope.version import __version__
 
-__all__ = ["provenance", "run_provenance"]
-
 
 def provenance(device: torch.device | None = None) -> dict[str, Any]:
     """The versions, the machine and, where it is given, the device, as plain values."""

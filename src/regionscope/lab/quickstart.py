@@ -22,8 +22,6 @@ from regionscope.lab.train import EpochRow, Trained, Training, evaluate, train
 from regionscope.lab.zoo import mlp
 from regionscope.writing import plain, replace_file
 
-__all__ = ["Quickstart", "QuickstartConfig", "Snapshot", "quickstart", "save"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class QuickstartConfig:

@@ -24,20 +24,6 @@ from regionscope.geometry import Slice
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
 
-__all__ = [
-    "Frame",
-    "ModelAtStep",
-    "TrainingCurve",
-    "TrainingFrames",
-    "count_curves",
-    "curves_of_rows",
-    "frames_of_models",
-    "frames_of_partition",
-    "frames_of_run",
-    "on_slice",
-    "thin",
-]  # fmt: skip
-
 Progress = Callable[[float], None]
 
 _MOST_POINTS = 2000  # of the data, in a picture

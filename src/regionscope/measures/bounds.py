@@ -14,18 +14,6 @@ from math import prod
 from regionscope.errors import InputError
 from regionscope.types import Reading
 
-__all__ = [
-    "Bound",
-    "activation_patterns",
-    "layer_widths",
-    "montufar_lower",
-    "montufar_upper",
-    "raghu_upper",
-    "region_bounds",
-    "serra_upper",
-    "zaslavsky",
-]
-
 
 @dataclass(frozen=True)
 class Bound:

@@ -14,9 +14,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import check_positive
 from regionscope.errors import InputError
-
-__all__ = ["Init", "hanin_rolnick", "kac_rice", "qi_wei_neurons", "random_network"]
 
 Init = Literal["he", "torch"]
 
@@ -38,7 +37,7 @@ def hanin_rolnick(units: int, length: float, *, breakpoints: int = 1, constant: 
     nonlinearity (1 for ReLU). ``constant`` stands for C_grad C_bias; 1 is their rule of thumb. ``kac_rice`` computes
     it from the initialisation.
     """
-    _check(units=units, length=length, breakpoints=breakpoints, constant=constant)
+    check_positive(units=units, length=length, breakpoints=breakpoints, constant=constant)
     return 1 + constant * length * breakpoints * units
 
 
@@ -65,10 +64,10 @@ def kac_rice(
     init: "he" (weights N(0, 2 / fan-in), biases N(0, bias^2)) or "torch" (the uniform defaults of ``nn.Linear``).
     Cost: ``nodes`` evaluations of the recursion.
     """
-    _check(n_0=n_0, nodes=nodes)
+    check_positive(n_0=n_0, nodes=nodes)
     a, b = start.to(torch.float64).flatten(), end.to(torch.float64).flatten()
     length = float((b - a).norm())
-    _check(length=length)
+    check_positive(length=length)
     direction = (b - a) / length
     s = (torch.arange(nodes, dtype=torch.float64, device="cpu") + 0.5) / nodes * length
     x = a + s[:, None] * direction
@@ -92,7 +91,7 @@ def qi_wei_neurons(regions: float, length: float, *, breakpoints: int = 1, extra
     themselves; the paper gives no value for it, so it is an argument here. The theorem is Hanin and Rolnick's rule of
     thumb, solved for the units.
     """
-    _check(regions=regions, length=length, breakpoints=breakpoints)
+    check_positive(regions=regions, length=length, breakpoints=breakpoints)
     return max(0.0, regions - extra) / (length * breakpoints)
 
 
@@ -126,9 +125,3 @@ def _scales(init: Init, fan_in: int, bias: float) -> _Scales:
     if init == "torch":
         return _Scales(1 / 3, 1 / (3 * fan_in))
     raise InputError(f"init came as {init!r}; it must be 'he' or 'torch'.")
-
-
-def _check(**values: float) -> None:
-    for name, value in values.items():
-        if not value > 0:
-            raise InputError(f"{name} must be positive, got {value}.")

@@ -15,8 +15,6 @@ from regionscope.network.call.forward import call_model
 from regionscope.sampled.labels import INVALID, open_labeller
 from regionscope.types import Estimate, Reading
 
-__all__ = ["Gap", "check_range", "error_rate", "generalisation_gap", "read_labels", "some_examples"]
-
 
 @dataclass(frozen=True)
 class Gap:

@@ -17,8 +17,6 @@ from regionscope.geometry import Slice
 from regionscope.sampled.drawn_slices import SliceSampler
 from regionscope.types import Estimate, Reading, Status
 
-__all__ = ["SliceValues", "bootstrap_interval", "over_slices"]
-
 _RESAMPLES = 2000
 _BYTES_OF_SLICES = 1 << 26
 _MOST_TOGETHER = 64

@@ -24,8 +24,6 @@ from regionscope.network.call.forward import call_model
 from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.types import Reading
 
-__all__ = ["Loss", "Sharpness", "sharpness"]
-
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 

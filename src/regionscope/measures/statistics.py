@@ -14,8 +14,6 @@ from scipy.special import stdtrit
 
 from regionscope.errors import InputError
 
-__all__ = ["deviation", "error_of_mean", "joined", "larger_error", "mean", "standard_error", "t_interval", "wilson"]
-
 
 def mean(values: Sequence[float]) -> float:
     """The arithmetic mean; NaN of no values."""

@@ -9,8 +9,6 @@ from regionscope.network.operations import Affine, Fold
 from regionscope.network.program import Instruction, Kink, Program
 from regionscope.network.record import Data, RecordedStep, Recorder
 
-__all__ = ["assemble"]
-
 
 def assemble(recorder: Recorder, source: Data, output: Data) -> Program:
     """The program that computes ``output`` from ``source`` by the recorded steps."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Cuts", "Maxima", "Thresholds"]
-
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:

@@ -10,8 +10,6 @@ from torch import Tensor
 from regionscope.network.cuts import Cuts, Maxima, Thresholds
 from regionscope.network.program import Instruction, Kink, Program
 
-__all__ = ["with_decision"]
-
 
 def with_decision(program: Program) -> Program:
     """The program with a last kink at the decision boundary; the outputs stay the same.

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from regionscope.network.cuts import Cuts
 
-__all__ = ["Affine", "ChannelMap", "Fold", "Memory", "Operation"]
-
 Memory = Literal["fresh", "view", "shared"]
 
 

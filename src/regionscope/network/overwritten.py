@@ -10,8 +10,6 @@ from torch.overrides import TorchFunctionMode
 
 from regionscope.network.proxy import Traced
 
-__all__ = ["Overwritten"]
-
 
 class Overwritten(TorchFunctionMode):
     """While it is open, no call may read memory that was ``noted``: it still holds what was there before the write.

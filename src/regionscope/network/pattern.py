@@ -7,8 +7,6 @@ from torch import Tensor
 
 from regionscope.network.program import Program
 
-__all__ = ["patterns"]
-
 
 def patterns(program: Program, x: Tensor) -> Tensor:
     """(v, units) int16: the pieces of all kinks side by side, in execution order.

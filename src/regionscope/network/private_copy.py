@@ -14,8 +14,6 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from regionscope.errors import InputError
 
-__all__ = ["private_copy"]
-
 _CONTAINERS = (list, tuple, dict, OrderedDict)
 
 

@@ -11,8 +11,6 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.network.cuts import Cuts
 
-__all__ = ["Instruction", "Kink", "Program", "Values"]
-
 Values = dict[str, Tensor]
 """The live tensors between two kinks by name; each has the rows as its first dimension."""
 

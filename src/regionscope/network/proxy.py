@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 else:
     _Tensor = torch.Tensor
 
-__all__ = ["ForwardTracer", "Storage", "Traced"]
-
 
 class ForwardTracer(fx.Tracer, ABC):
     """What a ``Traced`` tensor needs of the tracer that follows the forward; ``Reader`` implements it."""

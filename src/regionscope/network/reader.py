@@ -15,8 +15,6 @@ from regionscope.network.overwritten import Overwritten
 from regionscope.network.proxy import ForwardTracer, Storage, Traced
 from regionscope.network.record import Call, Data, Recorder, Refused, Rule, table
 
-__all__ = ["Reader"]
-
 
 class _OneInput(nn.Module):
     """Calls the module with its one input, so that further arguments of its forward keep their defaults."""

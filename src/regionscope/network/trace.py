@@ -5,18 +5,17 @@ from __future__ import annotations
 import inspect
 
 import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 
 from regionscope.errors import InputError, RegionscopeError, UntraceableModel
 from regionscope.network import rules  # noqa: F401  (importing them fills the table)
 from regionscope.network.assemble import assemble
+from regionscope.network.call.determinism import random_states
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.private_copy import private_copy
 from regionscope.network.program import Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
-
-__all__ = ["trace"]
 
 
 def trace(
@@ -55,11 +54,11 @@ def trace(
 def _read(reader: Reader, name: str) -> Data:
     """Follow the forward; what goes wrong in the user's code becomes a sentence. Random states stay as they were."""
     device = reader.recorder.device
-    states = _random_states(device)
+    states = random_states(device)
     try:
         with torch.no_grad():
             output = reader.read()
-        fixed = all(torch.equal(*pair) for pair in zip(states, _random_states(device), strict=True))
+        fixed = all(torch.equal(*pair) for pair in zip(states, random_states(device), strict=True))
     except (RegionscopeError, MemoryError, torch.OutOfMemoryError):
         raise
     except (TypeError, AttributeError, NameError, fx.proxy.TraceError) as error:
@@ -69,8 +68,9 @@ def _read(reader: Reader, name: str) -> Data:
         ) from error
     except Exception as error:
         raise InputError(
-            f"the forward of {name}{reader.failed_in} fails on an input of shape (v, {_listed(reader.input.shape)}) "
-            f"with {type(error).__name__}: {error}; check the shape of the input points."
+            f"the forward of {name}{reader.failed_in} fails on an input of shape "
+            f"(v, {', '.join(map(str, reader.input.shape))}) with {type(error).__name__}: "
+            f"{error}; check the shape of the input points."
         ) from error
     finally:
         torch.set_rng_state(states[0])
@@ -82,14 +82,6 @@ def _read(reader: Reader, name: str) -> Data:
             "need a forward that gives the same result each time."
         )
     return output
-
-
-def _random_states(device: torch.device) -> list[Tensor]:
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
-
-
-def _listed(shape: tuple[int, ...]) -> str:
-    return ", ".join(map(str, shape))
 
 
 def _python_module(module: nn.Module) -> nn.Module:

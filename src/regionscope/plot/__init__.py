@@ -23,13 +23,7 @@ from regionscope.plot.figures import (
 )
 from regionscope.plot.graphs import FunctionGraph, function_graph, surface
 from regionscope.plot.points import data
-from regionscope.plot.regions import (
-    decision_boundary,
-    decision_mosaic,
-    decision_regions,
-    linear_regions,
-    region_values,
-)
+from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions, region_values
 from regionscope.plot.walls import layer_panels, zero_lines
 
 __all__ = [

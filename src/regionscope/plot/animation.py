@@ -21,8 +21,6 @@ from regionscope.plot.points import data
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
 from regionscope.plot.walls import zero_lines
 
-__all__ = ["KINDS", "animate", "check_animation", "draw_frame"]
-
 KINDS = ("linear", "decision", "neurons")
 _RIGHT, _TOP, _TITLE, _STRIP, _GAP = 0.94, 0.94, 0.955, 0.07, 0.055  # shares of the figure
 _LEFT, _BELOW = (0.1, 0.5), (0.065, 0.42)  # room for numbers: a share of the figure, and at least so many inches

@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 
 from regionscope.writing import replace_file
 
-__all__ = ["write_animation"]
-
 
 def write_animation(figure: Figure, frames: Iterable[object], path: Path, *, fps: int) -> None:
     """Write the .gif or .mp4 file ``path``: each step of ``frames`` leaves the next frame on the figure.

@@ -24,8 +24,6 @@ from regionscope.plot.ticks import log_ticks, place_ticks, whole_ticks
 from regionscope.plot.walls import zero_lines
 from regionscope.studies.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
 
-__all__ = ["chart_figure"]
-
 _INCHES = (6.0, 4.0)
 _MARGIN = 0.05  # around the points of a scatter plot, of their range
 _NARROW = 0.3  # of the width of a figure: a legend up to this goes beside the axes, a wider one below them

@@ -18,15 +18,6 @@ from regionscope.errors import InputError
 from regionscope.plot import style
 from regionscope.types import Estimate
 
-__all__ = [
-    "ComplexityAxes",
-    "complexity_figure",
-    "complexity_history",
-    "complexity_layers",
-    "fold_density",
-    "layers_figure",
-]
-
 BAND = 0.25  # of the standard deviation, as in the figures of Humayun et al. 2023
 
 

@@ -17,8 +17,6 @@ from regionscope.measures.correlate import Correlation
 from regionscope.measures.fit import LinearFit
 from regionscope.plot import style
 
-__all__ = ["CorrelationArtists", "correlation_scatter"]
-
 
 @dataclass(frozen=True)
 class CorrelationArtists:

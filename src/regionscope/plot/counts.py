@@ -18,8 +18,6 @@ from regionscope.plot.artists import Cells
 from regionscope.plot.kinds import count_for
 from regionscope.sampled.grid import LabelMap
 
-__all__ = ["count_figure", "count_histogram", "label_map"]
-
 
 def count_histogram(result: RegionCount, *, ax: Axes) -> BarContainer:
     """One bar for each number of regions, as high as the number of slices that have it; the mean and its interval."""

@@ -14,8 +14,6 @@ from regionscope.plot import style
 from regionscope.plot.artists import Cells
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
 
-__all__ = ["epoch_figure", "epoch_grid"]
-
 _BOUNDARY_WIDTH = 1.1  # the panels are small
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _LEGEND_ROW, _LEGEND_HANDLE, _LEGEND_LETTER = 0.21, 0.55, 0.085  # inches
 
-__all__ = ["decision_figure", "layer_panels_figure", "neurons_figure", "quickstart_figure", "regions_figure"]
-
 
 def quickstart_figure(result: Quickstart) -> Figure:
     """The regions before and after training, hue by class and shade by region, and the data on the decision regions."""

@@ -19,8 +19,6 @@ from regionscope.geometry.ragged import next_in_row
 from regionscope.plot import style
 from regionscope.plot.kinds import partition_for
 
-__all__ = ["FunctionGraph", "function_graph", "surface"]
-
 _HEIGHT = 0.6  # of the surface, against its wider side
 _LAMP = np.array([-0.62, -0.25, 0.74])
 
@@ -62,12 +60,7 @@ def function_graph(part: Partition, *, ax: Axes, outputs: Sequence[int] | None =
 
 
 def surface(
-    part: Partition,
-    *,
-    ax: Axes,
-    output: int = 0,
-    heights: Tensor | None = None,
-    ids: Tensor | None = None,
+    part: Partition, *, ax: Axes, output: int = 0, heights: Tensor | None = None, ids: Tensor | None = None
 ) -> Any:
     """The graph of one output over a plane: each region is a flat polygon in space, in the colour of its map.
 

@@ -6,8 +6,6 @@ from regionscope.checks import of_kind
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.measures.region_count import RegionCount
 
-__all__ = ["count_for", "decision_for", "partition_for"]
-
 
 def partition_for(who: str, part: Partition) -> Partition:
     """The partition that ``plot.who()`` was given."""

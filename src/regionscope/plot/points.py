@@ -10,8 +10,6 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.plot import style
 
-__all__ = ["data"]
-
 _COVERED = 0.6  # share of the axes that markers may cover
 _SMALLEST = 1.5  # square points; smaller ones fall between pixels
 

@@ -12,31 +12,16 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
-from regionscope.geometry.points import PointLike, read_array
+from regionscope.geometry.points import PointLike
+from regionscope.inputs import read_array
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
 from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.ticks import input_ticks
 
-__all__ = [
-    "decision_boundary",
-    "decision_mosaic",
-    "decision_regions",
-    "frame_slice",
-    "linear_regions",
-    "outlines",
-    "region_values",
-    "wall_segments",
-]
-
 
 def linear_regions(
-    part: Partition,
-    *,
-    ax: Axes,
-    ids: PointLike | None = None,
-    edges: bool = True,
-    rasterized: bool = False,
+    part: Partition, *, ax: Axes, ids: PointLike | None = None, edges: bool = True, rasterized: bool = False
 ) -> Cells:
     """Fill each linear region, with the edges between them on top; one affine map has one colour.
 

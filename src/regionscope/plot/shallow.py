@@ -22,8 +22,6 @@ from regionscope.shallow.pieces import EffectiveRegions, unit_shares
 from regionscope.shallow.report import FlowRow
 from regionscope.shallow.two_layer_rates import RateRow
 
-__all__ = ["flow_animation", "flow_figure", "flow_frame", "rates_figure", "width_figure"]
-
 
 def flow_frame(flow: Flow, moment: int, *, ax: Axes, radius: float, teacher: Teacher | None = None) -> None:
     """The function at one moment (divided by its largest value on [-R, R]), its data, and a bar for each kink.

@@ -20,41 +20,6 @@ from torch import Tensor
 
 from regionscope.plot.ticks import few_ticks
 
-__all__ = [
-    "ACCURACY",
-    "BAND_ALPHA",
-    "BLACK",
-    "BLUE",
-    "BOUNDARY",
-    "BOUNDARY_WIDTH",
-    "DPI",
-    "EDGE",
-    "EDGE_WIDTH",
-    "GREEN",
-    "GREY",
-    "LIGHT",
-    "LINE_WIDTH",
-    "MARKERS",
-    "MARKER_SIZE",
-    "ORANGE",
-    "PALE",
-    "PANEL_INCHES",
-    "POINT_SETS",
-    "PURPLE",
-    "SKY",
-    "VERMILLION",
-    "class_colours",
-    "edge_width",
-    "figure",
-    "hue",
-    "layer_colours",
-    "map_axes",
-    "plain_axes",
-    "region_colours",
-    "shaded_colours",
-    "space_axes",
-]
-
 Colours = np.ndarray[Any, np.dtype[np.float64]]
 
 DPI = 150

@@ -12,8 +12,6 @@ from matplotlib.ticker import FixedLocator, Formatter, FuncFormatter, MaxNLocato
 
 from regionscope.geometry import Slice
 
-__all__ = ["InputLabels", "InputTicks", "few_ticks", "input_ticks", "log_ticks", "place_ticks", "whole_ticks"]
-
 _MOST, _STEPS = 4, (1, 2, 5, 10)
 _MARKS = 6
 _DECADES = 2  # a logarithmic axis over fewer has ticks between the powers of ten

@@ -13,8 +13,6 @@ from regionscope.plot.artists import Cells, Segments
 from regionscope.plot.kinds import partition_for
 from regionscope.plot.regions import frame_slice, linear_regions, wall_segments
 
-__all__ = ["layer_panels", "zero_lines"]
-
 _THICK, _THIN = 1.0, 0.6
 _LETTERS = 26  # of a layer's name that fit over a panel
 

@@ -20,15 +20,6 @@ from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Segment, Simplex, Slice
 from regionscope.inputs import Examples, Inputs, read_examples
 
-__all__ = [
-    "GivenSlices",
-    "Hulls",
-    "LinesFromOrigin",
-    "RandomDirections",
-    "SliceSampler",
-    "seed_of",
-]
-
 _ATTEMPTS = 100
 _PAIRS_FOR_LENGTH = 256
 

@@ -12,8 +12,6 @@ from regionscope.geometry import Slice
 from regionscope.sampled.labels import INVALID, Labeller
 from regionscope.sampled.lattice import corners_and_directions
 
-__all__ = ["label_lattice", "label_points"]
-
 
 def label_lattice(labeller: Labeller, slices: Sequence[Slice], units: Tensor) -> Tensor:
     """Labels (s, p) int64 on the CPU of the points ``units`` (p, k) of every slice.

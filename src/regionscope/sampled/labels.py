@@ -20,8 +20,6 @@ from regionscope.network.call.determinism import refuse_other_answers, two_input
 from regionscope.network.call.forward import call_model, row_bytes
 from regionscope.sampled.half_precision import HalfPrecisionScreen
 
-__all__ = ["INVALID", "Labeller", "labels_from", "open_labeller", "refuse_batch_statistics"]
-
 INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
 
 _MOST_ROWS = 8192
@@ -37,12 +35,7 @@ class Labeller:
     """
 
     def __init__(
-        self,
-        classify: Callable[[Tensor], Tensor],
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-        rows: int,
+        self, classify: Callable[[Tensor], Tensor], *, dtype: torch.dtype, device: torch.device, rows: int
     ) -> None:
         self._classify = classify
         self.dtype = dtype

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_components_bfs"]
-
 
 def count_components_bfs(labels: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> int:
     """Number of connected pieces of equal label of one map, by breadth-first search from every unmarked entry.

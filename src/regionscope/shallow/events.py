@@ -28,20 +28,6 @@ from regionscope.shallow.kernel import slopes
 from regionscope.shallow.modes import Modes, guards, modes_of
 from regionscope.shallow.rosenbrock import Field
 
-__all__ = [
-    "KINK",
-    "QUIET",
-    "Missed",
-    "Settled",
-    "at_points",
-    "length_of",
-    "missed_events",
-    "one_sided",
-    "release",
-    "settle",
-    "slide_end",
-]
-
 KINK = 1e-11  # |z| at most this share of |(w, b)| |(x, 1)| counts as "the kink is at the point"
 _SHARE = 0.05  # how far outside [0, 1] the share mu of a sliding unit may end before the step is shortened
 QUIET = 0.1  # an event that moves the state by less than this part of the tolerated error need not be located

@@ -17,8 +17,6 @@ from regionscope.shallow.state import ENDS, FlowOptions, Flows
 from regionscope.shallow.teachers import Sample, Teacher, alternating_teacher, sample
 from regionscope.shallow.theorems import largest_sigma_o, population_loss_bound
 
-__all__ = ["Example1", "WidthRow", "example_1", "success_vs_width"]
-
 
 @dataclass(frozen=True)
 class Example1:

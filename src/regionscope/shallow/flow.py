@@ -17,8 +17,6 @@ from regionscope.shallow.state import ENDS, FlowOptions, Flows
 from regionscope.shallow.teachers import Sample
 from regionscope.types import Reading, Status
 
-__all__ = ["Flow", "conserved_drift", "gradient_flow", "gradient_flows"]
-
 _CHUNK = 256  # flows worked through together: enough that the cost of calls does not matter
 _SENTENCES = {
     "direction": "the direction theta / |theta| has converged",

@@ -17,8 +17,6 @@ from regionscope.shallow.next_events import NextEvents
 from regionscope.shallow.rosenbrock import Field, evaluate, rosenbrock_step
 from regionscope.shallow.state import FlowOptions, Flows
 
-__all__ = ["Moment", "integrate"]
-
 Moment = Callable[[Flows, Tensor], None]
 _MEMORY = (
     "h_full", "h_next", "cuts", "wary", "reference", "reference_clock", "reference_size", "rest_tau", "rest_F",

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from regionscope.shallow.modes import Modes
 
-__all__ = ["gram", "move", "outputs", "pull_back", "slopes", "tangent"]
-
 
 def outputs(theta: Tensor, modes: Modes, x: Tensor) -> Tensor:
     """N(x_i) (B, n) of the frozen pattern. Cost: O(k + n)."""

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 
-__all__ = ["Loss", "Pull", "check_loss", "log_threshold", "pull"]
-
 Loss = Literal["exponential", "logistic"]
 _TAIL = 30.0  # beyond this, log(1 + e^-q) is e^-q to the last bit of a float64
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-__all__ = ["Modes", "guards", "modes_of"]
-
 
 @dataclass(frozen=True)
 class Modes:

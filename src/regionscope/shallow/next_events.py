@@ -11,8 +11,6 @@ from regionscope.shallow.events import KINK, QUIET, at_points, length_of
 from regionscope.shallow.modes import Modes, guards
 from regionscope.shallow.rosenbrock import Field
 
-__all__ = ["NextEvents"]
-
 
 @dataclass(frozen=True)
 class NextEvents:

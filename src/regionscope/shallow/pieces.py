@@ -12,19 +12,6 @@ from regionscope.errors import InputError
 from regionscope.shallow.network import Network
 from regionscope.tolerance import Tolerance
 
-__all__ = [
-    "Breakpoints",
-    "EffectiveRegions",
-    "Plateau",
-    "breakpoints",
-    "effective_regions",
-    "minimum_regions",
-    "n_linear_regions",
-    "reduced",
-    "sign_pieces",
-    "unit_shares",
-]
-
 _EXACT = Tolerance.of(torch.float64)
 
 

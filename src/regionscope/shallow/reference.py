@@ -11,8 +11,6 @@ from torch import Tensor
 
 from regionscope.shallow.losses import Loss, pull
 
-__all__ = ["dense_outputs", "flow_without_events", "small_steps"]
-
 
 def dense_outputs(theta: Tensor, x: Tensor) -> Tensor:
     """N(x_i) (n,) of theta (3, k), written as in equation (1) of Safran et al."""

@@ -18,8 +18,6 @@ from regionscope.shallow.state import ENDS, FlowOptions
 from regionscope.shallow.teachers import alternating_teacher, sample
 from regionscope.shallow.theorems import largest_sigma_o, region_bound
 
-__all__ = ["TeacherWidthRow", "regions_vs_teacher_width"]
-
 
 @dataclass(frozen=True)
 class TeacherWidthRow:

@@ -16,8 +16,6 @@ from regionscope.shallow.network import Network
 from regionscope.shallow.pieces import breakpoints, effective_regions, sign_pieces
 from regionscope.shallow.teachers import Density, Teacher
 
-__all__ = ["FlowRow", "classification_error", "flow_table", "population_loss"]
-
 _NODES = 24
 
 

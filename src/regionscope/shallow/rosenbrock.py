@@ -23,8 +23,6 @@ from regionscope.shallow import kernel
 from regionscope.shallow.losses import Loss, Pull, pull
 from regionscope.shallow.modes import Modes
 
-__all__ = ["Field", "evaluate", "rosenbrock_step"]
-
 
 @dataclass(frozen=True)
 class Field:

@@ -13,8 +13,6 @@ from regionscope.errors import InputError
 from regionscope.shallow.losses import Loss, check_loss
 from regionscope.shallow.modes import Modes
 
-__all__ = ["ENDS", "FlowOptions", "Flows"]
-
 ENDS = ("direction", "log-loss", "time", "stalled", "steps")
 
 

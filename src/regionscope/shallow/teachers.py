@@ -12,8 +12,6 @@ from regionscope.errors import InputError
 from regionscope.shallow.network import Network
 from regionscope.shallow.pieces import sign_pieces
 
-__all__ = ["Density", "Sample", "Teacher", "alternating_teacher", "random_teacher", "sample", "teacher_from_switches"]
-
 
 @dataclass(frozen=True)
 class Density:

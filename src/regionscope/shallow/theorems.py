@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from regionscope.checks import check_positive
 from regionscope.errors import InputError
-
-__all__ = ["Requirements", "largest_sigma_o", "population_loss_bound", "region_bound", "theorem_2_3", "theorem_3_1"]
 
 _UNION = {"2.3": 12, "3.1": 6}  # factor of k / delta inside the logarithm of the bound on sigma_o
 
@@ -42,7 +41,7 @@ def theorem_2_3(
 
     C0 is the universal constant that the paper does not name. R below 1 is replaced by 1 (footnote 2).
     """
-    _check(r=r, rho=rho, C=C, k=k, n=n, R=R)
+    check_positive(r=r, rho=rho, C=C, k=k, n=n, R=R)
     _check_share(eps=eps, delta=delta)
     R = max(R, 1.0)
     need_n = C0 * (r * math.log(1 / eps) + math.log(2 / delta)) / eps
@@ -56,7 +55,7 @@ def theorem_3_1(
     sigma_h: float | None = None, sigma_o: float | None = None,
 ) -> Requirements:  # fmt: skip
     """Optimisation: with probability 1 - delta the flow reaches a loss of at most 1 / (2n)."""
-    _check(r=r, rho=rho, C=C, k=k, n=n, R=R)
+    check_positive(r=r, rho=rho, C=C, k=k, n=n, R=R)
     _check_share(delta=delta)
     R = max(R, 1.0)
     need_k = 6144 * R**4 * math.log(24 * r / delta) / rho
@@ -73,7 +72,7 @@ def largest_sigma_o(k: int, *, theorem: str = "2.3", sigma_h: float = 1.0, R: fl
     """
     if theorem not in _UNION:
         raise InputError(f"theorem came as {theorem!r}; it must be one of {', '.join(_UNION)}.")
-    _check(k=k, sigma_h=sigma_h, R=R)
+    check_positive(k=k, sigma_h=sigma_h, R=R)
     _check_share(delta=delta)
     return 1 / (4 * k * max(R, 1.0) * sigma_h * math.log(_UNION[theorem] * k / delta))
 
@@ -109,12 +108,6 @@ def _judge(
     if sigma_o is not None:
         holds["sigma_o"] = sigma_o <= most_o
     return Requirements(theorem, need_n, need_k, need_h, most_o, holds)
-
-
-def _check(**values: float) -> None:
-    for name, value in values.items():
-        if not value > 0:
-            raise InputError(f"{name} must be positive, got {value}.")
 
 
 def _check_share(**values: float) -> None:

@@ -14,17 +14,6 @@ from regionscope.errors import InputError
 from regionscope.exact import decision_regions
 from regionscope.geometry import Segment
 
-__all__ = [
-    "TwoLayer",
-    "active_units",
-    "dense_sharpness",
-    "descend",
-    "initial_two_layer",
-    "loss_and_gradient",
-    "region_counts",
-    "sharpness",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class TwoLayer:

@@ -9,16 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.shallow.two_layer import (
-    TwoLayer,
-    active_units,
-    descend,
-    loss_and_gradient,
-    region_counts,
-    sharpness,
-)
-
-__all__ = ["BoundRow", "Inequality", "check_bounds", "train_and_check"]
+from regionscope.shallow.two_layer import TwoLayer, active_units, descend, loss_and_gradient, region_counts, sharpness
 
 _ROUNDING = 1e-9  # relative: two sides that should be equal may differ by this in float64
 

@@ -14,8 +14,6 @@ from regionscope.measures.statistics import mean, t_interval
 from regionscope.shallow.two_layer import initial_two_layer, sharpness
 from regionscope.shallow.two_layer_bounds import BoundRow, train_and_check
 
-__all__ = ["RateRow", "Trend", "alternating_line", "random_sphere", "rate_trend", "regions_vs_learning_rate"]
-
 
 @dataclass(frozen=True)
 class RateRow:

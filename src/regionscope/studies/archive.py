@@ -13,12 +13,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from regionscope.errors import InputError
-from regionscope.lab.store import ENDED, Damaged, RunFolder
+from regionscope.errors import Damaged, InputError
+from regionscope.lab.store import ENDED, RunFolder
 from regionscope.lab.store.files import encode_document, read_document
 from regionscope.writing import replace_file
-
-__all__ = ["pack", "unpack"]
 
 _FILES = ("config.json", "data.json", "provenance.json", "rows.jsonl", "result.json")
 _LOCAL = ("command", "host", "system")  # of a provenance: they tell about a machine, not about a number

@@ -11,8 +11,6 @@ from regionscope.studies.qi2023 import items as qi2023_items
 from regionscope.studies.safran2022 import items as safran2022_items
 from regionscope.studies.study import Study
 
-__all__ = ["CAUSES", "ITEMS", "cause", "find", "studies"]
-
 ITEMS: dict[str, tuple[Item, ...]] = {
     "li2025": li2025_items.ITEMS,
     "humayun2023": humayun2023_items.ITEMS,

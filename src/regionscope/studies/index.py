@@ -13,8 +13,6 @@ from regionscope.studies.report import markdown_table
 from regionscope.studies.study import PAPERS, Study
 from regionscope.studies.verdict import Grade
 
-__all__ = ["BESIDE", "index_markdown", "tally", "totals"]
-
 _NOT_RUN = "not run"
 _NO_PAGE = Cell("all", "there is a study, but no page of it yet")
 _ROWS = ("Item", "Grade", "Claims", "Ours", "The paper", "Pages")

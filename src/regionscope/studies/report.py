@@ -16,8 +16,6 @@ from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
 from regionscope.studies.verdict import Grade
 from regionscope.writing import plain
 
-__all__ = ["Page", "as_data", "as_html", "as_markdown", "claim_data", "claim_table", "markdown_table", "rules"]
-
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
 table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd }

@@ -12,8 +12,6 @@ from regionscope.errors import InputError
 from regionscope.lab.data import DataSplit
 from regionscope.lab.store import RunFolder, Stored
 
-__all__ = ["last_model", "model_at", "nearest", "read_number", "training_points"]
-
 
 def nearest(run: RunFolder, step: int) -> int:
     """The stored step that is nearest to ``step``."""

@@ -13,8 +13,6 @@ from regionscope.studies.verdict import Grade, Verdict, one_seed, overall
 if TYPE_CHECKING:
     from regionscope.studies.workspace import Workspace
 
-__all__ = ["PAPERS", "SIZES", "Claim", "Outcome", "Size", "Study", "Table", "one_seed_claims", "over_seeds"]
-
 Size = Literal["smoke", "desk", "full"]
 SIZES: tuple[Size, ...] = get_args(Size)
 
@@ -61,10 +59,6 @@ class Outcome:
         return overall([claim.verdict for claim in self.claims])
 
 
-def _nothing(size: Size) -> tuple[Experiment, ...]:
-    return ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """One table or figure of a paper (or a few that come from the same runs).
@@ -77,13 +71,17 @@ class Study:
     """
 
     name: str
-    paper: str
     source: str
     claim: str
     analyse: Callable[[Workspace, Size], Outcome]
-    experiments: Callable[[Size], tuple[Experiment, ...]] = _nothing
+    experiments: Callable[[Size], tuple[Experiment, ...]] = lambda size: ()
     scaled: dict[Size, str] = field(default_factory=dict)
     seeded: bool = False
+
+    @property
+    def paper(self) -> str:
+        """The paper, such as "li2025"."""
+        return self.name.split("-")[0]
 
 
 def one_seed_claims(claims: Iterable[Claim]) -> tuple[Claim, ...]:

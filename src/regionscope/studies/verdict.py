@@ -20,30 +20,6 @@ from typing import Any, ParamSpec
 
 from regionscope.measures.correlate import Coefficient
 
-__all__ = [
-    "Grade",
-    "Verdict",
-    "absent",
-    "agrees",
-    "correlation",
-    "counted",
-    "differs",
-    "grows",
-    "holds",
-    "judge",
-    "near",
-    "one_seed",
-    "ordering",
-    "overall",
-    "phases",
-    "positive",
-    "shown",
-    "small",
-    "stays",
-    "together",
-    "uncorrelated",
-]
-
 _CLOSE = 0.1  # two correlations this near count as equal
 _TREND = 0.5  # rank correlation from which an order counts as the same trend
 _WEAK = 0.5  # a correlation below this does not predict
@@ -54,7 +30,7 @@ _ROUNDING = 1e-9  # of a rank correlation
 _UNKNOWN = "; inconclusive here, since a single value has no standard error"
 _ONE_SEED = "; no more than same trend, since there is one seed"
 
-Parameters = ParamSpec("Parameters")
+_Parameters = ParamSpec("_Parameters")
 
 
 class Grade(Enum):
@@ -80,12 +56,12 @@ class Verdict:
 _RULES: dict[str, Callable[..., Verdict]] = {}
 
 
-def _rule(function: Callable[Parameters, tuple[Grade, str]]) -> Callable[Parameters, Verdict]:
+def _rule(function: Callable[_Parameters, tuple[Grade, str]]) -> Callable[_Parameters, Verdict]:
     """A rule that returns a grade and words, as one that also records its name and its arguments."""
     signature, name = inspect.signature(function), function.__name__
 
     @wraps(function)
-    def judged(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Verdict:
+    def judged(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> Verdict:
         given = signature.bind(*args, **kwargs).arguments
         return Verdict(*function(*args, **kwargs), name, {key: _stored(value) for key, value in given.items()})
 

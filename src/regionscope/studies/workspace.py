@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import Damaged, InputError, RegionscopeError
 from regionscope.lab.config import Experiment
 from regionscope.lab.provenance import provenance
 from regionscope.lab.store import ENDED, RunFolder
-from regionscope.lab.store.files import Damaged, read_document, set_aside, write_document
+from regionscope.lab.store.files import read_document, set_aside, write_document
 from regionscope.version import __version__
 
 __all__ = ["Place", "Workspace"]

@@ -30,8 +30,6 @@ from regionscope.geometry.crossing import coincident
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, ranges, sort_by
 
-__all__ = ["Chords", "Evaluate", "Meetings", "cut", "meetings"]
-
 _PAIRS = 1 << 22  # pairs of chords examined at a time
 
 

@@ -32,8 +32,6 @@ from regionscope.geometry.planar.split import OnPoints, PlanarSplit, interpolati
 from regionscope.geometry.planar.triple_points import envelope_on_cell, fan_weights
 from regionscope.geometry.ragged import gather_rows, next_in_row, owners
 
-__all__ = ["split_maxima"]
-
 
 @dataclass(frozen=True)
 class _Breaks:

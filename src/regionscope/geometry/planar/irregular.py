@@ -16,8 +16,6 @@ from regionscope.geometry.crossing import Crossings, SignTable
 from regionscope.geometry.planar.arrangement import Evaluate
 from regionscope.geometry.planar.mesh import Mesh
 
-__all__ = ["repair_ends"]
-
 
 def repair_ends(mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate) -> Tensor:
     """Ends (p, q, group) of a chord for each irregular group = cell * n_units + unit; none where no cut is needed."""

@@ -12,8 +12,6 @@ from torch import Tensor
 from regionscope.geometry.crossing import Points
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
 
-__all__ = ["Mesh", "NewCells", "Subdivided", "areas", "replace_cells", "subdivide"]
-
 
 @dataclass(frozen=True)
 class Mesh:

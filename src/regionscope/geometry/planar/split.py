@@ -15,8 +15,6 @@ from regionscope.geometry.planar.irregular import repair_ends
 from regionscope.geometry.planar.mesh import Mesh, subdivide
 from regionscope.geometry.ragged import gather_rows, next_in_row
 
-__all__ = ["OnPoints", "PlanarSplit", "Units", "interpolation_of", "split"]
-
 
 @dataclass(frozen=True)
 class Units:

@@ -27,8 +27,6 @@ from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.planar.mesh import Mesh, subdivide
 from regionscope.geometry.ragged import offsets_of, sort_by
 
-__all__ = ["Part", "groups_of_cells", "stitch", "tag_borders"]
-
 
 @dataclass(frozen=True)
 class Part:

@@ -12,8 +12,6 @@ from regionscope.geometry.bitsets import holds, lowest, pack, popcount, unpack
 from regionscope.geometry.polytope.complex import NO_WALL, Complex
 from regionscope.geometry.ragged import gather_rows, offsets_of, ranges
 
-__all__ = ["Facets", "facets", "is_polytope", "maximal", "triangulate", "volumes"]
-
 _CELLS = 4096  # cells triangulated at a time
 _PAIRS = 1 << 20  # pairs of facets compared at a time
 

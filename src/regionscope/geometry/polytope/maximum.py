@@ -18,8 +18,6 @@ from regionscope.geometry.polytope.faces import maximal
 from regionscope.geometry.polytope.split import Bisection, NewVertices, bisect
 from regionscope.geometry.ragged import gather_rows, offsets_of
 
-__all__ = ["PolytopeEnvelope", "clip_max"]
-
 _BOOLS = 1 << 22  # entries of the largest intermediate array
 
 

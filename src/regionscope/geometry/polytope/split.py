@@ -17,8 +17,6 @@ from regionscope.geometry.polytope.complex import NO_WALL, Complex, join, squeez
 from regionscope.geometry.polytope.faces import is_polytope
 from regionscope.geometry.ragged import offsets_of, owners, ranges
 
-__all__ = ["Bisection", "NewVertices", "PolytopeSplit", "bisect", "split"]
-
 _PAIRS = 1 << 21  # pairs of corners examined at a time
 
 

@@ -10,8 +10,6 @@ from torch.nn import functional
 
 from regionscope.errors import InputError
 
-__all__ = ["beta_symmetric", "crop_flip", "mixup"]
-
 
 def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fill: float | Tensor = 0.0) -> Tensor:
     """Each image padded on all sides, cut back to its size at a random place, and mirrored with probability 1/2.

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regionscope.errors import InputError
+from regionscope.errors import InputError, WrongFile
 from regionscope.lab.data import cifar, idx
 from regionscope.lab.data.dataset import Dataset, DataSplit, add_label_noise, derived_seed
 from regionscope.lab.data.digits import digits_split
-from regionscope.lab.data.files import WrongFile, data_root, the_command, the_folder
+from regionscope.lab.data.files import data_root, the_command, the_folder
 from regionscope.lab.data.imagenet import read_imagenet
 from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels
 from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split

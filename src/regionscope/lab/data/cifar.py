@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from regionscope.lab.data.files import WrongFile, read_exactly
+from regionscope.errors import WrongFile
+from regionscope.lab.data.files import read_exactly
 from regionscope.lab.data.images import Pixels
 from regionscope.lab.data.pickles import read_pickle
 

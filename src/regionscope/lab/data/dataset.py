@@ -11,8 +11,6 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 
-__all__ = ["DataSplit", "Dataset", "add_label_noise", "balanced_choice", "derived_seed"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

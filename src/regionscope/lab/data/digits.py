@@ -10,8 +10,6 @@ from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
 
-__all__ = ["digits", "digits_split"]
-
 
 def digits() -> Dataset:
     """All 1,797 digits: inputs (1797, 1, 8, 8) between 0 and 1, 10 classes. Needs the ``lab`` extra."""

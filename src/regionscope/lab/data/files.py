@@ -7,11 +7,8 @@ import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from regionscope.errors import InputError, WrongFile
-
-__all__ = ["WrongFile", "data_root", "read_exactly", "read_head", "the_command", "the_folder"]
 
 _CHUNK = 2**20
 
@@ -53,7 +50,7 @@ def read_exactly(path: Path, size: int) -> bytes:
 def read_head(path: Path, size: int) -> bytes:
     """Up to ``size`` bytes from the start of the file, never asking for more memory than there are bytes."""
     try:
-        with _opened(path) as file:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             parts, missing = [], size
             while missing > 0 and (part := file.read(min(missing, _CHUNK))):
                 parts.append(part)
@@ -67,7 +64,3 @@ def read_head(path: Path, size: int) -> bytes:
     except OSError as error:
         raise InputError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
     return b"".join(parts)
-
-
-def _opened(path: Path) -> BinaryIO | gzip.GzipFile:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.lab.data.files import WrongFile, read_exactly, read_head
+from regionscope.errors import WrongFile
+from regionscope.lab.data.files import read_exactly, read_head
 from regionscope.lab.data.images import Pixels
-
-__all__ = ["FILES", "read_idx", "read_idx_folder"]
 
 FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),

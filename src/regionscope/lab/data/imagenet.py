@@ -13,8 +13,6 @@ from regionscope.errors import InputError
 from regionscope.lab.data.dataset import balanced_choice, derived_seed
 from regionscope.lab.data.images import Pixels
 
-__all__ = ["read_image", "read_imagenet"]
-
 _ENDINGS = {".jpeg", ".jpg", ".png"}
 _GIB = 2**30
 

@@ -10,8 +10,6 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.lab.data.dataset import Dataset, balanced_choice
 
-__all__ = ["PUBLISHED", "Normalisation", "Pixels"]
-
 
 @dataclass(frozen=True)
 class Normalisation:

@@ -17,16 +17,7 @@ from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
 
-__all__ = [
-    "gaussian_quantiles",
-    "gaussian_quantiles_split",
-    "random_labels",
-    "random_labels_split",
-    "two_moons",
-    "two_moons_split",
-]
-
-Array = NDArray[Any]
+_Array = NDArray[Any]
 
 
 def two_moons(n: int = 1000, *, noise: float = 0.2, seed: int = 0) -> Dataset:
@@ -95,7 +86,7 @@ def random_labels_split(n_train: int, n_test: int, *, classes: int = 2, dim: int
     return DataSplit(random_labels(n_train, classes=classes, dim=dim, seed=seed), test)
 
 
-def _moons(n: int, noise: float, seed: int) -> tuple[Array, Array]:
+def _moons(n: int, noise: float, seed: int) -> tuple[_Array, _Array]:
     if n < 2:
         raise InputError(f"two_moons needs at least 2 points, and n is {n}.")
     if not noise >= 0:
@@ -104,7 +95,7 @@ def _moons(n: int, noise: float, seed: int) -> tuple[Array, Array]:
     return points, labels
 
 
-def _quantiles(n: int, classes: int, seed: int) -> tuple[Array, Array]:
+def _quantiles(n: int, classes: int, seed: int) -> tuple[_Array, _Array]:
     if classes < 2 or n < classes:
         raise InputError(
             "gaussian_quantiles needs at least 2 classes and a point for each, "
@@ -119,12 +110,12 @@ def _sklearn(name: str) -> Any:
     return needed("sklearn.datasets", who=f"{name} needs", library="scikit-learn", extra="lab")
 
 
-def _scaled(points: Array, by: Array) -> Array:
+def _scaled(points: _Array, by: _Array) -> _Array:
     """The affine map that takes the bounding box of ``by`` to [-1, 1]^2, applied to ``points``."""
     lowest, highest = by.min(axis=0), by.max(axis=0)
-    scaled: Array = 2 * (points - lowest) / (highest - lowest) - 1
+    scaled: _Array = 2 * (points - lowest) / (highest - lowest) - 1
     return scaled
 
 
-def _dataset(name: str, points: Array, labels: Array, classes: int) -> Dataset:
+def _dataset(name: str, points: _Array, labels: _Array, classes: int) -> Dataset:
     return Dataset(name, torch.from_numpy(points).float(), torch.from_numpy(labels).long(), classes)

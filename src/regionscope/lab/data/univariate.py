@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
 from regionscope.shallow import Teacher, alternating_teacher, random_teacher, sample, teacher_from_switches
 
-__all__ = ["univariate", "univariate_split"]
-
 
 def univariate(
     n: int = 100,

@@ -9,8 +9,6 @@ from regionscope.lab.instruments.measurement_context import MeasurementContext, 
 from regionscope.lab.instruments.options import passed
 from regionscope.measures.region_count import linear_region_count, region_count, slice_sampler
 
-__all__ = ["linear_region_counts", "region_counts"]
-
 
 def region_counts(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``region_count`` on the same slices at every reading."""

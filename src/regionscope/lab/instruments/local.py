@@ -10,8 +10,6 @@ from regionscope.lab.instruments.measurement_context import MeasurementContext, 
 from regionscope.lab.instruments.options import passed
 from regionscope.types import Estimate
 
-__all__ = ["complexity", "gap"]
-
 
 def complexity(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``local_complexity``, its mean over the points; with ``by_layer`` also that of each layer."""

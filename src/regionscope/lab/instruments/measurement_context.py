@@ -16,8 +16,6 @@ from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.default_slice import default_slice
 from regionscope.sampled.drawn_slices import Hulls
 
-__all__ = ["MeasurementContext", "for_each"]
-
 
 @dataclass(frozen=True, eq=False)
 class MeasurementContext:

@@ -9,8 +9,6 @@ from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.instruments.measurement_context import MeasurementContext
 from regionscope.lab.instruments.options import passed
 
-__all__ = ["decision", "linear"]
-
 
 def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""

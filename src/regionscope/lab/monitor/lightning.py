@@ -12,8 +12,6 @@ from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.monitor.monitor import Monitor
 
-__all__ = ["lightning_callback"]
-
 
 def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | None = None) -> Any:
     """A callback for ``Trainer(callbacks=[...])`` that measures before training, after each step and at the end.

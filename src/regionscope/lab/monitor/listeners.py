@@ -12,8 +12,6 @@ from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.monitor.rows import Row
 
-__all__ = ["TensorBoard", "WeightsAndBiases"]
-
 
 class TensorBoard:
     """Write rows as TensorBoard scalars; the spread, where there is one, goes to ``name/spread``."""
@@ -21,10 +19,7 @@ class TensorBoard:
     def __init__(self, folder: str | Path) -> None:
         """Events go to ``folder``; needs the ``track`` extra."""
         events = needed(
-            "torch.utils.tensorboard.writer",
-            who="The TensorBoard listener needs",
-            library="tensorboard",
-            extra="track",
+            "torch.utils.tensorboard.writer", who="The TensorBoard listener needs", library="tensorboard", extra="track"
         )
         self._writer = events.SummaryWriter(str(folder))
 

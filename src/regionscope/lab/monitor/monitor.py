@@ -13,12 +13,11 @@ from torch import nn
 
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
-from regionscope.lab.monitor.readings import Reading, readings
+from regionscope.lab.monitor.readings import readings
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows
 from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
 from regionscope.lab.store.rows import cut_torn_line
-
-__all__ = ["Listener", "Measure", "Monitor"]
+from regionscope.types import Reading
 
 Measure = Callable[[Any], Any]
 """model -> a number, an Estimate, a RegionCount, a LocalComplexity, or a mapping of names to such things."""
@@ -177,13 +176,10 @@ class Monitor:
                         listener(row)
             except Exception as error:  # noqa: BLE001 - a listener is a guest: its trouble is told, and training goes on
                 self._listeners.remove(listener)
-                self._complain(f"The listener {_name_of(listener)} failed and hears no more rows: {error!r}")
+                name = getattr(listener, "__qualname__", type(listener).__name__)
+                self._complain(f"The listener {name} failed and hears no more rows: {error!r}")
 
     def _owner(self, row_name: str) -> str | None:
         """The measure that a row came from: the longest name that fits."""
         fitting = [name for name in self._measures if row_name == name or row_name.startswith(f"{name}.")]
         return max(fitting, key=len, default=None)
-
-
-def _name_of(listener: Listener) -> str:
-    return getattr(listener, "__qualname__", type(listener).__name__)

@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from regionscope.network.call.untouched import untouched
 
-__all__ = ["no_trace", "same_randomness"]
-
 
 @contextmanager
 def no_trace(model: nn.Module) -> Iterator[None]:

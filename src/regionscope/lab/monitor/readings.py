@@ -11,8 +11,6 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.types import Readable, Reading
 
-__all__ = ["Reading", "readings"]
-
 
 def readings(name: str, result: Any) -> list[Reading]:
     """The numbers in ``result``.

@@ -12,8 +12,6 @@ from typing import Any
 from regionscope.lab.store.files import append_bytes
 from regionscope.lab.store.rows import encode, parse
 
-__all__ = ["Row", "append_rows", "read_rows"]
-
 
 @dataclass(frozen=True)
 class Row:

@@ -1,7 +1,6 @@
 """Runs on disk: folders that are written atomically, continued after a kill, and read by everything else."""
 
-from regionscope.lab.store.files import Damaged, DiskFull
 from regionscope.lab.store.folder import ENDED, RunFolder, Stored
-from regionscope.lab.store.lock import Busy, LockLost, is_held
+from regionscope.lab.store.lock import is_held
 
-__all__ = ["ENDED", "Busy", "Damaged", "DiskFull", "LockLost", "RunFolder", "Stored", "is_held"]
+__all__ = ["ENDED", "RunFolder", "Stored", "is_held"]

@@ -23,25 +23,6 @@ from torch import Tensor
 from regionscope.errors import Damaged, DiskFull, InputError, RegionscopeError
 from regionscope.writing import flush_folder, plain, replace_file
 
-__all__ = [
-    "Damaged",
-    "DiskFull",
-    "append_bytes",
-    "digest",
-    "encode_document",
-    "make_folder",
-    "read_document",
-    "read_tensor_header",
-    "read_tensors",
-    "remove",
-    "room",
-    "set_aside",
-    "sweep_leftovers",
-    "write_bytes",
-    "write_document",
-    "write_tensors",
-]
-
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _CHECKSUM = "checksum"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import Damaged, InputError, RegionscopeError
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import files, repair
 from regionscope.lab.store.lock import Lock, is_held
@@ -21,8 +21,6 @@ from regionscope.lab.store.rows import as_mapping, encode, extended, fingerprint
 if TYPE_CHECKING:
     from regionscope.lab.data import DataSplit
     from regionscope.lab.train import TrainState
-
-__all__ = ["ENDED", "RunFolder", "Stored"]
 
 ENDED = ("finished", "diverged")  # such a run is never done again; a failed one is, on the next start
 
@@ -60,7 +58,7 @@ class RunFolder:
         config = path / "config.json"
         try:
             known = files.read_document(config)
-        except files.Damaged as damage:
+        except Damaged as damage:
             folder.note(f"{damage} It was set aside as {files.set_aside(config).name} and written anew.")
             known = None
         if known is None:
@@ -117,7 +115,7 @@ class RunFolder:
             try:
                 notes = files.read_tensor_header(path)
                 found.append(Stored(int(notes["step"]), int(notes["epoch"]), path))
-            except (files.Damaged, KeyError, ValueError) as damage:
+            except (Damaged, KeyError, ValueError) as damage:
                 self.note(f"{path} is not a whole checkpoint and was left out: {damage}")
         return found
 
@@ -244,7 +242,7 @@ class RunFolder:
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
             return files.read_document(self.path / name)
-        except files.Damaged as damage:
+        except Damaged as damage:
             self.note(f"{damage} It was left out.")
             return None
 

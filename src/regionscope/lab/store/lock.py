@@ -21,7 +21,7 @@ from pathlib import Path
 from regionscope.errors import Busy, LockLost
 from regionscope.lab.store.files import room
 
-__all__ = ["Busy", "Lock", "LockLost", "Owner", "is_held"]
+__all__ = ["Lock", "Owner", "is_held"]
 
 BEAT = 5.0  # seconds between two heartbeats
 SILENCE = 60.0  # seconds without one after which an owner on another machine is taken for dead

@@ -9,10 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
+from regionscope.errors import Damaged
 from regionscope.lab.store import files
 from regionscope.lab.store.rows import fingerprint, parse
-
-__all__ = ["Saved", "is_whole", "mend", "resume", "verify"]
 
 
 def mend(folder: Path) -> list[str]:
@@ -48,7 +47,7 @@ def _damaged(folder: Path) -> Iterator[tuple[Path, str, str]]:
     result = None
     try:
         result = files.read_document(path)
-    except files.Damaged as damage:
+    except Damaged as damage:
         yield path, str(damage), "."
     if result is not None and result.get("rows") != fingerprint(rows.read_bytes() if rows.exists() else b""):
         result = None
@@ -57,14 +56,14 @@ def _damaged(folder: Path) -> Iterator[tuple[Path, str, str]]:
     for checkpoint in sorted((folder / "checkpoints").glob("step-*.safetensors")):
         try:
             files.read_tensor_header(checkpoint)
-        except files.Damaged as damage:
+        except Damaged as damage:
             yield checkpoint, str(damage), f".{ended}"
 
 
 def _document(path: Path) -> list[str]:
     try:
         files.read_document(path)
-    except files.Damaged as damage:
+    except Damaged as damage:
         return [f"{damage} It was set aside as {files.set_aside(path).name}."]
     return []
 
@@ -96,7 +95,7 @@ def resume(folder: Path) -> tuple[Saved | None, list[str]]:
         try:
             saved = Saved(*files.read_tensors(state))
             length = saved.rows["bytes"]
-        except (files.Damaged, KeyError, ValueError) as damage:
+        except (Damaged, KeyError, ValueError) as damage:
             saved, kept = None, files.set_aside(state).name
             said.append(f"{damage} It was set aside as {kept}, and the run starts from the beginning.")
     if saved is not None and fingerprint(raw[:length]) != saved.rows:

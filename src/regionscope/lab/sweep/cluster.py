@@ -24,12 +24,7 @@ _ANSWER = 10  # seconds for the scheduler to answer
 
 
 def run_on_dask(
-    jobs: Sequence[Job],
-    address: str,
-    *,
-    gpus: float,
-    report: Callable[[JobResult], object],
-    stop: Callable[[], bool],
+    jobs: Sequence[Job], address: str, *, gpus: float, report: Callable[[JobResult], object], stop: Callable[[], bool]
 ) -> None:
     """Do the jobs on the cluster at ``address`` ("tcp://host:port", "local:4") and report each once.
 

@@ -15,8 +15,6 @@ from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.sweep.settings import flatten, labels
 
-__all__ = ["Sweep", "override", "read_experiment", "read_toml"]
-
 _TOP = ("name", "base", "grid", "grids", "measure")
 _PARTS = ("data", "network", "training", "measure", "measures", "seed")
 

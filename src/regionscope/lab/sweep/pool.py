@@ -17,8 +17,6 @@ from regionscope.errors import RegionscopeError
 from regionscope.lab.experiment import fail
 from regionscope.lab.sweep.work import Job, JobResult, work
 
-__all__ = ["run_in_pool"]
-
 _TRIES = 2  # a run whose worker dies this often is taken for the reason
 _LOOK = 0.3  # seconds between two looks at the parent, and between two reports of progress
 

@@ -15,8 +15,6 @@ from regionscope.extras import needed
 from regionscope.lab.sweep.table import SERIES, RunTable, read_runs, read_series
 from regionscope.writing import replace_file
 
-__all__ = ["query", "write_parquet"]
-
 _TYPES = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from regionscope.errors import InputError
+from regionscope.errors import Damaged, InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.experiment import check
 from regionscope.lab.store import ENDED, RunFolder, files, is_held
@@ -17,8 +17,6 @@ from regionscope.lab.sweep.cluster import run_on_dask
 from regionscope.lab.sweep.grid import Sweep
 from regionscope.lab.sweep.pool import run_in_pool
 from regionscope.lab.sweep.work import Job, JobResult, outcome_of, work
-
-__all__ = ["SweepReport", "run_sweep"]
 
 _PATIENCE = 1.0  # seconds between two looks at runs that other processes work on
 _TRUST = 60.0  # seconds for which a lock is believed; then a worker tries it, for its owner may not hold it any more
@@ -212,7 +210,7 @@ def _write_plan(sweep: Sweep, runs_dir: Path) -> None:
     try:
         if files.read_document(path) is not None:
             return
-    except files.Damaged:
+    except Damaged:
         files.set_aside(path)
     plan = {"name": sweep.name, "keys": list(sweep.keys), "labels": list(sweep.labels)}
     try:

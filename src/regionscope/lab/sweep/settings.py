@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["differing", "flatten", "labels", "short_names"]
-
 _NAMED = ("data.name", "network.name")  # every label begins with these
 
 
@@ -38,7 +36,7 @@ def differing(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     >>> differing([{"seed": 0, "training.lr": 0.1}, {"seed": 1, "training.lr": 0.1}])
     ('seed',)
     """
-    names = dict.fromkeys(name for row in rows for name in row if _is_setting(name))
+    names = dict.fromkeys(name for row in rows for name in row if is_setting(name))
     return tuple(name for name in names if len({json.dumps(row.get(name)) for row in rows}) > 1)
 
 
@@ -70,5 +68,6 @@ def labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _is_setting(name: str) -> bool:
+def is_setting(name: str) -> bool:
+    """Whether a column of a table of runs is a setting."""
     return name.split(".")[0] in ("data", "network", "training", "seed")

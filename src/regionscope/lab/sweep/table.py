@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regionscope.errors import InputError
+from regionscope.errors import Damaged, InputError
 from regionscope.lab.store import files, is_held
 from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import flatten, labels
@@ -140,7 +140,7 @@ def _plans(runs_dir: Path) -> dict[str, int]:
     for path in sorted(runs_dir.glob("sweep-*.json"), key=lambda path: path.stat().st_mtime):
         try:
             plan = files.read_document(path)
-        except files.Damaged:
+        except Damaged:
             continue  # only the order is lost; the next sweep run writes it anew
         for key in (plan or {}).get("keys", []):
             order.setdefault(key, len(order))
@@ -174,7 +174,7 @@ def _documents(path: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None
     for name in ("config.json", "result.json"):
         try:
             found.append(files.read_document(path / name))
-        except files.Damaged as error:
+        except Damaged as error:
             found.append(None)
             damage = f"{error} The next sweep run repairs it."
     return found[0], found[1], damage

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import torch
 
+from regionscope.errors import Busy, DiskFull, LockLost, Stopped
 from regionscope.lab.config import Experiment
-from regionscope.lab.experiment import Stopped, run
-from regionscope.lab.store import Busy, DiskFull, LockLost, RunFolder
+from regionscope.lab.experiment import run
+from regionscope.lab.store import RunFolder
 from regionscope.lab.train import TrainingProgress
-
-__all__ = ["Job", "JobResult", "outcome_of", "work"]
 
 _OTHER_VERSION = "The worker has another version of regionscope, with other settings; install the same one everywhere."
 _one_at_a_time = threading.Lock()  # training uses the process's random state

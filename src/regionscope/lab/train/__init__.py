@@ -6,12 +6,4 @@ from regionscope.lab.train.history import EpochRow, Trained, TrainingProgress
 from regionscope.lab.train.loop import train
 from regionscope.lab.train.state import TrainState
 
-__all__ = [
-    "EpochRow",
-    "TrainState",
-    "Trained",
-    "Training",
-    "TrainingProgress",
-    "evaluate",
-    "train",
-]
+__all__ = ["EpochRow", "TrainState", "Trained", "Training", "TrainingProgress", "evaluate", "train"]

@@ -14,8 +14,6 @@ from regionscope.lab.data.augment import crop_flip, mixup
 from regionscope.lab.data.dataset import derived_seed
 from regionscope.lab.train.optimiser import loss_targets
 
-__all__ = ["Batches", "Randomness", "batches_per_epoch"]
-
 _CHUNK = 1 << 26  # bytes of inputs that are put in order at once
 
 
@@ -44,11 +42,7 @@ class Randomness:
 
     def state(self) -> dict[str, Tensor]:
         """Where the streams stand."""
-        found = {
-            "order": self.order.get_state(),
-            "augment": self.augment.get_state(),
-            "network": torch.get_rng_state(),
-        }
+        found = {"order": self.order.get_state(), "augment": self.augment.get_state(), "network": torch.get_rng_state()}
         if self._device.type == "cuda":
             found["cuda"] = torch.cuda.get_rng_state(self._device)
         return found

@@ -13,8 +13,6 @@ from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.monitor.no_trace import no_trace
 from regionscope.lab.train.state import TrainState
 
-__all__ = ["check_data", "check_outputs", "check_state", "parts"]
-
 
 def parts(data: DataSplit | Dataset) -> tuple[Dataset, Dataset | None]:
     """What is trained on, and what is tested on, if anything."""

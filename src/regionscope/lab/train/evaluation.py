@@ -12,8 +12,6 @@ from torch.nn import functional
 from regionscope.errors import InputError
 from regionscope.network import home, untouched
 
-__all__ = ["error_share", "evaluate", "wrong_labels"]
-
 
 def _squares(logits: Tensor, wanted: Tensor) -> Tensor:
     goals = functional.one_hot(wanted, logits.shape[1]).to(logits.dtype)

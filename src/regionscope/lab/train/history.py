@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["EpochRow", "RunStatus", "Trained", "TrainingProgress"]
-
 RunStatus = Literal["finished", "diverged"]
 
 

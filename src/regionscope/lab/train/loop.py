@@ -17,8 +17,6 @@ from regionscope.lab.train.history import EpochRow, Trained, TrainingProgress
 from regionscope.lab.train.session import Hooks, Session
 from regionscope.lab.train.state import TrainState
 
-__all__ = ["train"]
-
 
 def train(
     model: nn.Module,

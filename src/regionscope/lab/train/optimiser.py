@@ -13,9 +13,6 @@ from torch.nn import functional
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 
-__all__ = ["REPLAYABLE", "build_optimizer", "float_type", "loss_function", "loss_targets", "rate_schedule"]
-
-
 REPLAYABLE = ("sgd", "adam", "adamw")
 """Optimisers whose step can be recorded as a CUDA graph."""
 

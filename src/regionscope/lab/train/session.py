@@ -28,8 +28,6 @@ from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, r
 from regionscope.lab.train.step import CompiledStep, Replay, Run, TrainingStep, set_rate
 from regionscope.network import home, same_modes
 
-__all__ = ["Hooks", "Session"]
-
 _LOOK = 256  # steps between looks at the loss
 _PROGRESS = 0.5  # seconds
 

@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["CompiledStep", "Replay", "Run", "TrainingStep", "set_rate"]
-
 _WARM = 3  # steps before recording: optimisers make their state in the first, libraries choose their kernels
 
 Run = Callable[[Tensor, Tensor], Tensor]

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from .layers import chain, convolution
 
-__all__ = ["Block", "DropConnect", "ResidualBlock", "SqueezeExcite", "basic_block", "projection", "stage", "widening"]
-
 Block = Callable[[int, int, int], nn.Module]
 """block(inputs, outputs, stride)"""
 

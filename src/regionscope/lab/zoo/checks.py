@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from regionscope.checks import is_whole
 from regionscope.errors import InputError
 
-__all__ = ["channels_of", "choice", "flag", "number", "sizes_of"]
-
 
 def flag(name: str, value: object) -> bool:
     """``value`` as a truth value; 0 and 1 are not taken for one."""

@@ -15,8 +15,6 @@ from .checks import number, sizes_of
 from .layers import activation_layer, chain
 from .seeding import seeded
 
-__all__ = ["dense", "mlp", "scaled"]
-
 
 def mlp(widths: Sequence[int], *, seed: int = 0) -> nn.Sequential:
     """A ReLU network with the given widths, input and output included, and PyTorch's default initial weights.

@@ -10,8 +10,6 @@ from torch import nn
 
 from .checks import choice
 
-__all__ = ["ACTIVATIONS", "activation_layer", "chain", "convolution", "head", "network"]
-
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "leaky_relu": nn.LeakyReLU,

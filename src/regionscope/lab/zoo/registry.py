@@ -22,8 +22,6 @@ from .seeding import seeded
 from .shufflenet import shufflenetv2
 from .vgg import vgg19
 
-__all__ = ["build", "check_options", "names"]
-
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "resnet18": resnet18,
     "resnet34": resnet34,

@@ -10,8 +10,6 @@ import torch
 from regionscope.checks import is_whole
 from regionscope.errors import InputError
 
-__all__ = ["seeded"]
-
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:

@@ -11,8 +11,6 @@ from torch.utils._pytree import tree_leaves
 from regionscope.errors import InputError
 from regionscope.network.call.forward import call_model
 
-__all__ = ["refuse_other_answers", "two_inputs"]
-
 _ALIKE = 0.02  # of the largest output: what differs by less may be rounding, of weights that are quantised as they run
 
 
@@ -24,9 +22,9 @@ def refuse_other_answers(model: nn.Module, pair: Tensor) -> None:
     numbers are drawn.
     """
     both = _answers(model, pair)
-    before = _random_states(pair.device)
+    before = random_states(pair.device)
     first = _answers(model, pair[:1])
-    if not all(map(torch.equal, before, _random_states(pair.device))) and _differ(first, _answers(model, pair[:1])):
+    if not all(map(torch.equal, before, random_states(pair.device))) and _differ(first, _answers(model, pair[:1])):
         raise InputError(
             "The model draws random numbers in eval mode too, so that an input has no fixed answer; pass "
             "training=self.training to dropout, or fix the random numbers."
@@ -65,5 +63,6 @@ def _differ(these: list[Tensor], those: list[Tensor]) -> bool:
     )
 
 
-def _random_states(device: torch.device) -> list[Tensor]:
+def random_states(device: torch.device) -> list[Tensor]:
+    """The states of the generators of the CPU and of this device."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]

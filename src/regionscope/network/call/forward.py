@@ -13,8 +13,6 @@ from torch.utils._pytree import tree_leaves
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.network.call.wrappers import unwrapped
 
-__all__ = ["call_model", "row_bytes"]
-
 _SAFETY = 2  # values kept for skip connections, and workspaces that kernels take for themselves
 
 

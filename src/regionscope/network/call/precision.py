@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["full_precision"]
-
 
 @contextmanager
 def full_precision() -> Iterator[None]:

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from regionscope.errors import InputError
 from regionscope.network.call.precision import full_precision
 
-__all__ = ["home", "same_modes", "untouched"]
-
 
 @contextmanager
 def untouched(model: object, *, device: torch.device | None = None, precise: bool = True) -> Iterator[None]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-__all__ = ["unwrapped"]
-
 
 def unwrapped(module: nn.Module) -> nn.Module:
     """The network inside ``torch.compile`` and data-parallel wrappers: the same function, with its own layer names."""

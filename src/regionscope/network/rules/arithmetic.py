@@ -10,8 +10,6 @@ from torch import Tensor
 
 from regionscope.network.record import Call, Data, rule
 
-__all__ = ["Operand", "aligned", "reduced_axis", "row_dims", "same_layout"]
-
 Operand = Data | Tensor | float | int
 
 

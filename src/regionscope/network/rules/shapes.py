@@ -10,9 +10,6 @@ from torch import Tensor
 
 from regionscope.network.record import Call, Data, rule
 
-__all__ = ["sizes_of"]
-
-
 # reshaping
 
 

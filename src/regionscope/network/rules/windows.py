@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["adaptive_positions", "per_dim", "pooling_positions", "reduction_groups", "window_groups"]
-
 
 def per_dim(value: Any, spatial: int) -> list[int]:
     """A size given once or for each spatial dimension, as a list."""

@@ -16,8 +16,6 @@ from regionscope.sampled.label_points import label_points
 from regionscope.sampled.labels import Labeller
 from regionscope.sampled.lattice import Lattice
 
-__all__ = ["hidden_cuts"]
-
 _FEW, _MANY = 7, 15  # samples between two neighbours: where a boundary is near, and next to a cut
 _TOGETHER = 1 << 18  # samples that are looked at at once
 

@@ -7,26 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import Curve
-from regionscope.studies.humayun2023.shape import BEYOND, Change
+from regionscope.studies.humayun2023.shape import BEYOND
 from regionscope.studies.study import Claim
-
-__all__ = [
-    "NO_ASCENT",
-    "Value",
-    "difference",
-    "duration",
-    "end_of_ascent",
-    "larger",
-    "ordered",
-    "peak",
-    "rise",
-    "second_descent",
-    "size",
-    "start_of_ascent",
-    "steep",
-    "steepness",
-    "three_phases",
-]
 
 NO_ASCENT = "no ascent"
 Value = tuple[float, float]  # with its standard error
@@ -41,7 +23,7 @@ def three_phases(what: str, one: Curve) -> Claim:
         "descent, ascent, second descent",
         _course(one),
         verdict.phases(shape.clear, beyond=BEYOND),
-        ", ".join("none" if change is None else _amount(change) for change in changes),
+        ", ".join("none" if change is None else f"{change.amount:.2g} ± {change.error:.1g}" for change in changes),
     )
 
 
@@ -57,10 +39,6 @@ def _course(one: Curve) -> str:
 
 def _at(one: Curve, place: int) -> str:
     return f"{one.means[place]:.3g} (step {one.steps[place]:,})"
-
-
-def _amount(change: Change) -> str:
-    return f"{change.amount:.2g} ± {change.error:.1g}"
 
 
 def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, Value | None]) -> Claim:

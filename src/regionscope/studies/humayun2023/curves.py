@@ -17,23 +17,9 @@ from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.shape import Shape, double_descent
 from regionscope.studies.study import Table
 
-__all__ = [
-    "Curve",
-    "accuracy",
-    "accuracy_chart",
-    "at_points",
-    "chart",
-    "charts",
-    "curve",
-    "final_accuracy",
-    "fit_note",
-    "layers_of",
-    "phases_table",
-]
-
 _SAME = 0.01  # share of the steps within which the last two looks count as one
 _FEWEST = 2  # looks that make a curve
-Runs = Mapping[str, Sequence[RunFolder]]
+_Runs = Mapping[str, Sequence[RunFolder]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,18 +122,18 @@ def chart(title: str, curves: Mapping[str, Curve], beside: Mapping[str, Curve] |
     )
 
 
-def at_points(runs: Runs, part: str) -> dict[str, Curve]:
+def at_points(runs: _Runs, part: str) -> dict[str, Curve]:
     """LC at train, test or random points, by the label of the runs."""
     return {label: curve(mine, f"lc.{part}") for label, mine in runs.items()}
 
 
-def accuracy_chart(runs: Runs) -> Lines:
+def accuracy_chart(runs: _Runs) -> Lines:
     """Accuracy on train and test points."""
     train, test = ({label: accuracy(mine, part) for label, mine in runs.items()} for part in ("train", "test"))
     return chart("Accuracy", train, test, y="accuracy, train (solid) and test")
 
 
-def charts(title: str, runs: Runs) -> tuple[Lines, Lines, Lines]:
+def charts(title: str, runs: _Runs) -> tuple[Lines, Lines, Lines]:
     """What most figures of the paper show: LC at train and test points, LC at random points, accuracy."""
     return (
         chart(f"{title}, LC at train (solid) and test points", at_points(runs, "train"), at_points(runs, "test")),
@@ -171,13 +157,13 @@ def _phases(one: Curve) -> tuple[str, ...]:
     return start, valley, peak, f"{float(np.mean(one.means[-3:])):.3g}", last
 
 
-def final_accuracy(runs: Runs) -> str:
+def final_accuracy(runs: _Runs) -> str:
     """How far each network fits its data."""
     known = (f"{accuracy(mine, 'train').means[-1]:.2f} ({label})" for label, mine in runs.items())
     return f"Train accuracy at the end: {', '.join(known)}."
 
 
-def fit_note(runs: Runs) -> str:
+def fit_note(runs: _Runs) -> str:
     """The same, and that phases that belong to fitting cannot be expected without it."""
     return (
         f"{final_accuracy(runs)} A network far below 1 has not fitted its data, and the phases that "

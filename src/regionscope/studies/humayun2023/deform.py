@@ -148,13 +148,7 @@ def _chart(title: str, y: str, by_radius: Mapping[float, Course]) -> Lines:
                spread=tuple(e for _, e in course))
         for r, course in by_radius.items()
     )  # fmt: skip
-    return Lines(
-        title=title,
-        x_label="layer (0 is the input)",
-        y_label=y,
-        series=series,
-        y_scale="log",
-    )
+    return Lines(title=title, x_label="layer (0 is the input)", y_label=y, series=series, y_scale="log")
 
 
 def _cnn(size: Size) -> tuple[Experiment, ...]:
@@ -167,7 +161,6 @@ def _resnet(size: Size) -> tuple[Experiment, ...]:
 
 FIGURE18 = Study(
     name="humayun2023-figure18",
-    paper="humayun2023",
     source="Figure 18, appendix C",
     claim="In a trained CNN eccentricity and diameter of large neighbourhoods grow with depth; for r <= 0.014 the "
     "deformation is lower.",
@@ -177,7 +170,6 @@ FIGURE18 = Study(
 )
 FIGURE19 = Study(
     name="humayun2023-figure19",
-    paper="humayun2023",
     source="Figure 19, appendix C",
     claim="A trained ResNet18 reduces eccentricity and diameter of the neighbourhood; for r <= 0.014 the deformation "
     "is lower.",

@@ -30,7 +30,7 @@ from regionscope.studies.humayun2023.curves import (
     phases_table,
 )
 from regionscope.studies.humayun2023.scaled import DENSE
-from regionscope.studies.humayun2023.settings import COARSE, FINE, mlp, mlp_grid
+from regionscope.studies.humayun2023.settings import COARSE, FINE, all_runs, mlp, mlp_grid
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
 
@@ -200,26 +200,23 @@ def _gap(workspace: Workspace, size: Size) -> Outcome:
 
 FIGURE3 = Study(
     name="humayun2023-figure3",
-    paper="humayun2023",
     source="Figure 3, section 4.2",
     claim="Local complexity at training points falls, rises and falls again; the deeper the network, the smaller the "
     "ascent and the difference between train and test points.",
-    experiments=lambda size: tuple(one for mine in _by_depth(size).values() for one in mine),
+    experiments=all_runs(_by_depth),
     analyse=_figure3,
     scaled=DENSE,
 )
 FIGURE13 = Study(
     name="humayun2023-figure13",
-    paper="humayun2023",
     source="Figure 13",
     claim="Networks with GELU show the double descent, too.",
-    experiments=lambda size: tuple(one for mine in _gelu(size).values() for one in mine),
+    experiments=all_runs(_gelu),
     analyse=_figure13,
     scaled=DENSE,
 )
 GAP = Study(
     name="humayun2023-gap",
-    paper="humayun2023",
     source="Section 4.2, train and test points",
     claim="During the ascent and the second descent local complexity at train and at test points differ clearly, which "
     "hints at fragility to membership inference, especially in the latter phases of training.",

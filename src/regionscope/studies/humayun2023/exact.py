@@ -21,8 +21,6 @@ from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Place, Workspace
 from regionscope.types import Estimate
 
-__all__ = ["FIGURE14", "counts_at", "together"]
-
 _DIMS = 25
 _POINTS: dict[Size, int] = {"smoke": 6, "desk": 60, "full": 500}
 _RADII: dict[Size, float] = {"smoke": 0.5, "desk": 0.05, "full": 0.001}
@@ -111,7 +109,6 @@ def _relative(label: str, one: Curve, *, less: float = 0.0) -> Series:
 
 FIGURE14 = Study(
     name="humayun2023-figure14",
-    paper="humayun2023",
     source="Figure 14, section 3.3 and appendix C",
     claim="Local complexity and the exact number of linear regions around training points have the same course, a "
     "double descent.",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.claims import NO_ASCENT, Value, larger, ordered, peak
 from regionscope.studies.humayun2023.curves import Curve, accuracy, at_points, charts, phases_table
 from regionscope.studies.humayun2023.scaled import GROKKING
-from regionscope.studies.humayun2023.settings import mlp, mlp_grid
+from regionscope.studies.humayun2023.settings import all_runs, mlp, mlp_grid
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
 
@@ -43,10 +41,6 @@ def delay(label: str, train: Curve, test: Curve) -> Claim:
         f"{generalised:,} / {memorised:,} ({best})" if came else f"test accuracy stays below {_SOLVED:g} ({best})",
         verdict.differs(generalised / max(1, memorised) if came else 0.0, 2.0, 0.0),
     )
-
-
-def _of_depth(label: str, runs: Sequence[RunFolder], train: Curve) -> list[Claim]:
-    return of_depth(label, train, accuracy(runs, "train"), accuracy(runs, "test"))
 
 
 def of_depth(label: str, train: Curve, known: Curve, new: Curve) -> list[Claim]:
@@ -94,7 +88,11 @@ def _gained(train: Curve, new: Curve) -> Value | None:
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
     runs = {label: workspace.runs(mine) for label, mine in _grid(size).items()}
     train = at_points(runs, "train")
-    claims = [claim for label, mine in runs.items() for claim in _of_depth(label, mine, train[label])]
+    claims = [
+        claim
+        for label, mine in runs.items()
+        for claim in of_depth(label, train[label], accuracy(mine, "train"), accuracy(mine, "test"))
+    ]
     depths = list(mlp_grid(size).grokking_depths)
     tops = {label: peak(one) for label, one in train.items()}
     claims.append(ordered("largest train LC of the ascent", "more with depth", depths, tops))
@@ -107,11 +105,10 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 FIGURE8 = Study(
     name="humayun2023-figure8",
-    paper="humayun2023",
     source="Figures 8 and 9, section 4.4",
     claim="With initial weights times 8 the network memorises during the ascent and generalises, much later, during "
     "the second descent; there is a second peak right before, and deeper networks ascend higher.",
-    experiments=lambda size: tuple(one for mine in _grid(size).values() for one in mine),
+    experiments=all_runs(_grid),
     analyse=_analyse,
     scaled=GROKKING,
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from regionscope.studies.items import Cell, Item
 
-__all__ = ["CAUSES", "ITEMS"]
-
 _MLP = "1,000 images of MNIST, LC at all of them and at 10,000 test and 10,000 random points"
 _WIDE = "width 200"
 _CNN = "CNNs on CIFAR-10, LC at 2,000 points"

@@ -20,8 +20,6 @@ from regionscope.studies.humayun2023.settings import imagenet
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Place, Workspace
 
-__all__ = ["FIGURE12", "cost"]
-
 _SECONDS, _SAMPLES = 28.0, 1000  # the paper's, on an RTX 8000
 _DIMS = 20
 _CLASSES = 10
@@ -106,7 +104,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 FIGURE12 = Study(
     name="humayun2023-figure12",
-    paper="humayun2023",
     source="Figure 12",
     claim="Local complexity can be followed during the training of a ResNet18 on ImageNet.",
     experiments=imagenet,

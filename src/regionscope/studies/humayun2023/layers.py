@@ -134,7 +134,6 @@ def _some(found: Mapping[str, Layers], which: str, choose: Callable[[list[str]],
 
 FIGURE15 = Study(
     name="humayun2023-figure15",
-    paper="humayun2023",
     source="Figure 15",
     claim="In an MLP of depth 6 shallow layers have a sharper peak, with a clear difference between train and test "
     "points; in deep layers it is negligible.",
@@ -144,7 +143,6 @@ FIGURE15 = Study(
 )
 FIGURE16 = Study(
     name="humayun2023-figure16",
-    paper="humayun2023",
     source="Figure 16",
     claim="In the shallow blocks of a ResNet18 without BN the second descent alternates between layers; in deep "
     "layers train and test meet random local complexity before the ascent.",

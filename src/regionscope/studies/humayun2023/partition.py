@@ -24,8 +24,6 @@ from regionscope.studies.stored import model_at, nearest, read_number, training_
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Place, Workspace
 
-__all__ = ["FIGURE1", "MIGRATION", "folds", "migration_claims"]
-
 _SLICES: dict[Size, int] = {"smoke": 2, "desk": 4, "full": 20}
 _MOMENTS: dict[Size, int] = {"smoke": 2, "desk": 2, "full": 20}  # besides start, valley, peak and end
 _RESOLUTION: dict[Size, int] = {"smoke": 24, "desk": 64, "full": 128}
@@ -186,7 +184,6 @@ def _density(
 
 FIGURE1 = Study(
     name="humayun2023-figure1",
-    paper="humayun2023",
     source="Figure 1",
     claim="A network of 4 layers of width 200 on 1,000 samples of MNIST: local complexity at training points shows a "
     "double descent.",
@@ -196,7 +193,6 @@ FIGURE1 = Study(
 )
 MIGRATION = Study(
     name="humayun2023-migration",
-    paper="humayun2023",
     source="Figure 1, migration of regions",
     claim="During the ascent neurons gather around the training samples; during the second descent linear regions "
     "migrate away from them towards the decision boundary.",

@@ -29,7 +29,7 @@ from regionscope.studies.humayun2023.curves import (
     phases_table,
 )
 from regionscope.studies.humayun2023.scaled import RESIDUAL, RESIDUAL_GPU, SMALL_IMAGES
-from regionscope.studies.humayun2023.settings import cnn, cnn_grid, gpu_resnet, resnet
+from regionscope.studies.humayun2023.settings import all_runs, cnn, cnn_grid, gpu_resnet, resnet
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
@@ -99,10 +99,7 @@ def _figure4(workspace: Workspace, size: Size) -> Outcome:
     claims.append(ordered(f"largest train LC of the ascent, {_WITHOUT}", "more with depth", list(depths), tops))
     claims += [_alike(label, one) for label, one in found.items()]
     return Outcome(
-        claims=tuple(claims),
-        tables=(_table(found),),
-        charts=charts("Figure 4: CNN", runs),
-        notes=(fit_note(runs),),
+        claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 4: CNN", runs), notes=(fit_note(runs),)
     )
 
 
@@ -168,44 +165,36 @@ def _table(found: Mapping[str, Mapping[str, Curve]]) -> Table:
     return phases_table("LC at train points", {label: one["train"] for label, one in found.items()})
 
 
-def _all(grid: Callable[[Size], Grid]) -> Callable[[Size], tuple[Experiment, ...]]:
-    return lambda size: tuple(one for mine in grid(size).values() for one in mine)
-
-
 FIGURE4 = Study(
     name="humayun2023-figure4",
-    paper="humayun2023",
     source="Figure 4, sections 4.2 and 4.3",
     claim="In CNNs batch normalisation removes the second descent while it increases local complexity everywhere; "
     "depth increases the largest local complexity of the ascent, and train and test points are almost the same.",
-    experiments=_all(_cnns),
+    experiments=all_runs(_cnns),
     analyse=_figure4,
     scaled=SMALL_IMAGES,
 )
 FIGURE5 = Study(
     name="humayun2023-figure5",
-    paper="humayun2023",
     source="Figure 5, section 4.3",
     claim="In ResNet18 batch normalisation reduces the second descent and increases local complexity.",
-    experiments=_all(_resnets),
+    experiments=all_runs(_resnets),
     analyse=_figure5(_resnets),
     scaled=RESIDUAL,
 )
 CIFAR10 = Study(
     name="humayun2023-cifar10",
-    paper="humayun2023",
     source="Figure 5, section 4.3, on all of CIFAR-10",
     claim="In ResNet18 batch normalisation reduces the second descent and increases local complexity.",
-    experiments=_all(_gpu_resnets),
+    experiments=all_runs(_gpu_resnets),
     analyse=_figure5(_gpu_resnets),
     scaled=RESIDUAL_GPU,
 )
 FIGURE7 = Study(
     name="humayun2023-figure7",
-    paper="humayun2023",
     source="Figure 7, section 4.3",
     claim="Weight decay reduces the second descent, and strong weight decay also the ascent, of a CNN of depth 5.",
-    experiments=_all(_decays),
+    experiments=all_runs(_decays),
     analyse=_figure7,
     scaled=SMALL_IMAGES,
 )

@@ -8,20 +8,6 @@ from __future__ import annotations
 
 from regionscope.studies.study import Size
 
-__all__ = [
-    "DEFORMED_CNN",
-    "DEFORMED_RESNET",
-    "DENSE",
-    "DEPTH",
-    "GROKKING",
-    "MIGRATED",
-    "RANDOM_LABELS",
-    "RESIDUAL",
-    "RESIDUAL_GPU",
-    "SAMPLES",
-    "SMALL_IMAGES",
-]
-
 _LOOKED = "Images and steps were chosen after a first look, so that the networks fit their data in this time."
 _STEPS = "The paper gives neither the number of steps nor the batch size: 100,000 steps of 128 images."
 DEPTH = "Depth counts linear layers, the last one among them: depth 4 has three hidden layers."

@@ -11,14 +11,12 @@ convolutions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope.studies.study import Size
-
-__all__ = ["COARSE", "FINE", "Dense", "Images", "cnn", "cnn_grid", "gpu_resnet", "imagenet", "mlp", "mlp_grid",
-           "resnet"]  # fmt: skip
 
 FINE, COARSE = 0.005, 0.5  # radii of Figure 3
 _CHECKPOINTS = 20
@@ -119,6 +117,11 @@ _GPU = Images(
 )  # fmt: skip
 
 
+def all_runs(grid: Callable[[Size], Mapping[str, tuple[Experiment, ...]]]) -> Callable[[Size], tuple[Experiment, ...]]:
+    """The runs of every label of a grid, as ``Study.experiments`` takes them."""
+    return lambda size: tuple(one for mine in grid(size).values() for one in mine)
+
+
 def mlp_grid(size: Size) -> Dense:
     """What is varied for fully connected networks."""
     return _DENSE[size]
@@ -162,8 +165,8 @@ def mlp(
     if usual and depth == _BASELINE_DEPTH:
         own = {"n": grid.points, "radius": FINE}
         measures.append(MeasureSpec(instrument="complexity_gap", name="gap", when=when, options=own))
-    stored = usual and depth in _EXACT_DEPTHS
-    training = _training(steps, n, grid.batch, loss="mse", checkpoints=_stored(steps) if stored else "end")
+    stored = f"start and log 1 {steps} {_CHECKPOINTS}" if usual and depth in _EXACT_DEPTHS else "end"
+    training = _training(steps, n, grid.batch, loss="mse", checkpoints=stored)
     options = {"depth": depth - 1, "width": width, "activation": activation, "scale": scale}
     return _by_seed(grid.seeds, data, NetworkSpec(name="mlp", options=options), training, measures)
 
@@ -263,7 +266,3 @@ def _complexity(
 def _errors(when: str, n: int | None = None) -> MeasureSpec:
     options: dict[str, Any] = {"points": ["train", "test"], **({} if n is None else {"n": n})}
     return MeasureSpec(instrument="error_rate", name="error", when=when, options=options)
-
-
-def _stored(steps: int) -> str:
-    return f"start and log 1 {steps} {_CHECKPOINTS}"

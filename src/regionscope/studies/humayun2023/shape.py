@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from regionscope.errors import InputError
 
-__all__ = ["BEYOND", "Change", "Shape", "double_descent", "turning_points"]
-
 BEYOND = 3.5  # joint standard errors that a change must exceed: its ends are extremes, chosen among some tens of looks
 _END = 3  # looks at the end, whose mean a second descent is judged by
 

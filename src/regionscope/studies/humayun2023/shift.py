@@ -140,7 +140,6 @@ def _chart(title: str, curves: Counts, name: str) -> Lines:
 
 FIGURE17 = Study(
     name="humayun2023-figure17",
-    paper="humayun2023",
     source="Figure 17, appendix C",
     claim="In a random network local complexity falls with the distance from the origin, saturates with the number of "
     "directions, and grows with the radius; without bias every unit is found at the origin.",

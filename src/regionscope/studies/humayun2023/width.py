@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from regionscope.lab.config import Experiment
 from regionscope.studies.humayun2023.claims import end_of_ascent, ordered, peak, rise, start_of_ascent, three_phases
-from regionscope.studies.humayun2023.curves import Curve, accuracy, at_points, charts, final_accuracy, phases_table
+from regionscope.studies.humayun2023.curves import accuracy, at_points, charts, final_accuracy, phases_table
 from regionscope.studies.humayun2023.scaled import DENSE, RANDOM_LABELS, SAMPLES
-from regionscope.studies.humayun2023.settings import mlp, mlp_grid
+from regionscope.studies.humayun2023.settings import all_runs, mlp, mlp_grid
 from regionscope.studies.study import Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
-
-__all__ = ["FIGURE6", "FIGURE10", "FIGURE11"]
 
 _MOST = 1000  # from this width on the paper's peak falls
 _DEPTH = 3
@@ -31,7 +30,8 @@ def _figure6(workspace: Workspace, size: Size) -> Outcome:
     train = at_points(runs, "train")
     widths = mlp_grid(size).widths
     claims = [
-        ordered("train LC before training", "more with width", widths, {k: _first(one) for k, one in train.items()}),
+        ordered("train LC before training", "more with width", widths,
+                {label: (one.means[0], one.errors[0]) for label, one in train.items()}),
         ordered("largest train LC of the ascent", _paper_peak(widths),
                 [width if width <= _MOST else _MOST / 2 for width in widths],
                 {label: peak(one) for label, one in train.items()}),
@@ -99,38 +99,27 @@ def _figure11(workspace: Workspace, size: Size) -> Outcome:
     )
 
 
-def _first(one: Curve) -> tuple[float, float]:
-    return one.means[0], one.errors[0]
-
-
-def _all(grid: Mapping[str, tuple[Experiment, ...]]) -> tuple[Experiment, ...]:
-    return tuple(one for mine in grid.values() for one in mine)
-
-
 FIGURE6 = Study(
     name="humayun2023-figure6",
-    paper="humayun2023",
     source="Figure 6, section 4.2",
     claim="Wider networks start from a larger local complexity, ascend earlier and higher, up to a width of 1,000.",
-    experiments=lambda size: _all(_widths(size)),
+    experiments=all_runs(_widths),
     analyse=_figure6,
     scaled=DENSE,
 )
 FIGURE10 = Study(
     name="humayun2023-figure10",
-    paper="humayun2023",
     source="Figure 10, section 4.4",
     claim="With more training samples the network generalises more, and the ascent disappears.",
-    experiments=lambda size: _all(_samples(size, random_labels=False)),
+    experiments=all_runs(partial(_samples, random_labels=False)),
     analyse=_figure10,
     scaled=SAMPLES,
 )
 FIGURE11 = Study(
     name="humayun2023-figure11",
-    paper="humayun2023",
     source="Figure 11, section 4.4",
     claim="With random labels more samples need more memorisation: the ascent becomes longer and its peak higher.",
-    experiments=lambda size: _all(_samples(size, random_labels=True)),
+    experiments=all_runs(partial(_samples, random_labels=True)),
     analyse=_figure11,
     scaled=RANDOM_LABELS,
 )

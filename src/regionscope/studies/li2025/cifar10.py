@@ -17,8 +17,6 @@ from regionscope.studies.li2025.tables import fitting, points, stored
 from regionscope.studies.study import Outcome, Size
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["cifar10", "of_sweep", "other_networks", "runs_of_cifar10", "runs_of_other_networks"]
-
 
 def runs_of_cifar10(size: Size) -> tuple[Experiment, ...]:
     """The sweep of ``examples/table1_cifar10.toml``; at smaller sizes, runs that other studies make."""

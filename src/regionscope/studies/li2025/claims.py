@@ -57,9 +57,7 @@ def scatter(
         return ()
     series = tuple(
         Series(
-            label=name,
-            x=tuple(one.values[measure] for one in members),
-            y=tuple(one.values[target] for one in members),
+            label=name, x=tuple(one.values[measure] for one in members), y=tuple(one.values[target] for one in members)
         )
         for name, members in group_by(have, lambda one: one.network).items()
     )

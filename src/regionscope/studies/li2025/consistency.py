@@ -14,8 +14,6 @@ from regionscope.studies.li2025.tables import Point, correlation, group_by, poin
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["of_dimensions", "of_table8", "runs_of_table2", "runs_of_table7", "table2", "table7", "table8"]
-
 _DIMENSIONS = ("regions", "regions_2d", "regions_3d", "regions_4d", "regions_5d")
 _METHODS = {
     "regions": "between training points",

@@ -17,8 +17,6 @@ from regionscope.studies.li2025.tables import Point, advantage, correlation, dif
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["of_refined", "of_table4", "of_table5", "of_table6", "runs_of_tables4_and_5", "table4", "table5", "table6"]
-
 _Counts = Mapping[int, Sequence[float]]  # how finely -> the count of each seed
 
 _FINE_ENOUGH = 0.01  # two counts whose ratio is this near to the paper's agree

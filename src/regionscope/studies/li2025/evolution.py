@@ -18,8 +18,6 @@ from regionscope.studies.li2025.tables import Moment, evolution, half_width, sto
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["of_table3", "table3"]
-
 _LAST = max(paper.EVOLUTION)
 _SAME_START = ("With one seed all runs start from the same weights, so the count at the start is that of one network.",)
 

@@ -11,12 +11,7 @@ from regionscope.studies.li2025.tables import Effect, Point, effects, group_by, 
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["figure5", "of_figure5"]
-
-_FACTORS = {
-    "lr": ("learning rate", "falls as it grows", -1),
-    "batch_size": ("batch size", "rises as it grows", +1),
-}
+_FACTORS = {"lr": ("learning rate", "falls as it grows", -1), "batch_size": ("batch size", "rises as it grows", +1)}
 
 
 def figure5(workspace: Workspace, size: Size) -> Outcome:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from regionscope.studies.items import Cell, Item
 
-__all__ = ["CAUSES", "ITEMS"]
-
 _NO_DATA = "data not available here"
 _LATER = "not run yet"
 _CIFAR = "CIFAR-10, 27 settings with 3 seeds each, 200 epochs, 100 lines"
@@ -41,12 +39,7 @@ ITEMS = (
     Item(where="Theorem 6.3", scale="a proof", claims="^Theorem 6.3|each doubling|rate x sharpness"),
     Item(where="Table 4", scale="100 trials with 50 to 500 points on a line, 10 x 10 to 50 x 50 in a plane"),
     Item(where="Table 5", scale="10 to 500 random samples"),
-    Item(
-        where="Figure 8",
-        scale=f"nine networks, {_CIFAR}",
-        claims="against test accuracy",
-        not_run=(_OTHERS,),
-    ),
+    Item(where="Figure 8", scale=f"nine networks, {_CIFAR}", claims="against test accuracy", not_run=(_OTHERS,)),
     Item(
         where="Table 6", scale=f"four ranges of the interpolation, {_CIFAR}", claims="^mean count by range|^alpha from"
     ),

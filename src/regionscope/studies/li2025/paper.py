@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from statistics import median
 
-__all__ = [
-    "ALL_NETWORKS", "BATCH_SIZES", "COUNTS_DIFFER", "EVOLUTION", "GRIDS_1D", "GRIDS_2D", "LEARNING_RATES", "METHODS",
-    "NETWORKS", "OPTIMISERS", "POOLED", "RANGES", "SAMPLES", "TABLE2", "VGG_RATES",
-    "WEIGHT_DECAYS", "expected",
-]  # fmt: skip
-
 # Table 1.
 LEARNING_RATES = (0.1, 0.01, 0.001)
 VGG_RATES = (0.05, 0.01, 0.001)  # appendix A.1: VGG19 does not converge with 0.1

@@ -13,11 +13,6 @@ from regionscope.studies.li2025.tables import Point, correlation, group_by, poin
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
-__all__ = [
-    "figure2", "figure4", "figure8", "of_figure2", "of_figure4", "of_figure8",
-    "runs_of_all_networks", "runs_of_figure8", "runs_of_networks", "runs_of_primary",
-]  # fmt: skip
-
 _COLUMNS = ("regions", "gap", "train_error", "test_error")
 _OTHERS = {
     "distance": "distance from the initial weights",

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from regionscope.studies.study import Size
 
-__all__ = [
-    "AUGMENTED", "CIFAR10", "COUNTED", "DATA_SETS", "EXACT", "NETWORKS", "OPTIMISERS", "OTHER_NETWORKS", "PRIMARY",
-    "REPARAMETRISED", "THEORY",
-]  # fmt: skip
-
-Words = dict[Size, str]
+_Words = dict[Size, str]
 
 _SMOKE = (
     "96 digits, tiny networks, 4 of the 27 settings, 4 epochs and 6 lines: it shows that the study runs, and nothing "
@@ -48,32 +43,32 @@ _OTHERS = (
 )
 _NO_DATA = "CIFAR-100 and ImageNet were not run: the data is not available here."
 
-PRIMARY: Words = {"smoke": _SMOKE, "desk": f"{_CNN} {_DIGITS} {_LINES} {_ASSUMED}", "full": f"{_RESNET} {_ASSUMED}"}
-COUNTED: Words = {
+PRIMARY: _Words = {"smoke": _SMOKE, "desk": f"{_CNN} {_DIGITS} {_LINES} {_ASSUMED}", "full": f"{_RESNET} {_ASSUMED}"}
+COUNTED: _Words = {
     "smoke": _SMOKE,
     "desk": f"{_CNN} 8x8 digits (360 to train on) in place of CIFAR-10, 150 epochs in place of 200. Three seeds of one "
     "setting (learning rate 0.01, batch 32, decay 1e-6); Table 4's planes are 16 each.",
     "full": f"{_RESNET} One setting (learning rate 0.01, batch 512, decay 1e-6), 1,000 lines and 100 planes for Table "
     f"4. {_ASSUMED}",
 }
-NETWORKS: Words = {
+NETWORKS: _Words = {
     "smoke": _SMOKE,
     "desk": f"{_NETS} {_DIGITS} {_RATES} {_LINES} {_ASSUMED}",
     "full": f"{_RESNET} {_OTHERS} {_ASSUMED}",
 }
-DATA_SETS: Words = {
+DATA_SETS: _Words = {
     "smoke": _SMOKE,
     "desk": f"{_NETS} {_DIGITS} {_RATES} {_IMAGES} {_LINES} {_ASSUMED}",
     "full": f"{_RESNET} {_OTHERS} {_NO_DATA} {_ASSUMED}",
 }
-AUGMENTED: Words = {
+AUGMENTED: _Words = {
     "smoke": _SMOKE,
     "desk": "An MLP (3 x 64) on 1,000 training and 5,000 test images of Fashion-MNIST, batches of 16, 32 and 64, one "
     f"seed. {_RATES} An MLP gains less from crops and flips than a convolutional network would.",
     "full": f"{_RESNET} With mixup and with crops and flips: the 9 settings of weight decay 1e-6, one seed, 500 lines; "
     f"small learning rates do not fit their data in 50 epochs with either. {_ASSUMED}",
 }
-OPTIMISERS: Words = {
+OPTIMISERS: _Words = {
     "smoke": _SMOKE,
     "desk": f"An MLP (3 x 64) in place of nine networks. {_DIGITS} {_RATES} One seed for Adam and for "
     f"Adagrad. {_ASSUMED}",
@@ -84,25 +79,25 @@ _RESCALED = (
     "Three MLPs (3 x 64) trained on 8x8 digits, 100 lines each; the paper has no experiment here, and a larger network "
     "would show the same."
 )
-REPARAMETRISED: Words = {"smoke": _SMOKE, "desk": _RESCALED, "full": _RESCALED}
-THEORY: Words = {
+REPARAMETRISED: _Words = {"smoke": _SMOKE, "desk": _RESCALED, "full": _RESCALED}
+THEORY: _Words = {
     "smoke": "16 units, 6 points, 2 runs, few steps.",
     "desk": "60 units, 8 or 12 points, 8 runs for each learning rate; the paper has no experiment here.",
     "full": "200 units, 50 runs for each learning rate; the paper has no experiment here.",
 }
-CIFAR10: Words = {
+CIFAR10: _Words = {
     "smoke": _SMOKE,
     "desk": f"ResNet18 at width 8, one seed. {_DIGITS} {_LINES} {_ASSUMED}",
     "full": f"{_RESNET} Runs that were not made are counted in the notes; those of the committed page took 24 minutes "
     f"of one H200, six at a time. {_ASSUMED}",
 }
-OTHER_NETWORKS: Words = {
+OTHER_NETWORKS: _Words = {
     **NETWORKS,
     "full": "EfficientNetB0, SENet18, MobileNetV2 and VGG19 on CIFAR-10: 9 of the 27 settings (weight decay 1e-6), 100 "
     "epochs in place of 200, in bf16, 500 lines between training points, 250 on other lines. VGG19 has the learning "
     f"rate 0.05 in place of 0.1, as in the paper. {_ASSUMED}",
 }
-EXACT: Words = {
+EXACT: _Words = {
     "smoke": f"{_SMOKE} Of those, 4 lines of one network.",
     "desk": f"One ResNet18 at width 8. {_DIGITS}",
     "full": "50 epochs in place of 200, one network (learning rate 0.01, batch 512, decay 1e-6), 20 lines.",

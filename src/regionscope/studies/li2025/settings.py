@@ -15,21 +15,6 @@ from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpe
 from regionscope.studies.li2025 import paper
 from regionscope.studies.study import Size
 
-__all__ = [
-    "FITTED",
-    "OPTIMISER_RATES",
-    "OTHER_NETWORKS",
-    "PRIMARY",
-    "Counting",
-    "Grid",
-    "counting_runs",
-    "data_sets",
-    "grid",
-    "measures",
-    "networks",
-    "of",
-]  # fmt: skip
-
 OPTIMISER_RATES = {"sgd": 1.0, "adam": 0.1, "adagrad": 1.0}
 """Learning rates of Table 1 are multiplied by this; with 0.1 Adam does not train. The paper gives no rates for it."""
 
@@ -37,7 +22,7 @@ FITTED = 1.0
 """Training error in percent below which a setting fits its data; the schedule of size full is the shortest of 25, 50
 and 100 epochs with which every setting of a network does."""
 
-Number = TypeVar("Number", int, float)
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -151,7 +136,7 @@ def _full() -> dict[tuple[str, str], Grid]:
     return found
 
 
-def _middle(values: Sequence[Number]) -> Number:
+def _middle(values: Sequence[_Number]) -> _Number:
     return values[len(values) // 2]
 
 

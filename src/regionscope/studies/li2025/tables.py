@@ -22,11 +22,6 @@ from regionscope.measures.statistics import deviation, standard_error
 from regionscope.studies.li2025.settings import FITTED
 from regionscope.studies.workspace import Workspace
 
-__all__ = [
-    "Effect", "Moment", "Point", "advantage", "correlation", "difference", "difference_of", "effects", "evolution",
-    "fitting", "group_by", "half_width", "left_out", "missing", "points", "stored",
-]  # fmt: skip
-
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
 
 _UNLEARNT = 50.0  # training error in percent
@@ -101,11 +96,13 @@ def left_out(runs: Iterable[RunFolder]) -> tuple[str, ...]:
     dull = [run for run in every if run.status == "finished" and _numbers(run).get("train_error", 0.0) > _UNLEARNT]
     said = []
     if gone:
-        said.append(f"{len(gone)} runs did not end in finite weights and are left out, such as {_label(gone[0])}.")
+        said.append(
+            f"{len(gone)} runs did not end in finite weights and are left out, such as {gone[0].experiment.label}."
+        )
     if dull:
         said.append(
-            f"{len(dull)} runs ended with a training error above {_UNLEARNT:g}%, such as {_label(dull[0])}: settings "
-            "whose mean over seeds is above it did not train and are left out."
+            f"{len(dull)} runs ended with a training error above {_UNLEARNT:g}%, such as {dull[0].experiment.label}: "
+            "settings whose mean over seeds is above it did not train and are left out."
         )
     return tuple(said)
 
@@ -124,7 +121,7 @@ def fitting(runs: Sequence[RunFolder]) -> tuple[list[RunFolder], tuple[str, ...]
     if len(fitted) < _FEWEST:
         return list(runs), (f"{said}; too few are left without them, so they are kept.",)
     worst = max(settings, key=_train_error)
-    example = f"such as {_label(worst[0])} ({_train_error(worst):.1f}%)"
+    example = f"such as {worst[0].experiment.label} ({_train_error(worst):.1f}%)"
     return [run for same in fitted for run in same], (f"{said}, {example}; they are left out of every row.",)
 
 
@@ -266,10 +263,6 @@ def _settings(runs: Iterable[RunFolder]) -> list[list[RunFolder]]:
 def _train_error(runs: Sequence[RunFolder]) -> float:
     """In percent, the mean over seeds; 0 where it is not known."""
     return fmean(_numbers(run).get("train_error", 0.0) for run in runs)
-
-
-def _label(run: RunFolder) -> str:
-    return run.experiment.label
 
 
 def _point(runs: Sequence[RunFolder]) -> Point:

@@ -21,8 +21,6 @@ from regionscope.studies.charts import Lines, Series
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["descend_with", "of_section6", "section6"]
-
 _LEMMAS = {
     "lemma_6_4": "Lemma 6.4: R(a, b) <= N(a) + N(b) + 2",
     "lemma_6_5": "Lemma 6.5: (r²/N²) sum N(x) <= sharpness",

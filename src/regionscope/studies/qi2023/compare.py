@@ -17,8 +17,6 @@ from regionscope.studies.qi2023.settings import SEED
 from regionscope.studies.study import Claim, Table
 from regionscope.studies.verdict import Verdict
 
-__all__ = ["Ratio", "beside", "course_claim", "larger", "listed", "ratio_claim", "ratio_of", "within_seeds"]  # fmt: skip  # noqa: E501
-
 _LEVEL = 0.95  # of intervals
 
 

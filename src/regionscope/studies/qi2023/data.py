@@ -15,8 +15,6 @@ from regionscope.studies.qi2023.settings import DISCLOSED, SEED, moons, quantile
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE1", "judge"]
-
 _CLASSES = {"two_moons": 2, "gaussian_quantiles": 5}  # Figure 6, 1000 points each
 _POINTS = 1000
 
@@ -100,7 +98,6 @@ def _as_described(data: Dataset) -> Claim:
 
 FIGURE1 = Study(
     name="qi2023-figure1",
-    paper="qi2023",
     source="Figures 1 and 6",
     claim="A trained network cuts the square of the data into thousands of linear regions, and few decision regions.",
     experiments=_experiments,

@@ -8,14 +8,7 @@ from regionscope.lab.config import Experiment
 from regionscope.studies import verdict
 from regionscope.studies.charts import Chart, Lines, Series
 from regionscope.studies.qi2023 import paper
-from regionscope.studies.qi2023.compare import (
-    beside,
-    course_claim,
-    listed,
-    ratio_claim,
-    ratio_of,
-    within_seeds,
-)
+from regionscope.studies.qi2023.compare import beside, course_claim, listed, ratio_claim, ratio_of, within_seeds
 from regionscope.studies.qi2023.pictures import over_epochs
 from regionscope.studies.qi2023.read import Course, course, curves
 from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, SEED, moons, quantiles, toy_grid
@@ -162,7 +155,6 @@ _DESK = "Nothing is scaled down; ten seeds in place of one run."
 
 TABLE2 = Study(
     name="qi2023-table2",
-    paper="qi2023",
     source="Table 2, Figures 7 and 9",
     claim="On two moons the number of linear regions grows during training, to 1.5 to 2.3 times what it was, in each "
     "of the three networks, and wider networks have more.",
@@ -182,7 +174,6 @@ TABLE2 = Study(
 )
 TABLE3 = Study(
     name="qi2023-table3",
-    paper="qi2023",
     source="Table 3, Figures 8 and 10",
     claim="On Gaussian quantiles the number of linear regions about doubles in the first ten epochs and then stays.",
     experiments=quantiles,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from regionscope.studies.items import Cell, Item
 
-__all__ = ["CAUSES", "ITEMS"]
-
 _RANDOM = "[32, 32, 32] on 200 to 10,000 random points, 50,000 epochs, one run"
 _TOYS = "[16, 16, 16], [32, 32, 32] and [64, 64, 64], 1,000 points, 100 epochs, one run"
 

@@ -13,8 +13,6 @@ from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, LAYERED_WIDTH,
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE2", "judge"]
-
 
 def judge(layers: list[Course]) -> tuple[Claim, ...]:
     """Whether every layer adds regions at the last epoch, for all seeds, and the first makes no more than lines can."""
@@ -81,7 +79,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 FIGURE2 = Study(
     name="qi2023-figure2",
-    paper="qi2023",
     source="Figure 2",
     claim="The neurons of each layer cut the regions that they get from the layer before into more.",
     experiments=layered,

@@ -11,8 +11,6 @@ from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, moons, toy_gri
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE3", "judge"]
-
 _RANGE = 1.5  # largest by smallest value that still counts as a constant range
 
 
@@ -90,10 +88,7 @@ def _table(title: str, ratios: dict[int, Course], length: float) -> Table:
     epochs = next(iter(ratios.values())).epochs
     shown = [i for i, epoch in enumerate(epochs) if epoch in (0, 10, 20, 50, 100)]
     rows = tuple(
-        (
-            str([width] * DEPTH),
-            *(f"{one.means[i] / length:.3f} (sd {one.deviations[i] / length:.3f})" for i in shown),
-        )
+        (str([width] * DEPTH), *(f"{one.means[i] / length:.3f} (sd {one.deviations[i] / length:.3f})" for i in shown))
         for width, one in ratios.items()
     )
     return Table(title, ("network", *(f"epoch {epochs[i]}" for i in shown)), rows)
@@ -101,7 +96,6 @@ def _table(title: str, ratios: dict[int, Course], length: float) -> Table:
 
 FIGURE3 = Study(
     name="qi2023-figure3",
-    paper="qi2023",
     source="Figure 3",
     claim="Along a line the number of linear regions stays near the number of neurons during training.",
     experiments=moons,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["EPOCHS", "MOONS", "QUANTILES", "RANDOM", "RANDOM_EPOCHS", "RANDOM_SIZES", "WIDTHS"]
-
 WIDTHS = (16, 32, 64)  # three hidden layers of so many neurons
 EPOCHS = (0, 2, 5, 8, 10, 20, 50, 100)
 

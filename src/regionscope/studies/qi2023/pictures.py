@@ -12,8 +12,6 @@ from regionscope.lab.load import box
 from regionscope.lab.store import RunFolder
 from regionscope.studies.charts import Picture, Pictures
 
-__all__ = ["counted", "model_at_epoch", "over_epochs", "regions_of"]
-
 _SMALL = 1.6  # inches: eight pictures stand side by side
 
 

@@ -8,21 +8,12 @@ from regionscope.lab.store import RunFolder
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.qi2023 import paper
-from regionscope.studies.qi2023.compare import (
-    beside,
-    course_claim,
-    larger,
-    listed,
-    ratio_of,
-    within_seeds,
-)
+from regionscope.studies.qi2023.compare import beside, course_claim, larger, listed, ratio_of, within_seeds
 from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
 from regionscope.studies.qi2023.read import Course, course, curves
 from regionscope.studies.qi2023.settings import SEED, random, random_grid
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
-
-__all__ = ["TABLE1", "judge"]
 
 _COLLAPSE = (30, 100)  # epochs at which the paper's counts of 10,000 points have fallen: 353 and 79 of 1152
 
@@ -169,7 +160,6 @@ def _pictures(runs: Sequence[RunFolder], epoch: int) -> Pictures:
 
 TABLE1 = Study(
     name="qi2023-table1",
-    paper="qi2023",
     source="Table 1, Figures 4 and 5",
     claim="With random labels the linear regions grow with the number of points, until there are too many to remember.",
     experiments=random,

@@ -14,8 +14,6 @@ from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import deviation
 from regionscope.studies.charts import Series
 
-__all__ = ["Course", "course", "course_of", "curves"]
-
 _BANDS = 3  # curves that can be drawn with their spread
 
 

@@ -13,11 +13,6 @@ from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpe
 from regionscope.studies.qi2023 import paper
 from regionscope.studies.study import Size
 
-__all__ = [
-    "DEPTH", "DISCLOSED", "LAYERED_WIDTH", "SEED", "Random", "Toy", "layered", "moons", "quantiles", "random",
-    "random_grid", "toy_grid",
-]  # fmt: skip
-
 SEED = 5
 DEPTH = 3
 LAYERED_WIDTH = 8  # of Figure 2
@@ -119,7 +114,8 @@ def _toy(name: str, grid: Toy, width: int, seed: int, more: tuple[MeasureSpec, .
 def _experiment(
     data: DataSpec, points: int, width: int, epochs: tuple[int, ...], seed: int, more: tuple[MeasureSpec, ...] = ()
 ) -> Experiment:
-    when = _at(epochs, -(-points // _BATCH))
+    per_epoch = -(-points // _BATCH)
+    when = "start and steps " + " ".join(str(epoch * per_epoch) for epoch in epochs[1:])
     return Experiment(
         data=data,
         network=NetworkSpec(name="mlp", options={"depth": DEPTH, "width": width}),
@@ -139,8 +135,3 @@ def _experiment(
         ),
         seed=seed,
     )
-
-
-def _at(epochs: tuple[int, ...], per_epoch: int) -> str:
-    """These epochs as a schedule in words; the first is the start."""
-    return "start and steps " + " ".join(str(epoch * per_epoch) for epoch in epochs[1:])

@@ -103,7 +103,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 EXAMPLE1 = Study(
     name="safran2022-example1",
-    paper="safran2022",
     source="Example 1",
     claim="Gradient flow can keep a direction that is a KKT point of the margin problem and not its optimum.",
     analyse=_analyse,

@@ -15,8 +15,6 @@ from regionscope.studies.safran2022.flows import DELTA, ERROR_GRID, Ends, late_f
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["COROLLARY51", "error_bound", "of_corollary51"]
-
 _FEWEST = 3  # points that a slope needs
 
 
@@ -133,7 +131,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 COROLLARY51 = Study(
     name="safran2022-corollary51",
-    paper="safran2022",
     source="Corollary 5.1",
     claim="The limit of gradient flow errs with probability epsilon when n is of order r log(1/epsilon) / epsilon.",
     analyse=_analyse,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from regionscope.studies.items import Cell, Item
 
-__all__ = ["CAUSES", "ITEMS"]
-
 _PROOF = "a proof, no experiment"
 _LATER = "its initial scale and widths are not run yet"
 

@@ -13,8 +13,6 @@ from regionscope.studies.safran2022.flows import REGION_GRID, Ends, late_flows
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["THEOREM42", "of_theorem42"]
-
 _RESIDUAL = 0.01  # KKT residual from which a direction counts as a KKT point: 1% of the norm of the weights
 
 
@@ -125,7 +123,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 THEOREM42 = Study(
     name="safran2022-theorem42",
-    paper="safran2022",
     source="Theorem 4.2",
     claim="Gradient flow converges in direction to a network of at most 32r + 67 linear regions, however wide it is.",
     analyse=_analyse,

@@ -15,8 +15,6 @@ from regionscope.studies.charts import Lines, Series
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["PROBABILITY", "THEOREM32", "Pooled", "flows_of_width", "of_theorem32"]
-
 PROBABILITY = 0.25  # of a loss above the bound, at least
 
 _Z = 1.96
@@ -179,7 +177,6 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 THEOREM32 = Study(
     name="safran2022-theorem32",
-    paper="safran2022",
     source="Theorem 3.2",
     claim="Width at least 1.3r is needed: below it some teacher keeps the population loss above (1 - 0.75 alpha) / 4.",
     analyse=_analyse,
