@@ -93,6 +93,7 @@ def test_import_time_needs_only_the_core_libraries(path: Path) -> None:
     assert roots - CORE_LIBRARIES - set(sys.stdlib_module_names) <= {"regionscope"}
 
 
+@pytest.mark.slow
 def test_the_whole_program_imports_without_the_extras() -> None:
     blocked = ["sklearn", "duckdb", "pooch", "dask", "bokeh", "tensorboard", "wandb", "lightning", "pandas", "pytest"]
     code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); import regionscope, regionscope.cli"
@@ -100,6 +101,7 @@ def test_the_whole_program_imports_without_the_extras() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_importing_leaves_no_trace() -> None:
     code = """
 import random, sys, torch

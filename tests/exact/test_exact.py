@@ -80,6 +80,7 @@ def test_nasty_cases(case: Case) -> None:
     assert found == tuple(f if k is None else k for f, k in zip(found, known, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [marked(case) for case in CASES if case.piece.dim == 1], ids=str)
 def test_nasty_lines_in_single_precision(case: Case) -> None:
     model = case.build()

@@ -61,6 +61,7 @@ class _Written(TorchDispatchMode):
         return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_more_slices_make_none_of_them_dearer(dim: int) -> None:
     per_region = []

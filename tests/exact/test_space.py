@@ -116,6 +116,7 @@ def test_counts_by_linear_programs(k: int, widths: tuple[int, ...], seed: int) -
     prove(program, piece, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("k", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_slow_twin_agrees(k: int, bias: bool) -> None:

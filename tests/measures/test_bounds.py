@@ -79,6 +79,7 @@ def test_no_network_is_above_an_upper_bound(n_0: int, widths: list[int]) -> None
         assert max(counts) == zaslavsky(widths[0], n_0)  # the exact maximum is reached: the box holds every crossing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widths", [[60], pytest.param([40, 40], marks=pytest.mark.slow)])
 def test_kac_rice_is_the_mean_of_random_networks(widths: list[int]) -> None:
     start, end = torch.tensor([-1.0, 0.3]), torch.tensor([1.5, 1.0])

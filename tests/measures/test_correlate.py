@@ -42,6 +42,7 @@ def test_a_resample_is_counted_as_scipy_would() -> None:
     assert _kendall(a, b, times)[0] == pytest.approx(stats.kendalltau(x[rows], y[rows]).statistic)
 
 
+@pytest.mark.slow
 def test_the_interval_is_that_of_a_plain_bootstrap() -> None:
     x, y = CASES["related"]
     low, high = rs.correlate(x, y).pearson.interval

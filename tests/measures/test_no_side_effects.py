@@ -127,6 +127,7 @@ def test_the_model_is_as_before(name: str) -> None:
     assert torch.equal(torch.get_rng_state(), random)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ["outside", "data inside", "model inside"])
 @pytest.mark.parametrize("name", [*RUNS, *READS])
 def test_inference_mode_changes_no_number(name: str, made: str) -> None:

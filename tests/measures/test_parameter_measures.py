@@ -173,6 +173,7 @@ def dense_hessian(net: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -
     return torch.autograd.functional.hessian(loss, flat)
 
 
+@pytest.mark.slow
 def test_sharpness_is_the_largest_eigenvalue_of_the_hessian() -> None:
     net = mlp([3, 6, 3], seed=3).double()
     inputs = X.double()
