@@ -13,6 +13,8 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
+    RandomSampler,
+    SequentialSampler,
     Subset,
     SubsetRandomSampler,
     TensorDataset,
@@ -149,3 +151,33 @@ def test_missing_labels_are_one_sentence() -> None:
     for inputs in (X, TensorDataset(X), list(X)):
         with pytest.raises(InputError, match="Expected labels, got inputs alone"):
             rs.error_rate(nn.Linear(3, 3), inputs)
+
+
+class Negated(TensorDataset):
+    """A subclass whose items are not those of its tensors."""
+
+    def __getitem__(self, i: int) -> tuple[Tensor, ...]:
+        x, y = super().__getitem__(i)
+        return -x, y
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (Negated(X, Y), -X),
+        (DataLoader(Negated(X, Y)), -X),
+        (DataLoader(X, collate_fn=lambda batch: -torch.stack(batch)), -X),
+        (DataLoader(X, sampler=SubsetRandomSampler(range(4))), X[:4]),
+        ([([0.0, 1.0, 2.0], 1), ([3.0, 4.0, 5.0], 0)], torch.arange(6.0).reshape(2, 3)),
+        (np.flip(X.numpy(), 0), X.flip(0)),
+    ],
+    ids=["subclass", "loader of a subclass", "collated tensor", "part of a tensor", "list of pairs", "turned array"],
+)
+def test_items_are_those_that_a_loop_would_see(given: Any, expected: Tensor) -> None:
+    assert torch.equal(read_examples(given).all().to(expected), expected)
+
+
+def test_a_sampler_over_other_data_is_refused() -> None:
+    for sampler in (SequentialSampler(range(6)), RandomSampler(range(6))):
+        with pytest.raises(InputError, match="Pass the dataset itself"):
+            read_examples(DataLoader(TensorDataset(X, Y), sampler=sampler))

@@ -121,15 +121,16 @@ def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
     source: Any = inputs.to_numpy() if hasattr(inputs, "to_numpy") else inputs
     if isinstance(source, DataLoader):
         source, places, collate = _opened(source)
-    if isinstance(source, TensorDataset) and places is None and collate is None:
+    plain = places is None and collate is None
+    if type(source) is TensorDataset and plain:  # a subclass may have items of its own
         own = source.tensors[1] if len(source.tensors) > 1 else None
         return _of_tensor(source.tensors[0], own if wanted is None else wanted)
     items = hasattr(source, "__getitem__")  # such a dataset says itself what its items are
     if not items and isinstance(getattr(source, "inputs", None), Tensor) and isinstance(source.labels, Tensor):
         return _of_tensor(source.inputs, source.labels if wanted is None else wanted)
-    if isinstance(source, list | tuple) and source and _is_numbers(source[0]):
+    if isinstance(source, list | tuple) and source and _is_numbers(source[0]) and not _is_pair(source[0]):
         source = read_array(source)
-    if isinstance(source, Tensor | np.ndarray):
+    if isinstance(source, Tensor | np.ndarray) and plain:
         return _of_tensor(source, wanted)
     return _of_items(source, places, collate, wanted)
 
@@ -145,7 +146,8 @@ def read_array(values: Any) -> Tensor:
     if array.dtype.kind not in "iubf":
         raise InputError(f"Expected an array of real numbers, got an array of {array.dtype}. Convert it first.")
     wide = array.dtype.kind == "u" and array.itemsize > 1  # torch computes with no such type
-    return torch.as_tensor(array.astype(np.int64) if wide else array, device="cpu")
+    turned = any(stride < 0 for stride in array.strides)  # torch has no such tensors
+    return torch.as_tensor(array.astype(np.int64) if wide else array.copy() if turned else array, device="cpu")
 
 
 def _of_tensor(values: Tensor | np.ndarray[Any, Any], labels: Tensor | None) -> Examples:
@@ -177,10 +179,16 @@ def _of_items(
 def _opened(loader: DataLoader[Any]) -> tuple[Any, Sequence[int] | None, Callable[[list[Any]], Any] | None]:
     """The dataset of a loader, the indices that its sampler chooses (None: all), and its own way to collate."""
     sampler, batches = loader.sampler, loader.batch_sampler
-    simple = isinstance(sampler, SequentialSampler | SubsetRandomSampler) or (
-        isinstance(sampler, RandomSampler)
-        and not sampler.replacement
-        and sampler.num_samples == len(sampler.data_source)
+    whole = getattr(sampler, "data_source", None) is loader.dataset
+    simple = (
+        type(sampler) is SubsetRandomSampler
+        or (type(sampler) is SequentialSampler and whole)
+        or (
+            type(sampler) is RandomSampler
+            and whole
+            and not sampler.replacement
+            and sampler.num_samples == len(sampler.data_source)
+        )
     )
     if batches is None or type(batches) is not BatchSampler or not simple:
         raise InputError(
@@ -204,6 +212,11 @@ def _is_numbers(item: Any) -> bool:
     while isinstance(item, list | tuple) and item:
         item = item[0]
     return isinstance(item, int | float | np.number)
+
+
+def _is_pair(item: Any) -> bool:
+    """Whether an item of plain numbers is a tuple of an input, given as a list, and its label."""
+    return isinstance(item, tuple) and len(item) > 1 and isinstance(item[0], list | tuple) and np.ndim(item[1]) == 0
 
 
 def _tensor(value: Any, i: int) -> Tensor:

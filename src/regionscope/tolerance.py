@@ -22,8 +22,7 @@ class Tolerance:
     zero: a pre-activation ``u`` of a nonlinearity has no sign when ``|u| <= zero * s``, where ``s`` is the largest
         absolute pre-activation of that nonlinearity on fixed probe points of the slice. The vertex is then *snapped*:
         it lies on the unit's zero set. Rounding in a forward pass stays well below this.
-    slope: two neighbouring regions have equal maps when the slopes of every output differ by at most ``slope`` times
-        the larger one. Where rounding could hide that, the jump of the slope is computed from derivatives instead.
+    slope: relative accuracy that ``Partition.check`` asks of the affine maps.
     rank: a slice has lost a dimension when its smallest singular value is below ``rank`` times the largest.
     """
 

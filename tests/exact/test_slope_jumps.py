@@ -102,6 +102,51 @@ def test_a_jump_that_is_small_beside_the_slope_is_one() -> None:
     assert rs.linear_regions(steep, rs.Segment([-1.0], [1.0])).n_linear_regions == 1
 
 
+class Function(nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("constant", [0.0, 1e8])
+@pytest.mark.parametrize(
+    ("function", "ends", "count"),
+    [
+        (lambda x: x.clamp(0.3, 0.30001) + torch.relu(x - 0.30001), (-0.2, 1.07), 2),  # max(x, 0.3)
+        (lambda x: x.clamp(1000, 1001) + torch.relu(x - 1001), (999.0, 1003.0), 2),  # max(x, 1000)
+        (lambda x: x + 1e-10 * torch.relu(x), (-1.0, 1.3), 2),
+    ],
+    ids=["narrow clamp", "clamp far out", "small jump"],
+)
+def test_functions_with_known_pieces(
+    function: Callable[[torch.Tensor], torch.Tensor], ends: tuple[float, float], count: int, constant: float
+) -> None:
+    part = rs.linear_regions(Function(lambda x: function(x) + constant), rs.Segment([ends[0]], [ends[1]]))
+    assert part.n_linear_regions == count
+
+
+@pytest.mark.parametrize("size", [1e4, 1e6])
+def test_large_terms_that_cancel_in_a_hidden_layer_make_no_regions(size: float) -> None:
+    """relu(z) - relu(-z) - relu(z + K) + K is 0 for z > -K, up to rounding of size K."""
+    for seed in (2, 26, 41):
+        torch.manual_seed(seed)
+        w, b, v = torch.randn(1, 3).double(), torch.randn(1).double(), torch.randn(5, 1).double()
+        first, second, last = nn.Linear(3, 6).double(), nn.Linear(6, 5).double(), nn.Linear(5, 2).double()
+        wide, narrow = nn.Linear(3, 9).double(), nn.Linear(9, 5).double()
+        with torch.no_grad():
+            wide.weight.copy_(torch.cat([first.weight, w, -w, w]))
+            wide.bias.copy_(torch.cat([first.bias, b, -b, b + size]))
+            narrow.weight.copy_(torch.cat([second.weight, v, -v, -v], 1))
+            narrow.bias.copy_(second.bias + v[:, 0] * size)
+        line = rs.Segment(3 * torch.randn(3), 3 * torch.randn(3))
+        plain = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
+        padded = nn.Sequential(wide, nn.ReLU(), narrow, nn.ReLU(), last)
+        assert rs.linear_regions(padded, line).n_linear_regions == rs.linear_regions(plain, line).n_linear_regions
+
+
 def test_a_stored_partition_knows_what_was_decided(
     networks: list[tuple[nn.Sequential, rs.Slice]], tmp_path: Path
 ) -> None:

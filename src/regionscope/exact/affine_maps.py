@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.ragged import owners
-from regionscope.tolerance import TINY, Tolerance
+from regionscope.tolerance import TINY
 
-__all__ = ["AffineMaps", "affine_maps", "same_maps", "widest_simplex"]
+__all__ = ["AffineMaps", "affine_maps", "different_maps", "widest_simplex"]
+
+
+_ROUNDED = 1e-9  # of a slope: smaller differences are left to the derivatives
 
 
 @dataclass(frozen=True)
@@ -73,23 +76,19 @@ def affine_maps(vertices: Tensor, outputs: Tensor, corners: Tensor, offsets: Ten
     return AffineMaps(slope, constant, error * inverse.abs().sum((1, 2)), error, extent, size)
 
 
-def same_maps(maps: AffineMaps, pairs: Tensor, *, rounding: float, tolerance: Tolerance) -> tuple[Tensor, Tensor]:
-    """For pairs of neighbours (n, 2): whether the slopes at hand say that their maps are equal, and that they differ.
+def different_maps(maps: AffineMaps, pairs: Tensor, *, rounding: float) -> Tensor:
+    """For pairs of neighbours (n, 2): whether their slopes differ by more than rounding of the outputs explains.
 
-    The slopes of an output are equal when they differ by at most ``tolerance.slope`` of the larger one. Where rounding
-    of the outputs (``rounding``, absolute) could move the slopes by more than that, as in thin regions, they can only
-    differ; what is neither is for the caller to decide. (Neighbours agree on their wall, so equal slopes are equal
-    maps.)
+    rounding: absolute error of an output. In a thin region it moves the slopes far, so equal slopes cannot be told from
+    different ones there; and slopes that look equal may differ by little.
     """
-    same, different = (torch.zeros(len(pairs), dtype=torch.bool, device=pairs.device) for _ in range(2))
+    different = torch.zeros(len(pairs), dtype=torch.bool, device=pairs.device)
     step = max(1, (1 << 22) // max(1, maps.slope[0].numel())) if len(maps.slope) else 1
     moved = maps.noise * (1 + rounding / max(maps.error, TINY))
     for start in range(0, len(pairs), step):
         rows = slice(start, start + step)
         left, right = pairs[rows].T
-        difference = (maps.slope[left] - maps.slope[right]).abs().amax(1)
-        limit = tolerance.slope * torch.maximum(maps.slope[left].abs(), maps.slope[right].abs()).amax(1)
-        noise = (moved[left] + moved[right])[:, None]
-        same[rows] = (difference + noise <= limit).all(1)
-        different[rows] = (difference > limit + noise).any(1)
-    return same, different
+        difference = (maps.slope[left] - maps.slope[right]).abs().amax((1, 2))
+        size = torch.maximum(maps.slope[left].abs(), maps.slope[right].abs()).amax((1, 2))
+        different[rows] = difference > moved[left] + moved[right] + _ROUNDED * size
+    return different

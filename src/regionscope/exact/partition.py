@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.errors import CheckFailed, InputError, LimitReached
-from regionscope.exact.affine_maps import AffineMaps, affine_maps, same_maps
+from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps
 from regionscope.exact.check import check_coverage, check_maps, check_network
-from regionscope.exact.slope_jumps import slope_jumps
+from regionscope.exact.slope_jumps import output_rounding, slope_jumps
 from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls, components
 from regionscope.geometry import Slice
@@ -118,17 +118,14 @@ class Partition:
         if self.compared is not None:
             return self.compared
         walls, inner = self.walls, self.walls.inner
-        same, different = same_maps(
-            self.maps, walls.regions[inner], rounding=self.stats.rounding, tolerance=self.tolerance
-        )
-        same |= walls.layer[inner] == len(self.by_layer)  # a decision boundary folds nothing
-        undecided = ~(same | different)
-        if self.program is not None and bool(undecided.any()):
+        same = walls.layer[inner] == len(self.by_layer)  # a decision boundary folds nothing
+        program = self._network().shortened(len(self.by_layer))
+        rounding = max(self.stats.rounding, output_rounding(program, self.slice))
+        undecided = ~same & ~different_maps(self.maps, walls.regions[inner], rounding=rounding)
+        if bool(undecided.any()):
             chosen = undecided.nonzero()[:, 0]
             index, offsets = gather_rows(walls.offsets, inner[chosen])
-            found = slope_jumps(
-                self.program.shortened(len(self.by_layer)), self.slice, self.vertices[walls.vertices[index]], offsets
-            )
+            found = slope_jumps(program, self.slice, self.vertices[walls.vertices[index]], offsets)
             same[chosen], undecided[chosen] = found
         return same, undecided
 

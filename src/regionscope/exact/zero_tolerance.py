@@ -13,7 +13,7 @@ from regionscope.geometry import Slice
 from regionscope.network import Program
 from regionscope.tolerance import Tolerance
 
-__all__ = ["zero_scales"]
+__all__ = ["probe_points", "zero_scales"]
 
 _PROBES = 16  # beside the corners
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
@@ -26,7 +26,7 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance,
     not depend on how the work is cut into pieces. A layer whose terms cancel takes a share of their size, since its
     values are rounding. Scaling a layer up and the next one down changes neither. The last row belongs to the outputs.
     """
-    probes = [_probes(piece.corners.cpu()) for piece in slices]
+    probes = [probe_points(piece.corners.cpu()) for piece in slices]
     counts = torch.tensor([len(coords) for coords in probes], device="cpu")
     slice_id = torch.arange(len(slices), device="cpu").repeat_interleave(counts)
     rows = budget.inputs(program)
@@ -43,7 +43,7 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance,
     return near.clamp(min=torch.finfo(torch.float64).tiny).to(program.device)
 
 
-def _probes(corners: Tensor) -> Tensor:
+def probe_points(corners: Tensor) -> Tensor:
     """The corners (m, k) and fixed points between them."""
     weights = torch.empty(_PROBES, len(corners), dtype=torch.float64, device="cpu")
     weights.exponential_(generator=torch.Generator().manual_seed(0))
