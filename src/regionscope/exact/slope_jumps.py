@@ -22,6 +22,7 @@ of this size the rounding of the constant A(0) is nothing.
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -99,7 +100,7 @@ def output_rounding(program: Program, slice: Slice) -> float:
             found[name] = value * (1 + shake * factor).to(value.device, value.dtype)
         return found
 
-    shake = float(torch.finfo(program.dtype).eps) ** 0.5
+    shake = math.sqrt(torch.finfo(program.dtype).eps)
     with torch.no_grad(), full_precision():
         inputs = slice.embed(probe_points(slice.corners.cpu()), dtype=program.dtype).to(program.device)
         outputs, moved = program(inputs), 0.0
