@@ -29,7 +29,22 @@ from regionscope.errors import (
     SliceError,
     UntraceableModel,
 )
-from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
+from regionscope.exact import (
+    Attributions,
+    ClassTopology,
+    DecisionRegions,
+    Extremes,
+    Flip,
+    Flips,
+    Lipschitz,
+    Partition,
+    StepsNeeded,
+    decision_regions,
+    first_flip,
+    flips,
+    integrated_gradients,
+    linear_regions,
+)
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.monitor import Monitor, every, log_spaced
 from regionscope.measures import (
@@ -58,19 +73,25 @@ from regionscope.types import Estimate, Readable
 from regionscope.version import __version__
 
 __all__ = [
+    "Attributions",
     "Box",
     "CheckFailed",
+    "ClassTopology",
     "ComplexityGap",
     "ComplexityWatch",
     "Correlation",
     "DecisionRegions",
     "Deformation",
     "Estimate",
+    "Extremes",
+    "Flip",
+    "Flips",
     "Gap",
     "Hulls",
     "InputError",
     "LimitReached",
     "LinesFromOrigin",
+    "Lipschitz",
     "LocalComplexity",
     "Migration",
     "Monitor",
@@ -86,6 +107,7 @@ __all__ = [
     "Simplex",
     "Slice",
     "SliceError",
+    "StepsNeeded",
     "Tolerance",
     "UntraceableModel",
     "__version__",
@@ -100,8 +122,11 @@ __all__ = [
     "draw_points",
     "error_rate",
     "every",
+    "first_flip",
+    "flips",
     "fold_migration",
     "generalisation_gap",
+    "integrated_gradients",
     "linear_region_count",
     "linear_regions",
     "local_complexity",

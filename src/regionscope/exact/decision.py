@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
 from regionscope.exact.partition import Partition
+from regionscope.exact.questions.export import geojson, pandas_table
+from regionscope.exact.questions.topology import ClassTopology, topology
 from regionscope.exact.storage import array_names, load_arrays, save_arrays
 from regionscope.exact.walls import components
 from regionscope.geometry import Slice
@@ -97,6 +100,36 @@ class DecisionRegions:
         start = walls.offsets[self.boundary_walls]
         index = start[:, None] + torch.arange(k, device=start.device)
         return self.partition.vertices[walls.vertices[index]]
+
+    def volumes(self) -> dict[int, float]:
+        """Length, area or volume of each class in input space, by label; they add up to the size of the slice."""
+        total = self.sizes.new_zeros(int(self.labels.max()) + 1).index_add_(0, self.labels, self.sizes)
+        return {label: float(total[label]) for label in sorted(set(self.labels.tolist()))}
+
+    def topology(self) -> Mapping[int, ClassTopology]:
+        """Components, holes, Euler characteristic and boundary length of each class on a plane, by label.
+
+        Exact, from the complex of pieces. The components of all classes add up to ``count``. Cost: in proportion to the
+        number of pieces, and for each class to the length of the decision boundary.
+        """
+        part = self.partition
+        if part.dim != 2:
+            raise InputError(f"Expected a slice of dimension 2, got {part.dim}. Topology is defined on planes only.")
+        of = owners(part.offsets, len(part.corners))
+        return topology(part.slice, part.vertices, part.walls, part.corners, of, self.piece_regions, self.labels)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """What the exports say about each piece: as in ``Partition.columns``, and its decision region and label."""
+        own = {"decision_region": self.piece_regions.cpu().numpy(), "label": self.piece_labels.cpu().numpy()}
+        return self.partition.columns() | own
+
+    def to_geojson(self) -> dict[str, Any]:
+        """The pieces of a plane, each with its label; see ``Partition.to_geojson``."""
+        return geojson(self.partition.polygons(), self.columns())
+
+    def to_pandas(self) -> Any:
+        """A row for each piece, with its label; see ``Partition.to_pandas``."""
+        return pandas_table(self.partition.polygons(), self.columns())
 
     def to(self, device: torch.device | str) -> DecisionRegions:
         """The same regions with their tensors on ``device``; see ``Partition.to``."""
