@@ -2,6 +2,7 @@
 
 from regionscope.cli.animate import animate
 from regionscope.cli.app import app
+from regionscope.cli.ask import ask
 from regionscope.cli.bounds import bounds
 from regionscope.cli.complexity import complexity
 from regionscope.cli.count import count
@@ -19,6 +20,7 @@ __all__ = ["app"]
 app.command()(quickstart)
 app.command()(regions)
 app.command()(decision)
+app.add_typer(ask, name="ask")
 app.command()(count)
 app.command()(complexity)
 app.command()(bounds)

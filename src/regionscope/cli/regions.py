@@ -33,10 +33,10 @@ def regions(
     Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 --plot regions.png
     """
     network = read_network(model, weights, device)
-    where = _slice(network, points, box, input_shape)
-    _check_targets(json_file, plot_file, where)
-    limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
-    with _limit(), output.progress_bar() as progress:
+    where = read_slice(network, points, box, input_shape)
+    check_targets(json_file, plot_file, where)
+    limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    with limit_advice(), output.progress_bar() as progress:
         part = linear_regions(network, where, **limits, progress=progress)
     counts = {f"activation regions after {name}": count for name, count in part.by_layer.items()}
     counts |= {"activation regions": part.n_activation_regions, "linear regions": part.n_linear_regions}
@@ -65,10 +65,10 @@ def decision(
     Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -
     """
     network = read_network(model, weights, device)
-    where = _slice(network, points, box, input_shape)
-    _check_targets(json_file, plot_file, where)
-    limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
-    with _limit(), output.progress_bar() as progress:
+    where = read_slice(network, points, box, input_shape)
+    check_targets(json_file, plot_file, where)
+    limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    with limit_advice(), output.progress_bar() as progress:
         dec = decision_regions(network, where, **limits, progress=progress)
     by_label = {str(label): count for label, count in sorted(Counter(dec.labels.tolist()).items())}
     counts = {f"decision regions with label {label}": count for label, count in by_label.items()}
@@ -80,14 +80,16 @@ def decision(
         output.save_plot(plot.decision_figure(dec), plot_file)
 
 
-class _Limits(TypedDict):
+class Limits(TypedDict):
+    """The options of an exact partition that commands share."""
+
     dtype: torch.dtype
     memory: int | None
     max_regions: int | None
 
 
 @contextmanager
-def _limit() -> Iterator[None]:
+def limit_advice() -> Iterator[None]:
     """Past --max-regions, advise what the command line has."""
     try:
         yield
@@ -96,7 +98,8 @@ def _limit() -> Iterator[None]:
         raise LimitReached(f"{what}; raise --max-regions or take a smaller slice.") from error
 
 
-def _slice(network: nn.Module, points: Path | None, box: tuple[float, float] | None, shape: str | None) -> Slice:
+def read_slice(network: nn.Module, points: Path | None, box: tuple[float, float] | None, shape: str | None) -> Slice:
+    """The slice that --points or --box names."""
     input_shape = options.read_shape(shape)
     if points is not None and box is None:
         return load.hull(load.load_points(points, input_shape=input_shape))
@@ -105,7 +108,8 @@ def _slice(network: nn.Module, points: Path | None, box: tuple[float, float] | N
     raise InputError("A slice is needed: give either --points FILE or --box LO HI, and not both.")
 
 
-def _check_targets(json_file: str | None, plot_file: Path | None, where: Slice) -> None:
+def check_targets(json_file: str | None, plot_file: Path | None, where: Slice) -> None:
+    """Say before the work, not after it, that a file cannot be written."""
     output.check_json(json_file)
     if plot_file is not None:
         output.check_plot(plot_file, where.dim)

@@ -4,6 +4,7 @@ Nothing is measured here; ``complexity_layers`` takes means and standard errors 
 Functions whose name ends in ``_figure`` make a figure of their own; none of them uses pyplot or changes its settings.
 """
 
+from regionscope.plot.answers import extremes_figure, flips_figure, lipschitz_figure, topology_figure
 from regionscope.plot.complexity import (
     ComplexityAxes,
     complexity_figure,
@@ -43,16 +44,20 @@ __all__ = [
     "decision_regions",
     "epoch_figure",
     "epoch_grid",
+    "extremes_figure",
+    "flips_figure",
     "fold_density",
     "function_graph",
     "label_map",
     "layer_panels",
     "layer_panels_figure",
     "linear_regions",
+    "lipschitz_figure",
     "neurons_figure",
     "quickstart_figure",
     "region_values",
     "regions_figure",
     "surface",
+    "topology_figure",
     "zero_lines",
 ]

@@ -28,10 +28,10 @@ def quickstart_figure(result: Quickstart) -> Figure:
     left, middle, right = axes
     for ax, when, moment in ((left, "before", result.before), (middle, "after", result.after)):
         decision_mosaic(moment.decision, ax=ax)
-        ax.set_title(f"{when} training: {_counted(moment.partition.n_linear_regions, 'linear region')}")
+        ax.set_title(f"{when} training: {counted(moment.partition.n_linear_regions, 'linear region')}")
     decision_regions(result.after.decision, ax=right)
     data(result.data.inputs, result.data.labels, ax=right)
-    points, regions = f"{len(result.data.labels):,} points", _counted(result.after.decision.count, "decision region")
+    points, regions = f"{len(result.data.labels):,} points", counted(result.after.decision.count, "decision region")
     right.set_title(f"{points}, {regions}")
     style.map_axes(axes, ticks=False)
     return figure
@@ -39,23 +39,23 @@ def quickstart_figure(result: Quickstart) -> Figure:
 
 def regions_figure(part: Partition) -> Figure:
     """One panel with the linear regions."""
-    figure, ax = _panel(partition_for("regions_figure", part))
+    figure, ax = panel(partition_for("regions_figure", part))
     linear_regions(part, ax=ax)
-    ax.set_title(_counted(part.n_linear_regions, "linear region"))
+    ax.set_title(counted(part.n_linear_regions, "linear region"))
     return figure
 
 
 def decision_figure(dec: DecisionRegions) -> Figure:
     """One panel with the decision regions and their boundary."""
-    figure, ax = _panel(decision_for("decision_figure", dec).partition)
+    figure, ax = panel(decision_for("decision_figure", dec).partition)
     decision_regions(dec, ax=ax)
-    ax.set_title(_counted(dec.count, "decision region"))
+    ax.set_title(counted(dec.count, "decision region"))
     return figure
 
 
 def neurons_figure(part: Partition, dec: DecisionRegions | None = None) -> Figure:
     """One panel with the zero lines of all neurons, coloured by layer, and the decision boundary if it is given."""
-    figure, ax = _panel(partition_for("neurons_figure", part))
+    figure, ax = panel(partition_for("neurons_figure", part))
     handles = zero_lines(part, ax=ax)
     if dec is not None:
         boundary = decision_boundary(dec, ax=ax, colour=style.VERMILLION, width=2.0)
@@ -91,7 +91,7 @@ def _legend_beside(figure: Figure, handles: Sequence[Segments]) -> None:
             handle.set(linewidth=2.0)  # the lines in the panel are too thin to tell their colours apart
 
 
-def _panel(part: Partition) -> tuple[Figure, Axes]:
+def panel(part: Partition) -> tuple[Figure, Axes]:
     """A panel in the proportions of the slice."""
     width, height = 1.6 * style.PANEL_INCHES, 0.4 * style.PANEL_INCHES
     if part.dim == 2:
@@ -104,5 +104,6 @@ def _panel(part: Partition) -> tuple[Figure, Axes]:
     return figure, ax
 
 
-def _counted(n: int, noun: str) -> str:
+def counted(n: int, noun: str) -> str:
+    """A number with its noun, in the plural where it needs to be."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"

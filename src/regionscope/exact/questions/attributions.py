@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from regionscope.checks import check_memory, check_positive
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.linear import Progress
-from regionscope.exact.questions.paths import Paths, pieces_of
+from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pieces_of
 from regionscope.exact.questions.steps import StepsNeeded, quadrature_errors
 from regionscope.exact.questions.weights import Output, output_weights
 from regionscope.inputs import Inputs, read_array, read_examples
-from regionscope.network import Program, trace
+from regionscope.network import Program, Values, trace
 from regionscope.tolerance import TINY
 from regionscope.types import Reading
 
@@ -136,8 +136,7 @@ def attribute(
     pieces = torch.zeros(n, dtype=torch.int64, device=device)
     for some in pieces_of(paths, memory=memory, progress=progress):
         own, place = some.path.unique_consecutive(return_inverse=True)
-        weighted = some.gradient.mul_((some.end - some.start)[:, None])
-        mean = torch.zeros(len(own), d, dtype=torch.float64, device=device).index_add_(0, place, weighted)
+        mean = input_gradients(paths.program, _weighted(some, place, len(own)))
         start, end = paths.ends(own)
         product = mean * (end - start)
         to = paths.pairs[own, 0]
@@ -152,6 +151,17 @@ def attribute(
     worst = torch.zeros(n, dtype=torch.float64, device=device).scatter_reduce_(0, of, gap, "amax")
     mean_over = total / torch.bincount(of, minlength=n)[:, None]
     return Attributions(mean_over.reshape(paths.inputs.shape), worst, pieces, paths)
+
+
+def _weighted(some: Pieces, place: Tensor, n: int) -> Values:
+    """The gradients of the pieces, weighted by their lengths and added up by path; place: (pieces,) below n."""
+    index = torch.arange(len(place), device=place.device)
+    found = {}
+    for name, rows in some.gradient.items():
+        lengths = rows.new_zeros(n, len(place))
+        lengths[place, index] = (some.end - some.start).to(rows.dtype)
+        found[name] = (lengths @ rows.flatten(1)).reshape(n, *rows.shape[1:])
+    return found
 
 
 def read_logits(model: nn.Module | Program, input_shape: tuple[int, ...], dtype: torch.dtype | None) -> Program:

@@ -18,7 +18,7 @@ from regionscope.geometry.points import PointLike, read_point
 from regionscope.network import Program
 from regionscope.types import Reading
 
-__all__ = ["Flip", "Flips", "first_flip", "flips"]
+__all__ = ["Flip", "Flips", "first_flip", "flips", "flips_of"]
 
 _WINDOW = 64  # pieces that first_flip wants to build at a time
 _FIRST = 1 / 64  # of the distance, that it builds first
@@ -98,7 +98,7 @@ def flips(
         raise InputError(f"Expected a slice of dimension 1, got {came}. Pass a Segment.")
     program = program_of(model, [slice], dtype)
     dec = decision_regions(program, slice, memory=memory, progress=progress)
-    return flips_of(program, slice, _Pieces.of(dec))
+    return flips_of(dec)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,13 @@ class _Pieces:
         return _Pieces(*(torch.cat([getattr(other, name)[-1:], getattr(self, name)]) for name in names))
 
 
-def flips_of(program: Program, piece: Slice, pieces: _Pieces) -> Flips:
+def flips_of(dec: DecisionRegions) -> Flips:
+    """The flips of decision regions on a line that still have their network."""
+    assert dec.partition.program is not None
+    return _flips_between(dec.partition.program, dec.partition.slice, _Pieces.of(dec))
+
+
+def _flips_between(program: Program, piece: Slice, pieces: _Pieces) -> Flips:
     """The flips between neighbouring pieces. Cost: a forward and a backward pass at two points for each flip."""
     here = (pieces.label[1:] != pieces.label[:-1]).nonzero()[:, 0]
     at = pieces.start[here + 1]
@@ -187,7 +193,7 @@ def first_flip(
             continue
         count += len(dec.partition)
         pieces = _Pieces.of(dec)
-        found = flips_of(program, ray, pieces.after(last))
+        found = _flips_between(program, ray, pieces.after(last))
         if len(found):
             distance, slopes = float(found.coords[0]), (float(found.slope[0]), float(found.slope_before[0]))
             return Flip(distance, found.points[0], int(found.before[0]), int(found.after[0]), *slopes, end, count)

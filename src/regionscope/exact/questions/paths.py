@@ -11,9 +11,9 @@ from torch import Tensor
 from regionscope.exact.budget import Budget
 from regionscope.exact.linear import Progress, exact_regions
 from regionscope.geometry import Segment
-from regionscope.network import Program, full_precision
+from regionscope.network import Program, Values, full_precision
 
-__all__ = ["Paths", "Pieces", "gradients", "pieces_of"]
+__all__ = ["Paths", "Pieces", "gradients", "input_gradients", "pieces_of"]
 
 _PIECES = 1 << 18  # about so many are cut at a time
 _PATHS = 256
@@ -54,7 +54,8 @@ class Pieces:
     """Linear pieces of some paths, in order along each.
 
     path: (n,) the path of a piece. start, end: (n,) where it starts and ends, as shares of the path. low, high: (n,)
-    the target there. gradient: (n, d) float64 of the target with respect to the input.
+    the target there. gradient: of the target with respect to the values before the first nonlinearity, by their name,
+    (n, ...) each; ``input_gradients`` takes it, or a weighted sum of its rows, back to the inputs.
     """
 
     path: Tensor
@@ -62,14 +63,15 @@ class Pieces:
     end: Tensor
     low: Tensor
     high: Tensor
-    gradient: Tensor
+    gradient: Values
 
 
 def pieces_of(paths: Paths, *, memory: int | None = None, progress: Progress | None = None) -> Iterator[Pieces]:
     """All pieces of all paths, path by path, a batch at a time; a path of length 0 has none.
 
-    The gradient is taken at the middle of a piece. Cost: ``linear_regions`` on the paths, and one forward and backward
-    pass for each piece. Some 64 MiB of live values are held at a time (8 GiB on a GPU), at most ``memory``.
+    The gradient is taken at the middle of a piece. What comes before the first nonlinearity is affine, so its values
+    there are interpolated, and gradients stop short of it. Cost: ``linear_regions`` on the paths, and one forward and
+    backward pass for each piece. Some 64 MiB of live values are held at a time (8 GiB on a GPU), at most ``memory``.
     """
     lengths = torch.cat([(b - a).norm(dim=1) for a, b in map(paths.ends, _ids(paths).split(_PATHS))])
     left = (lengths > 0).nonzero()[:, 0]
@@ -106,31 +108,63 @@ def _chunk(paths: Paths, chosen: Tensor, memory: int | None, tell: Progress) -> 
     ).found  # fmt: skip
     first, last = found.corners.reshape(-1, 2).T
     local = found.slice_id[first]
-    path = chosen[local]
-    at = found.coords[:, 0]
+    path, at = chosen[local], found.coords[:, 0]
     values = paths.target(chosen[found.slice_id], found.outputs)
-    rows = _rows(program, memory)
-    n = len(first)
+    ends_at = [_begin(program, rows.reshape(-1, *shape).to(program.dtype)) for rows in (starts, ends)]
+    rows, n = _rows(program, memory), len(first)
     for begin in range(0, n, rows):
         some = slice(begin, begin + rows)
-        a, b = first[some], last[some]
-        middle = ((at[a] + at[b]) / 2)[:, None]
-        points = torch.lerp(starts[local[some]], ends[local[some]], middle)
-        gradient = gradients(program, points.reshape(-1, *shape), paths.weights[paths.pairs[path[some], 0]])
+        a, b, own = first[some], last[some], local[some]
+        middle = ((at[a] + at[b]) / 2).to(program.dtype)
+        here = {name: _between(low[own], ends_at[1][name][own], middle) for name, low in ends_at[0].items()}
+        gradient = _gradients(program, here, paths.weights[paths.pairs[path[some], 0]])
         yield Pieces(path[some], at[a], at[b], values[a], values[b], gradient)
         tell(_CUTTING + (1 - _CUTTING) * min(1.0, (begin + rows) / n))
+
+
+def input_gradients(program: Program, gradient: Values) -> Tensor:
+    """The gradients (n, d) float64 with respect to the inputs, from those before the first nonlinearity."""
+    n = len(next(iter(gradient.values())))
+    inputs = torch.zeros(n, *program.input_shape, dtype=program.dtype, device=program.device, requires_grad=True)
+    with torch.enable_grad(), full_precision():
+        values = _begin(program, inputs)
+        weights = [gradient[name].to(program.dtype) for name in values]
+        (found,) = torch.autograd.grad(list(values.values()), inputs, weights)
+    return found.flatten(1).double()
+
+
+def gradients(program: Program, points: Tensor, weights: Tensor) -> Tensor:
+    """The gradients (n, d) of the weighted outputs (n, c) at these points."""
+    values = _begin(program, points.to(program.device, program.dtype))
+    return input_gradients(program, _gradients(program, values, weights))
+
+
+def _begin(program: Program, inputs: Tensor) -> Values:
+    """The values before the first nonlinearity; autograd can go through."""
+    values = {program.input_name: inputs}
+    for instruction in program.instructions:
+        instruction.run(values, consume=False, pure=True)
+    return values
+
+
+def _between(low: Tensor, high: Tensor, share: Tensor) -> Tensor:
+    return torch.lerp(low, high, share.reshape(-1, *[1] * (low.ndim - 1)))
+
+
+def _gradients(program: Program, values: Values, weights: Tensor) -> Values:
+    """The gradients of the weighted outputs with respect to the values before the first nonlinearity."""
+    leaves = {name: rows.detach().requires_grad_(True) for name, rows in values.items()}
+    with torch.enable_grad(), full_precision():
+        moving = dict(leaves)
+        for kink in program.kinks:
+            for instruction in kink.instructions:
+                instruction.run(moving, consume=False, pure=True)
+        outputs = program.outputs(moving)
+        found = torch.autograd.grad(outputs, list(leaves.values()), weights.to(outputs))
+    return dict(zip(leaves, found, strict=True))
 
 
 def _rows(program: Program, memory: int | None) -> int:
     row = max(1, program.row_bytes * (1 + len(program.kinks)))
     preferred = max(_BYTES.get(program.device.type, _BYTES["cpu"]), _ROWS * row)
     return max(1, min(Budget.of(program.device, memory, None).memory, preferred) // row)
-
-
-def gradients(program: Program, points: Tensor, weights: Tensor) -> Tensor:
-    """The gradients (n, d) of the weighted outputs at these points."""
-    inputs = points.to(program.device, program.dtype).requires_grad_(True)
-    with torch.enable_grad(), full_precision():
-        outputs = program.differentiable(inputs)
-        (gradient,) = torch.autograd.grad(outputs, inputs, weights.to(outputs.dtype))
-    return gradient.flatten(1).double()

@@ -22,7 +22,7 @@ from regionscope.checks import whole
 from regionscope.exact.budget import Budget
 from regionscope.exact.linear import Progress
 from regionscope.exact.questions.legendre import gauss_legendre
-from regionscope.exact.questions.paths import Paths, Pieces, pieces_of
+from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pieces_of
 from regionscope.tolerance import TINY
 from regionscope.types import Reading
 
@@ -178,7 +178,9 @@ def _relative(paths: Paths, nodes: _Nodes, memory: int | None, tell: Progress) -
         start, end = paths.ends(torch.tensor([path], device=device))
         factor = (end - start) / counts[to]
         for columns in torch.arange(len(some.start), device=device).split(_COLUMNS):
-            a, b, gradient = some.start[columns], some.end[columns], some.gradient[columns] * factor
+            a, b = some.start[columns], some.end[columns]
+            hidden = {name: rows[columns] for name, rows in some.gradient.items()}
+            gradient = input_gradients(paths.program, hidden) * factor
             wrong.addmm_(nodes.excess(a, b), gradient)
             exact += (b - a) @ gradient
     while current < n:
@@ -192,6 +194,10 @@ def _by_path(batches: Iterator[Pieces]) -> Iterator[tuple[int, Pieces]]:
     """The pieces of one path at a time, a part of it if it is long."""
     for some in batches:
         ids, counts = some.path.unique_consecutive(return_counts=True)
-        fields = [getattr(some, name).split(counts.tolist()) for name in Pieces.__dataclass_fields__]
-        for path, *parts in zip(ids.tolist(), *fields, strict=True):
-            yield path, Pieces(*parts)
+        end = 0
+        for path, count in zip(ids.tolist(), counts.tolist(), strict=True):
+            start, end = end, end + count
+            rows = slice(start, end)
+            gradient = {name: values[rows] for name, values in some.gradient.items()}
+            own = some.path[rows], some.start[rows], some.end[rows], some.low[rows], some.high[rows]
+            yield path, Pieces(*own, gradient)
