@@ -17,6 +17,7 @@ __all__ = ["Paths", "Pieces", "gradients", "input_gradients", "pieces_of"]
 
 _PIECES = 1 << 18  # about so many are cut at a time
 _PATHS = 256
+_FIRST = 8  # paths, before it is known how many pieces a path has
 _BYTES = {"cpu": 1 << 26, "cuda": 1 << 33}  # of live values, where gradients are computed
 _ROWS = 32  # at least, where the memory allows it
 _CUTTING = 0.4  # of the work, for the progress; the rest is spent on gradients
@@ -75,7 +76,7 @@ def pieces_of(paths: Paths, *, memory: int | None = None, progress: Progress | N
     """
     lengths = torch.cat([(b - a).norm(dim=1) for a, b in map(paths.ends, _ids(paths).split(_PATHS))])
     left = (lengths > 0).nonzero()[:, 0]
-    size, done, total = 1, 0, max(1, len(left))
+    size, done, total = _FIRST, 0, max(1, len(left))
     while done < len(left):
         chosen = left[done : done + size]
 
