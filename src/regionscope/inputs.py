@@ -23,6 +23,7 @@ from torch.utils.data import (
     default_collate,
 )
 
+from regionscope.checks import unreadable
 from regionscope.errors import InputError
 
 Inputs = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Dataset[Any] | DataLoader[Any]
@@ -138,6 +139,8 @@ def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
 def read_array(values: Any) -> Tensor:
     """``values`` as a tensor without a copy: a tensor stays on its device, anything else is read on the CPU."""
     if isinstance(values, Tensor):
+        if reason := unreadable(values):
+            raise InputError(f"Expected an array of real numbers, got {reason}")
         return values
     try:
         array = np.asarray(values)
@@ -221,7 +224,7 @@ def _is_pair(item: Any) -> bool:
 
 def _tensor(value: Any, i: int) -> Tensor:
     if isinstance(value, Tensor):
-        found = value.detach()
+        found = read_array(value).detach()
     else:
         try:
             found = read_array(value)

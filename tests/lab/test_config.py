@@ -80,7 +80,7 @@ def test_a_measure_is_called_after_its_instrument() -> None:
         (("data",), "digits", "data must be a table of settings, and came as 'digits'"),
         (("network", "options"), {"f": object()}, "network.options may hold numbers, texts, lists and tables only"),
         (("network",), {}, "network lacks 'name'"),
-        (("seed",), -1, "seed must be at least 0"),
+        (("seed",), -1, "seed to be a whole number from 0 .* got -1"),
         (("seed",), "a", "seed must be a whole number"),
         (("measures",), "gap", "measures must be a list"),
         (("measures",), [{"instrument": "gap"}, {"instrument": "gap"}], "Two measures are called 'gap'"),

@@ -291,14 +291,14 @@ def test_numbers_that_are_not_finite(value: float) -> None:
 
 
 def test_weights_without_values() -> None:
-    with pytest.raises(InputError, match=r"parameter 'weight' is on the device meta, without values"):
+    with pytest.raises(InputError, match=r"parameter 'weight' .* on the device meta, without values"):
         trace(nn.Linear(4, 2, device="meta"), (4,))
 
 
 def test_weights_of_other_kinds() -> None:
     with pytest.raises(InputError, match="parameter 'weight' has no shape yet"):
         trace(nn.LazyLinear(3), (4,))
-    with pytest.raises(InputError, match=r"parameter 'weight' is torch.complex64; exact regions need real weights"):
+    with pytest.raises(InputError, match=r"parameter 'weight' .* complex numbers"):
         trace(nn.Linear(4, 3, dtype=torch.complex64), (4,))
     with pytest.raises(InputError, match=r"must be a torch.nn.Module, got function"):
         trace(torch.relu_ if False else (lambda x: x), (4,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -120,6 +120,8 @@ def select_layers(
             "scripted modules run below Python and cannot be seen; write them out with torch functions."
         )
     if layers is not None:
+        if not isinstance(layers, str | type | Iterable):
+            raise InputError(f"Expected layers to be names, patterns or module types, got {layers!r}.")
         choices = [layers] if isinstance(layers, str | type) else list(layers)
         for choice in choices:
             if not any(_matches(layer, choice) for layer in offered):
@@ -138,7 +140,7 @@ def select_layers(
 def _matches(layer: Layer, choice: str | type[nn.Module]) -> bool:
     if isinstance(choice, str):
         return layer.name == choice or fnmatchcase(layer.name, choice)
-    return any(issubclass(kind, choice) for kind in layer.kinds)
+    return isinstance(choice, type) and any(issubclass(kind, choice) for kind in layer.kinds)
 
 
 def _also(found: LayerList, roles: set[str]) -> str:
