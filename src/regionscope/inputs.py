@@ -148,6 +148,8 @@ def read_array(values: Any) -> Tensor:
         raise InputError(f"Expected an array of real numbers, got lists of several shapes ({reason}).") from reason
     if array.dtype.kind not in "iubf":
         raise InputError(f"Expected an array of real numbers, got an array of {array.dtype}. Convert it first.")
+    if array.dtype == np.longdouble:
+        array = array.astype(np.float64)  # torch has none wider
     wide = array.dtype.kind == "u" and array.itemsize > 1  # torch computes with no such type
     turned = any(stride < 0 for stride in array.strides)  # torch has no such tensors
     return torch.as_tensor(array.astype(np.int64) if wide else array.copy() if turned else array, device="cpu")

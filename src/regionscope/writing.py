@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-
 ARRAY_FILE_ERRORS = (
     ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError, MemoryError, OverflowError,
     zipfile.BadZipFile, zlib.error,

@@ -79,7 +79,7 @@ def _one_after_the_other(values: Tensor, rows: int) -> bool:
     if values.ndim == 0 or len(values) == 0 or len(values) % rows:
         return False
     first, *others = values.detach().reshape(rows, -1)[:-1].double()
-    near = _ALIKE * values.detach().abs().max()
+    near = _ALIKE * values.detach().abs().amax() if values.numel() else 0.0
     return not any(bool(((first - other).abs() > near).any()) for other in others)
 
 

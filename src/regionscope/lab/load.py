@@ -79,9 +79,9 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     """
     _must_exist(path, "points")
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.lib.npyio.NpzFile):
-            with loaded:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.lib.npyio.NpzFile):
                 if len(loaded.files) != 1:
                     raise InputError(f"{path} holds {len(loaded.files)} arrays {loaded.files}; it must hold one.")
                 loaded = loaded[loaded.files[0]]
@@ -90,7 +90,7 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     except ARRAY_FILE_ERRORS as error:
         reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
         raise InputError(f"{path} is not an .npy or .npz file of numbers{reason}") from error
-    if not isinstance(loaded, np.ndarray) or not np.issubdtype(loaded.dtype, np.number) or np.iscomplexobj(loaded):
+    if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "iuf":
         raise InputError(f"{path} does not hold an array of real numbers.")
     if loaded.ndim < 2 or len(loaded) < least:
         wanted = {1: "one point", 2: "two points"}.get(least, f"{least} points")
