@@ -381,6 +381,13 @@ def test_arguments_that_make_no_sense_get_a_sentence() -> None:
         rs.linear_regions(model, SQUARE, on_limit="stop")  # type: ignore[call-overload]
     with pytest.raises(rs.InputError, match="memory"):
         rs.linear_regions(model, SQUARE, memory=10)
+    for find in (rs.linear_regions, rs.decision_regions):
+        for tolerance in (1e-9, 0):
+            with pytest.raises(rs.InputError, match=r"tolerance takes a Tolerance.*write Tolerance\("):
+                find(model, SQUARE, tolerance=tolerance)
+        for progress in (3, False):
+            with pytest.raises(rs.InputError, match="Expected progress to be a function of the finished share"):
+                find(model, SQUARE, progress=progress)
     with pytest.raises(rs.SliceError, match="shape"):
         rs.linear_regions(rs.trace(model, (2,)), CUBE)
     for read in (rs.linear_regions, rs.decision_regions):

@@ -340,3 +340,19 @@ def test_inputs_that_do_not_fit() -> None:
         program(torch.zeros(4))
     with pytest.raises(InputError, match=r"inputs must be floating point, got torch.int64"):
         program(torch.zeros(2, 4, dtype=torch.long))
+
+
+def test_a_sparse_parameter_and_a_missing_output_are_sentences() -> None:
+    module = nn.Linear(4, 3)
+    module.weight = nn.Parameter(module.weight.detach().to_sparse())
+    with pytest.raises(InputError, match=r"parameter 'weight' .* a sparse tensor .* Call to_dense"):
+        trace(module, (4,))
+    with pytest.raises(InputError, match=r"at least one output, got outputs of shape \(v, 0\)"):
+        trace(Lambda(lambda self, x: x[:, :0]), (4,))
+
+
+def test_padding_the_batch_is_refused_unless_it_adds_nothing() -> None:
+    for widths in ((1, 1, 0, 1), (0, 0, 1, 0), (0, 0, 0, 0, 0, 0)):
+        with pytest.raises(UntraceableModel, match="works along the batch dimension"):
+            trace(Lambda(lambda self, x, widths=widths: F.pad(x, widths)), (4,))
+    assert trace(Lambda(lambda self, x: F.pad(x, (1, 1, 0, 0))), (4,)).output_shape == (6,)
