@@ -63,7 +63,7 @@ def read_points(points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], wha
     if isinstance(points, Tensor) and (refused := unreadable(points)):
         raise SliceError(f"Expected {what}s of real numbers, got {refused}")
     if not hasattr(points, "__len__"):
-        raise SliceError(f"{what}s came as a {type(points).__name__}; a sequence of inputs is needed.")
+        raise SliceError(f"Expected {what}s as a sequence of inputs, got {type(points).__name__}.")
     if len(points) < least:
         raise SliceError(f"{len(points)} {what}(s) came; at least {least} are needed.")
     read = [read_point(point, f"{what} {i}") for i, point in enumerate(points)]

@@ -76,7 +76,7 @@ class Hulls:
         lo, hi = (real("alpha", end) for end in self.alpha)
         object.__setattr__(self, "alpha", (lo, hi))
         if not (hi > self.dim * lo and hi > lo):
-            raise InputError(f"alpha came as ({lo}, {hi}); finite numbers with lo < hi and dim * lo < hi are needed.")
+            raise InputError(f"Expected alpha = (lo, hi), finite, with lo < hi and dim * lo < hi, got ({lo}, {hi}).")
 
     def draw(self, i: int) -> Slice:
         """Slice number i."""
