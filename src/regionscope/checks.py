@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import SupportsFloat, TypeGuard, TypeVar
 
 import torch
@@ -45,8 +46,10 @@ def whole(name: str, value: object, *, least: int = 1) -> int:
 
 def real(name: str, value: object) -> float:
     """``value`` as a finite number, or an ``InputError`` that names it; texts and truth values are none."""
-    plain = isinstance(value, SupportsFloat) and not isinstance(value, bool | complex)
-    number = float(value) if plain and (not isinstance(value, Tensor) or value.numel() == 1) else math.nan
+    number = math.nan
+    if isinstance(value, SupportsFloat) and not isinstance(value, bool):
+        with suppress(TypeError, ValueError, RuntimeError, OverflowError):  # an array of several, a complex tensor
+            number = float(value)
     if not math.isfinite(number):
         raise InputError(f"Expected a finite number for {name}, got {value!r}.")
     return number
