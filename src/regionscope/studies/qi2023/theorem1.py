@@ -155,7 +155,7 @@ def judge_training(ratios: dict[int, Course], length: float) -> tuple[Claim, ...
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
     grid = GRIDS[size]
-    asked = [
+    asked: list[dict[str, Any]] = [
         {"width": width, "biases": biases, "networks": grid.networks}
         for biases in BIASES
         for width in reversed(grid.start_widths)
@@ -179,7 +179,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 def outcome_of(starts: Starts, ratios: dict[int, Course], length: float, accuracy: float) -> Outcome:
     """Claims, tables and figures of both parts."""
-    rows = tuple(
+    rows: tuple[tuple[str | int, ...], ...] = tuple(
         (BIASES[biases], width, *(
             f"{_ratio(counts[str(one)], width, str(one)):.3f} "
             f"(± {standard_error(counts[str(one)]) / (DEPTH * width * one):.1g})" for one in _LENGTHS
