@@ -139,8 +139,8 @@ def outcome_of(counts: Counts, accuracy: Counts) -> Outcome:
         claims=judge(counts),
         summary=(
             f"The paper names no weight decay. Of the decays tried, {_name(best)} comes nearest to Table 1, off by a "
-            f"factor of {off[best]:.2f} on average; no decay is off by {off[0.0]:.2f}. This choice was made after the "
-            f"runs; the decay that is graded, {HYPOTHESIS:g}, was fixed before them."
+            f"factor of {off[best]:.2f} on average; training without decay is off by {off[0.0]:.2f}. This choice was "
+            f"made after the runs; the decay that is graded, {HYPOTHESIS:g}, was fixed before them."
         ),
         tables=(
             Table(f"Ours / paper, geometric mean over seeds and epochs from {_FROM} on", columns, levels),
