@@ -60,7 +60,8 @@ def linear_regions(
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
     slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
-    dtype: of the computation, float64 by default; coordinates are float64 always.
+    dtype: torch.float32 or torch.float64, with the same result: the computation is in float64. Rounding in float32
+        would lose the signs of units near their folds.
     max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
         the last nonlinearity that fits, with ``status`` saying so.
     memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
@@ -121,24 +122,25 @@ class BatchResult:
 
     def _must_cover(self, piece: Slice, total: float) -> None:
         """A number of regions that leave a part of the slice out would look like any other."""
-        if not abs(total - piece.size) <= LOST[self.program.dtype] * piece.size:
-            way_out = "" if self.program.dtype == torch.float64 else "compute in float64, "
+        if not abs(total - piece.size) <= LOST * piece.size:
             raise CheckFailed(
                 f"The regions that were found add up to {total / piece.size:.6f} of the slice: a fault of the engine, "
-                f"not of the network; {way_out}move the slice a little, and please report it."
+                f"not of the network; move the slice a little, and please report it."
             )
 
 
 def program_of(model: nn.Module | Program, slices: Sequence[Slice], dtype: torch.dtype | None) -> Program:
-    """The network as it is read for these slices; one that was read before is taken as it is."""
+    """The network in float64; one that was read in float32 keeps its constants, rounded as they are."""
+    if dtype not in (None, torch.float32, torch.float64):
+        raise InputError(f"Expected dtype torch.float64 or torch.float32, got {dtype}. Both give the same result.")
     if not isinstance(model, Program):
-        return trace(model, one_shape(slices), dtype=dtype or torch.float64)
+        return trace(model, one_shape(slices))
     if dtype not in (None, model.dtype):
         raise InputError(
             f"dtype is {dtype}, and the network was read in {model.dtype}; leave dtype out, or read it with "
             f"trace(..., dtype={dtype})."
         )
-    return model
+    return model.in_float64()
 
 
 def exact_regions(
@@ -154,7 +156,7 @@ def exact_regions(
                 f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
                 f"{program.input_shape}; build the slice from inputs of that shape."
             )
-    tolerance = tolerance or Tolerance.of(program.dtype, slices[0].dim)
+    tolerance = tolerance or Tolerance.of(program.dtype)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         result = _cut_within_limits(program, slices, tolerance, budget, on_limit, progress)

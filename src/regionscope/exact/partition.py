@@ -106,8 +106,8 @@ class Partition:
     def n_undecided(self) -> int:
         """Number of walls for which rounding hides whether the maps on both sides differ.
 
-        A wall is undecided if no unit changes its piece there; no such wall is known in float64. In float32 several
-        units can fold within rounding of each other, and ``n_linear_regions`` is a best guess then.
+        A wall is undecided if no unit changes its piece there; no such wall is known. It counts as a wall between
+        different maps.
         """
         return int(self._compared[1].sum())
 
@@ -269,7 +269,7 @@ class Partition:
             tolerance=Tolerance(**about["tolerance"]),
             stats=Stats(**about["stats"]),
             status=Status(**about["status"]),
-            program=program,
+            program=program and program.in_float64(),
             compared=(arrays[_COMPARED[0]], arrays[_COMPARED[1]]) if _COMPARED[0] in arrays else None,
         )
 

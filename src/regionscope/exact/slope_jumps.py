@@ -24,7 +24,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -52,18 +52,13 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor)
     points: (p, k) slice coordinates of the vertices of the walls; those of wall i are rows ``offsets[i]`` to
         ``offsets[i + 1]``.
 
-    A unit is zero on a wall if it is zero at all vertices of the wall, as far as the precision of the program tells.
-    All other units have the sign of their largest value at these vertices. A wall is undecided if no unit changes its
-    piece there, or, in float32, if several do.
+    A unit is zero on a wall if it is zero at all vertices of the wall, up to rounding. All other units have the sign of
+    their largest value at these vertices. A wall is undecided if no unit changes its piece there.
 
-    Cost: in float64, 2 forward passes for each wall and axis of the slice, 8 more where the jump is not exactly zero;
+    Cost: 2 forward passes for each wall and axis of the slice, 8 more where the jump is not exactly zero;
     some 64 MiB of live values at a time.
     """
-    n, device, single = len(offsets) - 1, offsets.device, program.dtype != torch.float64
-    tolerance = Tolerance.of(torch.float64)
-    if single:
-        tolerance = replace(tolerance, zero=_ROUNDING * torch.finfo(program.dtype).eps)
-        program = program.in_float64()
+    n, device, tolerance = len(offsets) - 1, offsets.device, Tolerance.of(program.dtype)
     near = zero_scales(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1, 0]
     axes = slice.basis.reshape(slice.dim, *program.input_shape).to(program.device, program.dtype) * _SCALE
     same = torch.zeros(n, dtype=torch.bool, device=device)
@@ -80,8 +75,7 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor)
                 inputs = slice.embed(points[index], dtype=program.dtype).to(program.device)
                 equal, changed = some.cross(folds, inputs, near)
                 same[walls], changes[walls] = equal.to(device), changed.to(device)
-    undecided = (changes == 0) | (changes > 1) if single else changes == 0
-    return same & (changes > 0), undecided
+    return same & (changes > 0), changes == 0
 
 
 def output_rounding(program: Program, slice: Slice) -> float:
