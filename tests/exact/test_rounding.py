@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -75,3 +76,28 @@ def test_a_map_that_is_off_fails_the_check_however_large_a_hidden_layer_is() -> 
     wrong = replace(part, outputs=part.outputs + 1e-6 * torch.rand_like(part.outputs))
     with pytest.raises(rs.CheckFailed):
         wrong.check()
+
+
+def _steep(seed: int, scale: float, depth: int, dim: int) -> tuple[nn.Module, rs.Slice]:
+    """A network of clamps with large weights, and a slice through it."""
+    generator = torch.Generator().manual_seed(seed)
+    widths, layers = [3, *[5] * depth, 2], []
+    for n, m in itertools.pairwise(widths):
+        linear = nn.Linear(n, m).double()
+        nn.init.normal_(linear.weight, std=scale, generator=generator)
+        nn.init.normal_(linear.bias, generator=generator)
+        layers += [linear, nn.Hardtanh()]
+    points = torch.randn(dim + 1, 3, generator=generator, dtype=torch.float64)
+    return nn.Sequential(*layers[:-1]), rs.Segment(*points) if dim == 1 else rs.Simplex(points)
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_slopes_too_steep_for_float64_are_an_error(dim: int) -> None:
+    """Clamps of slope 1e7 at depth 3: only ``check`` noticed that the maps were wrong, if at all."""
+    for seed in range(1, 5):
+        net, piece = _steep(seed, 1e7, 3, dim)
+        with pytest.raises(rs.CheckFailed, match="too steep for float64"):
+            rs.linear_regions(net, piece)
+        with pytest.raises(rs.CheckFailed, match="too steep for float64"):
+            rs.decision_regions(net, [piece, piece])
+        rs.linear_regions(*_steep(seed, 10.0, 3, dim)).check()

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_memory, whole
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.check import check_sample
 from regionscope.exact.line import partition_lines
 from regionscope.exact.partition import Partition
 from regionscope.exact.plane import partition_planes
@@ -179,6 +180,8 @@ def _cut_within_limits(
         record = Record.start(n_kinks, len(slices), progress)
         try:
             found = _cut(shortened, slices, scales, budget, record)
+            if status:
+                check_sample(program, slices, found, scales[-1], budget)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -63,8 +64,15 @@ class Partition:
     compared: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
 
     def readings(self) -> tuple[Reading, ...]:
-        """The number of linear regions, of activation regions, and of undecided walls if there are any."""
-        undecided = (("undecided", self.n_undecided, None),) if self.n_undecided else ()
+        """The number of linear regions, of activation regions, and of undecided walls if any, with a warning."""
+        undecided: tuple[Reading, ...] = ()
+        if self.n_undecided:
+            undecided = (("undecided", self.n_undecided, None),)
+            warnings.warn(
+                f"Rounding hides whether the maps differ on both sides of {self.n_undecided} walls; they are counted "
+                "as different linear regions.",
+                stacklevel=2,
+            )
         return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None), *undecided
 
     def __repr__(self) -> str:
