@@ -101,3 +101,21 @@ def test_slopes_too_steep_for_float64_are_an_error(dim: int) -> None:
         with pytest.raises(rs.CheckFailed, match="too steep for float64"):
             rs.decision_regions(net, [piece, piece])
         rs.linear_regions(*_steep(seed, 10.0, 3, dim)).check()
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_scaling_a_unit_up_or_down_changes_no_count(dim: int) -> None:
+    """A layer takes no share of its largest unit for zero: one that decayed to 1e-20 folds like any other."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2)).double()
+    piece = rs.Box([0.0, 0.1, 0.2], torch.eye(3)[:dim], 2.0)
+    wanted = rs.linear_regions(net, piece)
+    scaled, scale = copy.deepcopy(net), 10.0 ** torch.linspace(-20, 15, 6, dtype=torch.float64)
+    with torch.no_grad():
+        scaled[0].weight *= scale[:, None]
+        scaled[0].bias *= scale
+        scaled[2].weight /= scale
+    found = rs.linear_regions(scaled, piece)
+    found.check()
+    assert found.by_layer == wanted.by_layer
+    assert found.n_linear_regions == wanted.n_linear_regions

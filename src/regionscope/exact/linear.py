@@ -66,7 +66,7 @@ def linear_regions(
     max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
         the last nonlinearity that fits, with ``status`` saying so.
     memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
-        worked through in pieces, with the same result.
+        worked through in pieces, with the same result. No limit in 3 or more dimensions, where all regions are held.
     progress: called with the finished share of the work, 0 to 1.
 
     Cost: about one forward pass over the final vertices.
@@ -87,7 +87,7 @@ class BatchResult:
     program: Program
     slices: Sequence[Slice]
     found: RegionBatch
-    scales: Tensor
+    rounding: Tensor
     by_layer: list[dict[str, int]]
     snapped: Tensor
     tolerance: Tolerance
@@ -98,7 +98,7 @@ class BatchResult:
         """One Partition a slice."""
         parts = self.found.apart(len(self.slices))
         covered = torch.stack([part.sizes.sum() for part in parts]).tolist()
-        rounding, snapped = self.scales[-1].tolist(), self.snapped.tolist()
+        rounding, snapped = self.rounding.tolist(), self.snapped.tolist()
         partitions = []
         for i, (piece, part) in enumerate(zip(self.slices, parts, strict=True)):
             scale = piece.scale
@@ -194,10 +194,12 @@ def _cut_within_limits(
             n_kinks, status = limit.kink, Status(complete=False, reason=reason)
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
-    return BatchResult(program, slices, found, scales, by_layer, record.snapped, tolerance, status, seconds=0.0)
+    return BatchResult(program, slices, found, scales[-1], by_layer, record.snapped, tolerance, status, seconds=0.0)
 
 
-def _cut(program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record) -> RegionBatch:
+def _cut(
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
+) -> RegionBatch:
     """Cut by the method for the dimension of the slices."""
     if slices[0].dim == 1:
         return RegionBatch.of_lines(*partition_lines(program, slices, scales, budget, record))

@@ -59,7 +59,7 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor)
     some 64 MiB of live values at a time.
     """
     n, device, tolerance = len(offsets) - 1, offsets.device, Tolerance.of(program.dtype)
-    near = zero_scales(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1, 0]
+    near = zero_scales(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1]
     axes = slice.basis.reshape(slice.dim, *program.input_shape).to(program.device, program.dtype) * _SCALE
     same = torch.zeros(n, dtype=torch.bool, device=device)
     changes = torch.zeros(n, dtype=torch.int64, device=device)
@@ -178,14 +178,14 @@ class _Walls:
         self.changes = torch.zeros(walls, dtype=torch.int64, device=offsets.device)
         self.generator = torch.Generator().manual_seed(0)
 
-    def cross(self, folds: Sequence[_Fold], inputs: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+    def cross(self, folds: Sequence[_Fold], inputs: Tensor, near: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Whether the jump is zero at each wall, and how many units change their piece there."""
         program, none = self.program, torch.zeros_like(self.axes)
         blocks = [self.axes, none, *[self.axes] * self.copies, *[none] * self.copies]
         tangents = self._affine(program.instructions, {program.input_name: torch.cat(blocks)})
         values = program.begin(inputs.to(program.device))
         for fold, tolerance in zip(folds, near, strict=False):
-            tangents = self._through(fold, values, tangents, tolerance)
+            tangents = self._through(fold, values, tangents, tolerance[0])
             values = fold.kink.advance(values, consume=True)
         outputs = program.outputs(tangents).reshape(2 * (1 + self.copies), self.n, -1)
         jump, perturbed = outputs[1], outputs[-max(1, self.copies) :]  # without copies no error is allowed for
