@@ -394,7 +394,7 @@ def test_arguments_that_make_no_sense_get_a_sentence() -> None:
         with pytest.raises(rs.InputError, match=r"read in torch\.float64; leave dtype out"):
             read(rs.trace(model, (2,)), SQUARE, dtype=torch.float32)
     read_once = rs.trace(model, (2,), dtype=torch.float32)
-    assert rs.linear_regions(read_once, SQUARE).outputs.dtype == torch.float32
+    assert rs.linear_regions(read_once, SQUARE).outputs.dtype == torch.float64
     with pytest.raises(rs.InputError, match="no file"):
         rs.Partition.load("nowhere.npz")
 
@@ -453,10 +453,9 @@ def test_cuda_gives_the_same_partition(name: str) -> None:
 
 @needs_cuda
 @pytest.mark.parametrize("name", ["segment", "square"])
-def test_cuda_gives_the_same_decision_regions_in_single_precision(name: str) -> None:
+def test_cuda_gives_the_same_decision_regions(name: str) -> None:
     model, piece = SLICES[name]
-    here = rs.decision_regions(model, piece, dtype=torch.float32)
-    there = rs.decision_regions(model.to("cuda"), piece, dtype=torch.float32)
+    here, there = rs.decision_regions(model, piece), rs.decision_regions(model.to("cuda"), piece)
     model.to("cpu")
     assert there.labels.is_cuda
     assert here.labels.sort().values.tolist() == there.labels.cpu().sort().values.tolist()
@@ -464,23 +463,29 @@ def test_cuda_gives_the_same_decision_regions_in_single_precision(name: str) -> 
     assert here.boundary.shape == there.boundary.shape
 
 
-def test_single_precision_agrees_on_a_small_network() -> None:
-    model, piece = SLICES["square"]
-    whole, single = rs.linear_regions(model, piece), rs.linear_regions(model, piece, dtype=torch.float32)
-    assert single.vertices.dtype == torch.float64
-    assert single.outputs.dtype == torch.float32
-    assert single.by_layer == whole.by_layer
-    single.check()
+def test_float32_planes_lose_no_region() -> None:
+    torch.manual_seed(0)
+    layers = [nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3)]
+    model, square = nn.Sequential(*layers), rs.Box([0.0, 0.0], torch.eye(2), 1.0)
+    read = rs.trace(model, (2,), dtype=torch.float32)
+    assert len(rs.linear_regions(read, square)) == len(rs.linear_regions(model, square, dtype=torch.float32)) == 6668
+    assert rs.linear_regions(read, square).n_undecided == 0
 
 
-def test_single_precision_loses_no_breakpoint_of_a_line() -> None:
+def test_float32_does_not_split_a_fold() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 64, bias=False), nn.ReLU(), nn.Linear(64, 2))
+    line = rs.Segment([-0.3, 0.1, -0.7], [0.3, -0.1, 0.7])
+    for read in (rs.linear_regions(rs.trace(model, (3,), dtype=torch.float32), line), rs.linear_regions(model, line)):
+        assert (len(read), read.n_linear_regions) == (2, 2)
+
+
+def test_a_wide_tolerance_swallows_breakpoints_of_a_line() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.Flatten(),
         nn.Linear(32 * 144, 10),
     )  # fmt: skip
     line = rs.Segment(*torch.rand(2, 3, 12, 12))
-    whole = rs.linear_regions(model, line)
-    assert rs.linear_regions(model, line, dtype=torch.float32).by_layer == whole.by_layer
     wide = Tolerance(zero=1e-6, slope=1e-4, rank=1e-5)
-    assert len(rs.linear_regions(model, line, dtype=torch.float32, tolerance=wide)) < len(whole)
+    assert len(rs.linear_regions(model, line, tolerance=wide)) < len(rs.linear_regions(model, line))
