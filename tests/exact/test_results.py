@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
+import zipfile
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -158,6 +160,94 @@ def test_a_file_that_is_no_partition_is_one_sentence(content: str, tmp_path: Pat
             kind.load(path)
 
 
+def _about(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    def change(arrays: dict[str, Any]) -> None:
+        arrays["about"] = np.array(json.dumps(json.loads(str(arrays["about"])) | changes))
+
+    return change
+
+
+def _array(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
+    return lambda arrays: arrays.update({name: change(arrays[name])})
+
+
+def _last(value: float) -> Callable[[Any], Any]:
+    return lambda array: np.concatenate([array[:-1], np.full_like(array[-1:], value)])
+
+
+TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "no vertices": (lambda arrays: arrays.pop("vertices"), "vertices"),
+    "vertices of another dim": (_array("vertices", lambda a: np.repeat(a, 2, 1)), "vertices is not"),
+    "vertices NaN": (_array("vertices", lambda a: a * np.nan), "vertices is not"),
+    "outputs too few": (_array("outputs", lambda a: a[1:]), "outputs is not"),
+    "outputs of objects": (_array("outputs", lambda a: a.astype(object)), "Object arrays"),
+    "outputs complex": (_array("outputs", lambda a: a + 1j), "outputs is not"),
+    "corners out of range": (_array("corners", _last(10**6)), "corners points to places"),
+    "corners negative": (_array("corners", _last(-1)), "corners points to places"),
+    "offsets too short": (_array("offsets", lambda a: a[:-1]), "offsets is not"),
+    "offsets backwards": (_array("offsets", lambda a: a[::-1].copy()), "offsets does not divide corners"),
+    "sizes too large": (_array("sizes", lambda a: 2 * a), "do not add up to its slice"),
+    "regions of walls": (_array("wall_regions", _last(10**6)), "wall_regions points to places"),
+    "layers of walls": (_array("wall_layer", _last(99)), "wall_layer points to places"),
+    "comparisons": (_array("wall_same", lambda a: a[1:]), "wall_same is not"),
+    "fewer regions than counted": (_about(by_layer={"1": 10**6}), "regions and counts more"),
+    "counts in words": (_about(by_layer={"1": "2"}), "no numbers where they should be"),
+    "no counts": (_about(by_layer=[]), "no numbers where they should be"),
+    "tolerance in words": (_about(tolerance={"zero": "a", "slope": 0.1, "rank": 0.1}), "no numbers"),
+    "another status": (_about(status={"done": True}), "unexpected keyword"),
+    "another slice": (_about(slice={"kind": "Ball"}), "Ball"),
+    "slice without parts": (_about(slice={"kind": "Box"}), "a Box is made of"),
+    "deep header": (lambda arrays: arrays.update(about=np.array("[" * 200_000)), "nested too deep"),
+    "header of a list": (lambda arrays: arrays.update(about=np.array("[1, 2]")), "damaged"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_file_whose_parts_do_not_fit_is_refused(name: str, tmp_path: Path) -> None:
+    path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
+    with np.load(path) as file:
+        arrays = dict(file)
+    change, words = TAMPERED[name]
+    change(arrays)
+    np.savez(path, **arrays)
+    with pytest.raises(rs.InputError, match=words) as caught:
+        rs.Partition.load(path)
+    assert "is not a saved partition, or is damaged" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (_mlp(2, 4, 2), "takes a Program"),
+        (rs.trace(_mlp(3, 4, 2), (3,)), "inputs of shape .3,. and 2 output"),
+        (rs.trace(_mlp(2, 4, 5), (2,)), "inputs of shape .2,. and 5 output"),
+    ],
+)
+def test_a_file_of_another_network_is_refused(program: Any, words: str, tmp_path: Path) -> None:
+    path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
+    with pytest.raises(rs.InputError, match=words):
+        rs.Partition.load(path, program)
+
+
+def test_labels_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path = rs.decision_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "dec.npz")
+    with np.load(path) as file:
+        arrays = dict(file)
+    np.savez(path, **(arrays | {"piece_regions": arrays["piece_regions"] + 10**6}))
+    with pytest.raises(rs.InputError, match="piece_regions points to places"):
+        rs.DecisionRegions.load(path)
+
+
+def test_a_file_that_claims_more_than_memory_holds_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "part.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**14, 2)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("about.npy", header.getvalue())
+    with pytest.raises(rs.InputError, match="damaged"):
+        rs.Partition.load(path)
+
+
 @pytest.mark.parametrize(("version", "way_out"), [(1, "older version; compute it again"), (99, "another version")])
 def test_a_file_in_another_format_is_refused(version: int, way_out: str, tmp_path: Path) -> None:
     path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
@@ -291,6 +381,13 @@ def test_arguments_that_make_no_sense_get_a_sentence() -> None:
         rs.linear_regions(model, SQUARE, on_limit="stop")  # type: ignore[call-overload]
     with pytest.raises(rs.InputError, match="memory"):
         rs.linear_regions(model, SQUARE, memory=10)
+    for find in (rs.linear_regions, rs.decision_regions):
+        for tolerance in (1e-9, 0):
+            with pytest.raises(rs.InputError, match=r"tolerance takes a Tolerance.*write Tolerance\("):
+                find(model, SQUARE, tolerance=tolerance)
+        for progress in (3, False):
+            with pytest.raises(rs.InputError, match="Expected progress to be a function of the finished share"):
+                find(model, SQUARE, progress=progress)
     with pytest.raises(rs.SliceError, match="shape"):
         rs.linear_regions(rs.trace(model, (2,)), CUBE)
     for read in (rs.linear_regions, rs.decision_regions):

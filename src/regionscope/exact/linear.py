@@ -10,7 +10,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_memory, whole
+from regionscope.checks import check_memory, check_progress, of_kind, whole
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.check import check_sample
@@ -157,7 +157,10 @@ def exact_regions(
                 f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
                 f"{program.input_shape}; build the slice from inputs of that shape."
             )
-    tolerance = tolerance or Tolerance.of(program.dtype)
+    if tolerance is None:
+        tolerance = Tolerance.of(program.dtype)
+    of_kind("tolerance", tolerance, Tolerance, advice="write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
+    check_progress(progress)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         result = _cut_within_limits(program, slices, tolerance, budget, on_limit, progress)

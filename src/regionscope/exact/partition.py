@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regionscope.checks import of_kind
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps
 from regionscope.exact.check import check_coverage, check_maps, check_network
@@ -269,8 +270,16 @@ class Partition:
     @staticmethod
     def from_arrays(about: dict[str, Any], arrays: dict[str, Tensor], program: Program | None) -> Partition:
         """The partition whose ``to_arrays`` these are; further arrays are ignored."""
+        piece, outputs = slice_from_json(about["slice"]), arrays["outputs"].shape[1]
+        if program is not None:
+            of_kind("program", program, Program, advice="read the network with trace(model, input_shape)")
+            if (program.input_shape, program.n_outputs) != (piece.input_shape, outputs):
+                raise InputError(
+                    f"Expected the network of the partition, with inputs of shape {piece.input_shape} and {outputs} "
+                    f"output(s), got one with inputs of shape {program.input_shape} and {program.n_outputs} output(s)."
+                )
         return Partition(
-            slice=slice_from_json(about["slice"]),
+            slice=piece,
             **{name: arrays[name] for name in _ARRAYS},
             walls=Walls(**{name: arrays[f"wall_{name}"] for name in _WALLS}),
             by_layer=about["by_layer"],
