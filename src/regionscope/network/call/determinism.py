@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from regionscope.errors import InputError
+from regionscope.network.call.draws import Draws
 from regionscope.network.call.forward import call_model
 
 _ALIKE = 0.02  # of the largest output: what differs by less may be rounding, of weights that are quantised as they run
@@ -22,9 +23,9 @@ def refuse_other_answers(model: nn.Module, pair: Tensor) -> None:
     numbers are drawn.
     """
     both = _answers(model, pair)
-    before = random_states(pair.device)
-    first = _answers(model, pair[:1])
-    if not all(map(torch.equal, before, random_states(pair.device))) and _differ(first, _answers(model, pair[:1])):
+    with Draws(pair.device) as draws:
+        first = _answers(model, pair[:1])
+    if draws.happened and _differ(first, _answers(model, pair[:1])):
         raise InputError(
             "The model draws random numbers in eval mode too, so that an input has no fixed answer; pass "
             "training=self.training to dropout, or fix the random numbers."
@@ -61,8 +62,3 @@ def _differ(these: list[Tensor], those: list[Tensor]) -> bool:
         for a, b in zip(these, those, strict=True)
         if b.numel()
     )
-
-
-def random_states(device: torch.device) -> list[Tensor]:
-    """The states of the generators of the CPU and of this device."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
