@@ -200,6 +200,16 @@ def test_sharpness_of_a_quadratic_and_of_a_single_logit() -> None:
     assert rs.sharpness(wide, row, torch.zeros(1), loss=square).value == pytest.approx(float(row.square().sum()))
 
 
+def test_sharpness_is_found_among_many_close_eigenvalues() -> None:
+    sizes = torch.linspace(1.0, 2.0, 200, dtype=torch.float64)  # the Hessian is diagonal: the square of these, over 200
+    net = nn.Linear(200, 1, bias=False, dtype=torch.float64)
+    loss = lambda outputs, _: outputs.square().sum() / 2  # noqa: E731
+    found = rs.sharpness(net, torch.diag(sizes), torch.zeros(200), loss=loss, batch_size=200, tolerance=1e-6)
+    assert found.value == pytest.approx(4.0, rel=1e-6)
+    assert found.residual < 1e-5
+    assert 40 < found.products < 400  # several restarts
+
+
 def test_a_flat_loss_has_no_sharpness() -> None:
     found = rs.sharpness(mlp([3, 4, 3]), X, Y, loss=lambda outputs, _: 0 * outputs.sum())
     assert (found.value, found.residual) == (0.0, 0.0)

@@ -72,6 +72,14 @@ def _snapshot(module: nn.Module, dtype: torch.dtype | None = None, device: torch
     return copier
 
 
+def all_finite(tensor: Tensor) -> bool:
+    """Whether a floating-point tensor holds neither NaN nor infinity. One pass over memory, without temporaries."""
+    if tensor.numel() == 0:
+        return True
+    low, high = tensor.detach().aminmax()  # both are NaN where one entry is
+    return bool(low.isfinite() & high.isfinite())
+
+
 def _check_tensors(module: nn.Module) -> None:
     for noun, tensors in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
         for name, tensor in tensors:
@@ -81,7 +89,7 @@ def _check_tensors(module: nn.Module) -> None:
                 raise InputError(f"{noun} '{name}' is on the device meta, without values; load the weights first.")
             if tensor.is_complex():
                 raise InputError(f"{noun} '{name}' is {tensor.dtype}; exact regions need real weights.")
-            if tensor.is_floating_point() and not bool(tensor.detach().isfinite().all()):
+            if tensor.is_floating_point() and not all_finite(tensor):
                 raise InputError(f"{noun} '{name}' holds NaN or infinity; exact regions need finite weights.")
 
 

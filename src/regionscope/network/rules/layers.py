@@ -17,10 +17,13 @@ from torch import Tensor
 
 from regionscope.network.operations import Affine, ChannelMap, Fixed
 from regionscope.network.record import Call, Data, rule
-from regionscope.network.rules.blocks import in_row_blocks
+from regionscope.network.rules.blocks import conv2d_by_product, in_row_blocks
 from regionscope.network.rules.windows import per_dim
 
 __all__: list[str] = []
+
+_FEW_CHANNELS = 16  # below, cuDNN's convolutions are faster than a matrix product of patches
+_PATCHES = 2**28  # bytes of patches on a GPU at a time
 
 
 # layers with weights
@@ -86,10 +89,15 @@ def _conv(
         call.misfit(f"its kernel of size {tuple(kernel)} is larger than the image", x)
     convolve = (F.conv1d, F.conv2d, F.conv3d)[spatial - 1]
     run = partial(convolve, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    columns = 0 if math.prod(kernel) == 1 else x.shape[0] * math.prod([*kernel, *out]) * call.recorder.dtype.itemsize
-    on_cpu = call.recorder.device.type == "cpu"
-    unrolled = columns > 0 and on_cpu and call.recorder.dtype == torch.float64
-    function = in_row_blocks(run, columns) if unrolled else run
+    columns = x.shape[0] * math.prod([*kernel, *out]) * call.recorder.dtype.itemsize
+    double, on_cpu = call.recorder.dtype == torch.float64, call.recorder.device.type == "cpu"
+    plain = spatial == 2 and groups == 1 and not isinstance(padding, str) and set(per_dim(dilation, spatial)) == {1}
+    function: Callable[..., Tensor] = run
+    if double and on_cpu and math.prod(kernel) > 1:
+        function = in_row_blocks(run, columns)
+    elif double and not on_cpu and plain and x.shape[0] >= _FEW_CHANNELS:
+        product = partial(conv2d_by_product, stride=per_dim(stride, 2), padding=per_dim(padding, 2))
+        function = in_row_blocks(product, columns, block_bytes=_PATCHES)
     return _weighted(call, x, function, weight, bias, (weight.shape[0], *out), 0, 0 if on_cpu else columns)
 
 
