@@ -9,14 +9,13 @@ from torch import fx, nn
 
 from regionscope.errors import InputError, RegionscopeError, UntraceableModel
 from regionscope.network import rules  # noqa: F401  (importing them fills the table)
-from regionscope.network.assemble import assemble
 from regionscope.network.call.draws import Draws
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.private_copy import readable_copy
 from regionscope.network.program import Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
-from regionscope.network.second_reading import read_until_sure
+from regionscope.network.second_reading import Reading, read_until_sure
 
 
 def trace(
@@ -35,7 +34,7 @@ def trace(
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
     The forward is followed twice, and refused if the two results differ (random numbers, the time, a call counter).
     Raises NotPiecewiseAffine, UntraceableModel or InputError with a sentence. Cost: milliseconds, one copy of the
-    weights, and two forward passes of two rows.
+    weights, and two forward passes of two rows where the steps alone do not show that both readings are the same.
     """
     module = _python_module(module)
     shape = _checked_shape(input_shape)
@@ -46,17 +45,17 @@ def trace(
     _check_forward(module)
     place, name = torch.device(device), type(module).__name__
     copied = readable_copy(module, dtype, place)
-    return read_until_sure(lambda: _program(Reader(module, copied, shape, Recorder(dtype, place)), name), name)
+    return read_until_sure(lambda: _reading(Reader(module, copied, shape, Recorder(dtype, place)), name), name)
 
 
-def _program(reader: Reader, name: str) -> Program:
+def _reading(reader: Reader, name: str) -> Reading:
     """Follow the forward once."""
     output = _read(reader, name)
     if output.axis != 0:
         raise UntraceableModel(f"the output of {name} has the batch as dimension {output.axis}; it must come first.")
     if output.numel == 0:
         raise InputError(f"Expected a network with at least one output, got outputs of shape (v, {output.shape[0]}).")
-    return assemble(reader.recorder, reader.input, output)
+    return Reading(reader.recorder, reader.input, output)
 
 
 def _read(reader: Reader, name: str) -> Data:
