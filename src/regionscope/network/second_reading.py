@@ -50,7 +50,7 @@ def read_until_sure(read: Callable[[], Reading], name: str) -> Program:
     """
     before = python_random_states()
     first = read()
-    versions = [constant._version for step in first.recorder.steps for constant in step.operation.constants]
+    versions = [_version(constant) for step in first.recorder.steps for constant in step.operation.constants]
     for _ in range(_MORE):
         if not _surely_same(first, versions, _again(read, name)):
             return _compared(read, name, 1 if python_random_states() == before else _MORE)
@@ -79,7 +79,7 @@ def _again(read: Callable[[], Result], name: str) -> Result:
         raise UntraceableModel(_sentence(name)) from error
 
 
-def _surely_same(first: Reading, versions: list[int], second: Reading) -> bool:
+def _surely_same(first: Reading, versions: list[int | None], second: Reading) -> bool:
     """Whether both recorded the same operations with equal constants, none of which was written to in between."""
     these, those = first.recorder.steps, second.recorder.steps
     made = {second.input, *(step.output for step in those)}
@@ -89,13 +89,20 @@ def _surely_same(first: Reading, versions: list[int], second: Reading) -> bool:
         return False
     pairs = (pair for a, b in zip(these, those, strict=True) for pair in _constants(a, b))
     return first.output.name == second.output.name and all(
-        a._version == version and (_same_memory(a, b) or (a.dtype == b.dtype and torch.equal(a, b)))
+        version is not None
+        and _version(a) == version
+        and (_same_memory(a, b) or (a.dtype == b.dtype and torch.equal(a, b)))
         for (a, b), version in zip(pairs, versions, strict=True)
     )
 
 
 def _constants(a: RecordedStep, b: RecordedStep) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(a.operation.constants, b.operation.constants, strict=True)
+
+
+def _version(tensor: Tensor) -> int | None:
+    """How often the tensor was written to; torch does not count it for tensors of inference mode."""
+    return None if tensor.is_inference() else tensor._version
 
 
 def _same_memory(a: Tensor, b: Tensor) -> bool:
