@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
 
-from regionscope.checks import check_memory, whole
+from regionscope.checks import check_memory, unreadable, whole
 from regionscope.errors import InputError
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.network import home, untouched
@@ -31,13 +32,21 @@ _BYTES_PER_NUMBER = 16  # a function whose inner workings cannot be seen: sixtee
 class Labeller:
     """Labels (n,) int64 of inputs (n, *input_shape), ``rows`` at a time; ``seconds`` is the model's own time.
 
-    dtype, device: what the inputs must come as. A row whose logits hold NaN gets the label ``INVALID``.
+    dtype, device: what the inputs must come as. model: what is called, in eval mode if it is a module. A row whose
+    logits hold NaN gets the label ``INVALID``.
     """
 
     def __init__(
-        self, classify: Callable[[Tensor], Tensor], *, dtype: torch.dtype, device: torch.device, rows: int
+        self,
+        classify: Callable[[Tensor], Tensor],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        rows: int,
+        model: Any = None,
     ) -> None:
         self._classify = classify
+        self.model = model
         self.dtype = dtype
         self.device = device
         self.rows = rows
@@ -75,7 +84,7 @@ def open_labeller(
     memory: int | None = None,
     autocast: torch.dtype | None = None,
 ) -> Iterator[Labeller]:
-    """A ``Labeller`` of ``model``, which is in eval mode while the context is open and as before afterwards.
+    """A ``Labeller`` of ``model``: of a private copy in eval mode, if it is a module (see ``untouched``).
 
     model: an ``nn.Module`` that returns logits (n, c), a single logit (n, 1) or (n,), or labels; an object with
         ``predict`` (called with rows flattened, as NumPy); or a function, called with a tensor, or with a NumPy array
@@ -87,19 +96,24 @@ def open_labeller(
     _check_options(batch_size, memory)
     if isinstance(model, nn.Module):
         refuse_batch_statistics(model)
+        _refuse_infinite_weights(model)
+        if autocast is not None and not isinstance(autocast, torch.dtype):
+            raise InputError(
+                f"Expected autocast to be a torch dtype such as torch.bfloat16, or None, got {autocast!r}."
+            )
         device, dtype = home(model)
-        classify = _module(model, dtype, device, autocast)
     elif autocast is not None:
-        raise InputError(f"autocast works for torch modules; the model came as {type(model).__name__}.")
+        raise InputError(f"Expected a torch module for autocast, got {type(model).__name__}.")
     else:
         examples = None if inputs is None else read_examples(inputs)
         dtype, device = _own_place(model, examples)
         classify = _function(model, examples is not None and examples.numpy)
-    with untouched(model, device=device):
-        rows = batch_size or _rows(model, input_shape, dtype, device, memory)
-        if isinstance(model, nn.Module):
-            refuse_other_answers(model, two_inputs(input_shape, dtype, device))
-        yield Labeller(classify, dtype=dtype, device=device, rows=rows)
+    with untouched(model, device=device) as private:
+        rows = batch_size or _rows(private, input_shape, dtype, device, memory)
+        if isinstance(private, nn.Module):
+            refuse_other_answers(private, two_inputs(input_shape, dtype, device))
+            classify = _module(private, dtype, device, autocast)
+        yield Labeller(classify, dtype=dtype, device=device, rows=rows, model=private)
 
 
 def refuse_batch_statistics(model: nn.Module) -> None:
@@ -110,6 +124,13 @@ def refuse_batch_statistics(model: nn.Module) -> None:
                 f"A {type(part).__name__} of the model keeps no running statistics, so its outputs depend on the "
                 "batch; build it with track_running_stats=True."
             )
+
+
+def _refuse_infinite_weights(model: nn.Module) -> None:
+    """An infinite weight saturates or cancels the units that it reaches: labels come out, but of another network."""
+    for name, value in model.named_parameters():
+        if not is_lazy(value) and not unreadable(value) and bool(value.detach().isinf().any()):
+            raise InputError(f"Expected finite weights, got infinity in parameter '{name}'. Load or train them again.")
 
 
 def labels_from(outputs: Any, n: int, *, who: str, single_logit_flat: bool = False) -> Tensor:
@@ -190,7 +211,7 @@ def _module(
 
 def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
     if isinstance(model, type):
-        raise InputError(f"The model came as the class {model.__name__}; make one of it first: {model.__name__}(...).")
+        raise InputError(f"Expected a model, got the class {model.__name__}. Pass {model.__name__}(...).")
     predict = getattr(model, "predict", None)
     if callable(predict):
         classes = getattr(model, "classes_", None)
@@ -201,9 +222,7 @@ def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
 
         return estimate
     if not callable(model):
-        raise InputError(
-            f"The model came as {type(model).__name__}; a torch module, a function or an object with predict is needed."
-        )
+        raise InputError(f"Expected a torch module, a function or an object with predict, got {type(model).__name__}.")
 
     def classify(inputs: Tensor) -> Tensor:
         outputs = call_model(model, inputs.numpy() if numpy_inputs else inputs)
