@@ -19,9 +19,10 @@ from regionscope.plot.kinds import count_for
 from regionscope.sampled.grid import LabelMap
 
 
-def count_histogram(result: RegionCount, *, ax: Axes) -> BarContainer:
+def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContainer:
     """One bar for each number of regions, as high as the number of slices that have it; the mean and its interval."""
     count_for("count_histogram", result)
+    ax = style.axes_or_current(ax)
     numbers, times = np.unique(result.counts.numpy(), return_counts=True)
     bars = ax.bar(numbers, times, width=0.85, color=style.SKY)
     ax.axvline(result.value, color=style.BLACK, linewidth=style.BOUNDARY_WIDTH)
@@ -34,9 +35,10 @@ def count_histogram(result: RegionCount, *, ax: Axes) -> BarContainer:
     return bars
 
 
-def label_map(found: LabelMap, *, ax: Axes) -> Cells:
+def label_map(found: LabelMap, *, ax: Axes | None = None) -> Cells:
     """Each lattice point as a cell of the size of the spacing, coloured by its label: a band in 1-D, squares in 2-D."""
     of_kind("plot.label_map()", found, LabelMap, advice="regionscope.sampled.grid.label_maps() gives some")
+    ax = style.axes_or_current(ax)
     k = found.lattice.dim
     if k > 2:
         raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {k}.")
