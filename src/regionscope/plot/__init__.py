@@ -2,7 +2,7 @@
 
 ``ax=None`` takes the current axes of pyplot. Nothing is measured here; ``complexity_layers`` takes means and standard
 errors over the points of a result. Functions whose name ends in ``_figure`` make a figure of their own, without pyplot.
-Matplotlib's settings stay as they are.
+Matplotlib's settings stay as they are. In a notebook, importing this module makes results show a table and a figure.
 """
 
 from regionscope.plot.complexity import (
@@ -25,6 +25,7 @@ from regionscope.plot.figures import (
 from regionscope.plot.graphs import FunctionGraph, function_graph, surface
 from regionscope.plot.legends import class_legend
 from regionscope.plot.marks import data, points, thumbnails
+from regionscope.plot.notebook import register
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions, region_values
 from regionscope.plot.walls import layer_panels, zero_lines
 
@@ -61,3 +62,5 @@ __all__ = [
     "thumbnails",
     "zero_lines",
 ]
+
+register()

@@ -28,6 +28,8 @@ def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContai
     ax.axvline(result.value, color=style.BLACK, linewidth=style.BOUNDARY_WIDTH)
     low, high = result.interval
     ax.axvspan(low, high, color=style.BLACK, alpha=style.BAND_ALPHA, linewidth=0)
+    if len(numbers) == 1:
+        ax.set_xlim(numbers[0] - 1.5, numbers[0] + 1.5)
     ax.set(xlabel="regions on a slice", ylabel="slices")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))

@@ -272,10 +272,15 @@ function buildPanels() {
       entry.append(value);
       head.append(entry);
     });
-    const target = make("div");
-    target.id = `panel-${p}`;
-    area.append(target);
-    box.append(head, area);
+    box.append(head);
+    if (panel.drawn) {
+      const target = make("div");
+      target.id = `panel-${p}`;
+      area.append(target);
+      box.append(area);
+    } else {
+      box.classList.add("single");
+    }
     by("curves").append(box);
   });
 }
@@ -305,6 +310,19 @@ function quietFocus(root) {
   }
 }
 
+/* Bokeh draws on a canvas, which style sheets do not reach. */
+function theme(figure) {
+  if (!matchMedia("(prefers-color-scheme: dark)").matches) return;
+  Object.assign(figure, { background_fill_color: "#1b2028", border_fill_color: "#1b2028" });
+  for (const axis of [...figure.below, ...figure.left]) {
+    Object.assign(axis, { major_label_text_color: "#a3adba", axis_line_color: "#56606d", major_tick_line_color: "#56606d" });
+  }
+  for (const part of figure.center) {
+    if (part.name === "cursor") part.line_color = "#e6eaf0";
+    else if (part.grid_line_color) part.grid_line_color = "#2b323c";
+  }
+}
+
 async function start() {
   buildControls();
   buildPanels();
@@ -314,8 +332,11 @@ async function start() {
   plot = await embed("figure-map", "map");
   quietFocus(by("map"));
   for (const renderer of plot.renderers) renderers[renderer.name] = renderer;
+  theme(plot);
   for (let p = 0; p < training.panels.length; p++) {
+    if (!training.panels[p].drawn) continue;
     const panel = await embed(`figure-${p}`, `panel-${p}`);
+    theme(panel);
     cursors.push(...panel.center.filter((part) => part.name === "cursor"));
   }
   setMode("linear");
