@@ -71,7 +71,8 @@ def test_a_thumbnail_lies_beside_its_image_away_from_the_others() -> None:
         corner = ax.transData.transform(where)
         assert thumbnail.xy == pytest.approx(tuple(where))
         assert np.linalg.norm(centre - middle) > np.linalg.norm(corner - middle)
-        assert np.linalg.norm(centre - corner) < box.width
+        assert np.linalg.norm(centre - corner) < 1.2 * box.width
+        assert not box.contains(*corner)
         assert np.allclose(thumbnail.patch.get_edgecolor()[:3], style.hue(label))
         shown = np.asarray(thumbnail.offsetbox.get_data())
         assert shown.shape == (6, 6)

@@ -23,7 +23,7 @@ from regionscope.plot.regions import frame_slice
 _COVERED = 0.6  # share of the axes that markers may cover
 _SMALLEST = 1.5  # square points; smaller ones fall between pixels
 _EDGED = 6.0  # square points; larger markers have a white edge
-_AWAY = 0.62  # distance between a corner and the middle of its thumbnail, in widths of the thumbnail
+_AWAY = 0.64  # between a point and the middle of its thumbnail, along the longer side, in widths of the thumbnail
 
 
 def data(
@@ -130,6 +130,7 @@ def thumbnails(
     if slice.dim == 1:
         xy = np.column_stack([xy, np.ones(len(xy))])
     frame_slice(slice, ax)
+    make_room(ax)
     width = size * min(float(ax.bbox.width), float(ax.bbox.height)) / ax.figure.dpi * 72  # points
     colours = [style.BLACK] * len(x) if own is None else [style.hue(int(label)) for label in own]
     drawn = []
@@ -172,11 +173,11 @@ def as_pictures(images: Tensor, image_shape: Sequence[int] | None = None) -> NDA
 
 
 def _directions(xy: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
-    """For each point a direction of length 1 away from the middle of all; up on a line."""
+    """For each point a direction away from the middle of all, 1 along its longer side; up on a line."""
     if dim == 1:
         return np.tile([0.0, 1.0], (len(xy), 1))
     away = xy - xy.mean(0)
-    length = np.linalg.norm(away, axis=1, keepdims=True)
+    length = np.abs(away).max(1, keepdims=True)
     return np.asarray(np.where(length > 1e-12, away / np.maximum(length, 1e-12), [0.0, 1.0]))
 
 
