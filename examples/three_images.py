@@ -1,7 +1,7 @@
 """A plane through three digits: linear regions and decision regions of a trained network, with thumbnails.
 
-``python examples/three_images.py`` draws the picture of the README. The weights are stored in ``three_images.safetensors``
-and the regions are exact, so that the numbers are the same on every machine. ``--train`` trains the network again.
+``python examples/three_images.py`` draws the picture of the README. The weights are stored beside this file, and the
+regions are exact, so that the numbers are the same on every machine. ``--train`` trains the network again.
 """
 
 from __future__ import annotations
