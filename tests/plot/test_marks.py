@@ -51,6 +51,9 @@ def test_what_is_outside_or_far_away_is_left_out() -> None:
 def test_points_of_a_segment_lie_in_its_band() -> None:
     drawn = plot.points(rs.Segment(IMAGES[0], IMAGES[1]), IMAGES[:2], ax=axes())
     assert np.allclose(offsets(drawn), [[0.0, 0.5], [1.0, 0.5]])
+    labelled = plot.points(rs.Segment(IMAGES[0], IMAGES[1]), IMAGES[:2], torch.tensor([0, 1]), ax=(ax := axes()))
+    assert np.allclose(offsets(labelled), [[0.0, 0.5], [1.0, 0.5]])
+    assert ax.get_aspect() == "auto"
 
 
 def test_names_of_classes_make_a_legend() -> None:

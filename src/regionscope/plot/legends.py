@@ -121,8 +121,7 @@ def free_legend(ax: Axes) -> None:
             legend.set_loc(name)
             return
     if len(figure.axes) > 1:
-        legend.set_loc("upper center")
-        legend.set_bbox_to_anchor((0.5, _BELOW))
+        ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, _BELOW), ncols=2)
         return
     legend.remove()
     wide = figure.bbox.width

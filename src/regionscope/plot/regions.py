@@ -161,6 +161,7 @@ def frame_slice(where: Slice, ax: Axes) -> None:
     if where.dim == 1:
         ax.set_ylim(0.0, 1.0)
         ax.set_yticks([])
+        ax.set_aspect("auto")
     else:
         ax.set_ylim(corners[:, 1].min(), corners[:, 1].max())
         ax.set_aspect("equal")

@@ -82,7 +82,7 @@ def flow_figure(
 
     The right panel shows ``last``, the effective number at the end against the tolerance: the plateau.
     """
-    figure, (left, right, third) = style.figure(1, 3, width=4.4, height=3.9)
+    figure, (left, right, third) = style.figure(1, 3, width=4.4, height=4.3)
     late = [row for row in rows if math.isfinite(row.log_t)]
     t = [row.log_t for row in late]
     left.plot(t, [row.regions_line for row in late], color=style.SKY, label="exact, on the line")
