@@ -149,7 +149,7 @@ def _look(plot: Figure, *, grid: bool) -> None:
     plot.outline_line_color = None if grid else "#b9c0c9"
     plot.grid.grid_line_color = "#edf0f3" if grid else None
     plot.xgrid.grid_line_color = None
-    plot.background_fill_color = plot.border_fill_color = "#ffffff"
+    plot.background_fill_color = plot.border_fill_color = "#fff"  # unlike the default, it is written out
     tickers: Any = plot.select(type=ContinuousTicker)
     for ticker in tickers:
         ticker.desired_num_ticks = 4 if grid else 5

@@ -310,33 +310,28 @@ function quietFocus(root) {
   }
 }
 
-/* Bokeh draws on a canvas, which style sheets do not reach. */
-function theme(figure) {
-  if (!matchMedia("(prefers-color-scheme: dark)").matches) return;
-  Object.assign(figure, { background_fill_color: "#1b2028", border_fill_color: "#1b2028" });
-  for (const axis of [...figure.below, ...figure.left]) {
-    Object.assign(axis, { major_label_text_color: "#a3adba", axis_line_color: "#56606d", major_tick_line_color: "#56606d" });
+/* Bokeh draws on a canvas, which style sheets do not reach: on a dark screen its colours change before it starts. */
+const DARK = { "#fff": "#1b2028", "#5b6573": "#a3adba", "#b9c0c9": "#56606d", "#edf0f3": "#2b323c" };
+function figure(name) {
+  let text = by(name).textContent;
+  if (matchMedia("(prefers-color-scheme: dark)").matches) {
+    const colours = name === "figure-map" ? DARK : { ...DARK, "#111111": "#e6eaf0" };
+    for (const [light, dark] of Object.entries(colours)) text = text.replaceAll(`"${light}"`, `"${dark}"`);
   }
-  for (const part of figure.center) {
-    if (part.name === "cursor") part.line_color = "#e6eaf0";
-    else if (part.grid_line_color) part.grid_line_color = "#2b323c";
-  }
+  return JSON.parse(text);
 }
 
 async function start() {
   buildControls();
   buildPanels();
-  const item = (name) => JSON.parse(by(name).textContent);
-  const embed = async (name, target) => [...await Bokeh.embed.embed_item(item(name), target)][0].model;
+  const embed = async (name, target) => [...await Bokeh.embed.embed_item(figure(name), target)][0].model;
   ndarray = Bokeh.require("core/util/ndarray").ndarray;
   plot = await embed("figure-map", "map");
   quietFocus(by("map"));
   for (const renderer of plot.renderers) renderers[renderer.name] = renderer;
-  theme(plot);
   for (let p = 0; p < training.panels.length; p++) {
     if (!training.panels[p].drawn) continue;
     const panel = await embed(`figure-${p}`, `panel-${p}`);
-    theme(panel);
     cursors.push(...panel.center.filter((part) => part.name === "cursor"));
   }
   setMode("linear");
