@@ -37,6 +37,7 @@ __all__ = ["as_html", "register"]
 
 MOST_REGIONS = 20_000  # drawn inline: about two seconds
 MOST_ROWS, MOST_COLUMNS, MOST_CURVES = 12, 8, 4
+_HIDDEN = ("key", "seconds")  # columns of a run table that say little
 _PIXELS = 420  # largest width of a figure on the page
 _DPI = 110
 _IMAGE = 49  # numbers of a flat input that is shown as an image, at least
@@ -108,14 +109,15 @@ def _slice(where: Slice) -> Shown:
 def _outline(where: Slice) -> Figure:
     """The slice as an area, with the inputs at its corners where they are images."""
     flat = where.dim == 1
-    figure, (ax,) = style.figure(1, 1, width=3.6, height=1.6 if flat else 3.0)
+    figure, (ax,) = style.figure(1, 1, width=4.2, height=1.8 if flat else 3.6)
     corners = where.corners.cpu().numpy()
     at = np.column_stack([corners, [0.5, 0.5]]) if flat else corners
     ax.fill(at[:, 0], at[:, 1], facecolor=style.PALE, edgecolor=style.BLACK, linewidth=1.2)
     frame_slice(where, ax)
-    if math.prod(where.input_shape) >= _IMAGE and _is_image(where.input_shape):
-        thumbnails(where, where.embed(where.corners), ax=ax, size=0.6 if flat else 0.28)
-    style.map_axes([ax])
+    images = math.prod(where.input_shape) >= _IMAGE and _is_image(where.input_shape)
+    style.map_axes([ax], ticks=not images)
+    if images:
+        thumbnails(where, where.embed(where.corners), ax=ax, size=0.5 if flat else 0.22)
     return figure
 
 
@@ -204,12 +206,12 @@ def _monitor(monitor: Monitor) -> Shown:
 
 
 def _table(table: RunTable) -> Shown:
-    named = table.varying() or table.columns
-    columns = [name for name in named if not name.endswith(".spread")][:MOST_COLUMNS]
+    varying = [name for name in table.varying() if not name.endswith(".spread")]
+    columns = [name for name in varying or table.columns if name not in _HIDDEN][:MOST_COLUMNS]
     rows = [[row.get(name) for name in columns] for row in table.rows[:MOST_ROWS]]
     remark = f"{len(table):,} rows and {len(table.columns)} columns; to_pandas() gives all of them."
-    y = next((name for name in ("gap", "test_error") if name in table.varying()), None)
-    x = next((name for name in columns if name not in NUMBERS and _is_measure(table, name)), None)
+    y = next((name for name in ("gap", "test_error") if name in varying), None)
+    x = next((name for name in varying if name not in NUMBERS and _is_measure(table, name)), None)
     if x is None or y is None:
         return Shown(columns, rows, None, remark)
     pairs = [(row[x], row[y]) for row in table.rows if row.get(x) is not None and row.get(y) is not None]
