@@ -16,6 +16,7 @@ from regionscope.measures.region_count import RegionCount
 from regionscope.plot import style
 from regionscope.plot.artists import Cells
 from regionscope.plot.kinds import count_for
+from regionscope.plot.legends import class_legend
 from regionscope.sampled.grid import LabelMap
 
 
@@ -37,8 +38,11 @@ def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContai
     return bars
 
 
-def label_map(found: LabelMap, *, ax: Axes | None = None) -> Cells:
-    """Each lattice point as a cell of the size of the spacing, coloured by its label: a band in 1-D, squares in 2-D."""
+def label_map(found: LabelMap, *, ax: Axes | None = None, class_names: Sequence[str] | None = None) -> Cells:
+    """Each lattice point as a cell of the size of the spacing, coloured by its label: a band in 1-D, squares in 2-D.
+
+    class_names: as in ``decision_regions``.
+    """
     of_kind("plot.label_map()", found, LabelMap, advice="regionscope.sampled.grid.label_maps() gives some")
     ax = style.axes_or_current(ax)
     k = found.lattice.dim
@@ -60,6 +64,8 @@ def label_map(found: LabelMap, *, ax: Axes | None = None) -> Cells:
     else:
         ax.set_ylim(low[1], high[1])
         ax.set_aspect("equal")
+    if class_names is not None:
+        class_legend(found.labels, ax=ax, class_names=class_names)
     return cells
 
 
