@@ -5,6 +5,8 @@ chapter: ``geometry``, ``network``, ``exact``, ``sampled``, ``complexity``, ``me
 ``plot``.
 """
 
+import sys
+
 from regionscope.complexity import (
     ComplexityGap,
     ComplexityWatch,
@@ -116,3 +118,6 @@ __all__ = [
     "trusted_radius",
     "uniform_points",
 ]
+
+if "IPython" in sys.modules:  # in a notebook, results show a table and a figure
+    import regionscope.plot  # noqa: F401

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from regionscope.errors import InputError
+
+
+def data_frame(columns: Mapping[str, Any]) -> Any:
+    """A pandas DataFrame with these columns, or an ``InputError`` that says how to install pandas."""
+    return needed("pandas", who="to_pandas() needs", library="pandas", extra="notebook").DataFrame(columns)
 
 
 def needed(module: str, *, who: str, library: str, extra: str, otherwise: str = "") -> Any:

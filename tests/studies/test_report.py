@@ -178,6 +178,14 @@ def test_numbers_of_all_sizes_are_written_alike(value: Any, text: str) -> None:
     assert cells[cells.index("only") + 1] == text
 
 
+def test_html_fits_a_phone_and_a_dark_screen() -> None:
+    text = as_html(PAGE, PICTURES)
+    assert 'name="viewport"' in text
+    assert text.count("<table>") == text.count("<div class='table'><table>") > 1
+    assert ".table { overflow-x: auto" in text
+    assert "prefers-color-scheme: dark" in text
+
+
 def test_html_shows_the_same_and_text_stays_text() -> None:
     page = Elements(as_html(PAGE, PICTURES))
     assert page.cells[:5] == ["", "Paper", "Ours", "Spread", "Verdict"]

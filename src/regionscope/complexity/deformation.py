@@ -32,6 +32,11 @@ class Deformation:
     dims: int
     radius: float
 
+    def __repr__(self) -> str:
+        return f"Deformation(points={len(self.diameter['input'])}, layers={len(self.layers)}, dims={self.dims}, " + (
+            f"radius={self.radius:g}, last stretch={float(self.stretch[self.layers[-1]].mean()):.4g})"
+        )
+
     def readings(self) -> tuple[Reading, ...]:
         """The mean eccentricity and diameter at each layer, over the points."""
         sizes = {"eccentricity": self.eccentricity, "diameter": self.diameter}

@@ -13,7 +13,10 @@ from regionscope.complexity.layers import LayerChoice
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
-from regionscope.types import Reading
+from regionscope.extras import data_frame
+from regionscope.types import Reading, one_line
+
+_COLUMNS = ("step", "train_accuracy", "test_accuracy")
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,17 @@ class ComplexityHistory:
     """Rows in the order of their steps."""
 
     rows: tuple[ComplexityRow, ...]
+
+    def __repr__(self) -> str:
+        return one_line(self, rows=len(self.rows), last_step=self.steps[-1] if self.rows else None)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each step: accuracies, and mean, std and standard error at each set."""
+        columns: dict[str, Any] = {name: [getattr(row, name) for row in self.rows] for name in _COLUMNS}
+        for name in self.names:
+            for what in ("mean", "std", "stderr"):
+                columns[f"{name}.{what}"] = [getattr(row.levels[name], what) for row in self.rows]
+        return data_frame(columns)
 
     def readings(self) -> tuple[Reading, ...]:
         """Those of the last row."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from regionscope.complexity.layers import LayerChoice, list_layers, select_layer
 from regionscope.complexity.neighbourhoods import FrameChoice, Neighbourhoods, Shape
 from regionscope.complexity.sign_changes import SignChanges
 from regionscope.errors import InputError
+from regionscope.extras import data_frame
 from regionscope.inputs import Inputs
 from regionscope.network import untouched
 from regionscope.types import Reading
@@ -35,6 +37,12 @@ class LocalComplexity:
     def __repr__(self) -> str:
         error = f" ± {self.stderr:.2g}" if len(self) > 1 else ""
         return f"LocalComplexity(points={len(self)}, mean={self.mean:.6g}{error}, units={sum(self.units.values())})"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each point: the total, and the number of units of each layer."""
+        return data_frame(
+            {name: column.cpu().numpy() for name, column in {"total": self.total, **self.by_layer}.items()}
+        )
 
     def __len__(self) -> int:
         return len(self.total)

@@ -15,7 +15,7 @@ from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network import Program
 from regionscope.tolerance import Tolerance
-from regionscope.types import Reading
+from regionscope.types import Reading, one_line
 
 __all__ = ["FoldProfile", "Migration", "fold_migration", "fold_profiles"]
 
@@ -37,6 +37,9 @@ class FoldProfile:
     room: Tensor
     fold_distance: Tensor
     room_distance: Tensor
+
+    def __repr__(self) -> str:
+        return one_line(self, bins=self.folds.shape[1], slices=len(self.folds))
 
     def readings(self) -> tuple[Reading, ...]:
         """The two statistics of the profile."""
@@ -113,6 +116,9 @@ class Migration:
     to_data: FoldProfile
     to_boundary: FoldProfile
     n_folds: int
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     def readings(self) -> tuple[Reading, ...]:
         """The statistics of both profiles, and the number of folds."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from regionscope.exact.linear import Progress, as_list, exact_regions, program_o
 from regionscope.exact.partition import Partition
 from regionscope.exact.storage import array_names, load_arrays, save_arrays
 from regionscope.exact.walls import components
+from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
@@ -50,7 +51,15 @@ class DecisionRegions:
     labels: Tensor
 
     def __repr__(self) -> str:
-        return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, pieces={len(self.partition)})"
+        classes = len(self.labels.unique())
+        size = self.partition.slice.size
+        return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, classes={classes}, size={size:.6g})"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each decision region: its label, its size, and the number of pieces."""
+        pieces = torch.bincount(self.piece_regions, minlength=self.count)
+        columns = {"label": self.labels, "size": self.sizes, "pieces": pieces}
+        return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def readings(self) -> tuple[Reading, ...]:
         """The number of decision regions."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.decision import decision_regions
 from regionscope.exact.linear import linear_regions
+from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.measures.over_slices import bootstrap_interval, over_slices
@@ -66,6 +67,11 @@ class RegionCount:
             f"RegionCount({self.value:.4g} ± {self.stderr:.2g}, 95% [{low:.4g}, {high:.4g}], n={self.n}, "
             f"dim={self.dim}, method={self.method!r}{state})"
         )
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each slice: its count, and that of the first lattice if refined."""
+        plain = {} if self.plain_counts is None else {"plain_count": self.plain_counts.cpu().numpy()}
+        return data_frame({"count": self.counts.cpu().numpy(), **plain})
 
     def readings(self) -> tuple[Reading, ...]:
         """The mean number of regions."""

@@ -17,11 +17,18 @@ from regionscope.studies.verdict import Grade
 from regionscope.writing import plain
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
-table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd }
+:root { color-scheme: light dark; --good: #00664b; --fair: #8a5a00; --bad: #a33b00; --soft: #555; --line: #ddd }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a;
+       overflow-wrap: break-word }
+.table { overflow-x: auto; margin: 1rem 0 } table { border-collapse: collapse }
+th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line) } td { min-width: 3.5rem; overflow-wrap: normal }
 th { text-align: left } td:not(:first-child) { font-variant-numeric: tabular-nums } img { max-width: 100% }
-.reproduced { color: #00664b } .same { color: #8a5a00 } .not { color: #a33b00 }
-.inconclusive, small { color: #555 }
+.reproduced { color: var(--good) } .same { color: var(--fair) } .not { color: var(--bad) }
+.inconclusive, small { color: var(--soft) }
+@media (prefers-color-scheme: dark) {
+  :root { --good: #57d9a3; --fair: #f0b429; --bad: #ff8f5e; --soft: #aab; --line: #3a414b }
+  body { background: #14181d; color: #e6eaf0 }
+}
 """
 _LONG = 1e15  # floats from here on are written with an exponent
 _CLASSES = {grade.value: grade.value.split()[0] for grade in Grade}
@@ -84,7 +91,8 @@ def as_html(page: Page, pictures: Mapping[str, str]) -> str:
         body += ["<h2>Config</h2>", _html_table(("Setting", "Values"), config)]
     body += [f"<p><small>Made with regionscope study run {text(study.name)} --size {page.size}: {text(_cost(page))}."]
     body += ["</small></p>"]
-    head = f'<meta charset="utf-8"><title>{text(study.name)}</title><style>{_STYLE}</style>'
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    head += f"<title>{text(study.name)}</title><style>{_STYLE}</style>"
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
 
 
@@ -132,7 +140,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> lis
 def _html_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(_number(v))}</td>" for v in row) + "</tr>\n" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+    return f"<div class='table'><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
 
 
 def _cell(value: Any) -> str:
