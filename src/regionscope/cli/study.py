@@ -34,7 +34,12 @@ study = typer.Typer(no_args_is_help=True, help="Every table and figure of the fo
 _PROVENANCE = ("regionscope", "commit", "torch", "python", "device", "device_name", "machine", "cores")
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A study (see list), a paper such as li2025, or all.")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A study (see list), a paper such as li2025, or all.",
+        autocompletion=lambda: ["all", *(one.name for one in studies())],
+    ),
 ]
 SizeOption = Annotated[
     str,

@@ -14,7 +14,8 @@ from rich.table import Table
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
 from regionscope.errors import InputError, RegionscopeError, Stopped
-from regionscope.lab import zoo
+from regionscope.lab import instruments, zoo
+from regionscope.lab.data import names as data_names
 from regionscope.lab.experiment import run
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import read_experiment, read_toml
@@ -29,13 +30,25 @@ def train(
         typer.Argument(metavar="EXPERIMENT.toml", help=escape("data, network, training, seed, [[measure]].")),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", rich_help_panel=_WHAT, help="A data set of: regionscope data list.")
+        str | None,
+        typer.Option(
+            "--data", rich_help_panel=_WHAT, autocompletion=data_names, help="A data set of: regionscope data list."
+        ),
     ] = None,
     network: Annotated[
-        str | None, typer.Option("--network", rich_help_panel=_WHAT, help=f"One of {', '.join(zoo.names())}.")
+        str | None,
+        typer.Option(
+            "--network", rich_help_panel=_WHAT, autocompletion=zoo.names, help=f"One of {', '.join(zoo.names())}."
+        ),
     ] = None,
     measure: Annotated[
-        list[str] | None, typer.Option("--measure", rich_help_panel=_WHAT, help="An instrument to read at the end.")
+        list[str] | None,
+        typer.Option(
+            "--measure",
+            rich_help_panel=_WHAT,
+            autocompletion=instruments.names,
+            help="Instrument to read at the end of training; can be repeated.",
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, rich_help_panel=_HOW, help="Epochs.")] = None,
     lr: Annotated[float | None, typer.Option("--lr", rich_help_panel=_HOW, help="Learning rate.")] = None,
