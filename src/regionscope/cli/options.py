@@ -48,6 +48,18 @@ ModelOption = Annotated[
         help="Your code: pkg.module:factory or file.py:factory. It is run.",
     ),
 ]
+OwnModelOption = Annotated[
+    str | None,
+    option(
+        "--model",
+        metavar="FILE.py:FUNCTION",
+        panel="What to train",
+        help="Your own network: a function that returns it, called with classes and input_shape if it has them.",
+    ),
+]
+DATA_HELP = (
+    "A data set of `regionscope data list`, or your own: .npz with x and y, ./FOLDER of images, FILE.py:FUNCTION."
+)
 WeightsOption = Annotated[
     Path | None,
     option(

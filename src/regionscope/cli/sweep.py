@@ -33,6 +33,8 @@ RunsArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder th
 def run(
     grid: Annotated[Path, typer.Argument(metavar="GRID.toml", help="The sweep: a base, a grid, measures.")],
     runs: Annotated[Path, typer.Option("--runs", metavar="DIR", rich_help_panel=_RUNNING, help="One folder a run.")],
+    model: options.OwnModelOption = None,
+    data: Annotated[str | None, typer.Option("--data", rich_help_panel="What to train", help=options.DATA_HELP)] = None,
     data_root: options.DataRootOption = None,
     workers: Annotated[
         int,
@@ -76,7 +78,7 @@ def run(
 
     Example: regionscope sweep run grid.toml --runs runs --workers 2
     """
-    plan = lab.Sweep.from_toml(grid)
+    plan = lab.Sweep.from_toml(grid, network=model, data=data)
     if dask is None:
         options.read_device(device)
     with interruptible() as stop, shown_progress(len(plan), progress) as shown:

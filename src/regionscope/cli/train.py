@@ -16,7 +16,7 @@ from regionscope.cli.running import ProgressOption, duration, epochs_bar, interr
 from regionscope.errors import InputError, RegionscopeError, Stopped
 from regionscope.lab import instruments, zoo
 from regionscope.lab.data import names as data_names
-from regionscope.lab.experiment import run
+from regionscope.lab.experiment import prepare, run
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import read_experiment, read_toml
 from regionscope.lab.train import TrainingProgress
@@ -31,9 +31,7 @@ def train(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            "--data", rich_help_panel=_WHAT, autocompletion=data_names, help="A data set of: regionscope data list."
-        ),
+        typer.Option("--data", rich_help_panel=_WHAT, autocompletion=data_names, help=options.DATA_HELP),
     ] = None,
     network: Annotated[
         str | None,
@@ -41,6 +39,7 @@ def train(
             "--network", rich_help_panel=_WHAT, autocompletion=zoo.names, help=f"One of {', '.join(zoo.names())}."
         ),
     ] = None,
+    model: options.OwnModelOption = None,
     measure: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,17 +71,23 @@ def train(
 ) -> None:
     """Train one network, measure it, and store the run in a folder; the same command continues after a stop or a kill.
 
-    Networks and data of your own are trained in Python: see docs/training.md.
-
     Example: regionscope train --data two_moons --network mlp --epochs 50 --measure linear_regions
+
+    Example: regionscope train --data points.npz --model net.py:build --epochs 50
     """
+    if network is not None and model is not None:
+        raise InputError(f"Expected --network or --model, got both ({network} and {model}). Leave one out.")
+    network = network or model
     shown: dict[str, Any] = {"data.name": data, "network.name": network, "seed": seed}
     shown |= {"training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size}
     given = {key: value for key, value in shown.items() if value is not None}
     given |= dict(_setting(text) for text in settings or [])
     document = {} if file is None else read_toml(file)
     if file is None and not (data and network):
-        raise InputError("What to train is needed: give --data NAME and --network NAME, or an EXPERIMENT.toml.")
+        raise InputError(
+            "Expected --data with --network or --model, or an EXPERIMENT.toml, got neither. Example: regionscope train "
+            "--data two_moons --network mlp"
+        )
     if measure:
         document["measure"] = [*_measures(document), *({"instrument": name} for name in measure)]
     experiment = read_experiment(document, given)
@@ -90,6 +95,8 @@ def train(
     place = options.read_device(device)
     before = runs / experiment.key
     had_ended = (before / "result.json").exists() and RunFolder(before, experiment).is_done
+    if not before.exists():
+        prepare(experiment, device=place, data_root=data_root)  # so that a start that fails leaves no folder
     said: list[str] = []
     with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:
 

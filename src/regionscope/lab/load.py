@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +23,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import unknown
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
 
@@ -35,6 +37,51 @@ def load_model(spec: str) -> nn.Module:
     ``name`` is an ``nn.Module`` or a callable without arguments that returns one; dots reach into attributes. The
     working directory (for a module) or the file's folder (for a file) can be imported from while the code runs.
     """
+    with _imported(spec) as found:
+        return as_module(found if isinstance(found, nn.Module) or not callable(found) else _call(found, spec, {}), spec)
+
+
+def as_module(found: Any, spec: str) -> nn.Module:
+    """What ``spec`` gave, if that is a network."""
+    if not isinstance(found, nn.Module):
+        raise InputError(f"{spec} gives a {type(found).__name__}; it must be, or return, a torch.nn.Module.")
+    return found
+
+
+def call_function(spec: str, options: Mapping[str, Any], *, offered: Mapping[str, Any] | None = None) -> Any:
+    """What the function of ``FILE.py:FUNCTION`` returns for the options, and for those of ``offered`` that it takes."""
+    with _imported(spec) as found:
+        taken = _checked(found, spec, options, tuple(offered or ()))
+        return _call(found, spec, {**{name: (offered or {})[name] for name in taken}, **options})
+
+
+def check_call(spec: str, options: Iterable[str], *, offered: Sequence[str] = ()) -> None:
+    """Raise ``InputError`` where ``call_function`` could not call the function with options of these names."""
+    with _imported(spec) as found:
+        _checked(found, spec, options, tuple(offered))
+
+
+def _checked(found: Any, spec: str, options: Iterable[str], offered: tuple[str, ...]) -> list[str]:
+    """Those of ``offered`` that the function takes."""
+    if isinstance(found, nn.Module) or not callable(found):
+        raise InputError(f"Expected a function or a class at {spec}, got an object of type {type(found).__name__}.")
+    parameters = inspect.signature(found).parameters
+    any_name = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    named = [name for name, each in parameters.items() if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    for name in options:
+        if name not in named and not any_name:
+            raise unknown(f"an option of {spec}", name, [each for each in named if each not in offered])
+    taken = [name for name in offered if name in named]
+    lacking = [name for name in named if parameters[name].default is inspect.Parameter.empty]
+    lacking = [name for name in lacking if name not in taken and name not in options]
+    if lacking:
+        raise InputError(f"Expected the option {lacking[0]!r} of {spec}, got none. Give it, or a default in the code.")
+    return taken
+
+
+@contextmanager
+def _imported(spec: str) -> Iterator[Any]:
+    """What ``spec`` names; its folder can be imported from while the code runs."""
     source, colon, name = spec.rpartition(":")
     if not (source and colon and name):
         raise InputError(f"--model came as {spec!r}; it must look like pkg.module:factory or file.py:factory.")
@@ -45,10 +92,7 @@ def load_model(spec: str) -> nn.Module:
             if not hasattr(found, part):
                 raise InputError(f"{source} has no {name!r}; {_offer(found)}")
             found = getattr(found, part)
-        model = found if isinstance(found, nn.Module) or not callable(found) else _call(found, spec)
-    if not isinstance(model, nn.Module):
-        raise InputError(f"{spec} gives a {type(model).__name__}; it must be, or return, a torch.nn.Module.")
-    return model
+        yield found
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -170,11 +214,12 @@ def _import_module(name: str) -> ModuleType:
         raise InputError(f"Importing {name!r} failed: {_one_line(error)}") from error
 
 
-def _call(factory: Any, spec: str) -> Any:
+def _call(factory: Any, spec: str, options: Mapping[str, Any]) -> Any:
     try:
-        return factory()
+        return factory(**options)
     except Exception as error:  # the user's code may raise anything
-        raise InputError(f"Calling {spec} without arguments failed: {_one_line(error)}") from error
+        how = f"with {', '.join(options)}" if options else "without arguments"
+        raise InputError(f"Calling {spec} {how} failed: {_one_line(error)}") from error
 
 
 def _offer(module: object) -> str:
