@@ -72,8 +72,9 @@ def read_device(name: object, *, what: str = "device") -> torch.device:
         torch.empty(0, device=device)
     except (TypeError, RuntimeError, AssertionError) as error:
         raise InputError(
-            f"{what} came as {str(name)!r}, which this machine or this build of PyTorch does not have."
+            f"Expected {what} to be one that this machine and this build of PyTorch have, got {str(name)!r}. "
+            "Pass cpu, cuda, cuda:1 or mps."
         ) from error
     if device.type == "meta":
-        raise InputError(f"{what} came as {str(name)!r}, which computes no numbers; give cpu, cuda, cuda:1 or mps.")
+        raise InputError(f"Expected {what} to compute numbers, got {str(name)!r}. Pass cpu, cuda, cuda:1 or mps.")
     return device  # type: ignore[no-any-return]

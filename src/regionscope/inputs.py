@@ -35,7 +35,7 @@ class Examples:
     """n inputs, and their labels where there are any.
 
     Either ``inputs`` (n, *shape) and ``labels`` (n, ...) are tensors, or ``item`` loads input i and its label.
-    ``numpy``: whether the inputs came as a NumPy array; plain functions are then called with arrays.
+    ``numpy``: whether the inputs are a NumPy array; plain functions are then called with arrays.
     """
 
     def __init__(

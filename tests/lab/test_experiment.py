@@ -324,9 +324,9 @@ def test_what_is_trained_is_what_the_config_says(tmp_path: Path, monkeypatch: py
         ({"measures": (MeasureSpec(instrument="region_count", options={"slides": 1}),)}, "unknown option 'slides'"),
         (
             {"measures": (MeasureSpec(instrument="region_count", options={"slices": 0}),)},
-            "slices of region_count came as 0",
+            "Expected slices of region_count to be",
         ),
-        ({"measures": (MeasureSpec(instrument="error_rate", options={"points": "tset"}),)}, "it must be one of train"),
+        ({"measures": (MeasureSpec(instrument="error_rate", options={"points": "tset"}),)}, "to be one of train"),
         ({"measures": (MeasureSpec(instrument="region_count", name="train_loss"),)}, "give it another name"),
         ({"measures": (MeasureSpec(instrument="region_count", when="often"),)}, "often"),
     ],

@@ -86,7 +86,8 @@ def run(command: str) -> Any:
 def test_the_file_is_part_of_the_runs_identity(folder: Path) -> None:
     (folder / "small.py").write_text("from regionscope.lab.zoo import dense as build\n")
     first = experiment()
-    assert first.network.source and first.data.source
+    assert first.network.source
+    assert first.data.source
     pinned = Experiment.from_dict({"data": "digits", "network": "small.py:build"})
     assert pinned.key == "bb53b7e904281fb9"  # as for the networks of the zoo, a changed id loses the runs on disk
     assert Experiment.from_dict(first.to_dict()).key == first.key

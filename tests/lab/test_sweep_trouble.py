@@ -86,7 +86,7 @@ def test_workers_get_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"network.options.widht": [4]}, "'mlp' has no option 'widht'; its options are depth, width"),
         ({"network.options.classes": [4]}, "no option 'classes'"),
         ({"data.options.nose": [0.1]}, r"random_labels has no option 'nose'; it accepts classes \(2\), dim"),
-        ({"data.options.dim": ["two"]}, "option dim of random_labels must be like 2"),
+        ({"data.options.dim": ["two"]}, "option dim of random_labels to be like 2"),
     ],
 )
 def test_options_are_checked_before_anything_runs(grid: dict[str, list[Any]], words: str, tmp_path: Path) -> None:

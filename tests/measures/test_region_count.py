@@ -252,7 +252,7 @@ def test_any_measure_can_be_averaged_over_slices() -> None:
         ({"model": lambda x: x[:, 0]}, "integers"),
         ({"model": lambda x: x[None]}, "shape"),
         ({"model": nn.Linear(3, 2)}, "failed on inputs"),
-        ({"model": lambda x: x, "method": "exact"}, "reads a torch module"),
+        ({"model": lambda x: x, "method": "exact"}, "Expected a torch module"),
         ({"method": "exact", "autocast": torch.bfloat16}, "float64"),
         ({"slices": []}, "empty"),
     ],

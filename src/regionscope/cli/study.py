@@ -232,4 +232,4 @@ def _size(text: str) -> Size:
     for size in known:
         if text == size:
             return size
-    raise InputError(f"--size came as {text!r}; it must be one of {', '.join(known)}.")
+    raise InputError(f"Expected --size to be one of {', '.join(known)}, got {text!r}.")

@@ -121,7 +121,7 @@ def _measures(document: dict[str, Any]) -> list[Any]:
     """The measures of the file, to which those of --measure are added."""
     found = document.get("measure", [])
     if not isinstance(found, list):
-        raise InputError(f"measure must be a list of tables, and came as {found!r}; write [[measure]] above each.")
+        raise InputError(f"Expected measure to be a list of tables, got {found!r}. Write [[measure]] above each.")
     return found
 
 
@@ -129,7 +129,7 @@ def _setting(text: str) -> tuple[str, Any]:
     """A dotted key and a value as TOML writes it; what is not TOML is a text."""
     key, sign, value = text.partition("=")
     if not sign or not key.strip():
-        raise InputError(f"--set came as {text!r}; it must look like training.momentum=0.5.")
+        raise InputError(f"Expected --set such as training.momentum=0.5, got {text!r}.")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:

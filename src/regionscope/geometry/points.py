@@ -54,7 +54,7 @@ def _finite(value: Tensor, what: str) -> Tensor:
 def read_points(points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], what: str, least: int) -> Tensor:
     """Points of one shape as a tensor (n, *shape); ``what`` names one of them, ``least`` is the smallest n."""
     if not hasattr(points, "__len__"):
-        raise SliceError(f"{what}s came as a {type(points).__name__}; a sequence of inputs is needed.")
+        raise SliceError(f"Expected {what}s as a sequence of inputs, got {type(points).__name__}.")
     if len(points) < least:
         raise SliceError(f"{len(points)} {what}(s) came; at least {least} are needed.")
     read = [read_point(point, f"{what} {i}") for i, point in enumerate(points)]

@@ -84,7 +84,7 @@ def _imported(spec: str) -> Iterator[Any]:
     """What ``spec`` names; its folder can be imported from while the code runs."""
     source, colon, name = spec.rpartition(":")
     if not (source and colon and name):
-        raise InputError(f"--model came as {spec!r}; it must look like pkg.module:factory or file.py:factory.")
+        raise InputError(f"Expected --model such as pkg.module:factory or file.py:factory, got {spec!r}.")
     is_file = source.endswith(".py")
     with _importable(Path(source).resolve().parent if is_file else Path.cwd()):
         found: Any = _import_file(Path(source)) if is_file else _import_module(source)
@@ -156,7 +156,7 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
     """All inputs of shape ``input_shape`` whose every entry lies in [lo, hi]."""
     d = math.prod(input_shape)
     if not lo < hi:
-        raise InputError(f"--box came as {lo} {hi}; the first number must be smaller than the second.")
+        raise InputError(f"Expected --box with the smaller number first, got {lo} {hi}.")
     if not 1 <= d <= LARGEST_BOX:
         raise InputError(
             f"--box takes in the whole input space, which has {d} dimensions here; it works for up to {LARGEST_BOX}. "

@@ -124,4 +124,4 @@ def _scales(init: Init, fan_in: int, bias: float) -> _Scales:
         return _Scales(2.0, bias * bias)
     if init == "torch":
         return _Scales(1 / 3, 1 / (3 * fan_in))
-    raise InputError(f"init came as {init!r}; it must be 'he' or 'torch'.")
+    raise InputError(f"Expected init 'he' or 'torch', got {init!r}.")

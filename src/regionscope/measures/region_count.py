@@ -268,7 +268,7 @@ def _counter(
 def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[Slice]], Tensor]:
     if not isinstance(model, nn.Module | Program):
         raise InputError(
-            f'method "exact" reads a torch module; the model came as {type(model).__name__}. Use "grid" or "refined".'
+            f'Expected a torch module for method "exact", got {type(model).__name__}. Use "grid" or "refined".'
         )
     try:
         program = model if isinstance(model, Program) else trace(model, first.input_shape)

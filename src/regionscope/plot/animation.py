@@ -110,7 +110,7 @@ def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
     if not path.parent.is_dir():
         raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
     if kind not in KINDS:
-        raise InputError(f"kind came as {kind!r}; it must be one of {', '.join(KINDS)}.")
+        raise InputError(f"Expected kind to be one of {', '.join(KINDS)}, got {kind!r}.")
     if not (1 <= fps <= 50 and 100 <= size <= 4000):
         raise InputError(f"fps {fps:g} and size {size} came; 1 to 50 frames a second and 100 to 4000 pixels work.")
 

@@ -73,7 +73,7 @@ class Hulls:
             )
         lo, hi = self.alpha
         if not (math.isfinite(lo) and math.isfinite(hi) and hi > self.dim * lo and hi > lo):
-            raise InputError(f"alpha came as ({lo}, {hi}); finite numbers with lo < hi and dim * lo < hi are needed.")
+            raise InputError(f"Expected alpha = (lo, hi), finite, with lo < hi and dim * lo < hi, got ({lo}, {hi}).")
 
     def draw(self, i: int) -> Slice:
         """Slice number i."""

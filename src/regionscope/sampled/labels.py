@@ -90,7 +90,7 @@ def open_labeller(
         device, dtype = home(model)
         classify = _module(model, dtype, device, autocast)
     elif autocast is not None:
-        raise InputError(f"autocast works for torch modules; the model came as {type(model).__name__}.")
+        raise InputError(f"Expected a torch module for autocast, got {type(model).__name__}.")
     else:
         examples = None if inputs is None else read_examples(inputs)
         dtype, device = _own_place(model, examples)
@@ -190,7 +190,7 @@ def _module(
 
 def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
     if isinstance(model, type):
-        raise InputError(f"The model came as the class {model.__name__}; make one of it first: {model.__name__}(...).")
+        raise InputError(f"Expected a model, got the class {model.__name__}. Pass {model.__name__}(...).")
     predict = getattr(model, "predict", None)
     if callable(predict):
         classes = getattr(model, "classes_", None)
@@ -201,9 +201,7 @@ def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
 
         return estimate
     if not callable(model):
-        raise InputError(
-            f"The model came as {type(model).__name__}; a torch module, a function or an object with predict is needed."
-        )
+        raise InputError(f"Expected a torch module, a function or an object with predict, got {type(model).__name__}.")
 
     def classify(inputs: Tensor) -> Tensor:
         outputs = call_model(model, inputs.numpy() if numpy_inputs else inputs)

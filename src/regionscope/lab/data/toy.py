@@ -90,7 +90,7 @@ def _moons(n: int, noise: float, seed: int) -> tuple[_Array, _Array]:
     if n < 2:
         raise InputError(f"two_moons needs at least 2 points, and n is {n}.")
     if not noise >= 0:
-        raise InputError(f"noise of two_moons is a standard deviation and must be at least 0; it came as {noise}.")
+        raise InputError(f"Expected noise of two_moons, a standard deviation, of at least 0, got {noise}.")
     points, labels = _sklearn("two_moons").make_moons(n_samples=n, noise=noise, random_state=seed)
     return points, labels
 

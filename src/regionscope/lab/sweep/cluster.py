@@ -107,7 +107,7 @@ def _client(address: str, gpus: float, stack: ExitStack) -> Any:
         )
         return stack.enter_context(library.Client(stack.enter_context(cluster)))
     if not re.match(r"(tcp|tls|ucx|ws|wss)://", address):
-        raise InputError(f"--dask came as {address!r}; it must look like tcp://host:8786 or local:4.")
+        raise InputError(f"Expected --dask such as tcp://host:8786 or local:4, got {address!r}.")
     try:
         return stack.enter_context(library.Client(address, timeout=_ANSWER))
     except (OSError, TimeoutError) as error:

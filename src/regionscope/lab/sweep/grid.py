@@ -94,7 +94,7 @@ class Sweep:
             raise InputError("The sweep has both [grid] and [[grids]]; write one grid, or several as [[grids]].")
         grids = document.get("grids", [document.get("grid", {})])
         if not isinstance(grids, list):
-            raise InputError(f"grids must be a list of tables, as [[grids]] writes it, and came as {grids!r}.")
+            raise InputError(f"Expected grids to be a list of tables, got {grids!r}. Write [[grids]] above each.")
         found: dict[str, Experiment] = {}
         for number, grid in enumerate(grids):
             where = "grid" if "grids" not in document else f"grids[{number}]"
@@ -181,7 +181,7 @@ def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[
         if isinstance(values, Mapping):
             yield from _leaves(where, f"{key}.", values)
         elif not isinstance(values, list | tuple):
-            raise InputError(f"{where}: {key!r} must be a list of values, and came as {values!r}; write [{values!r}].")
+            raise InputError(f"{where}: expected a list of values for {key!r}, got {values!r}. Write [{values!r}].")
         elif not values:
             raise InputError(f"{where}: {key!r} is an empty list; give at least one value or leave the key out.")
         elif key.split(".")[0] not in _PARTS:
@@ -192,7 +192,7 @@ def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[
 
 def _table(where: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise InputError(f"{where} must be a table, and came as {value!r}.")
+        raise InputError(f"Expected {where} to be a table, got {value!r}.")
     return value
 
 
