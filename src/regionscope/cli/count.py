@@ -29,9 +29,7 @@ _DEFAULT = options.defaults(region_count)
 
 DataOption = Annotated[
     Path,
-    option(
-        "--data", metavar="FILE", panel=_SLICES, help="Inputs to draw slices through: the rows of an .npy or .npz file."
-    ),
+    option("--data", metavar="FILE", panel=_SLICES, help=f"Inputs to draw slices through: {options.ROWS}."),
 ]
 DimOption = Annotated[int, option("--dim", least=1, panel=_SLICES, help="Dimension of the slices.")]
 SlicesOption = Annotated[int, option("--slices", least=1, panel=_SLICES, help="How many slices.")]

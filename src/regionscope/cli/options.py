@@ -31,6 +31,7 @@ class Dtype(StrEnum):
 
 
 WORK = "Working"
+ROWS = "the rows of a file, .npy, .npz, .npz:KEY, .csv, .pt or .pt:KEY"
 _NETWORK, _SLICE, _OUTPUT = "Network", "Slice (--points or --box)", "Output"
 
 
@@ -81,7 +82,7 @@ PointsOption = Annotated[
         "--points",
         metavar="FILE",
         panel=_SLICE,
-        help="Hull of the rows of an .npy or .npz file: 2 rows are a segment, 3 a triangle.",
+        help=f"Hull of {ROWS}: 2 rows are a segment, 3 a triangle.",
     ),
 ]
 BoxOption = Annotated[
@@ -121,6 +122,9 @@ DataRootOption = Annotated[
     option(
         "--data-root", metavar="DIR", panel=WORK, help="The data folder; by default $REGIONSCOPE_DATA, else ./data."
     ),
+]
+RunsOption = Annotated[
+    Path, option("--runs", metavar="DIR", panel="Where", help="Folder of the runs; each run has its own folder in it.")
 ]
 DtypeOption = Annotated[Dtype, option("--dtype", panel=WORK, help="Working precision.")]
 LimitOption = Annotated[

@@ -16,7 +16,7 @@ from regionscope.lab import quickstart as first_job
 
 
 def quickstart(
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files go.")] = Path("quickstart"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files.")] = Path("quickstart"),
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 100,
     seed: Annotated[int, typer.Option("--seed", min=0, help="For data, weights and batches.")] = 0,
 ) -> None:

@@ -128,7 +128,7 @@ def report(
     data_root: options.DataRootOption = None,
     archive: ArchiveOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where the pages go; by default FOLDER/reports.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Where the pages go; by default --folder with /reports.")
     ] = None,
 ) -> None:
     """Write the pages again from what is stored, and an index of all that are there; trains nothing.
@@ -149,7 +149,7 @@ def pack_runs(
     archive: Annotated[Path, typer.Argument(metavar="FILE.zip", help="Archive to add to; created if missing.")],
     folder: FolderOption = Path("studies"),
 ) -> None:
-    """Add the ended runs and computed answers of FOLDER to an archive, without the weights.
+    """Add the ended runs and computed answers of --folder to an archive, without the weights.
 
     Reports that look at weights need the answers that an earlier report computed from them.
 

@@ -21,7 +21,7 @@ from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import read_experiment, read_toml
 from regionscope.lab.train import TrainingProgress
 
-_WHAT, _HOW, _WHERE = "What to train", "How to train", "Where"
+_WHAT, _HOW = "What to train", "How to train"
 
 
 def train(
@@ -61,9 +61,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=_HOW, help="Any setting, as training.momentum=0."),
     ] = None,
-    runs: Annotated[
-        Path, typer.Option("--runs", metavar="DIR", rich_help_panel=_WHERE, help="The run gets a folder in this one.")
-    ] = Path("runs"),
+    runs: options.RunsOption = Path("runs"),
     data_root: options.DataRootOption = None,
     device: options.DeviceOption = "cpu",
     json_file: options.JsonOption = None,

@@ -97,7 +97,7 @@ class ComplexityWatch:
         self,
         points: MeasurePoints,
         *,
-        dims: int = 25,
+        dims: int | None = None,
         radius: float = 0.005,
         frames: FrameChoice = "shared",
         hull: Shape = "cross-polytope",

@@ -63,7 +63,7 @@ def local_complexity(
     model: nn.Module,
     inputs: Inputs,
     *,
-    dims: int = 25,
+    dims: int | None = None,
     radius: float = 0.005,
     frames: FrameChoice = "shared",
     hull: Shape = "cross-polytope",
@@ -83,8 +83,9 @@ def local_complexity(
     the random state are as before.
 
     inputs: the points x, (b, *input_shape), as a tensor, an array, a Dataset or a DataLoader.
-    dims, radius: P and r. frames: "shared", "per-point", or orthonormal directions of your own,
-        (P, *input_shape) or (b, P, *input_shape), in place of ``dims``; see ``orthonormal_frames``.
+    dims, radius: P, by default min(25, d) for inputs of d numbers, and r.
+    frames: "shared", "per-point", or orthonormal directions of your own, (P, *input_shape) or (b, P, *input_shape), in
+        place of ``dims``; see ``orthonormal_frames``.
     hull: "cross-polytope" (2 P vertices) or "hypercube" (2^P vertices x + r / sqrt(P) sum ± v_p, up to P = 12).
     layers: names, patterns ("features.*") or module types, of the activation or of the layer that feeds it;
         ``layers=nn.Conv2d`` counts convolutions only.

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import math
 import sys
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,22 +116,19 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 
 def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least: int = 2) -> np.ndarray[Any, Any]:
-    """The points in an .npy file, or in an .npz file that holds one array: one input for each row.
+    """The points in a file, one input for each row.
 
-    The result has shape (m, *input_shape), m at least ``least``; flat rows are given ``input_shape`` when they have as
-    many numbers.
+    .npy; .npz (its only array, or the one called x, or any as FILE.npz:KEY); .csv (one point a line, with or without a
+    header); .pt (a tensor, or one of a dictionary as FILE.pt:KEY). The result has shape (m, *input_shape), m at least
+    ``least``; flat rows are given ``input_shape`` when they have as many numbers.
     """
-    _must_exist(path, "points")
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
-        raise InputError(f"{path} is not an .npy or .npz file of numbers{reason}") from error
-    if isinstance(loaded, np.lib.npyio.NpzFile):
-        with loaded:
-            if len(loaded.files) != 1:
-                raise InputError(f"{path} holds {len(loaded.files)} arrays {loaded.files}; it must hold one.")
-            loaded = loaded[loaded.files[0]]
+    file, colon, key = str(path).rpartition(":")
+    where, wanted_key = (Path(file), key) if colon and Path(file).suffix in (".npz", ".pt", ".pth") else (path, None)
+    _must_exist(where, "points")
+    read = {".csv": _read_csv, ".pt": _read_tensors, ".pth": _read_tensors}.get(where.suffix, _read_numpy)
+    loaded = read(where)
+    if isinstance(loaded, Mapping):
+        loaded = _chosen_array(where, loaded, wanted_key)
     if not isinstance(loaded, np.ndarray) or not np.issubdtype(loaded.dtype, np.number) or np.iscomplexobj(loaded):
         raise InputError(f"{path} does not hold an array of real numbers.")
     if loaded.ndim < 2 or len(loaded) < least:
@@ -140,6 +138,54 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     if math.prod(shape) != math.prod(loaded.shape[1:]):
         raise InputError(f"{path} holds points of shape {loaded.shape[1:]}, which do not fit --input-shape {shape}.")
     return np.asarray(loaded).reshape(len(loaded), *shape)
+
+
+def _read_numpy(path: Path) -> Any:
+    try:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
+        raise InputError(f"{path} is not an .npy or .npz file of numbers{reason}") from error
+
+
+def _read_csv(path: Path) -> Any:
+    """One point a line; a first line with a cell that is not a number is a header."""
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        try:
+            [float(cell) for cell in lines[0].split(",")] if lines else []
+        except ValueError:
+            lines = lines[1:]
+        return np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty((0, 1))
+    except (ValueError, OSError) as error:
+        raise InputError(f"Expected a number in every cell of {path}, got: {_one_line(error)}") from error
+
+
+def _read_tensors(path: Path) -> Any:
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch.load raises many types for a damaged or refused file
+        raise InputError(
+            f"Expected a tensor or a dictionary of tensors in {path}, got a file that is not read."
+        ) from error
+    if isinstance(found, Mapping):
+        return {str(key): value.numpy() if isinstance(value, Tensor) else value for key, value in found.items()}
+    return found.numpy() if isinstance(found, Tensor) else found
+
+
+def _chosen_array(path: Path, arrays: Mapping[str, Any], key: str | None) -> Any:
+    """The array of this key; without one the only array, or that called x."""
+    if key is None:
+        key = next(iter(arrays)) if len(arrays) == 1 else "x"
+        if key not in arrays:
+            raise InputError(
+                f"Expected one array in {path}, got {len(arrays)}. Choose one, as in {path}:{next(iter(arrays))}"
+            )
+    if key not in arrays:
+        raise unknown(f"an array of {path}", key, arrays)
+    return arrays[key]
 
 
 def hull(points: np.ndarray[Any, Any]) -> Slice:

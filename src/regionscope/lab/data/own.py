@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,10 +60,10 @@ def read_own(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, bool]:
 def _read_npz(path: Path) -> list[tuple[Tensor, Tensor]]:
     """x and y, and x_test and y_test where the file has them."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files if name in ("x", "y", "x_test", "y_test")}
             held = ", ".join(file.files) or "nothing"
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise InputError(f"Expected an .npz file of numbers at {str(path)!r}, got: {error}.") from error
     if not {"x", "y"} <= arrays.keys() or ("x_test" in arrays) != ("y_test" in arrays):
         raise InputError(
