@@ -83,10 +83,12 @@ def _parts_of(found: Any, name: str) -> list[tuple[Tensor, Tensor]]:
     try:
         if isinstance(found, tuple | list) and len(found) == 2:
             if isinstance(found[0], Tensor | np.ndarray):
-                return [_pair(*found, name)]
-            return [_pair(*part, name) if isinstance(part, tuple | list) else _dataset(part) for part in found]
+                return [_pair(found[0], found[1], name)]
+            return [
+                _pair(part[0], part[1], name) if isinstance(part, tuple | list) else _dataset(part) for part in found
+            ]
         return [_dataset(found)]
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, IndexError) as error:
         raise InputError(f"Expected data from {name}, got {type(found).__name__}. {advice}") from error
 
 
