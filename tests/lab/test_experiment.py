@@ -172,7 +172,8 @@ def test_an_error_is_stored_and_the_next_start_tries_again(tmp_path: Path, monke
     with monkeypatch.context() as patch:
         patch.setattr(lab, "train", broken)
         folder = run(EXPERIMENT, tmp_path)
-    assert outcome(folder) == {"status": "failed", "error": "RuntimeError: the cable is loose", "measures": {}}
+    wanted = {"status": "failed", "error": "RuntimeError: the cable is loose", "measures": {}, "checkpoints": {}}
+    assert outcome(folder) == wanted
     assert run(EXPERIMENT, tmp_path).status == "finished"
 
 

@@ -255,12 +255,38 @@ def test_columns_of_one_name_are_kept_apart(runs: Path) -> None:
     assert lab.query(runs, "SELECT a.seed, b.seed FROM runs a, runs b").columns == ("seed", "seed_2")
 
 
-@pytest.mark.parametrize("sql", ["", " -- why?", "CREATE TABLE mine (n INT)", "SET threads = 1"])
+@pytest.mark.parametrize("sql", ["", " -- why?", "CREATE TABLE mine (n INT)", "SET VARIABLE n = 1"])
 def test_a_query_that_asks_for_nothing_is_refused(sql: str, runs: Path) -> None:
     pytest.importorskip("duckdb")
     with pytest.raises(InputError, match="asks for nothing; write one that begins with SELECT"):
         lab.query(runs, sql)
     assert len(lab.query(runs, "SELECT key FROM runs WHERE false")) == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM '{folder}/secret.csv'",
+        "SELECT content FROM read_text('{folder}/secret.csv')",
+        "SELECT * FROM glob('{folder}/*')",
+        "COPY runs TO '{folder}/out.csv'",
+        "EXPORT DATABASE '{folder}/out.csv'",
+        "ATTACH '{folder}/out.csv' AS other; CREATE TABLE other.copied AS FROM runs; SELECT 1",
+        "INSTALL httpfs; SELECT 1",
+        "LOAD httpfs; SELECT 1",
+        "SET enable_external_access = true; SELECT 1",
+        "SET temp_directory = '{folder}'; SELECT 1",
+        "SELECT * FROM names",
+    ],
+)
+def test_a_query_sees_the_runs_and_nothing_else(sql: str, runs: Path, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    names = {"a": [1]}
+    assert names  # DuckDB would find such a variable of its caller
+    with pytest.raises(InputError, match=r"^The query failed: (Permission|Invalid Input|Catalog|IO) Error"):
+        lab.query(runs, sql.format(folder=tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
 
 
 def test_export_to_csv_and_parquet(runs: Path, tmp_path: Path) -> None:

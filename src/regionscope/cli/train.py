@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,7 @@ from regionscope.lab import instruments, zoo
 from regionscope.lab.data import names as data_names
 from regionscope.lab.experiment import prepare, run
 from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import read_experiment, read_toml
+from regionscope.lab.sweep import parse_toml, read_experiment, read_toml
 from regionscope.lab.train import TrainingProgress
 
 _WHAT, _HOW = "What to train", "How to train"
@@ -129,8 +128,10 @@ def _setting(text: str) -> tuple[str, Any]:
     if not sign or not key.strip():
         raise InputError(f"Expected --set such as training.momentum=0.5, got {text!r}.")
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return key.strip(), parse_toml(f"value = {value}")["value"]
+    except InputError:
+        raise
+    except ValueError:
         return key.strip(), value.strip()
 
 

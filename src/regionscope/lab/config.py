@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Self, TypeVar, get_type_hints
 
+from regionscope.checks import read_seed
 from regionscope.errors import InputError
 from regionscope.lab.own import source_of
 
@@ -44,7 +45,7 @@ class DataSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", self.source or source_of(self.name))
         _at_least(1, "data", n_train=self.n_train, n_test=self.n_test)
-        _at_least(0, "data", seed=self.seed)
+        read_seed(self.seed, "data.seed")
         if not 0 <= self.label_noise <= 1:
             raise InputError(f"Expected data.label_noise, a share of the labels, from 0 to 1, got {self.label_noise}.")
 
@@ -136,7 +137,7 @@ class Experiment:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _at_least(0, "an experiment's", seed=self.seed)
+        read_seed(self.seed, "an experiment's seed")
         names = [measure.name for measure in self.measures]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -239,7 +240,7 @@ def _plain(where: str, options: Mapping[str, Any]) -> Options:
     """A copy whose JSON text reads back as itself."""
     try:
         copy: Options = json.loads(json.dumps(dict(options), allow_nan=False))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{where} may hold numbers, texts, lists and tables only: {error}.") from error
     return copy
 
@@ -252,9 +253,8 @@ def _known(where: str, document: Mapping[str, Any], accepted: list[str]) -> None
 
 def _at_least(least: int, where: str, **values: float | None) -> None:
     for name, value in values.items():
-        if value is not None and not (math.isfinite(value) and value >= least):
-            dot = " " if where.endswith("'s") else "."
-            raise InputError(f"Expected {where}{dot}{name} of at least {least}, got {value}.")
+        if value is not None and not least <= value < math.inf:
+            raise InputError(f"Expected {where}.{name} of at least {least}, got {value}.")
 
 
 def _one_of(where: str, value: str, accepted: tuple[str, ...]) -> None:

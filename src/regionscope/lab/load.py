@@ -11,7 +11,6 @@ import importlib.util
 import inspect
 import math
 import sys
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from torch import Tensor, nn
 from regionscope.checks import unknown
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.writing import ARRAY_FILE_ERRORS
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
 _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
@@ -129,7 +129,7 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     loaded = read(where)
     if isinstance(loaded, Mapping):
         loaded = _chosen_array(where, loaded, wanted_key)
-    if not isinstance(loaded, np.ndarray) or not np.issubdtype(loaded.dtype, np.number) or np.iscomplexobj(loaded):
+    if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "iuf":
         raise InputError(f"{path} does not hold an array of real numbers.")
     if loaded.ndim < 2 or len(loaded) < least:
         wanted = {1: "one point", 2: "two points"}.get(least, f"{least} points")
@@ -145,7 +145,7 @@ def _read_numpy(path: Path) -> Any:
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except ARRAY_FILE_ERRORS as error:
         reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
         raise InputError(f"{path} is not an .npy or .npz file of numbers{reason}") from error
 

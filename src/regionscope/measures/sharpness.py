@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from regionscope.checks import whole
+from regionscope.checks import read_generator, read_seed, whole
 from regionscope.errors import InputError, LimitReached
 from regionscope.inputs import Examples, Inputs, Labels
 from regionscope.measures.gap import some_examples
@@ -68,6 +68,7 @@ def sharpness(
     """
     refuse_batch_statistics(model)
     whole("max_products", max_products)
+    read_seed(seed)
     whole("batch_size", batch_size)
     with untouched(model):
         data = _sample(some_examples(inputs, labels), samples, seed)
@@ -199,4 +200,4 @@ def _sample(examples: Examples, samples: int | None, seed: int) -> tuple[Tensor,
         raise InputError(f"Expected samples of at least 1, or None for all, got {samples}.")
     if samples is None or samples >= n:
         return next(examples.pairs(n))
-    return examples.take_pairs(torch.randperm(n, generator=torch.Generator().manual_seed(seed), device="cpu")[:samples])
+    return examples.take_pairs(torch.randperm(n, generator=read_generator(None, seed), device="cpu")[:samples])

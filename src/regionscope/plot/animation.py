@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from regionscope.checks import check_progress
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.lab.training_frames import Frame, TrainingFrames
@@ -47,6 +48,7 @@ def animate(
     """
     path = Path(path)
     check_animation(path, kind=kind, fps=fps, size=size)
+    check_progress(progress)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     width = 2 * round(size / 2)  # video codecs want even numbers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from regionscope.lab.data.dataset import Dataset, DataSplit, balanced_choice, de
 from regionscope.lab.data.images import Pixels
 from regionscope.lab.load import call_function
 from regionscope.lab.own import IMAGE_ENDINGS, check_source
+from regionscope.writing import ARRAY_FILE_ERRORS
 
 if TYPE_CHECKING:
     from regionscope.lab.config import DataSpec
@@ -63,7 +63,7 @@ def _read_npz(path: Path) -> list[tuple[Tensor, Tensor]]:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files if name in ("x", "y", "x_test", "y_test")}
             held = ", ".join(file.files) or "nothing"
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (AttributeError, *ARRAY_FILE_ERRORS) as error:
         raise InputError(f"Expected an .npz file of numbers at {str(path)!r}, got: {error}.") from error
     if not {"x", "y"} <= arrays.keys() or ("x_test" in arrays) != ("y_test" in arrays):
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.sweep.settings import flatten, labels
 
+_MOST = 100_000  # runs of a sweep
+_DEEPEST = 32  # tables and lists within each other
+_TOO_DEEP = f"Expected tables and lists at most {_DEEPEST} deep, got more. Write the settings as docs/sweeps.md shows."
 _TOP = ("name", "base", "grid", "grids", "measure")
 _PARTS = ("data", "network", "training", "measure", "measures", "seed")
 
@@ -95,11 +99,17 @@ class Sweep:
         grids = document.get("grids", [document.get("grid", {})])
         if not isinstance(grids, list):
             raise InputError(f"Expected grids to be a list of tables, got {grids!r}. Write [[grids]] above each.")
-        found: dict[str, Experiment] = {}
+        lists = []
         for number, grid in enumerate(grids):
             where = "grid" if "grids" not in document else f"grids[{number}]"
-            for settings in _combinations(where, _table(where, grid)):
-                experiment = read_experiment(base, settings)
+            lists.append(dict(_leaves(where, "", _table(where, grid))))
+        runs = sum(math.prod(map(len, values.values())) for values in lists)
+        if runs > _MOST:
+            raise InputError(f"Expected at most {_MOST:,} runs, got a grid of {runs:,}. Divide it into several sweeps.")
+        found: dict[str, Experiment] = {}
+        for values in lists:
+            for chosen in itertools.product(*values.values()):
+                experiment = read_experiment(base, dict(zip(values, chosen, strict=True)))
                 found.setdefault(experiment.key, experiment)
         return cls(tuple(found.values()), str(document.get("name", "sweep")))
 
@@ -107,11 +117,28 @@ class Sweep:
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"The file {str(path)!r} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except ValueError as error:  # of the decoder, of UTF-8, or of a number of thousands of digits
         raise InputError(f"{path} is not TOML: {error}.") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What ``text`` says; ``ValueError`` if it is not TOML, ``InputError`` if it is nested too deep for settings."""
+    try:
+        document = tomllib.loads(text)
+    except RecursionError as error:
+        raise InputError(_TOO_DEEP) from error
+    level: list[Any] = [document]
+    for _ in range(_DEEPEST):
+        inner = [value for each in level for value in (each.values() if isinstance(each, dict) else each)]
+        level = [value for value in inner if isinstance(value, dict | list)]
+        if not level:
+            return document
+    raise InputError(_TOO_DEEP)
 
 
 def read_experiment(document: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Experiment:
@@ -130,6 +157,8 @@ def read_experiment(document: Mapping[str, Any], settings: Mapping[str, Any] | N
 def override(document: dict[str, Any], key: str, value: Any) -> None:
     """Set one value in nested tables by its dotted key; ``measures.0.when`` or ``measures.NAME.when`` for a measure."""
     names = key.split(".")
+    if len(names) > _DEEPEST:
+        raise InputError(_TOO_DEEP)
     if names[0] == "measure":
         names[0] = "measures"
     if isinstance(document.get(names[0]), str) and len(names) > 1:
@@ -166,12 +195,6 @@ def _names(entries: list[Any]) -> list[str]:
     return [
         str(entry.get("name") or entry.get("instrument")) if isinstance(entry, Mapping) else "?" for entry in entries
     ]
-
-
-def _combinations(where: str, grid: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    lists = dict(_leaves(where, "", grid))
-    for values in itertools.product(*lists.values()):
-        yield dict(zip(lists, values, strict=True))
 
 
 def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:

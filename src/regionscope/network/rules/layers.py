@@ -211,6 +211,8 @@ def _interpolate(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
 @rule("pad")
 def _pad(call: Call, x: Data, pad: Any, mode: str = "constant", value: float | None = None) -> Data:
     widths = [int(width) for width in pad]
+    if mode == "constant" and len(widths) == 2 * x.ndim and not any(widths[-2:]):
+        widths = widths[:-2]  # no padding of the batch dimension, written out
     if len(widths) // 2 >= x.ndim:
         call.mixes_rows()
     if mode != "constant" and len(widths) // 2 > x.ndim - 2:
