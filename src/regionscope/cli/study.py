@@ -184,7 +184,7 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
         write_bytes(home / "report.md", pages.as_markdown(page).encode())
         write_bytes(home / "report.html", pages.as_html(page, embedded).encode())
         write_document(home / "data.json", pages.as_data(page))
-    typer.echo(f"{one.name}: {outcome.grade.value} ({duration(seconds)}); {home / 'report.md'}")
+    typer.echo(f"{one.name}: {page.verdict} ({duration(seconds)}); {home / 'report.md'}")
 
 
 def _write_figures(charts: Sequence[Chart], home: Path) -> list[str]:
