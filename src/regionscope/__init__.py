@@ -66,6 +66,7 @@ __all__ = [
     "output_margin",
     "parameter_norms",
     "region_count",
+    "select_output",
     "sharpness",
     "slice_margin",
     "trace",

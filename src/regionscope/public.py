@@ -46,7 +46,7 @@ from regionscope.measures import (
     sharpness,
     slice_margin,
 )
-from regionscope.network import trace
+from regionscope.network import select_output, trace
 from regionscope.sampled import Hulls, LinesFromOrigin, RandomDirections, count_components
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate, Readable

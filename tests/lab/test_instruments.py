@@ -212,7 +212,20 @@ def test_the_loss_is_the_one_that_is_trained_on(net: nn.Module) -> None:
 
 
 # Parameters that no option sets: the run passes them, or they hold Python objects.
-SET_BY_THE_RUN = {"model", "inputs", "x", "labels", "targets", "slice", "train", "test", "initial", "generator"}
+SET_BY_THE_RUN = {
+    "output",
+    "args",
+    "model",
+    "inputs",
+    "x",
+    "labels",
+    "targets",
+    "slice",
+    "train",
+    "test",
+    "initial",
+    "generator",
+}
 PYTHON_ONLY = {"progress", "on_limit", ("linear_regions", "tolerance"), ("decision_regions", "tolerance"), "options"}
 
 

@@ -75,6 +75,7 @@ PlotOption = Annotated[
 
 def complexity(
     model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
+    output_name: options.OutputOption = None,
     input_shape: options.ShapeOption = None, test: TestOption = None, random: RandomOption = 0,
     domain: DomainOption = (0.0, 1.0), dims: DimsOption = _DEFAULT["dims"],
     radius: RadiusOption = _DEFAULT["radius"], frames: FramesOption = _DEFAULT["frames"],
@@ -88,7 +89,7 @@ def complexity(
 
     Example: regionscope complexity --model net.py:build --weights net.safetensors --data train.npy --test test.npy
     """
-    network = read_network(model, weights, device)
+    network = read_network(model, weights, device, output_name)
     output.check_json(json_file)
     if plot_file is not None:
         output.check_plot(plot_file, 1)

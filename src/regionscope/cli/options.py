@@ -61,6 +61,15 @@ OwnModelOption = Annotated[
 DATA_HELP = (
     "A data set of `regionscope data list`, or your own: .npz with x and y, ./FOLDER of images, FILE.py:FUNCTION."
 )
+OutputOption = Annotated[
+    str | None,
+    option(
+        "--output",
+        metavar="NAME",
+        panel=_NETWORK,
+        help="Which of several outputs of the network to use: a name, such as logits, or an index from 0.",
+    ),
+]
 WeightsOption = Annotated[
     Path | None,
     option(
@@ -149,6 +158,15 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
         raise InputError(f"Expected --input-shape such as 2 or 3,32,32, got {text!r}.")
     return tuple(int(n) for n in text.split(","))
+
+
+def read_output(text: str | None) -> str | int | None:
+    """The name or the index that ``text`` spells.
+
+    >>> read_output("logits"), read_output("-1")
+    ('logits', -1)
+    """
+    return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text
 
 
 def read_memory(text: str | None) -> int | None:

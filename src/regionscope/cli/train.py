@@ -39,6 +39,7 @@ def train(
         ),
     ] = None,
     model: options.OwnModelOption = None,
+    output_name: options.OutputOption = None,
     measure: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,7 +76,7 @@ def train(
     if network is not None and model is not None:
         raise InputError(f"Expected --network or --model, got both ({network} and {model}). Leave one out.")
     network = network or model
-    shown: dict[str, Any] = {"data.name": data, "network.name": network, "seed": seed}
+    shown: dict[str, Any] = {"data.name": data, "network.name": network, "network.output": output_name, "seed": seed}
     shown |= {"training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size}
     given = {key: value for key, value in shown.items() if value is not None}
     given |= dict(_setting(text) for text in settings or [])

@@ -15,6 +15,7 @@ from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourh
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network.call.untouched import untouched
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.types import Estimate, Reading
 
 __all__ = ["Deformation", "deformation", "trusted_radius"]
@@ -62,6 +63,8 @@ def deformation(
     seed: int = 0,
     generator: torch.Generator | None = None,
     memory: int = 64 << 20,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Deformation:
     """Average eccentricity and diameter of the cross-polytope's vertex graph, as each layer receives it.
 
@@ -71,6 +74,7 @@ def deformation(
     antipodes need a path of two edges, so no graph search is run. Arguments as in ``local_complexity``. Cost: one
     forward pass of 2·P·b inputs and P² distances a layer.
     """
+    model = select_output(model, output, args)
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames=frames, hull="cross-polytope", seed=seed, generator=generator
     )
@@ -104,6 +108,8 @@ def trusted_radius(
     frames: FrameChoice = "shared",
     seed: int = 0,
     memory: int = 64 << 20,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> float:
     """The largest of the radii up to which every layer only scales the neighbourhood.
 
@@ -113,6 +119,7 @@ def trusted_radius(
     folds inside a hull that is no longer the image of the neighbourhood. Other arguments as in ``deformation``. Cost:
     one ``deformation`` a radius.
     """
+    model = select_output(model, output, args)
     ordered = sorted(radii)
     if len(ordered) < 2:
         raise InputError(f"Expected at least two radii to compare, got {len(ordered)}.")

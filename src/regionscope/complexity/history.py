@@ -13,6 +13,7 @@ from regionscope.complexity.layers import LayerChoice
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
+from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading
 
 
@@ -106,12 +107,15 @@ class ComplexityWatch:
         max_pool: bool = False,
         seed: int = 0,
         memory: int | None = None,
+        output: Output | None = None,
+        args: Arguments = (),
     ) -> None:
         """Options are those of ``local_complexity``; there is no ``generator``, as the frame stays the same."""
         self._points = points
         self._measure = partial(
             local_complexity, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers,
-            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed, memory=memory,
+            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed, memory=memory, output=output,
+            args=args,
         )  # fmt: skip
         self._rows: dict[int, ComplexityRow] = {}
 

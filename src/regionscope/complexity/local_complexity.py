@@ -14,6 +14,7 @@ from regionscope.complexity.sign_changes import SignChanges
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs
 from regionscope.network import untouched
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.types import Reading
 
 
@@ -73,6 +74,8 @@ def local_complexity(
     seed: int = 0,
     generator: torch.Generator | None = None,
     memory: int | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> LocalComplexity:
     """LC(x, r) = #{units whose pre-activation takes both signs on the vertices x ± r v_p}, p = 1..P, v_p orthonormal.
 
@@ -94,12 +97,14 @@ def local_complexity(
     seed, generator: where the frames come from; a generator gives new ones at each call.
     memory: bytes of live values to stay within, down to one vertex at a time; 16 MiB on a CPU, whose caches like small
         pieces, and 1 GiB on a GPU. The result is the same.
+    output, args: which part of the model's output counts, and its further arguments; see ``select_output``.
 
     Cost: one forward pass of 2·P·b inputs; with a shared frame less, as the first linear or convolution layer is
     W x + b ± r W v.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}.")
+    model = select_output(model, output, args)
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
     )

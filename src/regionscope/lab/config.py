@@ -54,12 +54,14 @@ class DataSpec:
 class NetworkSpec:
     """Which network: a name that ``lab.zoo.names()`` lists, or ``FILE.py:FUNCTION``; ``options`` go to its builder.
 
-    ``source`` is the hash of that file, found when it is left out.
+    ``source`` is the hash of that file, found when it is left out. ``output``: the name or the index of the logits, for
+    a network that returns several outputs.
     """
 
     name: str
     options: Options = field(default_factory=dict)
     source: str = ""
+    output: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", self.source or source_of(self.name))

@@ -141,13 +141,21 @@ def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_
         ) from error
     if not isinstance(found, Tensor) or found.shape != wanted:
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
-        raise InputError(f"Expected {experiment.network.name} to return a tensor of shape {wanted}, got {got}.")
+        raise InputError(
+            f"Expected {experiment.network.name} to return a tensor of shape {wanted}, got {got}. Choose one of "
+            "several outputs with --output NAME (network.output)."
+        )
 
 
 def _network(experiment: Experiment, split: DataSplit) -> nn.Module:
     spec = experiment.network
     return zoo.build(
-        spec.name, classes=split.n_classes, input_shape=split.input_shape, seed=experiment.seed, **spec.options
+        spec.name,
+        classes=split.n_classes,
+        input_shape=split.input_shape,
+        seed=experiment.seed,
+        output=spec.output,
+        **spec.options,
     )
 
 

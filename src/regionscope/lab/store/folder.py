@@ -282,4 +282,6 @@ class RunFolder:
             shape = {"input_shape": split.input_shape, "classes": split.n_classes}
         spec, (size, classes) = self.experiment.network, (tuple(shape["input_shape"]), shape["classes"])
         name = unchanged_name(spec.name, spec.source, self.path)
-        return zoo.build(name, classes=classes, input_shape=size, seed=self.experiment.seed, **spec.options)
+        return zoo.build(
+            name, classes=classes, input_shape=size, seed=self.experiment.seed, output=spec.output, **spec.options
+        )

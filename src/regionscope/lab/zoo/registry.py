@@ -10,6 +10,7 @@ from torch import nn
 
 from regionscope.checks import unknown, whole
 from regionscope.lab.load import as_module, call_function, check_call
+from regionscope.network.output import select_output
 
 from .checks import sizes_of
 from .cnn import cnn
@@ -59,14 +60,16 @@ def check_options(name: str, options: Iterable[str]) -> None:
 
 
 def build(
-    name: str, *, classes: int = 10, input_shape: Sequence[int] = (3, 32, 32), seed: int = 0, **options: Any
-) -> nn.Module:
+    name: str, *, classes: int = 10, input_shape: Sequence[int] = (3, 32, 32), seed: int = 0, output: str = "",
+    **options: Any,
+) -> nn.Module:  # fmt: skip
     """The network ``name`` for inputs of ``input_shape`` (without the batch), with PyTorch's default initial weights.
 
     The weights depend on the seed alone, and the global random state is untouched. The module is on the CPU, in
     training mode. Convolutional networks take images of any size; inside, the last mean runs over the whole image.
     options: those of the network; a wrong one raises ``InputError`` with the list. name: ``FILE.py:FUNCTION`` is your
     own network; the function gets the options, and ``classes`` and ``input_shape`` if it has parameters of these names.
+    output: the name or the index of the logits, where your network returns several outputs.
 
     >>> sum(p.numel() for p in build("resnet18").parameters())
     11173962
@@ -81,5 +84,7 @@ def build(
     with seeded(seed):
         if ".py:" in name:
             sizes = {"classes": whole("classes", classes), "input_shape": sizes_of(input_shape)}
-            return as_module(call_function(name, options, offered=sizes), name)
+            found = as_module(call_function(name, options, offered=sizes), name)
+            index = int(output) if output.removeprefix("-").isdigit() else output
+            return select_output(found, index) if output else found
         return _BUILDERS[name](classes=whole("classes", classes), input_shape=sizes_of(input_shape), **options)
