@@ -160,12 +160,16 @@ def test_a_tiny_transformers_training(tmp_path: Path) -> None:
             )  # fmt: skip
             trainer = transformers.Trainer(model=Classifier(Config()), args=args, train_dataset=data)
             for monitor in monitors:
-                trainer.add_callback(transformers_callback(monitor, trainer, model=lambda model: model.net))
+                part = (lambda model: model.net) if "regions" not in monitor.names else None
+                trainer.add_callback(transformers_callback(monitor, trainer, model=part))
             trainer.train()
         return trainer
 
     steps, epochs = Monitor({"m": measured}, every(4)), Monitor({"n": measured}, "every epoch")
-    watched, alone = fit([steps, epochs]), fit([])
+    whole = Monitor({"regions": lambda m: rs.region_count(m, x, slices=5, output="logits")}, every(10))
+    watched, alone = fit([steps, epochs, whole]), fit([])
+    assert whole.values("regions")[0] == [0, 10]
+    assert whole.values("regions")[1][-1] == rs.region_count(watched.model.net, x, slices=5).value
     assert steps.values("m")[0] == [0, 4, 8, 10]
     assert epochs.values("n")[0] == [0, 5, 10]
     logged = [row for row in watched.state.log_history if "m" in row]
