@@ -239,7 +239,7 @@ def test_the_data_folder_has_one_name(command: str) -> None:
     words = set(re.findall(r"--[a-z-]+", run(f"{command} --help").output))
     assert "--data-root" in words
     assert "--root" not in words
-    assert ("--data" in words) == (command in ("train", "animate"))  # the data set; whether it is drawn
+    assert ("--data" in words) == (command in ("train", "sweep run", "animate"))  # the data set; whether it is drawn
 
 
 @pytest.mark.parametrize("command", ["regions", "regions --model net.py:build --dtype float16", "nothere"])
