@@ -14,6 +14,7 @@ from regionscope.complexity.local_complexity import LocalComplexity, local_compl
 from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
 from regionscope.extras import data_frame
+from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading, one_line
 
 _COLUMNS = ("step", "train_accuracy", "test_accuracy")
@@ -111,7 +112,7 @@ class ComplexityWatch:
         self,
         points: MeasurePoints,
         *,
-        dims: int = 25,
+        dims: int | None = None,
         radius: float = 0.005,
         frames: FrameChoice = "shared",
         hull: Shape = "cross-polytope",
@@ -120,12 +121,15 @@ class ComplexityWatch:
         max_pool: bool = False,
         seed: int = 0,
         memory: int | None = None,
+        output: Output | None = None,
+        args: Arguments = (),
     ) -> None:
         """Options are those of ``local_complexity``; there is no ``generator``, as the frame stays the same."""
         self._points = points
         self._measure = partial(
             local_complexity, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers,
-            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed, memory=memory,
+            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed, memory=memory, output=output,
+            args=args,
         )  # fmt: skip
         self._rows: dict[int, ComplexityRow] = {}
 

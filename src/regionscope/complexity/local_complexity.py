@@ -16,6 +16,7 @@ from regionscope.errors import InputError
 from regionscope.extras import data_frame
 from regionscope.inputs import Inputs
 from regionscope.network import untouched
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.types import Reading
 
 
@@ -71,7 +72,7 @@ def local_complexity(
     model: nn.Module,
     inputs: Inputs,
     *,
-    dims: int = 25,
+    dims: int | None = None,
     radius: float = 0.005,
     frames: FrameChoice = "shared",
     hull: Shape = "cross-polytope",
@@ -81,6 +82,8 @@ def local_complexity(
     seed: int = 0,
     generator: torch.Generator | None = None,
     memory: int | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> LocalComplexity:
     """LC(x, r) = #{units whose pre-activation takes both signs on the vertices x ± r v_p}, p = 1..P, v_p orthonormal.
 
@@ -91,8 +94,9 @@ def local_complexity(
     the random state are as before.
 
     inputs: the points x, (b, *input_shape), as a tensor, an array, a Dataset or a DataLoader.
-    dims, radius: P and r. frames: "shared", "per-point", or orthonormal directions of your own,
-        (P, *input_shape) or (b, P, *input_shape), in place of ``dims``; see ``orthonormal_frames``.
+    dims, radius: P, by default min(25, d) for inputs of d numbers, and r.
+    frames: "shared", "per-point", or orthonormal directions of your own, (P, *input_shape) or (b, P, *input_shape), in
+        place of ``dims``; see ``orthonormal_frames``.
     hull: "cross-polytope" (2 P vertices) or "hypercube" (2^P vertices x + r / sqrt(P) sum ± v_p, up to P = 12).
     layers: names, patterns ("features.*") or module types, of the activation or of the layer that feeds it;
         ``layers=nn.Conv2d`` counts convolutions only.
@@ -101,12 +105,14 @@ def local_complexity(
     seed, generator: where the frames come from; a generator gives new ones at each call.
     memory: bytes of live values to stay within, down to one vertex at a time; 16 MiB on a CPU, whose caches like small
         pieces, and 1 GiB on a GPU. The result is the same.
+    output, args: which part of the model's output counts, and its further arguments; see ``select_output``.
 
     Cost: one forward pass of 2·P·b inputs; with a shared frame less, as the first linear or convolution layer is
     W x + b ± r W v.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}.")
+    model = select_output(model, output, args)
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
     )

@@ -14,6 +14,7 @@ from regionscope.exact import DecisionRegions, decision_regions
 from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network import Program
+from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, one_line
 
@@ -141,6 +142,8 @@ def fold_migration(
     memory: int | None = None,
     tolerance: Tolerance | None = None,
     progress: Callable[[float], None] | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Migration:
     """Fold density on exact slices against the distance to the nearest data point and to the decision boundary.
 
@@ -155,8 +158,9 @@ def fold_migration(
     """
     where = [slice] if isinstance(slice, Slice) else list(slice)
     found = decision_regions(
-        model, where, dtype=dtype, max_regions=max_regions, memory=memory, tolerance=tolerance, progress=progress
-    )
+        model, where, dtype=dtype, max_regions=max_regions, memory=memory, tolerance=tolerance, progress=progress,
+        output=output, args=args,
+    )  # fmt: skip
     return fold_profiles(found, inputs, bins=bins, resolution=resolution)
 
 

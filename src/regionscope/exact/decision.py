@@ -22,6 +22,7 @@ from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
 from regionscope.network import Program, with_decision
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading
 
@@ -142,13 +143,13 @@ def holds_decisions(path: Path) -> bool:
 def decision_regions(
     model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
-    progress: Progress | None = ...,
+    progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> DecisionRegions: ...  # fmt: skip
 @overload
 def decision_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
-    progress: Progress | None = ...,
+    progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> list[DecisionRegions]: ...  # fmt: skip
 def decision_regions(
     model: nn.Module | Program,
@@ -159,6 +160,8 @@ def decision_regions(
     memory: int | None = None,
     tolerance: Tolerance | None = None,
     progress: Progress | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> DecisionRegions | list[DecisionRegions]:
     """The exact regions of equal argmax on a slice (or on each of a list of slices).
 
@@ -167,7 +170,7 @@ def decision_regions(
     for ``on_limit``: a partition that is cut off has no decisions yet, so a limit that is reached is always raised.
     """
     slices = as_list(slice)
-    program = program_of(model, slices, dtype)
+    program = program_of(select_output(model, output, args), slices, dtype)
     if len(program.output_shape) > 1:
         raise InputError(
             f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "
