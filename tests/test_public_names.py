@@ -48,8 +48,8 @@ TOP = [
     "region_count",
 ]
 PARTITION = ["by_layer", "check", "load", "n_activation_regions", "n_linear_regions", "save", "slice", "vertices"]
-PARTITION += ["extremes", "lipschitz", "graph", "to_networkx", "to_geojson", "svg_paths", "to_pandas"]
-DECISION = ["boundary", "count", "labels", "volumes", "topology", "to_geojson", "to_pandas"]
+PARTITION += ["extremes", "lipschitz", "graph", "to_networkx", "to_geojson", "svg_paths", "polygon_table"]
+DECISION = ["boundary", "count", "labels", "volumes", "topology", "to_geojson", "polygon_table"]
 
 
 def members(kind: type) -> set[str]:

@@ -50,7 +50,7 @@ def model() -> torch.nn.Module:
 
 
 def test_extremes(net: str) -> None:
-    found = numbers(ask("extremes", "--model", net, "--box", "-4", "4", "--output", "0", "--minus", "2", "--json", "-"))
+    found = numbers(ask("extremes", "--model", net, "--box", "-4", "4", "--index", "0", "--minus", "2", "--json", "-"))
     expected = rs.linear_regions(model(), SQUARE).extremes((0, 2))
     assert found["min"] == expected.min
     assert found["max"] == expected.max
@@ -63,7 +63,7 @@ def test_extremes(net: str) -> None:
 def test_lipschitz(net: str, norm: str) -> None:
     found = numbers(ask("lipschitz", "--model", net, "--box", "-4", "4", "--norm", norm, "--json", "-"))
     assert found["lipschitz"] == rs.linear_regions(model(), SQUARE).lipschitz(norm=float(norm)).value
-    one = numbers(ask("lipschitz", "--model", net, "--box", "-4", "4", "--norm", norm, "--output", "1", "--json", "-"))
+    one = numbers(ask("lipschitz", "--model", net, "--box", "-4", "4", "--norm", norm, "--index", "1", "--json", "-"))
     assert one["lipschitz"] == rs.linear_regions(model(), SQUARE).lipschitz(norm=float(norm), output=1).value
 
 
@@ -91,7 +91,7 @@ def test_topology(net: str) -> None:
 def test_every_question_has_a_picture_and_a_table(net: str, tmp_path: Path, question: str, line: bool) -> None:
     where = ["--points", str(tmp_path / "segment.npy")] if line else ["--box", "-4", "4"]
     words = [question, "--model", net, *where, "--plot", str(tmp_path / "plot.png"), "--json", str(tmp_path / "a.json")]
-    done = ask(*words, *(["--output", "0"] if question == "extremes" else []))
+    done = ask(*words, *(["--index", "0"] if question == "extremes" else []))
     if (question, line) in (("flips", False), ("topology", True)):
         assert done.exit_code == 2
         assert f"for {question}, got dimension {1 if line else 2}" in done.output
@@ -106,10 +106,10 @@ def test_every_question_has_a_picture_and_a_table(net: str, tmp_path: Path, ques
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["extremes"], "Expected --output I, since the network has 3 outputs"),
-        (["extremes", "--output", "3"], "Expected outputs 0 to 2, got 3"),
+        (["extremes"], "Expected --index I, since the network has 3 outputs"),
+        (["extremes", "--index", "3"], "Expected outputs 0 to 2, got 3"),
         (["lipschitz", "--norm", "3"], "Expected --norm 1, 2 or inf, got 3"),
-        (["extremes", "--output", "0", "--max-regions", "3"], "raise --max-regions"),
+        (["extremes", "--index", "0", "--max-regions", "3"], "raise --max-regions"),
     ],
 )
 def test_mistakes_are_one_sentence(net: str, words: list[str], sentence: str) -> None:
@@ -124,7 +124,7 @@ def test_a_single_output_needs_no_index(net: str) -> None:
 
 
 def test_a_cube_has_extremes_but_no_picture(net: str, tmp_path: Path) -> None:
-    words = ["extremes", "--model", net.replace("build", "cube"), "--box", "-1", "1", "--output", "0"]
+    words = ["extremes", "--model", net.replace("build", "cube"), "--box", "-1", "1", "--index", "0"]
     assert len(numbers(ask(*words, "--json", "-"))["argmin"]) == 3
     done = ask(*words, "--plot", str(tmp_path / "a.png"))
     assert done.exit_code == 2

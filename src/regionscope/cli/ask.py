@@ -24,12 +24,12 @@ ask = typer.Typer(no_args_is_help=True, help="Ask an exact partition: extremes, 
 
 _QUESTION = "Question"
 _SHOWN = 20  # flips in the table; the JSON has all of them
-OutputOption = Annotated[
-    int | None, options.option("--output", metavar="I", least=0, panel=_QUESTION, help="Index of the output.")
+IndexOption = Annotated[
+    int | None, options.option("--index", metavar="I", least=0, panel=_QUESTION, help="Index of the output value.")
 ]
 MinusOption = Annotated[
     int | None,
-    options.option("--minus", metavar="J", least=0, panel=_QUESTION, help="Subtract this output: a margin."),
+    options.option("--minus", metavar="J", least=0, panel=_QUESTION, help="Index of an output value to subtract."),
 ]
 NormOption = Annotated[
     str, options.option("--norm", metavar="P", panel=_QUESTION, help="Norm of inputs and outputs: 1, 2 or inf.")
@@ -38,20 +38,21 @@ NormOption = Annotated[
 
 @ask.command()
 def extremes(
-    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
-    points: options.PointsOption = None, box: options.BoxOption = None, output_index: OutputOption = None,
+    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
+    input_shape: options.ShapeOption = None,
+    points: options.PointsOption = None, box: options.BoxOption = None, index: IndexOption = None,
     minus: MinusOption = None, json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
     memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
 ) -> None:  # fmt: skip
     """Find the smallest and the largest value of an output, or of the difference of two, on a slice.
 
-    Example: regionscope ask extremes --model net.py:build --box -1 1 --output 0 --minus 1 --plot extremes.png
+    Example: regionscope ask extremes --model net.py:build --box -1 1 --index 0 --minus 1 --plot extremes.png
     """
-    network, where = _network(model, weights, device, points, box, input_shape, json_file, plot_file)
+    network, where = _network(model, weights, device, output_name, points, box, input_shape, json_file, plot_file)
     limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
     part = _partition(network, where, limits)
-    found = part.extremes(_chosen(output_index, minus, part.outputs.shape[1]))
+    found = part.extremes(_chosen(index, minus, part.outputs.shape[1]))
     rows = {"smallest value": found.min, "largest value": found.max}
     numbers = {
         "min": found.min,
@@ -69,23 +70,24 @@ def extremes(
 
 @ask.command()
 def lipschitz(
-    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
+    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
+    input_shape: options.ShapeOption = None,
     points: options.PointsOption = None, box: options.BoxOption = None, norm: NormOption = "2",
-    output_index: OutputOption = None, minus: MinusOption = None, json_file: options.JsonOption = None,
+    index: IndexOption = None, minus: MinusOption = None, json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
 ) -> None:  # fmt: skip
     """Compute the Lipschitz constant of a network on a slice, a lower bound for that of the network itself.
 
-    Without --output all outputs count together. Example: regionscope ask lipschitz --model net.py:build --box -1 1
+    Without --index all outputs count together. Example: regionscope ask lipschitz --model net.py:build --box -1 1
     """
     if norm not in ("1", "2", "inf"):
         raise InputError(f"Expected --norm 1, 2 or inf, got {norm}.")
-    network, where = _network(model, weights, device, points, box, input_shape, json_file, plot_file)
+    network, where = _network(model, weights, device, output_name, points, box, input_shape, json_file, plot_file)
     limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
     part = _partition(network, where, limits)
-    every = output_index is None and minus is None
-    chosen = None if every else _chosen(output_index, minus, part.outputs.shape[1])
+    every = index is None and minus is None
+    chosen = None if every else _chosen(index, minus, part.outputs.shape[1])
     found = part.lipschitz(norm=math.inf if norm == "inf" else int(norm), output=chosen)
     numbers = {"lipschitz": found.value, "norm": norm, "point": found.point.tolist(), "coords": found.coords.tolist()}
     _report(part, {f"Lipschitz constant, norm {norm}": found.value}, numbers, json_file)
@@ -96,7 +98,8 @@ def lipschitz(
 
 @ask.command()
 def flips(
-    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
+    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
+    input_shape: options.ShapeOption = None,
     points: options.PointsOption = None, box: options.BoxOption = None, json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
@@ -105,7 +108,7 @@ def flips(
 
     Example: regionscope ask flips --model net.py:build --points two_inputs.npy --json flips.json
     """
-    network, where = _network(model, weights, device, points, box, input_shape, json_file, plot_file)
+    network, where = _network(model, weights, device, output_name, points, box, input_shape, json_file, plot_file)
     _must_have(where, 1, "flips")
     limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
     dec = _decision(network, where, limits)
@@ -123,7 +126,8 @@ def flips(
 
 @ask.command()
 def topology(
-    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
+    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
+    input_shape: options.ShapeOption = None,
     points: options.PointsOption = None, box: options.BoxOption = None, json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
@@ -132,7 +136,7 @@ def topology(
 
     Example: regionscope ask topology --model net.py:build --box -1 1 --plot topology.png
     """
-    network, where = _network(model, weights, device, points, box, input_shape, json_file, plot_file)
+    network, where = _network(model, weights, device, output_name, points, box, input_shape, json_file, plot_file)
     _must_have(where, 2, "topology")
     limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
     dec = _decision(network, where, limits)
@@ -156,10 +160,11 @@ def topology(
 
 
 def _network(
-    model: str, weights: Path | None, device: str, points: Path | None, box: tuple[float, float] | None,
+    model: str, weights: Path | None, device: str, output_name: str | None, points: Path | None,
+    box: tuple[float, float] | None,
     shape: str | None, json_file: str | None, plot_file: Path | None,
 ) -> tuple[nn.Module, Slice]:  # fmt: skip
-    network = read_network(model, weights, device)
+    network = read_network(model, weights, device, output_name)
     where = read_slice(network, points, box, shape)
     check_targets(json_file, plot_file, where)
     return network, where
@@ -176,9 +181,9 @@ def _decision(network: nn.Module, where: Slice, limits: Limits) -> DecisionRegio
 
 
 def _chosen(index: int | None, minus: int | None, c: int) -> int | tuple[int, int]:
-    """What --output and --minus ask for; the only output needs no index."""
+    """What --index and --minus ask for; the only output needs no index."""
     if index is None and c > 1:
-        raise InputError(f"Expected --output I, since the network has {c} outputs, got none.")
+        raise InputError(f"Expected --index I, since the network has {c} outputs, got none.")
     first = index or 0
     return first if minus is None else (first, minus)
 

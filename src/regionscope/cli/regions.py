@@ -23,7 +23,8 @@ from regionscope.lab.provenance import provenance
 
 
 def regions(
-    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
+    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
+    input_shape: options.ShapeOption = None,
     points: options.PointsOption = None, box: options.BoxOption = None, json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
@@ -32,7 +33,7 @@ def regions(
 
     Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 --plot regions.png
     """
-    network = read_network(model, weights, device)
+    network = read_network(model, weights, device, output_name)
     where = read_slice(network, points, box, input_shape)
     check_targets(json_file, plot_file, where)
     limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
@@ -55,7 +56,8 @@ def regions(
 
 
 def decision(
-    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
+    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
+    input_shape: options.ShapeOption = None,
     points: options.PointsOption = None, box: options.BoxOption = None, json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
@@ -64,7 +66,7 @@ def decision(
 
     Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -
     """
-    network = read_network(model, weights, device)
+    network = read_network(model, weights, device, output_name)
     where = read_slice(network, points, box, input_shape)
     check_targets(json_file, plot_file, where)
     limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)

@@ -85,16 +85,16 @@ def test_polygons_need_a_plane() -> None:
 
 
 def test_pandas_has_a_row_for_each_region() -> None:
-    pytest.importorskip("pandas", reason="the extra 'pandas' is not installed")
-    table = DEC.to_pandas()
+    pytest.importorskip("pandas", reason="the extra 'notebook' is not installed")
+    table = DEC.polygon_table()
     assert list(table.columns) == ["size", "linear_region", "decision_region", "label", "corners"]
     assert len(table) == len(DEC.partition)
     assert table.groupby("label")["size"].sum().to_dict() == pytest.approx(DEC.volumes())
     assert table.corners[0].shape[1] == 2
-    assert list(PART.to_pandas().columns) == ["size", "linear_region", "corners"]
+    assert list(PART.polygon_table().columns) == ["size", "linear_region", "corners"]
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(InputError, match=r"to_pandas needs pandas, .* pip install 'regionscope\[pandas\]'"):
-        PART.to_pandas()
+    with pytest.raises(InputError, match=r"polygon_table needs pandas, .* pip install 'regionscope\[notebook\]'"):
+        PART.polygon_table()

@@ -78,7 +78,7 @@ def svg_paths(polygons: Sequence[Array]) -> list[str]:
 
 def pandas_table(polygons: Sequence[Array], columns: Columns) -> Any:
     """A ``pandas.DataFrame`` with a row for each region: the columns, and ``corners``, an array (m, k)."""
-    pandas = needed("pandas", who="to_pandas needs", library="pandas", extra="pandas")
+    pandas = needed("pandas", who="polygon_table needs", library="pandas", extra="notebook")
     return pandas.DataFrame({**columns, "corners": pandas.Series(list(polygons), dtype=object)})
 
 
