@@ -95,7 +95,19 @@ def test_import_time_needs_only_the_core_libraries(path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_whole_program_imports_without_the_extras() -> None:
-    blocked = ["sklearn", "duckdb", "pooch", "dask", "bokeh", "tensorboard", "wandb", "lightning", "pandas", "pytest"]
+    blocked = [
+        "sklearn",
+        "duckdb",
+        "pooch",
+        "dask",
+        "bokeh",
+        "tensorboard",
+        "wandb",
+        "lightning",
+        "onnx",
+        "pandas",
+        "pytest",
+    ]
     code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); import regionscope, regionscope.cli"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

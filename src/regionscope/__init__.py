@@ -52,6 +52,7 @@ from regionscope.measures import (
     slice_margin,
 )
 from regionscope.network import trace
+from regionscope.network.onnx import OnnxNetwork, read_onnx
 from regionscope.sampled import Hulls, LinesFromOrigin, RandomDirections, count_components
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate, Readable
@@ -75,6 +76,7 @@ __all__ = [
     "Migration",
     "Monitor",
     "NotPiecewiseAffine",
+    "OnnxNetwork",
     "ParameterNorms",
     "Partition",
     "RandomDirections",
@@ -109,6 +111,7 @@ __all__ = [
     "orthonormal_frames",
     "output_margin",
     "parameter_norms",
+    "read_onnx",
     "region_count",
     "sharpness",
     "slice_margin",
