@@ -29,6 +29,7 @@ LAYERS = {
     "sampled": 2,
     "complexity": 2,
     "measures": 3,
+    "verify": 3,
     "shallow": 3,
     "lab": 4,
     "studies": 5,

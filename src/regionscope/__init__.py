@@ -1,8 +1,8 @@
 """regionscope: look at a network on a slice of its input space, partition the slice, measure the pieces.
 
 This module offers the instruments, the slices they look at, their results and the errors. Everything else lives in its
-chapter: ``geometry``, ``network``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``, ``lab``,
-``plot``.
+chapter: ``geometry``, ``network``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``, ``verify``,
+``lab``, ``plot``.
 """
 
 from regionscope.complexity import (
@@ -56,6 +56,7 @@ from regionscope.network.onnx import OnnxNetwork, read_onnx
 from regionscope.sampled import Hulls, LinesFromOrigin, RandomDirections, count_components
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate, Readable
+from regionscope.verify import Property, Verification, read_vnnlib, verify
 from regionscope.version import __version__
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "OnnxNetwork",
     "ParameterNorms",
     "Partition",
+    "Property",
     "RandomDirections",
     "Readable",
     "RegionCount",
@@ -90,6 +92,7 @@ __all__ = [
     "SliceError",
     "Tolerance",
     "UntraceableModel",
+    "Verification",
     "__version__",
     "complexity_gap",
     "correlate",
@@ -112,10 +115,12 @@ __all__ = [
     "output_margin",
     "parameter_norms",
     "read_onnx",
+    "read_vnnlib",
     "region_count",
     "sharpness",
     "slice_margin",
     "trace",
     "trusted_radius",
     "uniform_points",
+    "verify",
 ]

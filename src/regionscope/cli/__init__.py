@@ -13,6 +13,7 @@ from regionscope.cli.shallow import shallow
 from regionscope.cli.study import study
 from regionscope.cli.sweep import sweep
 from regionscope.cli.train import train
+from regionscope.cli.verify import verify
 
 __all__ = ["app"]
 
@@ -29,3 +30,4 @@ app.command()(train)
 app.add_typer(study, name="study")
 app.command()(explore)
 app.command()(animate)
+app.command()(verify)

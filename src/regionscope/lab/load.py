@@ -24,20 +24,25 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.network.onnx import OnnxNetwork, read_onnx
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
 _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
 
 
 def load_model(spec: str) -> nn.Module:
-    """The module that ``pkg.module:name`` or ``file.py:name`` names.
+    """The module that ``pkg.module:name`` or ``file.py:name`` names, or the network in an ``.onnx`` file.
 
     ``name`` is an ``nn.Module`` or a callable without arguments that returns one; dots reach into attributes. The
     working directory (for a module) or the file's folder (for a file) can be imported from while the code runs.
     """
+    if is_onnx(spec):
+        return read_onnx(spec)
     source, colon, name = spec.rpartition(":")
     if not (source and colon and name):
-        raise InputError(f"--model came as {spec!r}; it must look like pkg.module:factory or file.py:factory.")
+        raise InputError(
+            f"--model came as {spec!r}; it must look like pkg.module:factory, file.py:factory or file.onnx."
+        )
     is_file = source.endswith(".py")
     with _importable(Path(source).resolve().parent if is_file else Path.cwd()):
         found: Any = _import_file(Path(source)) if is_file else _import_module(source)
@@ -49,6 +54,11 @@ def load_model(spec: str) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise InputError(f"{spec} gives a {type(model).__name__}; it must be, or return, a torch.nn.Module.")
     return model
+
+
+def is_onnx(spec: str) -> bool:
+    """Whether a model is given as an ONNX file rather than as code."""
+    return spec.endswith((".onnx", ".onnx.gz"))
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -122,7 +132,9 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
 
 
 def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
-    """The shape of one input, told from the first layer with weights when that is ``nn.Linear``."""
+    """The shape of one input: that of an ONNX file, or told from the first layer with weights, an ``nn.Linear``."""
+    if isinstance(model, OnnxNetwork):
+        return model.input_shape
     for module in model.modules():
         if isinstance(module, nn.Linear):
             return (module.in_features,)
