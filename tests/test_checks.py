@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from regionscope.checks import is_whole, of_kind, read_device, whole
+from regionscope.checks import is_whole, of_kind, read_device, read_seed, real, whole
 from regionscope.errors import InputError
 from regionscope.explorer.figures import bokeh
 from regionscope.extras import needed
@@ -72,5 +74,31 @@ def test_an_object_of_another_kind_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["tpu", "cuda:99", "meta", 3.5, None])
 def test_a_device_that_cannot_be_used_is_named(name: object) -> None:
-    with pytest.raises(InputError, match=f"^device came as '{name}', which "):
+    with pytest.raises(InputError, match=f"^Expected device .* got '{name}'"):
         read_device(name)
+
+
+@pytest.mark.parametrize("value", [1, 0.5, np.float32(0.5), np.int64(2), torch.tensor(0.5), np.array(1.0)])
+def test_real_numbers_of_any_kind(value: object) -> None:
+    assert real("radius", value) in (0.5, 1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    "value", ["1", None, True, 1j, math.nan, math.inf, 10**400, torch.tensor(1j), torch.ones(2), np.ones(2), [1]]
+)
+def test_what_is_no_real_number_is_named(value: object) -> None:
+    with pytest.raises(InputError, match=r"^Expected a finite number for radius, got "):
+        real("radius", value)
+
+
+def test_seeds_fit_every_generator() -> None:
+    for seed in (0, 2**32, 2**64 - 1):
+        torch.Generator().manual_seed(read_seed(seed))
+    for wrong in (-1, 2**64, 2**70, 1.0, True, "1", None):
+        with pytest.raises(InputError, match=r"^Expected seed to be a whole number from 0 to 2\^64 - 1, got "):
+            read_seed(wrong)
+
+
+def test_large_seeds_reach_scikit_learn() -> None:
+    pytest.importorskip("sklearn")
+    assert len({float(two_moons(10, seed=seed).inputs.sum()) for seed in (0, 2**32, 2**40)}) == 3

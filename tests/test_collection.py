@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -27,19 +26,17 @@ def ids(process: subprocess.Popen[str]) -> list[str]:
     return [line for line in output.splitlines() if "::" in line]
 
 
-def twice(*arguments: str) -> tuple[list[str], list[str]]:
-    """The ids of two collections that begin in different seconds."""
-    first = collection(1, *arguments)
-    time.sleep(1.1)
-    second = collection(2, *arguments)
-    return ids(first), ids(second)
+def by_file(names: list[str]) -> list[str]:
+    return sorted(names, key=lambda name: name.partition("::")[0])
 
 
 @pytest.mark.slow
-def test_two_collections_find_the_same_tests() -> None:
-    first, second = twice(str(TESTS))
-    assert len(first) > 1000
-    assert first == second
+def test_another_process_collects_the_same_tests(request: pytest.FixtureRequest) -> None:
+    """Every test of this session, in the order of its file; the other process starts seconds later."""
+    own = [item.nodeid for item in request.session.items]
+    here, found = set(own), ids(collection(2, str(TESTS)))
+    assert len(found) > 1000
+    assert by_file([name for name in found if name in here]) == by_file(own)
 
 
 def test_an_id_that_depends_on_the_clock_is_seen(tmp_path: Path) -> None:
@@ -49,7 +46,8 @@ def test_an_id_that_depends_on_the_clock_is_seen(tmp_path: Path) -> None:
         "def test_clock(now): pass\n\n@pytest.mark.parametrize('word', set('abcdefgh'))\ndef test_set(word): pass\n"
     )
     (tmp_path / "test_odd.py").write_text(source)
-    first, second = twice("-c", os.devnull, str(tmp_path))
+    first = ids(collection(1, "-c", os.devnull, str(tmp_path)))
+    second = ids(collection(2, "-c", os.devnull, str(tmp_path)))
     assert len(first) == len(second) == 9
     assert [a == b for a, b in zip(first, second, strict=True)].count(False) > 1
     assert first[0] != second[0]

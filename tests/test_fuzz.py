@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,6 @@ from fuzz.truth import Place, truth_of
 from regionscope.exact.known_answers import KnownAnswer, known_answers
 
 SMALL = [answer for answer in known_answers() if answer.n_activation_regions <= 60]
-
-
-def in_float64(seed: int) -> bool:
-    return network(seed).dtype == "float64"
 
 
 def place_of(spec: dict[str, Any]) -> Place:
@@ -62,9 +57,8 @@ def test_other_weights_are_a_fault_of_the_truth_or_a_mismatch() -> None:
 
 
 @pytest.mark.slow
-def test_300_networks_agree_in_float64() -> None:
-    seeds = itertools.islice(filter(in_float64, itertools.count()), 300)
-    wrong = {seed: [each for each in outcome(seed).differences if not each.close] for seed in seeds}
+def test_300_networks_agree() -> None:
+    wrong = {seed: [each for each in outcome(seed).differences if not each.close] for seed in range(300)}
     assert not any(wrong.values())
 
 
@@ -84,6 +78,15 @@ def test_a_report_resumes_and_comes_back(tmp_path: Path) -> None:
     kept.replace([Record(9, records[0].key, 0.0, [])])
     assert kept.lists() == ([], [])
     assert "MLP" in kept.table()
+
+
+def test_a_fault_of_the_truth_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*_: object) -> None:
+        raise TruthFault("Seed 0: different.")
+
+    monkeypatch.setattr("fuzz.compare.verify", fault)
+    assert [(each.what, each.found) for each in outcome(0).differences] == [("truth", "Seed 0: different.")]
+    assert records_of([0])[0].found[0]["what"] == "truth"
 
 
 @pytest.mark.parametrize("seed", [899, 987, 1339])

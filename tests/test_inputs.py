@@ -181,3 +181,34 @@ def test_a_sampler_over_other_data_is_refused() -> None:
     for sampler in (SequentialSampler(range(6)), RandomSampler(range(6))):
         with pytest.raises(InputError, match="Pass the dataset itself"):
             read_examples(DataLoader(TensorDataset(X, Y), sampler=sampler))
+
+
+UNREADABLE: dict[str, tuple[Callable[[Tensor], Any], str]] = {
+    "sparse": (lambda x: x.to_sparse(), "a sparse tensor .* Call to_dense"),
+    "without values": (lambda x: x.to("meta"), "on the device meta, without values"),
+    "complex": (lambda x: x + 1j, "complex numbers"),
+    "complex array": (lambda x: (x + 1j).numpy(), "complex64"),
+    "sparse items": (lambda x: [row.to_sparse() for row in x], "Call to_dense"),
+    "complex items": (lambda x: TensorDataset(x + 1j), "complex numbers"),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+@pytest.mark.parametrize("name", UNLABELLED)
+def test_inputs_that_are_no_real_numbers_are_refused(name: str, kind: str) -> None:
+    change, words = UNREADABLE[kind]
+    with pytest.raises(InputError, match=words):
+        UNLABELLED[name](change(X))
+
+
+@pytest.mark.parametrize("kind", ["sparse", "without values", "complex"])
+@pytest.mark.parametrize("name", LABELLED)
+def test_labelled_inputs_that_are_no_real_numbers_are_refused(name: str, kind: str) -> None:
+    change, words = UNREADABLE[kind]
+    with pytest.raises(InputError, match=words):
+        LABELLED[name](change(X), Y)
+
+
+def test_long_doubles_become_doubles() -> None:
+    found = read_examples(X.numpy().astype(np.longdouble)).all()
+    assert torch.equal(found, X.double())

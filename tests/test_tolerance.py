@@ -66,19 +66,17 @@ def test_a_point_outside_by_rounding_alone_is_found() -> None:
     assert locate(part, 0.5 + beyond.expand(2, 2)).tolist() == [0, -1]
 
 
-@pytest.mark.parametrize(("dtype", "off", "fails"), [
-    (torch.float64, 1e-7, True), (torch.float32, 1e-5, False), (torch.float32, 1e-2, True),
-])  # fmt: skip
-def test_a_map_may_miss_the_network_by_as_much_as_its_precision(dtype: torch.dtype, off: float, fails: bool) -> None:
+@pytest.mark.parametrize(("off", "fails"), [(1e-10, False), (1e-7, True)])
+def test_a_map_may_miss_the_network_by_as_much_as_its_precision(off: float, fails: bool) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
     torch.manual_seed(0)
     for parameter in net.parameters():
         torch.nn.init.normal_(parameter)
-    part = rs.linear_regions(net, rs.Box([0.0, 0.0], torch.eye(2), 1.0), dtype=dtype)
-    assert (off > Tolerance.of(dtype).slope) is fails
+    part = rs.linear_regions(net, rs.Box([0.0, 0.0], torch.eye(2), 1.0))
+    assert (off > Tolerance.of(torch.float64).slope) is fails
     with torch.no_grad():
         net[2].bias += off * part.maps.size
-    moved = replace(part, program=rs.trace(net, (2,), dtype=dtype))
+    moved = replace(part, program=rs.trace(net, (2,)))
     part.maps.constant[:] += off * part.maps.size
     if not fails:
         part.check()

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard, TypeVar
+import math
+from contextlib import suppress
+from typing import SupportsFloat, TypeGuard, TypeVar
 
 import torch
+from torch import Tensor
 
 from regionscope.errors import InputError
 
-__all__ = ["check_memory", "check_positive", "is_whole", "of_kind", "read_device", "whole"]
+__all__ = [
+    "check_memory",
+    "check_positive",
+    "check_progress",
+    "is_whole",
+    "of_kind",
+    "read_device",
+    "read_generator",
+    "read_seed",
+    "real",
+    "unreadable",
+    "whole",
+]
 
 Kind = TypeVar("Kind")
 
@@ -27,6 +42,48 @@ def whole(name: str, value: object, *, least: int = 1) -> int:
     if not is_whole(value, least=least):
         raise InputError(f"{name} is {value!r}; a whole number of at least {least} is needed.")
     return value
+
+
+def real(name: str, value: object) -> float:
+    """``value`` as a finite number, or an ``InputError`` that names it; texts and truth values are none."""
+    number = math.nan
+    if isinstance(value, SupportsFloat) and not isinstance(value, bool):
+        with suppress(TypeError, ValueError, RuntimeError, OverflowError):  # an array of several, a complex tensor
+            number = float(value)
+    if not math.isfinite(number):
+        raise InputError(f"Expected a finite number for {name}, got {value!r}.")
+    return number
+
+
+def read_seed(value: object, name: str = "seed") -> int:
+    """``value`` as a seed that every random generator accepts: 0 to 2^64 - 1."""
+    if not is_whole(value, least=0) or value >= 2**64:
+        raise InputError(f"Expected {name} to be a whole number from 0 to 2^64 - 1, got {value!r}.")
+    return value
+
+
+def read_generator(generator: object, seed: object) -> torch.Generator:
+    """The generator itself, or where it is None a new one on the CPU with this seed."""
+    if generator is None:
+        return torch.Generator().manual_seed(read_seed(seed))
+    return of_kind("generator", generator, torch.Generator, advice="make one with torch.Generator()")
+
+
+def check_progress(progress: object) -> None:
+    """Refuse what is neither None nor a function."""
+    if progress is not None and not callable(progress):
+        raise InputError(f"Expected progress to be a function of the finished share, or None, got {progress!r}.")
+
+
+def unreadable(tensor: Tensor) -> str:
+    """Why a tensor is no plain array of real numbers, and what to do about it; empty where it is one."""
+    if tensor.is_nested:
+        return "a nested tensor. Pad its parts to one shape and stack them."
+    if tensor.layout != torch.strided:
+        return f"a sparse tensor ({tensor.layout}). Call to_dense() first."
+    if tensor.is_meta:
+        return "a tensor on the device meta, without values. Load its values first."
+    return f"complex numbers ({tensor.dtype}). Pass real numbers." if tensor.is_complex() else ""
 
 
 def check_memory(memory: object) -> None:
@@ -57,8 +114,9 @@ def read_device(name: object, *, what: str = "device") -> torch.device:
         torch.empty(0, device=device)
     except (TypeError, RuntimeError, AssertionError) as error:
         raise InputError(
-            f"{what} came as {str(name)!r}, which this machine or this build of PyTorch does not have."
+            f"Expected {what} to be one that this machine and this build of PyTorch have, got {str(name)!r}. "
+            "Pass cpu, cuda, cuda:1 or mps."
         ) from error
     if device.type == "meta":
-        raise InputError(f"{what} came as {str(name)!r}, which computes no numbers; give cpu, cuda, cuda:1 or mps.")
+        raise InputError(f"Expected {what} to compute numbers, got {str(name)!r}. Pass cpu, cuda, cuda:1 or mps.")
     return device  # type: ignore[no-any-return]

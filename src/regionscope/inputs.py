@@ -23,6 +23,7 @@ from torch.utils.data import (
     default_collate,
 )
 
+from regionscope.checks import unreadable
 from regionscope.errors import InputError
 
 Inputs = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Dataset[Any] | DataLoader[Any]
@@ -35,7 +36,7 @@ class Examples:
     """n inputs, and their labels where there are any.
 
     Either ``inputs`` (n, *shape) and ``labels`` (n, ...) are tensors, or ``item`` loads input i and its label.
-    ``numpy``: whether the inputs came as a NumPy array; plain functions are then called with arrays.
+    ``numpy``: whether the inputs are a NumPy array; plain functions are then called with arrays.
     """
 
     def __init__(
@@ -138,6 +139,8 @@ def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
 def read_array(values: Any) -> Tensor:
     """``values`` as a tensor without a copy: a tensor stays on its device, anything else is read on the CPU."""
     if isinstance(values, Tensor):
+        if reason := unreadable(values):
+            raise InputError(f"Expected an array of real numbers, got {reason}")
         return values
     try:
         array = np.asarray(values)
@@ -145,6 +148,8 @@ def read_array(values: Any) -> Tensor:
         raise InputError(f"Expected an array of real numbers, got lists of several shapes ({reason}).") from reason
     if array.dtype.kind not in "iubf":
         raise InputError(f"Expected an array of real numbers, got an array of {array.dtype}. Convert it first.")
+    if array.dtype == np.longdouble:
+        array = array.astype(np.float64)  # torch has none wider
     wide = array.dtype.kind == "u" and array.itemsize > 1  # torch computes with no such type
     turned = any(stride < 0 for stride in array.strides)  # torch has no such tensors
     return torch.as_tensor(array.astype(np.int64) if wide else array.copy() if turned else array, device="cpu")
@@ -221,7 +226,7 @@ def _is_pair(item: Any) -> bool:
 
 def _tensor(value: Any, i: int) -> Tensor:
     if isinstance(value, Tensor):
-        found = value.detach()
+        found = read_array(value).detach()
     else:
         try:
             found = read_array(value)

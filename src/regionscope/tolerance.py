@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
-# Coordinates are float64, whatever precision the network computes in, and so these do not depend on it.
 FLAT = 1e-12  # of the size of a cell or slice: what is nearer lies on it, what is thinner is flat
 SLIVER = 1e-14  # of the square of a cell's size: a piece of less area is none
 COVER = 1e-9  # of the size of a slice: by so much the sum of its regions may be off
-LOST = {torch.float64: 1e-6, torch.float32: 1e-2}  # of the size of a slice: if more is missing, something went wrong
+LOST = 1e-6  # of the size of a slice: if more is missing, something went wrong
 WITHIN = 1e-9  # of the extent of a slice: so far outside a region a point may seem to lie by rounding
 TINY = 1e-300  # in place of 0 where something is divided by it
 
@@ -20,7 +19,7 @@ class Tolerance:
     """How near to zero counts as zero, relative to the size of the values at hand.
 
     zero: a pre-activation ``u`` of a nonlinearity has no sign when ``|u| <= zero * s``, where ``s`` is the largest
-        absolute pre-activation of that nonlinearity on fixed probe points of the slice. The vertex is then *snapped*:
+        absolute value of that unit on fixed probe points of the slice. The vertex is then *snapped*:
         it lies on the unit's zero set. Rounding in a forward pass stays well below this.
     slope: relative accuracy that ``Partition.check`` asks of the affine maps.
     rank: a slice has lost a dimension when its smallest singular value is below ``rank`` times the largest.
@@ -31,12 +30,8 @@ class Tolerance:
     rank: float
 
     @staticmethod
-    def of(dtype: torch.dtype, dim: int = 2) -> Tolerance:
-        """The default for computing in ``dtype`` on slices of this dimension.
-
-        On lines in float32 only an exact zero is one: vertices of a large network lie as close as rounding resolves, so
-        that any wider zero would swallow breakpoints (a third of those of a ResNet18 at 4 eps), and on a line signs
-        that rounding turns cannot contradict each other as they can around a vertex of a plane.
+    def of(dtype: torch.dtype) -> Tolerance:
+        """The default for values of ``dtype``. The exact instruments compute in float64 always.
 
         >>> Tolerance.of(torch.float64).zero < 1e-12
         True
@@ -44,4 +39,4 @@ class Tolerance:
         eps = torch.finfo(dtype).eps
         if dtype == torch.float64:
             return Tolerance(zero=2048 * eps, slope=1e-9, rank=1e-10)
-        return Tolerance(zero=4 * eps if dim > 1 else 0.0, slope=1e-4, rank=1e-5)
+        return Tolerance(zero=4 * eps, slope=1e-4, rank=1e-5)

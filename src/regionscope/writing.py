@@ -1,14 +1,23 @@
-"""Files that are either whole or not there, and values that JSON can hold."""
+"""Files that are either whole or not there, and values as JSON."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import secrets
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+ARRAY_FILE_ERRORS = (
+    ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError, MemoryError, OverflowError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What NumPy raises for an .npy or .npz file that is cut, changed, or claims more rows than memory holds."""
 
 
 def plain(value: Any) -> Any:
@@ -24,6 +33,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What ``json.loads`` gives; ``ValueError`` also where values are nested deeper than Python's stack goes."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("its values are nested too deep") from error
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:

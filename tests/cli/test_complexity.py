@@ -96,8 +96,8 @@ def test_a_single_point_has_a_number_and_no_error() -> None:
         ("--model net.py:build --data none.npy", "does not exist"),
         ("--model net.py:build --data train.npy --dims 3 --layers act", "the layers are relu1, relu2"),
         ("--model net.py:build --data train.npy --dims 3 --radius 0", "larger than 0"),
-        ("--model net.py:build --data train.npy --dims 3 --device moon", "--device came as 'moon'"),
-        ("--model net.py:build --data train.npy --dims 3 --plot out.txt", "must end in"),
+        ("--model net.py:build --data train.npy --dims 3 --device moon", "got 'moon'"),
+        ("--model net.py:build --data train.npy --dims 3 --plot out.txt", "ends in .png"),
         (
             "--model net.py:build --data one.npy --test test.npy --dims 3",
             "one.npy has shape (1, 6); it must hold at least two",

@@ -97,7 +97,7 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("explore", "RUN", "--out", "x.pdf"), "must end in .html"),
+        (("explore", "RUN", "--out", "x.pdf"), "ends in .html"),
         (("explore", "RUN", "--out", "none/x.html"), "does not exist"),
         (("explore", "absent"), "There is nothing at"),
         (("explore", "."), "is no run"),
@@ -108,10 +108,10 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
         (("animate", "junk.npz"), "There is no folder"),
         (("animate", "absent"), "There is no folder"),
         (("animate", "."), "is no run"),
-        (("explore", "RUN", "--points", "a,b"), "must look like 0,5,17"),
+        (("explore", "RUN", "--points", "a,b"), "such as 0,5,17"),
         (("explore", "RUN", "--points", "0,1", "--box", "-1", "1"), "give one of them"),
         (("explore", "RUN", "--points", "0,1,99"), "each from 0 to 39"),
-        (("explore", "RUN", "--box", "1", "-1"), "must be smaller"),
+        (("explore", "RUN", "--box", "1", "-1"), "the smaller number first"),
         (("animate", "RUN", "--out", "x.png"), ".gif or .mp4"),
         (("animate", "RUN", "--fps", "900"), "1 to 50"),
     ],

@@ -109,8 +109,8 @@ def test_memory_bounds_the_batch() -> None:
     for memory, largest in ((100 * 641, 100), (3 * 641, 3), (1, 1)):
         model = Records()
         local_complexity(model, torch.randn(30, 20), dims=6, memory=memory)
-        first, rows = model.rows[:5], model.rows[5:]
-        assert first == [7, 5, 2, 1, 1]  # two passes that list the layers, and a look at two inputs
+        first, rows = model.rows[:6], model.rows[6:]
+        assert first == [7, 5, 2, 1, 1, 1]  # two passes that list the layers, and a look at two inputs
         assert sum(rows) == 30 * 12
         assert 0.8 * largest <= max(rows) <= largest
 
@@ -217,9 +217,11 @@ def test_the_result_says_its_spread() -> None:
         ({"dims": 21}, "1 <= dims <= 20"),
         ({"dims": 2.5}, r"dims is 2\.5"),
         ({"memory": 0}, "memory is 0"),
-        ({"seed": -1}, "seed is -1"),
+        *(({"seed": seed}, "seed to be a whole number") for seed in (-1, 2**70, "1")),
+        ({"generator": 3}, "generator takes a Generator"),
+        ({"layers": 3}, "Expected layers to be names"),
+        *(({"radius": radius}, "finite number for radius") for radius in ("1", None, True, 1j, float("nan"))),
         ({"radius": 0.0}, "larger than 0"),
-        ({"radius": float("nan")}, "larger than 0"),
         ({"hull": "ball"}, "cross-polytope"),
         ({"hull": "hypercube", "dims": 13}, r"2\^13"),
         ({"frames": "all"}, "per-point"),

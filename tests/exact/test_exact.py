@@ -81,8 +81,8 @@ def test_nasty_cases(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [marked(case) for case in CASES if case.piece.dim == 1], ids=str)
-def test_nasty_lines_in_single_precision(case: Case) -> None:
+@pytest.mark.parametrize("case", [marked(case) for case in CASES], ids=str)
+def test_nasty_cases_in_float32(case: Case) -> None:
     model = case.build()
     single = linear_regions(model, case.piece, dtype=torch.float32)
     assert dict(single.by_layer) == dict(linear_regions(model, case.piece).by_layer)

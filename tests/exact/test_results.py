@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
+import zipfile
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -158,6 +160,94 @@ def test_a_file_that_is_no_partition_is_one_sentence(content: str, tmp_path: Pat
             kind.load(path)
 
 
+def _about(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    def change(arrays: dict[str, Any]) -> None:
+        arrays["about"] = np.array(json.dumps(json.loads(str(arrays["about"])) | changes))
+
+    return change
+
+
+def _array(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
+    return lambda arrays: arrays.update({name: change(arrays[name])})
+
+
+def _last(value: float) -> Callable[[Any], Any]:
+    return lambda array: np.concatenate([array[:-1], np.full_like(array[-1:], value)])
+
+
+TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "no vertices": (lambda arrays: arrays.pop("vertices"), "vertices"),
+    "vertices of another dim": (_array("vertices", lambda a: np.repeat(a, 2, 1)), "vertices is not"),
+    "vertices NaN": (_array("vertices", lambda a: a * np.nan), "vertices is not"),
+    "outputs too few": (_array("outputs", lambda a: a[1:]), "outputs is not"),
+    "outputs of objects": (_array("outputs", lambda a: a.astype(object)), "Object arrays"),
+    "outputs complex": (_array("outputs", lambda a: a + 1j), "outputs is not"),
+    "corners out of range": (_array("corners", _last(10**6)), "corners points to places"),
+    "corners negative": (_array("corners", _last(-1)), "corners points to places"),
+    "offsets too short": (_array("offsets", lambda a: a[:-1]), "offsets is not"),
+    "offsets backwards": (_array("offsets", lambda a: a[::-1].copy()), "offsets does not divide corners"),
+    "sizes too large": (_array("sizes", lambda a: 2 * a), "do not add up to its slice"),
+    "regions of walls": (_array("wall_regions", _last(10**6)), "wall_regions points to places"),
+    "layers of walls": (_array("wall_layer", _last(99)), "wall_layer points to places"),
+    "comparisons": (_array("wall_same", lambda a: a[1:]), "wall_same is not"),
+    "fewer regions than counted": (_about(by_layer={"1": 10**6}), "regions and counts more"),
+    "counts in words": (_about(by_layer={"1": "2"}), "no numbers where they should be"),
+    "no counts": (_about(by_layer=[]), "no numbers where they should be"),
+    "tolerance in words": (_about(tolerance={"zero": "a", "slope": 0.1, "rank": 0.1}), "no numbers"),
+    "another status": (_about(status={"done": True}), "unexpected keyword"),
+    "another slice": (_about(slice={"kind": "Ball"}), "Ball"),
+    "slice without parts": (_about(slice={"kind": "Box"}), "a Box is made of"),
+    "deep header": (lambda arrays: arrays.update(about=np.array("[" * 200_000)), "nested too deep"),
+    "header of a list": (lambda arrays: arrays.update(about=np.array("[1, 2]")), "damaged"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_file_whose_parts_do_not_fit_is_refused(name: str, tmp_path: Path) -> None:
+    path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
+    with np.load(path) as file:
+        arrays = dict(file)
+    change, words = TAMPERED[name]
+    change(arrays)
+    np.savez(path, **arrays)
+    with pytest.raises(rs.InputError, match=words) as caught:
+        rs.Partition.load(path)
+    assert "is not a saved partition, or is damaged" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (_mlp(2, 4, 2), "takes a Program"),
+        (rs.trace(_mlp(3, 4, 2), (3,)), "inputs of shape .3,. and 2 output"),
+        (rs.trace(_mlp(2, 4, 5), (2,)), "inputs of shape .2,. and 5 output"),
+    ],
+)
+def test_a_file_of_another_network_is_refused(program: Any, words: str, tmp_path: Path) -> None:
+    path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
+    with pytest.raises(rs.InputError, match=words):
+        rs.Partition.load(path, program)
+
+
+def test_labels_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path = rs.decision_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "dec.npz")
+    with np.load(path) as file:
+        arrays = dict(file)
+    np.savez(path, **(arrays | {"piece_regions": arrays["piece_regions"] + 10**6}))
+    with pytest.raises(rs.InputError, match="piece_regions points to places"):
+        rs.DecisionRegions.load(path)
+
+
+def test_a_file_that_claims_more_than_memory_holds_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "part.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**14, 2)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("about.npy", header.getvalue())
+    with pytest.raises(rs.InputError, match="damaged"):
+        rs.Partition.load(path)
+
+
 @pytest.mark.parametrize(("version", "way_out"), [(1, "older version; compute it again"), (99, "another version")])
 def test_a_file_in_another_format_is_refused(version: int, way_out: str, tmp_path: Path) -> None:
     path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
@@ -291,13 +381,20 @@ def test_arguments_that_make_no_sense_get_a_sentence() -> None:
         rs.linear_regions(model, SQUARE, on_limit="stop")  # type: ignore[call-overload]
     with pytest.raises(rs.InputError, match="memory"):
         rs.linear_regions(model, SQUARE, memory=10)
+    for find in (rs.linear_regions, rs.decision_regions):
+        for tolerance in (1e-9, 0):
+            with pytest.raises(rs.InputError, match=r"tolerance takes a Tolerance.*write Tolerance\("):
+                find(model, SQUARE, tolerance=tolerance)
+        for progress in (3, False):
+            with pytest.raises(rs.InputError, match="Expected progress to be a function of the finished share"):
+                find(model, SQUARE, progress=progress)
     with pytest.raises(rs.SliceError, match="shape"):
         rs.linear_regions(rs.trace(model, (2,)), CUBE)
     for read in (rs.linear_regions, rs.decision_regions):
         with pytest.raises(rs.InputError, match=r"read in torch\.float64; leave dtype out"):
             read(rs.trace(model, (2,)), SQUARE, dtype=torch.float32)
     read_once = rs.trace(model, (2,), dtype=torch.float32)
-    assert rs.linear_regions(read_once, SQUARE).outputs.dtype == torch.float32
+    assert rs.linear_regions(read_once, SQUARE).outputs.dtype == torch.float64
     with pytest.raises(rs.InputError, match="no file"):
         rs.Partition.load("nowhere.npz")
 
@@ -356,10 +453,9 @@ def test_cuda_gives_the_same_partition(name: str) -> None:
 
 @needs_cuda
 @pytest.mark.parametrize("name", ["segment", "square"])
-def test_cuda_gives_the_same_decision_regions_in_single_precision(name: str) -> None:
+def test_cuda_gives_the_same_decision_regions(name: str) -> None:
     model, piece = SLICES[name]
-    here = rs.decision_regions(model, piece, dtype=torch.float32)
-    there = rs.decision_regions(model.to("cuda"), piece, dtype=torch.float32)
+    here, there = rs.decision_regions(model, piece), rs.decision_regions(model.to("cuda"), piece)
     model.to("cpu")
     assert there.labels.is_cuda
     assert here.labels.sort().values.tolist() == there.labels.cpu().sort().values.tolist()
@@ -367,23 +463,29 @@ def test_cuda_gives_the_same_decision_regions_in_single_precision(name: str) -> 
     assert here.boundary.shape == there.boundary.shape
 
 
-def test_single_precision_agrees_on_a_small_network() -> None:
-    model, piece = SLICES["square"]
-    whole, single = rs.linear_regions(model, piece), rs.linear_regions(model, piece, dtype=torch.float32)
-    assert single.vertices.dtype == torch.float64
-    assert single.outputs.dtype == torch.float32
-    assert single.by_layer == whole.by_layer
-    single.check()
+def test_float32_planes_lose_no_region() -> None:
+    torch.manual_seed(0)
+    layers = [nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3)]
+    model, square = nn.Sequential(*layers), rs.Box([0.0, 0.0], torch.eye(2), 1.0)
+    read = rs.trace(model, (2,), dtype=torch.float32)
+    assert len(rs.linear_regions(read, square)) == len(rs.linear_regions(model, square, dtype=torch.float32)) == 6668
+    assert rs.linear_regions(read, square).n_undecided == 0
 
 
-def test_single_precision_loses_no_breakpoint_of_a_line() -> None:
+def test_float32_does_not_split_a_fold() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 64, bias=False), nn.ReLU(), nn.Linear(64, 2))
+    line = rs.Segment([-0.3, 0.1, -0.7], [0.3, -0.1, 0.7])
+    for read in (rs.linear_regions(rs.trace(model, (3,), dtype=torch.float32), line), rs.linear_regions(model, line)):
+        assert (len(read), read.n_linear_regions) == (2, 2)
+
+
+def test_a_wide_tolerance_swallows_breakpoints_of_a_line() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.Flatten(),
         nn.Linear(32 * 144, 10),
     )  # fmt: skip
     line = rs.Segment(*torch.rand(2, 3, 12, 12))
-    whole = rs.linear_regions(model, line)
-    assert rs.linear_regions(model, line, dtype=torch.float32).by_layer == whole.by_layer
     wide = Tolerance(zero=1e-6, slope=1e-4, rank=1e-5)
-    assert len(rs.linear_regions(model, line, dtype=torch.float32, tolerance=wide)) < len(whole)
+    assert len(rs.linear_regions(model, line, tolerance=wide)) < len(rs.linear_regions(model, line))

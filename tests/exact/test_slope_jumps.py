@@ -167,6 +167,9 @@ def test_undecided_walls_are_shown() -> None:
     shown = rs.Partition(**{**part.__dict__, "compared": (same, undecided)})
     assert shown.n_undecided == 1
     assert "n_undecided=1" in repr(shown)
-    assert ("undecided", 1, None) in shown.readings()
+    monitor = rs.Monitor({"regions": lambda model: shown}, when="every step")
+    with pytest.warns(UserWarning, match="both sides of 1 walls"):
+        rows = monitor(0, pooled())
+    assert ("regions.undecided", 1.0) in [(row.name, row.value) for row in rows]
     assert "undecided" not in repr(part)
     assert {name for name, _, _ in part.readings()} == {"", "activation"}

@@ -110,3 +110,25 @@ def test_chords_are_sorted_each_once_and_never_along_an_edge() -> None:
     chords, proper = Chords.between(mesh, torch.zeros(6, dtype=torch.int64), p, q, torch.arange(10, 16))
     assert proper.tolist() == [True, True, False, False, True, False]
     assert torch.stack([chords.p, chords.q, chords.unit], 1).tolist() == [[0, 2, 11], [1, 3, 10]]  # of twins the first
+
+
+def test_zeros_known_from_an_earlier_round_are_kept() -> None:
+    mesh, coords = _square()
+    weights = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    near = torch.full((4,), 1e-12, dtype=torch.float64)
+    first = split(mesh, Units(coords @ weights.T, (0.0,), near), layer=0)
+    coords = first.interpolation.apply(coords)
+    near = torch.full((len(coords),), 1e-12, dtype=torch.float64)
+    again = split(first.mesh, Units(coords @ weights.T, (0.0,), near), layer=0, zeros=first.zeros)
+    assert len(first.zeros) == 6
+    assert torch.equal(again.zeros[:6], first.zeros)
+
+
+def test_each_unit_has_its_own_tolerance() -> None:
+    """Two lines, one of a unit 1e-15 times the size of the other."""
+    mesh, coords = _square()
+    size = torch.tensor([1.0, 1e-15], dtype=torch.float64)
+    values = coords * size
+    one, own = torch.full((4,), 1e-12, dtype=torch.float64), 1e-12 * size.expand(4, 2)
+    assert split(mesh, Units(values, (0.0,), one), layer=0).mesh.n_cells == 2
+    assert split(mesh, Units(values, (0.0,), own), layer=0).mesh.n_cells == 4

@@ -112,7 +112,7 @@ def test_coordinates_may_be_a_list_or_an_array() -> None:
         assert segment.embed(coords).tolist() == [[1.0, 2.0]]
     with pytest.raises(SliceError, match=r"coordinates came with shape \(1,\); \(v, 1\) is needed"):
         segment.embed([0.5])
-    with pytest.raises(SliceError, match="coordinates cannot be read as an array of real numbers"):
+    with pytest.raises(SliceError, match="Expected coordinates to hold real numbers, got text"):
         segment.embed("half")
 
 
@@ -201,16 +201,26 @@ WRONG = {
     "infinite": (lambda: Simplex(torch.tensor([[0.0], [math.inf]])), "NaN or infinite"),
     "single numbers": (lambda: Segment(0.0, 1.0), "single number"),  # type: ignore[arg-type]
     "empty input": (lambda: Segment([], []), "holds no numbers"),
-    "words": (lambda: Segment(["a"], ["b"]), "cannot be read"),
-    "complex": (lambda: Segment(torch.tensor([1j]), torch.tensor([2j])), "complex numbers; inputs are real"),
-    "complex array": (lambda: Segment(np.array([1j]), np.array([2j])), "complex numbers; inputs are real"),
+    "words": (lambda: Segment(["a"], ["b"]), "got text"),
+    "numbers in words": (lambda: Box([0.0, 0.0], EYE, "1"), "Expected radius to hold real numbers, got text"),  # type: ignore[arg-type]
+    "ends in words": (lambda: Segment([0.0], [1.0]).extended("0", "1"), "got text"),  # type: ignore[arg-type]
+    "margin in words": (lambda: Box.through([[0.0], [1.0]], margin="1"), "got text"),  # type: ignore[arg-type]
+    "complex": (lambda: Segment(torch.tensor([1j]), torch.tensor([2j])), "got complex numbers"),
+    "complex array": (lambda: Segment(np.array([1j]), np.array([2j])), "got complex numbers"),
+    "sparse": (lambda: Simplex(torch.eye(3).to_sparse()), "sparse tensor .* Call to_dense"),
+    "sparse points": (lambda: Segment(*torch.eye(2).to_sparse()), "Call to_dense"),
+    "nested": (
+        lambda: Simplex(torch.nested.nested_tensor([torch.ones(2)] * 3, layout=torch.jagged)),
+        "a nested tensor",
+    ),
+    "without values": (lambda: Segment(*torch.eye(2, device="meta")), "on the device meta, without values"),
     "ragged": (lambda: Segment([[1.0], [2.0, 3.0]], [0.0]), "cannot be read"),
     "reversed": (lambda: Segment([0.0], [1.0]).extended(2.0, 1.0), "lo < hi"),
-    "endless": (lambda: Segment([0.0], [1.0]).extended(0.0, math.inf), "lo < hi"),
+    "endless": (lambda: Segment([0.0], [1.0]).extended(0.0, math.inf), "NaN or infinite"),
     "radius 0": (lambda: Box([0.0, 0.0], EYE, 0.0), "larger than 0"),
     "radius negative": (lambda: Box([0.0, 0.0], EYE, [1.0, -1.0]), "larger than 0"),
     "radius NaN": (lambda: Box([0.0, 0.0], EYE, math.nan), "NaN or infinite"),
-    "radius in words": (lambda: Box([0.0, 0.0], EYE, "wide"), "radius cannot be read"),  # type: ignore[arg-type]
+    "radius in words": (lambda: Box([0.0, 0.0], EYE, "wide"), "Expected radius to hold real numbers, got text"),  # type: ignore[arg-type]
     "no radius": (lambda: Box([0.0, 0.0], EYE, []), "holds no numbers"),
     "radii too many": (lambda: Box([0.0, 0.0], EYE, [1.0, 1.0, 1.0]), "one for each of 2"),
     "no directions": (lambda: Box([0.0, 0.0], [], 1.0), "at least 1 are needed"),

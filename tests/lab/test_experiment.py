@@ -172,7 +172,8 @@ def test_an_error_is_stored_and_the_next_start_tries_again(tmp_path: Path, monke
     with monkeypatch.context() as patch:
         patch.setattr(lab, "train", broken)
         folder = run(EXPERIMENT, tmp_path)
-    assert outcome(folder) == {"status": "failed", "error": "RuntimeError: the cable is loose", "measures": {}}
+    wanted = {"status": "failed", "error": "RuntimeError: the cable is loose", "measures": {}, "checkpoints": {}}
+    assert outcome(folder) == wanted
     assert run(EXPERIMENT, tmp_path).status == "finished"
 
 
@@ -324,9 +325,9 @@ def test_what_is_trained_is_what_the_config_says(tmp_path: Path, monkeypatch: py
         ({"measures": (MeasureSpec(instrument="region_count", options={"slides": 1}),)}, "unknown option 'slides'"),
         (
             {"measures": (MeasureSpec(instrument="region_count", options={"slices": 0}),)},
-            "slices of region_count came as 0",
+            "Expected slices of region_count to be",
         ),
-        ({"measures": (MeasureSpec(instrument="error_rate", options={"points": "tset"}),)}, "it must be one of train"),
+        ({"measures": (MeasureSpec(instrument="error_rate", options={"points": "tset"}),)}, "to be one of train"),
         ({"measures": (MeasureSpec(instrument="region_count", name="train_loss"),)}, "give it another name"),
         ({"measures": (MeasureSpec(instrument="region_count", when="often"),)}, "often"),
     ],

@@ -63,8 +63,8 @@ def test_a_file_may_lie_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ("net.py", "must look like pkg.module:factory"),
-        (":build", "must look like"),
+        ("net.py", "such as pkg.module:factory"),
+        (":build", "such as pkg"),
         ("nothere.py:build", "model file 'nothere.py' does not exist"),
         ("nothere.module:build", "No module named 'nothere'"),
         ("net.py:missing", "has no 'missing'; it offers build, ready, zoo, broken, needs."),

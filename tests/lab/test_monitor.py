@@ -213,7 +213,7 @@ def test_a_new_training_beside_the_rows_of_an_old_one_is_warned(tmp_path: Path) 
 
 @pytest.mark.parametrize("when", [5, [1, 2, 3], None])
 def test_what_is_no_schedule_is_said_at_once(when: object) -> None:
-    with pytest.raises(InputError, match="when came as"):
+    with pytest.raises(InputError, match="Expected when to be"):
         Monitor({"weight": weight}, when)  # type: ignore[arg-type]
 
 

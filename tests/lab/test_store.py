@@ -237,21 +237,56 @@ def test_rows_that_changed_after_the_end_undo_the_result(damage, folder: RunFold
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_checkpoint_is_not_used(damage, folder: RunFolder) -> None:
+def test_a_damaged_checkpoint_undoes_the_result(damage, folder: RunFolder) -> None:
     with folder.claim():
         stored = folder.save_checkpoint(5, 1, network())
         folder.finish(RESULT)
+    assert folder.is_done
     files.write_document(folder.path / "data.json", {"input_shape": [2], "classes": 2})
     damage(stored.path)
-    if damage is flip:  # the header is whole; the checksum of the tensors is looked at when they are read
-        with pytest.raises(Damaged, match="checksum"):
-            folder.model_at(stored)
-        return
-    assert folder.checkpoints() == []
+    with pytest.raises(Damaged):
+        folder.model_at(stored)
     assert not folder.is_done
-    assert folder.verify()
+    assert stored.path.exists()  # a look changes nothing
+    assert not folder.verify()
+    assert folder.checkpoints() == []
+    assert [name in folder.repaired[1] for name in (stored.path.name, "done again")] == [True, True]
+
+
+def test_a_checkpoint_of_another_run_is_not_taken_for_this_one(folder: RunFolder) -> None:
+    """It is whole; only the checksum in the result tells."""
+    with folder.claim():
+        folder.save_checkpoint(5, 1, network())
+        folder.finish(RESULT)
+        folder.save_checkpoint(5, 2, network())
+    assert not folder.is_done
+
+
+@pytest.mark.parametrize("damage", [*DAMAGE, Path.unlink])
+def test_a_checkpoint_lost_before_the_end_is_made_again(damage, folder: RunFolder) -> None:
+    with folder.claim():
+        folder.append([row(1)])
+        stored = folder.save_checkpoint(5, 1, network())
+        folder.save_state(state())
+    damage(stored.path)
+    with folder.claim():
+        assert folder.load_state() is None
+        assert folder.rows() == []
+    assert stored.path.name in folder.repaired[-1]
+    assert "from the beginning" in folder.repaired[-1]
+
+
+def test_a_result_of_an_older_version_names_no_checkpoints(folder: RunFolder) -> None:
+    with folder.claim():
+        stored = folder.save_checkpoint(5, 1, network())
+        folder.finish(RESULT)
+    result = files.read_document(folder.path / "result.json")
+    assert result is not None
+    del result["checkpoints"]
+    files.write_document(folder.path / "result.json", result)
     assert folder.is_done
-    assert any("numbers of the run are kept" in sentence for sentence in folder.repaired)
+    flip(stored.path)
+    assert not folder.is_done
 
 
 def test_a_full_disk_keeps_what_was_there(claimed: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

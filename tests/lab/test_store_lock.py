@@ -83,6 +83,26 @@ def test_a_silent_owner_on_another_machine_loses_the_run(folder: RunFolder) -> N
     assert folder.rows() == []
 
 
+def test_a_lock_from_the_future_does_not_block_its_run(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "BEAT", 0.01)
+    path = leave_lock(folder, host="elsewhere", boot="other")
+    future = path.stat().st_mtime + 1e8
+    os.utime(path, (future, future))
+    assert not is_held(folder.path)
+    with folder.claim():
+        pass
+    assert "taken over" in folder.repaired[0]
+
+
+def test_a_live_owner_whose_clock_is_ahead_keeps_its_run(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = leave_lock(folder, host="elsewhere", boot="other")
+    future = path.stat().st_mtime + 1e8
+    os.utime(path, (future, future))
+    monkeypatch.setattr(lock.time, "sleep", lambda seconds: os.utime(path, (future + seconds, future + seconds)))
+    with pytest.raises(Busy, match="elsewhere"), folder.claim():
+        pass
+
+
 def test_where_the_disk_has_no_locks_the_process_number_decides(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

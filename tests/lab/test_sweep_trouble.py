@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -86,7 +88,7 @@ def test_workers_get_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"network.options.widht": [4]}, "'mlp' has no option 'widht'; its options are depth, width"),
         ({"network.options.classes": [4]}, "no option 'classes'"),
         ({"data.options.nose": [0.1]}, r"random_labels has no option 'nose'; it accepts classes \(2\), dim"),
-        ({"data.options.dim": ["two"]}, "option dim of random_labels must be like 2"),
+        ({"data.options.dim": ["two"]}, "option dim of random_labels to be like 2"),
     ],
 )
 def test_options_are_checked_before_anything_runs(grid: dict[str, list[Any]], words: str, tmp_path: Path) -> None:
@@ -143,10 +145,44 @@ def test_a_run_whose_workers_die_twice_has_failed(tmp_path: Path) -> None:
     assert said[0].status == "failed"
     assert "signal 9" in said[0].message
     assert RunFolder.open(tmp_path / job.key).result()["error"] == said[0].message
-    unready = dead()
-    unready.ready = False
+
+
+def test_workers_that_end_before_they_begin(tmp_path: Path) -> None:
+    """A killed one is replaced, a few times in a row; one that ended by itself would do so again."""
+    job = job_of(tmp_path)
+
+    def bury(crew: pool._Pool, code: int) -> None:
+        pipe = SimpleNamespace(close=lambda: None)
+        worker = pool._Worker(SimpleNamespace(join=lambda seconds: None, exitcode=code), pipe, job)
+        crew.workers.append(worker)
+        crew.queue.clear()
+        crew._bury(worker)
+
+    crew = pool._Pool([], 1, lambda outcome: None, lambda key, share: None, lambda: False)
+    for _ in range(4):
+        bury(crew, -9)
+        assert list(crew.queue) == [job]
+    with pytest.raises(RegionscopeError, match="5 worker processes in a row were killed while they started"):
+        bury(crew, -9)
     with pytest.raises(RegionscopeError, match="__main__"):
-        crew._bury(unready)
+        bury(pool._Pool([], 1, lambda outcome: None, lambda key, share: None, lambda: False), 1)
+
+
+@pytest.mark.kill
+def test_a_worker_that_is_killed_while_it_imports_is_replaced(tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill_the_first() -> bool:
+        """Asked before the first worker has begun: importing takes longer than a look."""
+        for child in multiprocessing.active_children():
+            if not killed and child.pid is not None:
+                killed.append(child.pid)
+                os.kill(child.pid, signal.SIGKILL)
+        return False
+
+    report = run_sweep(small(0), tmp_path, workers=2, stop=kill_the_first)
+    assert killed
+    assert [outcome.status for outcome in report.outcomes] == ["finished"]
 
 
 @pytest.mark.parametrize(

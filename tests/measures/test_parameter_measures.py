@@ -200,6 +200,16 @@ def test_sharpness_of_a_quadratic_and_of_a_single_logit() -> None:
     assert rs.sharpness(wide, row, torch.zeros(1), loss=square).value == pytest.approx(float(row.square().sum()))
 
 
+def test_sharpness_is_found_among_many_close_eigenvalues() -> None:
+    sizes = torch.linspace(1.0, 2.0, 200, dtype=torch.float64)  # the Hessian is diagonal: the square of these, over 200
+    net = nn.Linear(200, 1, bias=False, dtype=torch.float64)
+    loss = lambda outputs, _: outputs.square().sum() / 2  # noqa: E731
+    found = rs.sharpness(net, torch.diag(sizes), torch.zeros(200), loss=loss, batch_size=200, tolerance=1e-6)
+    assert found.value == pytest.approx(4.0, rel=1e-6)
+    assert found.residual < 1e-5
+    assert 40 < found.products < 400  # several restarts
+
+
 def test_a_flat_loss_has_no_sharpness() -> None:
     found = rs.sharpness(mlp([3, 4, 3]), X, Y, loss=lambda outputs, _: 0 * outputs.sum())
     assert (found.value, found.residual) == (0.0, 0.0)
@@ -358,3 +368,16 @@ def test_sharpness_of_a_model_that_returns_several_values() -> None:
 
     with pytest.raises(InputError, match="loss failed on outputs of tuple"):
         rs.sharpness(Two(4, 2), torch.randn(5, 4), torch.zeros(5, dtype=torch.int64))
+
+
+def test_weights_without_numbers_are_named_and_infinite_ones_have_no_spectral_norm() -> None:
+    sparse, empty = nn.Linear(2, 2), nn.Linear(2, 2, device="meta")
+    sparse.weight = nn.Parameter(sparse.weight.detach().to_sparse())
+    for model, words in ((sparse, "Call to_dense"), (empty, "without values"), (nn.Linear(2, 2).cfloat(), "complex")):
+        for measure in (rs.parameter_norms, lambda each: rs.distance_from(each, nn.Linear(2, 2))):
+            with pytest.raises(InputError, match=f"parameter 'weight' .*{words}"):
+                measure(model)
+    for value in (math.inf, math.nan):
+        model = nn.Linear(2, 2)
+        nn.init.constant_(model.weight, value)
+        assert math.isnan(rs.parameter_norms(model).spectral["weight"])

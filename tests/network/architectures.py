@@ -197,7 +197,8 @@ def _resized(self: Lambda, x: Tensor) -> Tensor:
 
 def _padded(self: Lambda, x: Tensor) -> Tensor:
     modes = [F.pad(x, (1, 2, 1, 0), mode=mode) for mode in ("reflect", "replicate", "circular")]
-    return torch.relu(sum(modes) + F.pad(x, (1, 2, 1, 0), value=0.7)).flatten(1)
+    named = F.pad(x, (1, 2, 1, 0, 0, 0, 0, 0), value=0.7)  # each dimension, with nothing added to the batch
+    return torch.relu(sum(modes) + named + F.pad(x, (1, 2, 1, 0), value=0.7)).flatten(1)
 
 
 def _functional_weights(self: Lambda, x: Tensor) -> Tensor:

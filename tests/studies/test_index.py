@@ -89,6 +89,15 @@ def test_the_index_has_one_row_for_each_item() -> None:
     assert "(rules.md)" in index_markdown(STUDIES, PAGES, items=ITEMS, beside=("rules",))
 
 
+def test_a_hypothesis_has_its_own_row_and_is_not_counted() -> None:
+    first, second, _ = ITEMS["qi2023"]
+    guess = replace(second, claims="deep", hypothesis="more units")
+    text = index_markdown(STUDIES, PAGES, items={"qi2023": (first, replace(second, claims="wide"), guess)})
+    assert "| Figure 2, hypothesis: more units | reproduced |" in text
+    assert "| Figure 2 | not reproduced |" in text
+    assert "have 2 tables, figures and theorems: 1 same trend, 1 not reproduced. 1 of them" in text
+
+
 def test_a_cell_that_was_run_is_not_listed_as_missing() -> None:
     cells = (Cell("the wide one", "no time", "wide"), Cell("the blue one", "no data", "blue"))
     items = {"qi2023": (replace(ITEMS["qi2023"][1], not_run=cells),)}

@@ -15,7 +15,7 @@ from regionscope.cli.study import study as command
 from regionscope.plot.charts import chart_figure
 from regionscope.shallow import region_bound
 from regionscope.studies.charts import Lines
-from regionscope.studies.safran2022 import STUDIES, example1, flows, generalisation, regions, width
+from regionscope.studies.safran2022 import STUDIES, end_to_end, example1, flows, generalisation, regions, width
 from regionscope.studies.safran2022.flows import Ends
 from regionscope.studies.safran2022.width import Pooled
 from regionscope.studies.study import Claim, Outcome, Study
@@ -54,6 +54,8 @@ def test_smoke(study: Study, place: Workspace, monkeypatch: pytest.MonkeyPatch) 
     plt.close(chart_figure(lines_of(outcome)))
     for module, function in (
         (example1, example1.flow_from),
+        (end_to_end, end_to_end.flows_as_asked),
+        (end_to_end, flows.late_flows),
         (regions, flows.late_flows),
         (generalisation, flows.late_flows),
         (width, width.flows_of_width),
@@ -246,3 +248,56 @@ def test_the_reports_are_written(place: Workspace) -> None:
         page = (place.folder / "reports" / one.name / "report.md").read_text(encoding="utf-8")
         assert one.claim in page
         assert "Verdict at size smoke" in page
+
+
+def stage(reached: int, *, flows: int = 40, width: int = 50_000, theorem: str = "3.1") -> end_to_end.Stage:
+    return end_to_end.Stage(
+        theorem, 2, 30, width, 38_000.0, 1e9, (9.0,) * reached + (1.0,) * (flows - reached), (0.1,) * flows,
+        (width,) * flows, 0.0, 1e-15, 60,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reached", "grade"), [(40, Grade.REPRODUCED), (38, Grade.INCONCLUSIVE), (20, Grade.NOT_REPRODUCED)]
+)
+def test_theorem_3_1_each_way(reached: int, grade: Grade) -> None:
+    outcome = end_to_end.of_theorem23([stage(reached), stage(0, width=10_000)])
+    assert grade_of(outcome.claims, "Theorem 3.1, r = 2, width 50,000") is grade
+    assert grade_of(outcome.claims, "Theorem 3.1, r = 2, width 10,000 (below") is Grade.SHOWN
+    assert outcome.grade is grade
+
+
+def test_the_limit_at_the_asked_scale_stays_open() -> None:
+    claims = end_to_end.of_theorem23([stage(40, theorem="2.3")]).claims
+    assert grade_of(claims, "Theorem 2.3, r = 2, width 50,000: flows") is Grade.REPRODUCED
+    assert grade_of(claims, "Theorem 2.3, r = 2, width 50,000: linear regions in the limit") is Grade.INCONCLUSIVE
+
+
+def test_theorem_2_3_with_a_smaller_scale_each_way() -> None:
+    few = replace(ends([4], r=2), seeds=1)
+    start = "Theorem 2.3, r = 2, width 400, sigma_h = 1 (less than asked): "
+    good = end_to_end.of_late([few]).claims
+    assert grade_of(good, f"{start}flows that classify") is Grade.REPRODUCED
+    assert grade_of(good, f"{start}effective") is Grade.REPRODUCED
+    slow = end_to_end.of_late([replace(few, converged=(False,))]).claims
+    assert grade_of(slow, f"{start}flows that classify") is Grade.INCONCLUSIVE
+    many = end_to_end.of_late([replace(few, line=(132,))]).claims
+    assert grade_of(many, f"{start}effective") is Grade.NOT_REPRODUCED
+
+
+def test_the_asked_scale_is_that_of_the_theorems() -> None:
+    """r = 2: one switch in the middle of [-1, 1], so rho = 1; C = 1/2, R = 1, delta = 0.1."""
+    first, whole = end_to_end.asked("3.1", 2, 30, 1000), end_to_end.asked("2.3", 2, 30, 1000)
+    assert first.k == pytest.approx(6144 * math.log(480))
+    assert first.sigma_h == pytest.approx(4200 * 900 * 0.5 * math.sqrt(2000) / 0.1)
+    assert whole.k == pytest.approx(6144 * math.log(960))
+    assert whole.sigma_h == pytest.approx(2 * first.sigma_h)
+
+
+def test_flows_at_the_asked_scale_stop_near_the_wanted_loss() -> None:
+    """Large hidden weights do not make the steps so long that the flow jumps to the end."""
+    found = end_to_end.flows_as_asked(theorem="3.1", r=2, n=8, width=300, first=0, flows=2)
+    assert all(math.log(16) <= value < 2 * math.log(16) for value in found["log_loss"])
+    assert max(found["hidden"]) < 1e-12
+    alone = end_to_end.flows_as_asked(theorem="3.1", r=2, n=8, width=300, first=1, flows=1)
+    assert alone["log_loss"] == pytest.approx(found["log_loss"][1:])

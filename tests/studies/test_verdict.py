@@ -174,6 +174,7 @@ def test_a_stored_claim_is_graded_again_by_its_numbers() -> None:
         verdict.agrees(1.0, 1.01, within=0.02),
         verdict.counted(2, 1),
         verdict.holds(0, 5),
+        verdict.probable(9, 10, least=0.9),
         verdict.small(0.02, limit=0.01),
         verdict.near(1.0, 3.0),
         verdict.shown(),
@@ -224,6 +225,19 @@ def test_a_theorem_holds_in_every_case_or_does_not() -> None:
     assert verdict.holds(0, 10).grade is Grade.REPRODUCED
     assert verdict.holds(1, 10).grade is Grade.NOT_REPRODUCED
     assert verdict.holds(0, 0).grade is Grade.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("successes", "cases", "grade"),
+    [
+        (40, 40, Grade.REPRODUCED),
+        (10, 10, Grade.INCONCLUSIVE),
+        (30, 40, Grade.NOT_REPRODUCED),
+        (0, 0, Grade.INCONCLUSIVE),
+    ],
+)
+def test_a_promised_probability(successes: int, cases: int, grade: Grade) -> None:
+    assert verdict.probable(successes, cases, least=0.9).grade is grade
 
 
 def test_the_weakest_claim_decides() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import shutil
 import subprocess
 import sys
 import time
@@ -54,6 +55,7 @@ def main() -> int:
             if time.monotonic() > saved + 10:
                 report.save(options.report)
                 saved = time.monotonic()
+                print(report.table().splitlines()[-1], flush=True)
     report.save(options.report)
     print(report.table())
     return 1 if report.lists()[0] else 0
@@ -78,6 +80,8 @@ def _show(seed: int) -> int:
 
 def _version() -> str:
     """Version of regionscope, and the commit where there is one."""
+    if shutil.which("git") is None:
+        return rs.__version__
     here = Path(__file__).parent
     commit = subprocess.run(
         ["git", "rev-parse", "--short=8", "HEAD"], cwd=here, capture_output=True, text=True, check=False

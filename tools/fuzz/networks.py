@@ -24,7 +24,7 @@ class Network:
     """A network with its weights and a slice.
 
     weights_kind: a key of WEIGHTS, or "float64" for ordinary ones that are not rounded to float32 numbers.
-    dtype: precision in which regionscope computes.
+    dtype: precision in which regionscope reads the network.
     """
 
     seed: int

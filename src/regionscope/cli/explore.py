@@ -63,7 +63,7 @@ def explore(
     what = find_run(what) if what.is_dir() else what
     target = Path(f"{what.resolve().name.removesuffix('.npz')}.html") if out is None else out
     if target.suffix not in (".html", ".htm"):
-        raise InputError(f"--out came as {str(target)!r}; the file must end in .html.")
+        raise InputError(f"Expected an --out file that ends in .html, got {str(target)!r}.")
     output.check_folder(target)
     if what.is_dir():
         training = frames_of_folder(what, points=points, box=box, frames=frames, data_root=data_root)
@@ -114,7 +114,7 @@ def _slice(run: RunFolder, points: str | None, box: tuple[float, float] | None, 
         raise InputError("--points and --box came together; give one of them.")
     if points is not None:
         if not re.fullmatch(r"\d+(,\d+){1,2}", points):
-            raise InputError(f"--points came as {points!r}; it must look like 0,5,17, three training points.")
+            raise InputError(f"Expected --points of three training points, such as 0,5,17, got {points!r}.")
         return plane_of(run.split(data_root).train.inputs, [int(n) for n in points.split(",")])
     if box is None:
         return None

@@ -9,6 +9,7 @@ from torch import nn
 
 from regionscope.cli import options
 from regionscope.lab import load
+from regionscope.network import home
 
 
 def read_network(model: str, weights: Path | None, device: str = "cpu") -> nn.Module:
@@ -16,6 +17,7 @@ def read_network(model: str, weights: Path | None, device: str = "cpu") -> nn.Mo
     network = load.load_model(model)
     if weights is not None:
         load.load_weights(network, weights)
+    home(network)  # says that weights have no values, where torch would raise
     return network.to(options.read_device(device))
 
 

@@ -152,7 +152,7 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
-        raise InputError(f"--input-shape came as {text!r}; it must look like 2 or 3,32,32.")
+        raise InputError(f"Expected --input-shape such as 2 or 3,32,32, got {text!r}.")
     return tuple(int(n) for n in text.split(","))
 
 
@@ -166,7 +166,7 @@ def read_memory(text: str | None) -> int | None:
         return None
     parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
     if parts is None or parts[2] not in _UNITS or float(parts[1]) == 0:
-        raise InputError(f"--memory came as {text!r}; it must look like 512MiB or 2GiB.")
+        raise InputError(f"Expected --memory such as 512MiB or 2GiB, got {text!r}.")
     return int(float(parts[1]) * _UNITS[parts[2]])
 
 

@@ -92,7 +92,7 @@ def check_json(target: str | None) -> None:
 def check_plot(path: Path, dim: int) -> None:
     """Say before the work, not after it, that the picture cannot be made."""
     if path.suffix not in _NO_DATE:
-        raise InputError(f"--plot came as {str(path)!r}; the file must end in {', '.join(_NO_DATE)}.")
+        raise InputError(f"Expected a --plot file that ends in {', '.join(_NO_DATE)}, got {str(path)!r}.")
     if dim > 2:
         raise InputError(f"--plot draws slices of dimension 1 or 2, and this slice has dimension {dim}.")
     check_folder(path)

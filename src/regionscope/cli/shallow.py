@@ -353,4 +353,4 @@ def _numbers(option: str, text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(f"{option} came as {text!r}; it must look like -0.4,0.3.") from error
+        raise InputError(f"Expected {option} such as -0.4,0.3, got {text!r}.") from error

@@ -158,7 +158,7 @@ def export(
     Example: regionscope sweep export runs runs.csv
     """
     if target.suffix not in (".csv", ".parquet"):
-        raise InputError(f"The file came as {str(target)!r}; it must end in .csv or .parquet.")
+        raise InputError(f"Expected a file that ends in .csv or .parquet, got {str(target)!r}.")
     output.check_folder(target)
     found = lab.read_series(runs) if rows else lab.read_runs(runs)
     with output.writing_to(target):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from regionscope.errors import InputError, RegionscopeError, Stopped
 from regionscope.lab import zoo
 from regionscope.lab.experiment import run
 from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import read_experiment, read_toml
+from regionscope.lab.sweep import parse_toml, read_experiment, read_toml
 from regionscope.lab.train import TrainingProgress
 
 _WHAT, _HOW, _WHERE = "What to train", "How to train", "Where"
@@ -101,7 +100,7 @@ def _measures(document: dict[str, Any]) -> list[Any]:
     """The measures of the file, to which those of --measure are added."""
     found = document.get("measure", [])
     if not isinstance(found, list):
-        raise InputError(f"measure must be a list of tables, and came as {found!r}; write [[measure]] above each.")
+        raise InputError(f"Expected measure to be a list of tables, got {found!r}. Write [[measure]] above each.")
     return found
 
 
@@ -109,10 +108,12 @@ def _setting(text: str) -> tuple[str, Any]:
     """A dotted key and a value as TOML writes it; what is not TOML is a text."""
     key, sign, value = text.partition("=")
     if not sign or not key.strip():
-        raise InputError(f"--set came as {text!r}; it must look like training.momentum=0.5.")
+        raise InputError(f"Expected --set such as training.momentum=0.5, got {text!r}.")
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return key.strip(), parse_toml(f"value = {value}")["value"]
+    except InputError:
+        raise
+    except ValueError:
         return key.strip(), value.strip()
 
 

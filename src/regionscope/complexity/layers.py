@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -79,7 +79,7 @@ def _one_after_the_other(values: Tensor, rows: int) -> bool:
     if values.ndim == 0 or len(values) == 0 or len(values) % rows:
         return False
     first, *others = values.detach().reshape(rows, -1)[:-1].double()
-    near = _ALIKE * values.detach().abs().max()
+    near = _ALIKE * values.detach().abs().amax() if values.numel() else 0.0
     return not any(bool(((first - other).abs() > near).any()) for other in others)
 
 
@@ -120,6 +120,8 @@ def select_layers(
             "scripted modules run below Python and cannot be seen; write them out with torch functions."
         )
     if layers is not None:
+        if not isinstance(layers, str | type | Iterable):
+            raise InputError(f"Expected layers to be names, patterns or module types, got {layers!r}.")
         choices = [layers] if isinstance(layers, str | type) else list(layers)
         for choice in choices:
             if not any(_matches(layer, choice) for layer in offered):
@@ -138,7 +140,7 @@ def select_layers(
 def _matches(layer: Layer, choice: str | type[nn.Module]) -> bool:
     if isinstance(choice, str):
         return layer.name == choice or fnmatchcase(layer.name, choice)
-    return any(issubclass(kind, choice) for kind in layer.kinds)
+    return isinstance(choice, type) and any(issubclass(kind, choice) for kind in layer.kinds)
 
 
 def _also(found: LayerList, roles: set[str]) -> str:

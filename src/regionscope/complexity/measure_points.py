@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import whole
+from regionscope.checks import read_generator, whole
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 
@@ -36,9 +36,10 @@ def uniform_points(
     (torch.Size([5, 1, 2, 2]), True)
     """
     low, high = domain
-    if n < 1 or not low < high:
+    whole("n", n)
+    if not low < high:
         raise InputError(f"uniform_points needs n >= 1 and low < high; n is {n} and the domain is {domain}.")
-    source = torch.Generator().manual_seed(seed)
+    source = read_generator(None, seed)
     unit = torch.rand(n, *input_shape, generator=source, device=source.device, dtype=torch.float32)
     return low + (high - low) * unit
 
@@ -55,6 +56,6 @@ def draw_points(
     if min(map(len, parts)) == 0 or parts[0].first.shape != parts[1].first.shape:
         shapes = [(len(part), *(part.first.shape if len(part) else ())) for part in parts]
         raise InputError(f"Expected train and test inputs of one shape, got {shapes[0]} and {shapes[1]}.")
-    generator = torch.Generator().manual_seed(seed)
+    generator = read_generator(None, seed)
     chosen = [part.take(torch.randperm(len(part), generator=generator, device="cpu")[:n]) for part in parts]
     return MeasurePoints(chosen[0], chosen[1], uniform_points(n, chosen[0].shape[1:], domain=domain, seed=seed))

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import is_whole, whole
+from regionscope.checks import is_whole, read_generator, real, whole
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network import home
@@ -47,7 +47,7 @@ def orthonormal_frames(
     """
     d = math.prod(input_shape)
     _check_dims(dims, d)
-    source = generator if generator is not None else torch.Generator().manual_seed(seed)
+    source = read_generator(generator, seed)
     frames = draw_frames(1 if points is None else points, dims, d, source, dtype)
     frames = frames.reshape(len(frames), dims, *input_shape)
     return frames[0] if points is None else frames
@@ -158,10 +158,10 @@ class Neighbourhoods:
             )
         if not bool(torch.isfinite(points).all()):
             raise InputError("Expected finite inputs, got NaN or infinite values.")
-        if not (math.isfinite(radius) and radius > 0):
+        if not real("radius", radius) > 0:
             raise InputError(f"radius is {radius}; a finite number larger than 0 is needed.")
         shape, flat = tuple(points.shape[1:]), points.flatten(1)
-        source = generator if generator is not None else torch.Generator().manual_seed(whole("seed", seed, least=0))
+        source = read_generator(generator, seed)
         given = _given_frames(frames, len(flat), shape, flat)
         dims = dims if given is None else given.shape[1]
         _check_dims(dims, flat.shape[1])

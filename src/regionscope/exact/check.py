@@ -1,10 +1,12 @@
 """Proof of a partition: it covers the slice, its maps are the network, and its pieces fit together.
 
-Each function raises CheckFailed with the reason; ``Partition.check`` calls all of them.
+Each function raises CheckFailed with the reason. ``Partition.check`` calls those that look at every region;
+``check_sample`` runs in every computation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import torch
@@ -12,13 +14,18 @@ from torch import Tensor
 
 from regionscope.errors import CheckFailed
 from regionscope.exact.affine_maps import AffineMaps
+from regionscope.exact.budget import Budget, inputs_of
+from regionscope.exact.region_batch import RegionBatch
 from regionscope.geometry import Slice
+from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 
-__all__ = ["check_coverage", "check_maps", "check_network"]
+__all__ = ["check_coverage", "check_maps", "check_network", "check_sample"]
 
 _ROWS = 4096
+_SHARE = 50  # one region in so many is compared with the network in every computation,
+_SAMPLE_BYTES = 1 << 17  # and more of them as long as their live values take no more memory
 
 
 def check_coverage(sizes: Tensor, whole: float) -> None:
@@ -73,3 +80,34 @@ def check_network(program: Program, piece: Slice, interior: Tensor, maps: Affine
                 if key in seen and not (thin[start + i] or thin[seen[key]]):
                     raise CheckFailed(f"Regions {seen[key]} and {start + i} have the same activation pattern.")
                 seen.setdefault(key, start + i)
+
+
+def check_sample(
+    program: Program, slices: Sequence[Slice], found: RegionBatch, rounding: Tensor, budget: Budget
+) -> None:
+    """The network agrees with the mean of its outputs at the corners in the middle of some regions.
+
+    rounding: (slices,) of the outputs. Where slopes are too steep for float64 the two differ. Cost: a forward pass over
+    2% of the regions, or over all of them where they are few and the network is small.
+    """
+    n = len(found.offsets) - 1
+    wanted = min(n, max(n // _SHARE, _SAMPLE_BYTES // max(1, program.row_bytes), 1))
+    regions = torch.arange(wanted, device=found.offsets.device) * n // max(1, wanted)
+    slice_id, order = found.slice_id[found.corners[found.offsets[regions]]].sort(stable=True)
+    index, ends = gather_rows(found.offsets, regions[order])
+    corners, of, counts = found.corners[index], owners(ends), ends.diff()[:, None]
+    middle = found.coords.new_zeros((wanted, found.coords.shape[1])).index_add_(0, of, found.coords[corners]) / counts
+    mean = found.outputs.new_zeros((wanted, found.outputs.shape[1])).index_add_(0, of, found.outputs[corners]) / counts
+    size = mean.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, found.outputs.abs().amax(1), "amax")
+    allowed = (Tolerance.of(program.dtype).slope * size + rounding)[slice_id]
+    rows = budget.inputs(program)
+    for start in range(0, wanted, rows):
+        part = slice(start, start + rows)
+        outputs = program(inputs_of(program, slices, middle[part], slice_id[part]))
+        gap = (outputs - mean[part]).abs().amax(1)
+        if not bool((gap <= allowed[part]).all()):
+            raise CheckFailed(
+                f"Expected the affine map of each region to equal the network, got a difference of "
+                f"{float(gap.max()):.3g} (largest output: {float(size.max()):.3g}). The slopes of this network are too "
+                "steep for float64. Use smaller weights or a smaller slice, or sample it with region_count()."
+            )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Record, bytes_of, inputs_of
+from regionscope.exact.zero_tolerance import at_vertices
 from regionscope.geometry import Slice
 from regionscope.geometry.crossing import Points, SignTable, place_points
 from regionscope.geometry.interpolation import Interpolation
@@ -39,7 +40,7 @@ class LineState:
 
 
 def partition_lines(
-    program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
 ) -> tuple[LineState, Tensor]:
     """The exact partition of all segments, and the outputs of the network at the vertices (v, c)."""
     coords = torch.cat([piece.corners.to(program.device, torch.float64) for piece in slices])
@@ -59,13 +60,14 @@ def cut_line(cuts: Thresholds | Maxima, state: LineState, near: Tensor) -> tuple
         row, unit = table.sign_changes(start, start + 1)
         units = Units(cuts.values, cuts.at, near)
         ua, ub = units(start[row], unit), units(start[row] + 1, unit)
+        near_unit = units.near(start[row], unit)
     else:
         candidates = Candidates(cuts.values, cuts.groups, near)
         breaks = breaks_along(candidates, leaders(candidates), start, start + 1)
         row, ua, ub = breaks.row, breaks.ua, breaks.ub
-        unit = breaks.group
+        unit, near_unit = breaks.group, near[start[row]]
     edge = start[row]
-    points, crossings = place_points(edge, unit, ua, ub, near[edge])
+    points, crossings = place_points(edge, unit, ua, ub, near_unit)
     return points, crossings.merged
 
 
@@ -83,7 +85,7 @@ def in_order(n_old: int, points: Points) -> Tensor:
 @dataclass
 class _LineCutter:
     program: Program
-    scales: Tensor
+    scales: Sequence[Tensor]
     budget: Budget
     record: Record
     total_length: float
@@ -93,7 +95,7 @@ class _LineCutter:
         """Carry breakpoints through nonlinearity k and all later ones."""
         kinks = self.program.kinks
         while k < len(kinks):
-            points, snapped = cut_line(kinks[k].cuts(state.values), state, self.scales[k][state.slice_id])
+            points, snapped = cut_line(kinks[k].cuts(state.values), state, at_vertices(self.scales[k], state.slice_id))
             self.record.snap(state.slice_id[snapped])
             order = in_order(len(state.coords), points)
             interpolation = Interpolation.of_points(len(state.coords), points.edge, points.edge + 1, points.t)

@@ -10,9 +10,10 @@ from typing import Literal, overload
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_memory, whole
+from regionscope.checks import check_memory, check_progress, of_kind, whole
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.check import check_sample
 from regionscope.exact.line import partition_lines
 from regionscope.exact.partition import Partition
 from regionscope.exact.plane import partition_planes
@@ -60,11 +61,12 @@ def linear_regions(
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
     slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
-    dtype: of the computation, float64 by default; coordinates are float64 always.
+    dtype: torch.float32 or torch.float64, with the same result: the computation is in float64. Rounding in float32
+        would lose the signs of units near their folds.
     max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
         the last nonlinearity that fits, with ``status`` saying so.
     memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
-        worked through in pieces, with the same result.
+        worked through in pieces, with the same result. No limit in 3 or more dimensions, where all regions are held.
     progress: called with the finished share of the work, 0 to 1.
 
     Cost: about one forward pass over the final vertices.
@@ -85,7 +87,7 @@ class BatchResult:
     program: Program
     slices: Sequence[Slice]
     found: RegionBatch
-    scales: Tensor
+    rounding: Tensor
     by_layer: list[dict[str, int]]
     snapped: Tensor
     tolerance: Tolerance
@@ -96,7 +98,7 @@ class BatchResult:
         """One Partition a slice."""
         parts = self.found.apart(len(self.slices))
         covered = torch.stack([part.sizes.sum() for part in parts]).tolist()
-        rounding, snapped = self.scales[-1].tolist(), self.snapped.tolist()
+        rounding, snapped = self.rounding.tolist(), self.snapped.tolist()
         partitions = []
         for i, (piece, part) in enumerate(zip(self.slices, parts, strict=True)):
             scale = piece.scale
@@ -121,24 +123,25 @@ class BatchResult:
 
     def _must_cover(self, piece: Slice, total: float) -> None:
         """A number of regions that leave a part of the slice out would look like any other."""
-        if not abs(total - piece.size) <= LOST[self.program.dtype] * piece.size:
-            way_out = "" if self.program.dtype == torch.float64 else "compute in float64, "
+        if not abs(total - piece.size) <= LOST * piece.size:
             raise CheckFailed(
                 f"The regions that were found add up to {total / piece.size:.6f} of the slice: a fault of the engine, "
-                f"not of the network; {way_out}move the slice a little, and please report it."
+                f"not of the network; move the slice a little, and please report it."
             )
 
 
 def program_of(model: nn.Module | Program, slices: Sequence[Slice], dtype: torch.dtype | None) -> Program:
-    """The network as it is read for these slices; one that was read before is taken as it is."""
+    """The network in float64; one that was read in float32 keeps its constants, rounded as they are."""
+    if dtype not in (None, torch.float32, torch.float64):
+        raise InputError(f"Expected dtype torch.float64 or torch.float32, got {dtype}. Both give the same result.")
     if not isinstance(model, Program):
-        return trace(model, one_shape(slices), dtype=dtype or torch.float64)
+        return trace(model, one_shape(slices))
     if dtype not in (None, model.dtype):
         raise InputError(
             f"dtype is {dtype}, and the network was read in {model.dtype}; leave dtype out, or read it with "
             f"trace(..., dtype={dtype})."
         )
-    return model
+    return model.in_float64()
 
 
 def exact_regions(
@@ -154,7 +157,10 @@ def exact_regions(
                 f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
                 f"{program.input_shape}; build the slice from inputs of that shape."
             )
-    tolerance = tolerance or Tolerance.of(program.dtype, slices[0].dim)
+    if tolerance is None:
+        tolerance = Tolerance.of(program.dtype)
+    of_kind("tolerance", tolerance, Tolerance, advice="write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
+    check_progress(progress)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         result = _cut_within_limits(program, slices, tolerance, budget, on_limit, progress)
@@ -177,6 +183,8 @@ def _cut_within_limits(
         record = Record.start(n_kinks, len(slices), progress)
         try:
             found = _cut(shortened, slices, scales, budget, record)
+            if status:
+                check_sample(program, slices, found, scales[-1], budget)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
@@ -189,10 +197,12 @@ def _cut_within_limits(
             n_kinks, status = limit.kink, Status(complete=False, reason=reason)
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
-    return BatchResult(program, slices, found, scales, by_layer, record.snapped, tolerance, status, seconds=0.0)
+    return BatchResult(program, slices, found, scales[-1], by_layer, record.snapped, tolerance, status, seconds=0.0)
 
 
-def _cut(program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record) -> RegionBatch:
+def _cut(
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
+) -> RegionBatch:
     """Cut by the method for the dimension of the slices."""
     if slices[0].dim == 1:
         return RegionBatch.of_lines(*partition_lines(program, slices, scales, budget, record))

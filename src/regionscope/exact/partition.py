@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regionscope.checks import of_kind
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps
 from regionscope.exact.check import check_coverage, check_maps, check_network
@@ -63,8 +65,15 @@ class Partition:
     compared: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
 
     def readings(self) -> tuple[Reading, ...]:
-        """The number of linear regions, of activation regions, and of undecided walls if there are any."""
-        undecided = (("undecided", self.n_undecided, None),) if self.n_undecided else ()
+        """The number of linear regions, of activation regions, and of undecided walls if any, with a warning."""
+        undecided: tuple[Reading, ...] = ()
+        if self.n_undecided:
+            undecided = (("undecided", self.n_undecided, None),)
+            warnings.warn(
+                f"Rounding hides whether the maps differ on both sides of {self.n_undecided} walls; they are counted "
+                "as different linear regions.",
+                stacklevel=2,
+            )
         return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None), *undecided
 
     def __repr__(self) -> str:
@@ -106,8 +115,8 @@ class Partition:
     def n_undecided(self) -> int:
         """Number of walls for which rounding hides whether the maps on both sides differ.
 
-        A wall is undecided if no unit changes its piece there; no such wall is known in float64. In float32 several
-        units can fold within rounding of each other, and ``n_linear_regions`` is a best guess then.
+        A wall is undecided if no unit changes its piece there; no such wall is known. It counts as a wall between
+        different maps.
         """
         return int(self._compared[1].sum())
 
@@ -261,15 +270,23 @@ class Partition:
     @staticmethod
     def from_arrays(about: dict[str, Any], arrays: dict[str, Tensor], program: Program | None) -> Partition:
         """The partition whose ``to_arrays`` these are; further arrays are ignored."""
+        piece, outputs = slice_from_json(about["slice"]), arrays["outputs"].shape[1]
+        if program is not None:
+            of_kind("program", program, Program, advice="read the network with trace(model, input_shape)")
+            if (program.input_shape, program.n_outputs) != (piece.input_shape, outputs):
+                raise InputError(
+                    f"Expected the network of the partition, with inputs of shape {piece.input_shape} and {outputs} "
+                    f"output(s), got one with inputs of shape {program.input_shape} and {program.n_outputs} output(s)."
+                )
         return Partition(
-            slice=slice_from_json(about["slice"]),
+            slice=piece,
             **{name: arrays[name] for name in _ARRAYS},
             walls=Walls(**{name: arrays[f"wall_{name}"] for name in _WALLS}),
             by_layer=about["by_layer"],
             tolerance=Tolerance(**about["tolerance"]),
             stats=Stats(**about["stats"]),
             status=Status(**about["status"]),
-            program=program,
+            program=program and program.in_float64(),
             compared=(arrays[_COMPARED[0]], arrays[_COMPARED[1]]) if _COMPARED[0] in arrays else None,
         )
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Record, bytes_of, inputs_of
+from regionscope.exact.zero_tolerance import at_vertices
 from regionscope.geometry import Slice
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.envelope import split_maxima
@@ -45,7 +46,7 @@ def plane_mesh(slices: Sequence[Slice], device: torch.device) -> tuple[Mesh, Ten
 
 
 def partition_planes(
-    program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
 ) -> tuple[Mesh, Tensor, Tensor]:
     """The exact partition of all slices: mesh, coordinates (v, 2), outputs of the network at the vertices (v, c)."""
     mesh, coords, slice_id = plane_mesh(slices, program.device)
@@ -66,7 +67,7 @@ def cut_plane(
 @dataclass
 class _PlaneCutter:
     program: Program
-    scales: Tensor
+    scales: Sequence[Tensor]
     budget: Budget
     record: Record
     total_area: float
@@ -85,7 +86,7 @@ class _PlaneCutter:
                 state = PlaneState(state.mesh, state.coords, state.slice_id, values)
                 k, cells, zeros = k + 1, None, None
                 continue
-            near = self.scales[k][state.slice_id]
+            near = at_vertices(self.scales[k], state.slice_id)
             result = cut_plane(kinks[k].cuts(state.values), state, near, k, cells, zeros)
             self.record.snap(state.slice_id[result.snapped])
             rows = self.budget.rows(kinks[k], self.held, state.coords.device)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -52,19 +52,14 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor)
     points: (p, k) slice coordinates of the vertices of the walls; those of wall i are rows ``offsets[i]`` to
         ``offsets[i + 1]``.
 
-    A unit is zero on a wall if it is zero at all vertices of the wall, as far as the precision of the program tells.
-    All other units have the sign of their largest value at these vertices. A wall is undecided if no unit changes its
-    piece there, or, in float32, if several do.
+    A unit is zero on a wall if it is zero at all vertices of the wall, up to rounding. All other units have the sign of
+    their largest value at these vertices. A wall is undecided if no unit changes its piece there.
 
-    Cost: in float64, 2 forward passes for each wall and axis of the slice, 8 more where the jump is not exactly zero;
+    Cost: 2 forward passes for each wall and axis of the slice, 8 more where the jump is not exactly zero;
     some 64 MiB of live values at a time.
     """
-    n, device, single = len(offsets) - 1, offsets.device, program.dtype != torch.float64
-    tolerance = Tolerance.of(torch.float64)
-    if single:
-        tolerance = replace(tolerance, zero=_ROUNDING * torch.finfo(program.dtype).eps)
-        program = program.in_float64()
-    near = zero_scales(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1, 0]
+    n, device, tolerance = len(offsets) - 1, offsets.device, Tolerance.of(program.dtype)
+    near = zero_scales(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1]
     axes = slice.basis.reshape(slice.dim, *program.input_shape).to(program.device, program.dtype) * _SCALE
     same = torch.zeros(n, dtype=torch.bool, device=device)
     changes = torch.zeros(n, dtype=torch.int64, device=device)
@@ -80,8 +75,7 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor)
                 inputs = slice.embed(points[index], dtype=program.dtype).to(program.device)
                 equal, changed = some.cross(folds, inputs, near)
                 same[walls], changes[walls] = equal.to(device), changed.to(device)
-    undecided = (changes == 0) | (changes > 1) if single else changes == 0
-    return same & (changes > 0), undecided
+    return same & (changes > 0), changes == 0
 
 
 def output_rounding(program: Program, slice: Slice) -> float:
@@ -184,14 +178,14 @@ class _Walls:
         self.changes = torch.zeros(walls, dtype=torch.int64, device=offsets.device)
         self.generator = torch.Generator().manual_seed(0)
 
-    def cross(self, folds: Sequence[_Fold], inputs: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+    def cross(self, folds: Sequence[_Fold], inputs: Tensor, near: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Whether the jump is zero at each wall, and how many units change their piece there."""
         program, none = self.program, torch.zeros_like(self.axes)
         blocks = [self.axes, none, *[self.axes] * self.copies, *[none] * self.copies]
         tangents = self._affine(program.instructions, {program.input_name: torch.cat(blocks)})
         values = program.begin(inputs.to(program.device))
         for fold, tolerance in zip(folds, near, strict=False):
-            tangents = self._through(fold, values, tangents, tolerance)
+            tangents = self._through(fold, values, tangents, tolerance[0])
             values = fold.kink.advance(values, consume=True)
         outputs = program.outputs(tangents).reshape(2 * (1 + self.copies), self.n, -1)
         jump, perturbed = outputs[1], outputs[-max(1, self.copies) :]  # without copies no error is allowed for

@@ -36,11 +36,11 @@ class CellPartition:
 
 
 def partition_cells(
-    program: Program, slices: Sequence[Slice], scales: Tensor, budget: Budget, record: Record
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
 ) -> CellPartition:
     """The exact partition of slices of one dimension k into polytopes on which the network is affine.
 
-    scales (kinks + 1, slices): how near to zero counts as zero. Raises ``TooManyRegions`` as soon as a slice has more
+    scales: how near to zero counts as zero, from ``zero_scales``. Raises ``TooManyRegions`` as soon as a slice has more
     regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
 
     Cost: for each unit that changes sign somewhere a scan of all cells, and work in proportion to what is cut; the
@@ -54,9 +54,7 @@ def partition_cells(
     first_unit = 0
     for k, kink in enumerate(program.kinks):
         cuts = kink.cuts(values)
-        cutter = _SpaceCutter(
-            cells, _Rows(cuts.values), slice_id, scales[k].to(program.dtype), k, first_unit, budget, record
-        )
+        cutter = _SpaceCutter(cells, _Rows(cuts.values), slice_id, scales[k], k, first_unit, budget, record)
         cutter.cut(cuts)
         cells, kept = cutter.cells.compact()
         first_unit += kink.n_units
@@ -99,7 +97,7 @@ class _SpaceCutter:
     cells: Complex
     rows: _Rows
     slice_id: Tensor  # (v,) slice of each vertex
-    near: Tensor  # (slices,) what counts as zero
+    near: Tensor  # (slices,) or (slices, units): what counts as zero
     kink: int
     first_unit: int
     budget: Budget
@@ -120,7 +118,7 @@ class _SpaceCutter:
 
     def _cut_threshold(self, column: int, at: float, label: int) -> None:
         u = self.rows.filled[:, column] - at
-        codes = torch.where(u.abs() <= self.near[self.slice_id], 0, u.sign())
+        codes = torch.where(u.abs() <= self.near[self.slice_id, column], 0, u.sign())
         result = split(self.cells, codes, u, label=label)
         before = self.cells.n_vertices
         self._took(result.cells, (result.new,), result.snapped, result.unresolved)

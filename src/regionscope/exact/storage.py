@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.errors import InputError
+from regionscope.checks import is_whole
+from regionscope.errors import InputError, WrongFile
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.writing import replace_file
+from regionscope.tolerance import LOST, Tolerance
+from regionscope.types import Stats, Status
+from regionscope.writing import ARRAY_FILE_ERRORS, parse_json, replace_file
 
 __all__ = ["array_names", "load_arrays", "save_arrays", "slice_from_json", "slice_to_json"]
 
@@ -40,16 +42,77 @@ def save_arrays(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Tenso
 
 
 def load_arrays(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read what ``save_arrays`` wrote: the header and the arrays."""
+    """Read what ``save_arrays`` wrote: the header and the arrays, checked (see ``_check``)."""
     with _opened(path) as file:
-        about = json.loads(str(file["about"]))
+        about = dict(parse_json(str(file["about"])))
+        found = about.get("format")
+        if found != _FORMAT:
+            older = isinstance(found, int) and found < _FORMAT
+            way_out = "was written by an older version; compute it again" if older else "needs another version"
+            raise WrongFile(f"Expected a partition in format {_FORMAT}, got format {found}: {path} {way_out}")
         arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != "about"}
-    found = about.get("format")
-    if found != _FORMAT:
-        older = isinstance(found, int) and found < _FORMAT
-        way_out = "was written by an older version; compute it again" if older else "needs another version"
-        raise InputError(f"Expected a partition in format {_FORMAT}, got format {found}: {path} {way_out}.")
+        _check(about, arrays)
     return about, arrays
+
+
+def _check(about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
+    """``ValueError`` with the reason unless all arrays fit together and the regions cover the slice."""
+    piece = slice_from_json(about["slice"])
+    inputs = (piece.origin, piece.basis, piece.corners)
+    if piece.basis.shape[1:] != piece.origin.shape or not all(bool(part.isfinite().all()) for part in inputs):
+        raise ValueError("its slice is none")
+    layers, complete = about["by_layer"], bool(Status(**about["status"]))
+    kinds = (Tolerance(**about["tolerance"]), Stats(**about["stats"]))
+    counts = layers.values() if isinstance(layers, dict) else [layers]
+    if not all(map(is_whole, counts)) or not all(map(_is_numbers, kinds)):
+        raise ValueError("its header holds no numbers where they should be")
+    v, k, r = len(arrays["vertices"]), piece.dim, len(arrays["sizes"])
+    _numbers(arrays, "vertices", (v, k), torch.float64)
+    _numbers(arrays, "outputs", (v, arrays["outputs"].shape[-1]), torch.float64, torch.float32)
+    _numbers(arrays, "sizes", (r,), torch.float64)
+    _rows(arrays, "corners", "offsets", r, v)
+    w = len(arrays["wall_layer"])
+    _rows(arrays, "wall_vertices", "wall_offsets", w, v)
+    _indices(arrays, "wall_regions", (w, 2), -1, r)
+    _indices(arrays, "wall_layer", (w,), -1, len(layers) + 1)
+    inner = int((arrays["wall_regions"] >= 0).all(1).sum())
+    for name in ("wall_same", "wall_undecided") if complete else ():
+        _numbers(arrays, name, (inner,), torch.bool)
+    if "labels" in arrays:
+        _indices(arrays, "piece_labels", (r,), 0, 2**62)
+        _indices(arrays, "labels", (len(arrays["labels"]),), 0, 2**62)
+        _indices(arrays, "piece_regions", (r,), 0, len(arrays["labels"]))
+    if r < max(layers.values(), default=0):
+        raise ValueError(f"it has {r} regions and counts more")
+    if not abs(float(arrays["sizes"].sum()) - piece.size) <= LOST[arrays["outputs"].dtype] * piece.size:
+        raise ValueError("its regions do not add up to its slice")
+
+
+def _is_numbers(values: Any) -> bool:
+    """Whether all fields of a small value are finite numbers."""
+    return all(type(value) in (int, float) and math.isfinite(value) for value in vars(values).values())
+
+
+def _numbers(arrays: Mapping[str, Tensor], name: str, shape: tuple[int, ...], *dtypes: torch.dtype) -> None:
+    array = arrays[name]
+    if tuple(array.shape) != shape or array.dtype not in dtypes or not bool(array.isfinite().all()):
+        raise ValueError(f"{name} is not an array of finite numbers of shape {shape}")
+
+
+def _indices(arrays: Mapping[str, Tensor], name: str, shape: tuple[int, ...], low: int, high: int) -> None:
+    _numbers(arrays, name, shape, torch.int64, torch.int32, torch.int16)
+    if arrays[name].numel() and not low <= int(arrays[name].min()) <= int(arrays[name].max()) < high:
+        raise ValueError(f"{name} points to places that do not exist")
+
+
+def _rows(arrays: Mapping[str, Tensor], name: str, offsets: str, rows: int, vertices: int) -> None:
+    """Ragged rows of vertices: row i is ``name[offsets[i]:offsets[i + 1]]``, and none is empty."""
+    n = len(arrays[name])
+    _indices(arrays, name, (n,), 0, vertices)
+    _indices(arrays, offsets, (rows + 1,), 0, n + 1)
+    ends = arrays[offsets]
+    if int(ends[0]) != 0 or int(ends[-1]) != n or bool((ends.diff() < 1).any()):
+        raise ValueError(f"{offsets} does not divide {name}")
 
 
 def array_names(path: Path) -> list[str]:
@@ -66,8 +129,10 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             yield file
-    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        sentence = f"{path} is not a saved partition, or is damaged; write one with Partition.save(path)."
+    except WrongFile:
+        raise
+    except (*ARRAY_FILE_ERRORS, AttributeError, IndexError) as error:
+        sentence = f"{path} is not a saved partition, or is damaged ({error}); write one with Partition.save(path)."
         raise InputError(sentence) from error
 
 

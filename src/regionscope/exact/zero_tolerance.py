@@ -1,4 +1,4 @@
-"""How near to zero counts as zero: a share of the largest value that a layer takes on a few points of the slice."""
+"""How near to zero counts as zero: a share of the largest value that a unit takes on a few points of the slice."""
 
 from __future__ import annotations
 
@@ -10,37 +10,54 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.exact.budget import Budget, inputs_of
 from regionscope.geometry import Slice
-from regionscope.network import Program
+from regionscope.network import Program, Thresholds
 from regionscope.tolerance import Tolerance
 
-__all__ = ["probe_points", "zero_scales"]
+__all__ = ["at_vertices", "probe_points", "zero_scales"]
 
 _PROBES = 16  # beside the corners
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 
 
-def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget) -> Tensor:
-    """How near to zero counts as zero, (kinks + 1, slices): ``tolerance.zero`` times the largest value on probe points.
+def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget) -> list[Tensor]:
+    """How near to zero counts as zero: ``tolerance.zero`` times the largest value on probe points.
+
+    One tensor for each kink: (slices, units) where units are compared with thresholds, (slices,) where they are
+    compared with each other. The last one, (slices,), belongs to the outputs.
 
     The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale does
-    not depend on how the work is cut into pieces. A layer whose terms cancel takes a share of their size, since its
-    values are rounding. Scaling a layer up and the next one down changes neither. The last row belongs to the outputs.
+    not depend on how the work is cut into pieces. A unit whose terms cancel takes a share of their size, since its
+    values are rounding; so does one that adds up nothing but the rounding of earlier layers. Scaling a unit up and the
+    weights that read it down changes nothing.
     """
     probes = [probe_points(piece.corners.cpu()) for piece in slices]
     counts = torch.tensor([len(coords) for coords in probes], device="cpu")
     slice_id = torch.arange(len(slices), device="cpu").repeat_interleave(counts)
     rows = budget.inputs(program)
-    scales = torch.zeros(len(program.kinks) + 1, len(slices), dtype=torch.float64, device="cpu")
+    largest: list[tuple[Tensor, Tensor]] = []  # of each layer (slices,), of each of its units (slices, units)
     for coords, own in zip(torch.cat(probes).split(rows), slice_id.split(rows), strict=True):
-        largest = _magnitudes(program, inputs_of(program, slices, coords, own)).double().cpu()
-        scales.scatter_reduce_(1, own.expand_as(largest), largest, "amax")
-    if not bool(torch.isfinite(scales).all()):
+        found = _magnitudes(program, inputs_of(program, slices, coords, own))
+        if not largest:
+            largest = [(a.new_zeros(len(slices)), b.new_zeros(len(slices), *b.shape[1:])) for a, b in found]
+        own = own.to(program.device)
+        for (layer, units), (of_layer, of_units) in zip(largest, found, strict=True):
+            layer.scatter_reduce_(0, own, of_layer, "amax")
+            units.scatter_reduce_(0, own.reshape(-1, *[1] * (units.ndim - 1)).expand_as(of_units), of_units, "amax")
+    if not all(bool(torch.isfinite(layer).all()) for layer, _ in largest):
         raise InputError(
             "The network gives NaN or infinite values on the slice; exact regions need finite ones: "
             "use a smaller slice, or check the weights."
         )
-    near = tolerance.zero * scales
-    return near.clamp(min=torch.finfo(torch.float64).tiny).to(program.device)
+    least = torch.finfo(torch.float64).tiny
+    return [
+        (tolerance.zero * torch.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clamp(min=least)
+        for layer, units in largest
+    ]
+
+
+def at_vertices(near: Tensor, slice_id: Tensor) -> Tensor:
+    """``near`` (slices, ...) of one kink for the slice of each vertex, (v, ...)."""
+    return near.expand(len(slice_id), *near.shape[1:]) if len(near) == 1 else near[slice_id]
 
 
 def probe_points(corners: Tensor) -> Tensor:
@@ -50,12 +67,13 @@ def probe_points(corners: Tensor) -> Tensor:
     return torch.cat([corners, (weights / weights.sum(1, keepdim=True)) @ corners])
 
 
-def _magnitudes(program: Program, inputs: Tensor) -> Tensor:
-    """The largest value at each input, (kinks + 1, n): at each nonlinearity, and of the outputs; at least a share of
-    the terms that are added up to it.
+def _magnitudes(program: Program, inputs: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The largest value of a layer at each input (n,), and the value of its units (n, units), or (n,) where units are
+    compared with each other; at each nonlinearity, and of the outputs. At least a share of the terms that are added up.
 
-    How large those are is told by shaking: where every value of the layer before changes by a relative ``shake``, up or
-    down by chance, a sum changes by as much of its terms, whether they cancel or not.
+    The size of these terms is estimated by perturbing all values by a relative ``shake``, up or down at random: a sum
+    changes by that share of its terms, whether they cancel or not. For the layer only the values just before it are
+    perturbed. For a unit those of all layers are, so that it is not mistaken for more than rounding.
     """
     shake = float(torch.finfo(program.dtype).eps) ** 0.5
     generator = torch.Generator().manual_seed(0)
@@ -67,18 +85,17 @@ def _magnitudes(program: Program, inputs: Tensor) -> Tensor:
         return torch.where(up, value * (1 + shake), value * (1 - shake))
 
     def size(value: Tensor, moved: Tensor) -> Tensor:
-        change = _largest(value - moved) * (_CANCELLED / shake)
-        return torch.maximum(_largest(value), change)
+        return torch.maximum(value.abs(), (value - moved).abs() * (_CANCELLED / shake)).flatten(1)
 
     values, moved = program.begin(inputs), program.begin(shaken(inputs))
-    found = []
+    drifted, found = dict(moved), []
     for kink in program.kinks:
-        found.append(size(kink.cuts(values).values, kink.cuts(moved).values))
+        cuts, cuts_moved, cuts_drifted = (kink.cuts(each) for each in (values, moved, drifted))
+        layer = size(cuts.values, cuts_moved.values).amax(1)
+        units = size(cuts.values, cuts_drifted.values) if isinstance(cuts, Thresholds) else layer
+        found.append((layer, units))
         moved = kink.advance({name: shaken(value) for name, value in values.items()}, consume=True)
+        drifted = kink.advance({name: shaken(value) for name, value in drifted.items()}, consume=True)
         values = kink.advance(values, consume=True)
-    return torch.stack([*found, size(program.outputs(values), program.outputs(moved))])
-
-
-def _largest(rows: Tensor) -> Tensor:
-    """The largest absolute value of each row (n,)."""
-    return rows.flatten(1).abs().amax(1)
+    outputs = size(program.outputs(values), program.outputs(moved)).amax(1)
+    return [*found, (outputs, outputs)]

@@ -31,7 +31,7 @@ class SignTable:
     def of(values: Tensor, at: tuple[float, ...], tolerance: Tensor) -> SignTable:
         """Signs of ``values (v, n) - at[i]`` for every threshold; unit ``i * n + j`` is column j against ``at[i]``.
 
-        ``tolerance`` (v,): how near to zero counts as zero at each vertex.
+        ``tolerance`` (v,) or (v, n): how near to zero counts as zero at each vertex.
         """
         v, n = values.shape
         n_units = n * len(at)
@@ -40,7 +40,7 @@ class SignTable:
         step = rows_at_a_time(n * values.element_size(), values.device)
         for start in range(0, v, step):
             block = values[start : start + step]
-            near = tolerance[start : start + step, None].to(values.dtype)
+            near = tolerance[start : start + step].reshape(len(block), -1)
             for i, threshold in enumerate(at):
                 part = codes[start : start + step, i * n : (i + 1) * n]
                 torch.lt(block, threshold - near, out=part.view(torch.bool))
@@ -119,11 +119,11 @@ def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tens
     """Whether row i + 1 falls on row i: same group, and the sign of one unit cannot be told at the other's crossing.
 
     Rows are crossings sorted along their edge (``group``) with parameter ``t``; the unit of a row takes the values
-    ``ua`` and ``ub`` at the ends of the edge, and ``tolerance`` is zero to it. Returns (rows - 1,) bool.
+    ``ua`` and ``ub`` at the ends of the edge, and what is below its ``tolerance`` is zero. Returns (rows - 1,) bool.
     """
     later = ua[1:] + t[:-1] * (ub[1:] - ua[1:])
     earlier = ua[:-1] + t[1:] * (ub[:-1] - ua[:-1])
-    near = torch.minimum(later.abs(), earlier.abs()) <= tolerance[1:]
+    near = (later.abs() <= tolerance[1:]) | (earlier.abs() <= tolerance[:-1])
     return near & (group[1:] == group[:-1])
 
 

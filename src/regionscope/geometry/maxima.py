@@ -35,6 +35,10 @@ class Candidates:
         """Values (x, m) of all candidates of ``group`` (x,) at ``vertices`` (x,)."""
         return self.values[vertices[:, None], self.groups[group]].double()
 
+    def near(self, vertices: Tensor, pairs: Tensor) -> Tensor:
+        """What counts as a tie of any pair of candidates at these vertices."""
+        return self.tolerance[vertices]
+
     def pair(self, group: Tensor, i: Tensor, j: Tensor) -> Tensor:
         """One number for "candidate i against candidate j of this group", in either order."""
         return (group * self.n_candidates + torch.minimum(i, j)) * self.n_candidates + torch.maximum(i, j)

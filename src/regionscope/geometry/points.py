@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.checks import unreadable
 from regionscope.errors import SliceError
 from regionscope.tolerance import Tolerance
 
@@ -34,11 +35,17 @@ def read_numbers(numbers: float | PointLike, what: str) -> Tensor:
 
 def _float64(numbers: float | PointLike, what: str) -> Tensor:
     try:
-        if numbers.is_complex() if isinstance(numbers, Tensor) else np.iscomplexobj(numbers):
-            raise SliceError(f"{what} holds complex numbers; inputs are real.")
         if isinstance(numbers, Tensor):
+            if refused := unreadable(numbers):
+                raise SliceError(f"Expected {what} to hold real numbers, got {refused}")
             return numbers.detach().to(torch.float64).clone()
-        return torch.from_numpy(np.array(numbers, dtype=np.float64))
+        array = np.asarray(numbers)
+        if array.dtype.kind in "cSU":
+            found = "complex numbers" if array.dtype.kind == "c" else "text"
+            raise SliceError(f"Expected {what} to hold real numbers, got {found}. Pass real numbers.")
+        return torch.from_numpy(array.astype(np.float64))
+    except SliceError:
+        raise
     except (TypeError, ValueError, RuntimeError) as reason:
         raise SliceError(f"{what} cannot be read as an array of real numbers ({reason}).") from reason
 
@@ -53,8 +60,10 @@ def _finite(value: Tensor, what: str) -> Tensor:
 
 def read_points(points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], what: str, least: int) -> Tensor:
     """Points of one shape as a tensor (n, *shape); ``what`` names one of them, ``least`` is the smallest n."""
+    if isinstance(points, Tensor) and (refused := unreadable(points)):
+        raise SliceError(f"Expected {what}s of real numbers, got {refused}")
     if not hasattr(points, "__len__"):
-        raise SliceError(f"{what}s came as a {type(points).__name__}; a sequence of inputs is needed.")
+        raise SliceError(f"Expected {what}s as a sequence of inputs, got {type(points).__name__}.")
     if len(points) < least:
         raise SliceError(f"{len(points)} {what}(s) came; at least {least} are needed.")
     read = [read_point(point, f"{what} {i}") for i, point in enumerate(points)]

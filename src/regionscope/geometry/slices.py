@@ -154,10 +154,11 @@ class Segment(_AffineSlice):
 
     def extended(self, lo: float, hi: float) -> Segment:
         """The same line and the same coordinate, with alpha in [lo, hi]; [0, 1] is the hull of the two inputs."""
-        if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
+        lo, hi = read_numbers([lo, hi], "the pair of ends").tolist()
+        if not lo < hi:
             raise SliceError(f"a segment cannot run from alpha = {lo} to {hi}; finite ends with lo < hi are needed.")
         other = copy.copy(self)
-        other._set(lo=float(lo), hi=float(hi))
+        other._set(lo=lo, hi=hi)
         return other
 
     @property
@@ -312,7 +313,7 @@ class Box(_AffineSlice):
 
 
 def _check_margin(margin: float) -> None:
-    if not (math.isfinite(margin) and margin >= 0):
+    if read_numbers([margin], "margin").tolist()[0] < 0:
         raise SliceError(f"margin is {margin}; a finite share of the box's extent, at least 0, is needed.")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Self, TypeVar, get_type_hints
 
+from regionscope.checks import read_seed
 from regionscope.errors import InputError
 
 __all__ = ["DataSpec", "Experiment", "MeasureSpec", "NetworkSpec", "Training"]
@@ -40,9 +41,9 @@ class DataSpec:
 
     def __post_init__(self) -> None:
         _at_least(1, "data", n_train=self.n_train, n_test=self.n_test)
-        _at_least(0, "data", seed=self.seed)
+        read_seed(self.seed, "data.seed")
         if not 0 <= self.label_noise <= 1:
-            raise InputError(f"data.label_noise is a share of the labels, from 0 to 1, and came as {self.label_noise}.")
+            raise InputError(f"Expected data.label_noise, a share of the labels, from 0 to 1, got {self.label_noise}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +86,9 @@ class Training:
         _one_of("training.augment", self.augment, AUGMENTATIONS)
         _one_of("training.precision", self.precision, PRECISIONS)
         if not (math.isfinite(self.lr) and self.lr > 0):
-            raise InputError(f"training.lr must be a positive number, and came as {self.lr}.")
+            raise InputError(f"Expected a positive training.lr, got {self.lr}.")
         if self.momentum >= 1:
-            raise InputError(f"training.momentum must be below 1, and came as {self.momentum}.")
+            raise InputError(f"Expected training.momentum below 1, got {self.momentum}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +126,7 @@ class Experiment:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _at_least(0, "an experiment's", seed=self.seed)
+        read_seed(self.seed, "an experiment's seed")
         names = [measure.name for measure in self.measures]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -144,7 +145,7 @@ class Experiment:
                 raise InputError(f"The experiment has no {part!r}; it needs at least data.name and network.name.")
         measures = document.get("measures", [])
         if not isinstance(measures, Sequence) or isinstance(measures, str):
-            raise InputError(f"measures must be a list of tables, and came as {measures!r}.")
+            raise InputError(f"Expected measures to be a list of tables, got {measures!r}.")
         return cls(
             data=_read(DataSpec, "data", document["data"]),
             network=_read(NetworkSpec, "network", document["network"]),
@@ -195,7 +196,7 @@ _HINTS = {kind: get_type_hints(kind) for kind in (DataSpec, NetworkSpec, Trainin
 
 def _read(kind: type[Spec], where: str, document: Any) -> Spec:
     if not isinstance(document, Mapping):
-        raise InputError(f"{where} must be a table of settings, and came as {document!r}.")
+        raise InputError(f"Expected {where} to be a table of settings, got {document!r}.")
     hints = _HINTS[kind]
     _known(where, document, list(hints))
     lacking = {DataSpec: "name", NetworkSpec: "name", MeasureSpec: "instrument"}.get(kind)
@@ -216,7 +217,7 @@ def _value(where: str, wanted: Any, value: Any) -> Any:
         or (wanted == Options and isinstance(value, Mapping))
     )
     if not right:
-        raise InputError(f"{where} must be {accepted[wanted]}, and came as {value!r}.")
+        raise InputError(f"Expected {where} to be {accepted[wanted]}, got {value!r}.")
     if wanted is float:
         return float(value)
     return _plain(where, value) if wanted == Options else value
@@ -226,7 +227,7 @@ def _plain(where: str, options: Mapping[str, Any]) -> Options:
     """A copy whose JSON text reads back as itself."""
     try:
         copy: Options = json.loads(json.dumps(dict(options), allow_nan=False))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{where} may hold numbers, texts, lists and tables only: {error}.") from error
     return copy
 
@@ -239,11 +240,10 @@ def _known(where: str, document: Mapping[str, Any], accepted: list[str]) -> None
 
 def _at_least(least: int, where: str, **values: float | None) -> None:
     for name, value in values.items():
-        if value is not None and not (math.isfinite(value) and value >= least):
-            dot = " " if where.endswith("'s") else "."
-            raise InputError(f"{where}{dot}{name} must be at least {least}, and came as {value}.")
+        if value is not None and not least <= value < math.inf:
+            raise InputError(f"Expected {where}.{name} of at least {least}, got {value}.")
 
 
 def _one_of(where: str, value: str, accepted: tuple[str, ...]) -> None:
     if value not in accepted:
-        raise InputError(f"{where} must be one of {', '.join(accepted)}, and came as {value!r}.")
+        raise InputError(f"Expected {where} to be one of {', '.join(accepted)}, got {value!r}.")

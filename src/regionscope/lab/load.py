@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.network.onnx import OnnxNetwork, read_onnx
+from regionscope.writing import ARRAY_FILE_ERRORS
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
 _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
@@ -40,9 +41,7 @@ def load_model(spec: str) -> nn.Module:
         return read_onnx(spec)
     source, colon, name = spec.rpartition(":")
     if not (source and colon and name):
-        raise InputError(
-            f"--model came as {spec!r}; it must look like pkg.module:factory, file.py:factory or file.onnx."
-        )
+        raise InputError(f"Expected --model such as pkg.module:factory, file.py:factory or net.onnx, got {spec!r}.")
     is_file = source.endswith(".py")
     with _importable(Path(source).resolve().parent if is_file else Path.cwd()):
         found: Any = _import_file(Path(source)) if is_file else _import_module(source)
@@ -88,16 +87,18 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     """
     _must_exist(path, "points")
     try:
-        loaded = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.lib.npyio.NpzFile):
+                if len(loaded.files) != 1:
+                    raise InputError(f"{path} holds {len(loaded.files)} arrays {loaded.files}; it must hold one.")
+                loaded = loaded[loaded.files[0]]
+    except InputError:
+        raise
+    except ARRAY_FILE_ERRORS as error:
         reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
         raise InputError(f"{path} is not an .npy or .npz file of numbers{reason}") from error
-    if isinstance(loaded, np.lib.npyio.NpzFile):
-        with loaded:
-            if len(loaded.files) != 1:
-                raise InputError(f"{path} holds {len(loaded.files)} arrays {loaded.files}; it must hold one.")
-            loaded = loaded[loaded.files[0]]
-    if not isinstance(loaded, np.ndarray) or not np.issubdtype(loaded.dtype, np.number) or np.iscomplexobj(loaded):
+    if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "iuf":
         raise InputError(f"{path} does not hold an array of real numbers.")
     if loaded.ndim < 2 or len(loaded) < least:
         wanted = {1: "one point", 2: "two points"}.get(least, f"{least} points")
@@ -122,7 +123,7 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
     """All inputs of shape ``input_shape`` whose every entry lies in [lo, hi]."""
     d = math.prod(input_shape)
     if not lo < hi:
-        raise InputError(f"--box came as {lo} {hi}; the first number must be smaller than the second.")
+        raise InputError(f"Expected --box with the smaller number first, got {lo} {hi}.")
     if not 1 <= d <= LARGEST_BOX:
         raise InputError(
             f"--box takes in the whole input space, which has {d} dimensions here; it works for up to {LARGEST_BOX}. "

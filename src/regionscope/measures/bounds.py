@@ -131,8 +131,7 @@ def layer_widths(text: str) -> list[int]:
     parts = text.split("-")
     if len(parts) < 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
         raise InputError(
-            f"The architecture came as {text!r}; it must look like 2-32-32-2: "
-            "input, hidden widths and output, all positive."
+            f"Expected an architecture such as 2-32-32-2, got {text!r}: input, hidden widths and output, all positive."
         )
     return [int(part) for part in parts]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regionscope.checks import read_seed
 from regionscope.errors import InputError
 from regionscope.types import Reading
 
@@ -178,7 +179,11 @@ def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float,
     g = int(group.max()) + 1
     if g < _FEWEST:
         raise InputError(f"clusters names {g} group(s); an interval from whole groups needs at least {_FEWEST}.")
-    return np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples).astype(np.float64)[:, group]
+    return (
+        np.random.default_rng(read_seed(seed))
+        .multinomial(g, np.full(g, 1 / g), size=resamples)
+        .astype(np.float64)[:, group]
+    )
 
 
 def _coefficient(measure: Callable[[Array], Array], drawn: Array, level: float) -> Coefficient:

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_positive
+from regionscope.checks import check_positive, read_generator
 from regionscope.errors import InputError
 
 Init = Literal["he", "torch"]
@@ -99,7 +99,7 @@ def random_network(
     n_0: int, widths: Sequence[int], n_out: int, *, init: Init = "he", bias: float = 1.0, seed: int = 0
 ) -> nn.Sequential:
     """A ReLU network with the initialisation that ``kac_rice`` describes."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = read_generator(None, seed)
     layers: list[nn.Module] = []
     sizes = [n_0, *widths, n_out]
     for fan_in, fan_out in pairwise(sizes):
@@ -124,4 +124,4 @@ def _scales(init: Init, fan_in: int, bias: float) -> _Scales:
         return _Scales(2.0, bias * bias)
     if init == "torch":
         return _Scales(1 / 3, 1 / (3 * fan_in))
-    raise InputError(f"init came as {init!r}; it must be 'he' or 'torch'.")
+    raise InputError(f"Expected init 'he' or 'torch', got {init!r}.")

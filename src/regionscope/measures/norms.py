@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import unreadable
 from regionscope.errors import InputError
 from regionscope.types import Reading
 
@@ -46,8 +47,13 @@ def parameter_norms(model: nn.Module, *, which: Which = "all") -> ParameterNorms
         l1=sum(float(value.abs().sum()) for value in chosen.values()),
         l2=math.sqrt(sum(float(value.square().sum()) for value in chosen.values())),
         frobenius={name: float(value.norm()) for name, value in chosen.items()},
-        spectral={name: float(torch.linalg.matrix_norm(value, 2)) for name, value in matrices.items()},
+        spectral={name: _largest_singular_value(value) for name, value in matrices.items()},
     )
+
+
+def _largest_singular_value(matrix: Tensor) -> float:
+    """NaN for a matrix that holds NaN or infinity, on which LAPACK fails."""
+    return float(torch.linalg.matrix_norm(matrix, 2)) if bool(matrix.isfinite().all()) else math.nan
 
 
 def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *, which: Which = "all") -> float:
@@ -73,6 +79,10 @@ def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *
 def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
     if which not in ("all", "weights"):
         raise InputError(f'which is {which!r}; it must be "all" or "weights".')
-    return {
-        name: value.detach().double() for name, value in model.named_parameters() if which == "all" or value.ndim >= 2
-    }
+    found = {}
+    for name, value in model.named_parameters():
+        if reason := unreadable(value):
+            raise InputError(f"Expected parameter {name!r} to hold real numbers, got {reason}")
+        if which == "all" or value.ndim >= 2:
+            found[name] = value.detach().double()
+    return found

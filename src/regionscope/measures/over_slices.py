@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import is_whole, whole
+from regionscope.checks import check_progress, is_whole, real, whole
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.sampled.drawn_slices import SliceSampler
@@ -59,6 +59,7 @@ def over_slices(
     progress: called with the finished share of the work, 0 to 1; with ``until``, of that up to the next check.
     """
     _check(slices, until, max_slices)
+    check_progress(progress)
     start = time.perf_counter()
     limit = max_slices if sampler.limit is None else min(max_slices, sampler.limit)
     target = min(slices, limit) if sampler.limit is None else limit
@@ -132,6 +133,6 @@ def _draw(sampler: SliceSampler, start: int, stop: int) -> list[Slice]:
 def _check(slices: int, until: float | None, max_slices: int) -> None:
     if not is_whole(slices):
         raise InputError(f"slices is {slices!r}; a whole number of at least 1 (or a list of slices) is needed.")
-    if until is not None and not (math.isfinite(until) and until > 0):
-        raise InputError(f"until is {until}; it is a relative standard error, such as 0.02.")
+    if until is not None and not 0 < real("until", until) < 1:
+        raise InputError(f"Expected until to be a relative standard error between 0 and 1, got {until}. Try 0.02.")
     whole("max_slices", max_slices)

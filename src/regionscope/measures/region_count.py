@@ -195,13 +195,13 @@ def slice_sampler(
     if through == "inputs":
         if length is not None:
             raise InputError('length goes with through="direction"; hulls of inputs end at the inputs (see alpha).')
-        return Hulls(inputs, dim=dim, seed=seed_of(seed, generator), alpha=(float(alpha[0]), float(alpha[1])))
+        return Hulls(inputs, dim=dim, seed=seed_of(seed, generator), alpha=alpha)
     if through == "direction":
-        if tuple(alpha) != (0.0, 1.0):
+        if alpha != (0.0, 1.0):
             raise InputError('alpha goes with through="inputs"; give length for random directions.')
         return RandomDirections(inputs, dim=dim, seed=seed_of(seed, generator), length=length)
     if through == "origin":
-        if dim != 1 or tuple(alpha) != (0.0, 1.0) or length is not None:
+        if dim != 1 or alpha != (0.0, 1.0) or length is not None:
             raise InputError('through="origin" is for lines (dim=1) that end at an input; it takes no alpha or length.')
         return LinesFromOrigin(inputs, seed=seed_of(seed, generator))
     raise InputError(f'through is {through!r}; it must be "inputs", "direction" or "origin".')
@@ -268,7 +268,7 @@ def _counter(
 def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[Slice]], Tensor]:
     if not isinstance(model, nn.Module | Program):
         raise InputError(
-            f'method "exact" reads a torch module; the model came as {type(model).__name__}. Use "grid" or "refined".'
+            f'Expected a torch module for method "exact", got {type(model).__name__}. Use "grid" or "refined".'
         )
     try:
         program = model if isinstance(model, Program) else trace(model, first.input_shape)

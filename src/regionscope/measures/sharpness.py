@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from regionscope.checks import whole
+from regionscope.checks import read_generator, read_seed, whole
 from regionscope.errors import InputError, LimitReached
 from regionscope.inputs import Examples, Inputs, Labels
 from regionscope.measures.gap import some_examples
@@ -25,6 +23,8 @@ from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.types import Reading
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+
+_ROOM, _KEPT = 20, 8  # vectors of the basis, and those of them that a restart keeps
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def sharpness(
 ) -> Sharpness:  # fmt: skip
     """lambda_max of the Hessian, in the trainable parameters, of the mean loss over (a sample of) the data.
 
-    Lanczos (SciPy's eigsh) on Hessian-vector products; the model is in eval mode, and its gradients stay untouched.
+    Lanczos with restarts on Hessian-vector products, all on the model's device; the model is in eval mode, and its
+    gradients stay untouched.
 
     inputs: a tensor, an array, a Dataset or a DataLoader, of which the sample alone is loaded.
     labels: one for each input, of the kind that ``loss`` takes; None takes those of a Dataset or DataLoader of (input,
@@ -62,28 +63,51 @@ def sharpness(
     samples: how many examples, drawn without replacement by ``seed``; None takes all.
     dtype: of the computation; the model's own by default. tolerance: relative, of the eigenvalue.
     max_products: more Hessian-vector products than this are not made; ``LimitReached`` says so.
-    Cost: about 20 to 100 products, each about four forward passes over the sample; memory of one batch's graph.
+    Cost: about 20 to 100 products, each about four forward passes over the sample; memory of one batch's graph and of
+    20 float64 copies of the parameters.
     """
     refuse_batch_statistics(model)
     whole("max_products", max_products)
+    read_seed(seed)
     whole("batch_size", batch_size)
     with untouched(model):
         data = _sample(some_examples(inputs, labels), samples, seed)
         hessian = _Hessian(model, data, loss or _default_loss, batch_size, dtype, max_products)
         if hessian.size == 0:
             raise InputError("The model has no trainable parameters, so there is no Hessian.")
-        if hessian.size <= 2:  # Lanczos needs more room than that
-            columns = np.stack([hessian(unit) for unit in np.eye(hessian.size)])
-            values, vectors = np.linalg.eigh((columns + columns.T) / 2)
-        elif not hessian(start := np.random.default_rng(seed).standard_normal(hessian.size)).any():
-            values, vectors = np.zeros(1), start[:, None]  # the loss is flat, and Lanczos has nothing to start from
-        else:
-            operator = LinearOperator((hessian.size, hessian.size), matvec=hessian, dtype=np.float64)
-            # Its own limit counts restarts, of a product or more each: that of the Hessian comes first.
-            values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=tolerance, maxiter=max_products)
-        value, vector = float(values[-1]), vectors[:, -1]
-        residual = float(np.linalg.norm(hessian(vector) - value * vector))
+        value, vector = _largest(hessian, tolerance, seed)
+        residual = float((hessian(vector) - value * vector).norm())
     return Sharpness(value, residual, hessian.products, hessian.n)
+
+
+def _largest(hessian: _Hessian, tolerance: float, seed: int) -> tuple[float, Tensor]:
+    """The largest eigenvalue, up to |H v - value v| <= tolerance |value|, and its unit vector v.
+
+    Lanczos with thick restarts (Wu and Simon 2000). The rows of ``basis`` are orthonormal, ``inner`` is H among them,
+    and H maps their span into itself but for ``rest``. When the basis is full, its best eigenvectors replace it.
+    """
+    start = torch.randn(hessian.size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64, device="cpu")
+    basis = start.new_empty((min(_ROOM, hessian.size), hessian.size), device=hessian.device)
+    inner = np.zeros((len(basis), len(basis)))
+    rest, used = start.to(basis), 0
+    while True:
+        basis[used] = rest / rest.norm()
+        rest, used = hessian(basis[used]), used + 1
+        rows = basis[:used]
+        along = rows @ rest
+        inner[used - 1, :used] = inner[:used, used - 1] = along.cpu().numpy()
+        rest -= along @ rows
+        rest -= (rows @ rest) @ rows  # the second pass removes what rounding left of the first
+        values, vectors = np.linalg.eigh(inner[:used, :used])
+        left = float(rest.norm())
+        if left * abs(vectors[-1, -1]) <= tolerance * abs(values[-1]) or used == hessian.size:
+            vector = basis.new_tensor(vectors[:, -1]) @ rows
+            return float(values[-1]), vector / vector.norm()
+        if used == _ROOM:
+            used = _KEPT
+            basis[:used] = basis.new_tensor(vectors[:, -used:].T.copy()) @ rows
+            inner[:] = 0.0
+            inner[range(used), range(used)] = values[-used:]
 
 
 class _Hessian:
@@ -94,7 +118,7 @@ class _Hessian:
         max_products: int,
     ) -> None:  # fmt: skip
         self._model, self._loss, self._batch_size, self._max_products = model, loss, batch_size, max_products
-        self._device, own = home(model)
+        self.device, own = home(model)
         self._dtype = dtype or own
         self._inputs, self._labels = map(_differentiable, data)
         self._state = {
@@ -107,26 +131,22 @@ class _Hessian:
         self.n = len(self._inputs)
         self.products = 0
 
-    def __call__(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, vector: Tensor) -> Tensor:
         if self.products == self._max_products:
             raise LimitReached(
                 f"The largest eigenvalue takes more than max_products = {self._max_products} Hessian-vector products; "
                 "raise max_products or tolerance."
             )
         self.products += 1
-        flat = torch.from_numpy(np.ascontiguousarray(vector).reshape(-1)).to(self._device, self._dtype)
-        pieces = [
-            piece.reshape(value.shape)
-            for piece, value in zip(
-                flat.split([value.numel() for value in self._weights.values()]), self._weights.values(), strict=True
-            )
-        ]
-        total = torch.zeros(self.size, dtype=torch.float64, device=self._device)
+        weights = self._weights.values()
+        flat = vector.to(self._dtype).split([value.numel() for value in weights])
+        pieces = [piece.reshape(value.shape) for piece, value in zip(flat, weights, strict=True)]
+        total = torch.zeros_like(vector)
         for inputs, labels in zip(
             self._inputs.split(self._batch_size), self._labels.split(self._batch_size), strict=True
         ):
             total += self._product(inputs, labels, pieces) * (len(inputs) / self.n)
-        return np.asarray(total.cpu().numpy())
+        return total
 
     def _lost(self, outputs: Any, labels: Tensor) -> Tensor:
         try:
@@ -142,17 +162,20 @@ class _Hessian:
         weights = list(self._weights.values())
         # The fused kernels of attention have no second derivative.
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-            moved = inputs.to(self._device, self._dtype)
+            moved = inputs.to(self.device, self._dtype)
             state = {**self._state, **self._weights}
             outputs = call_model(lambda x: functional_call(self._model, state, (x,)), moved)
-            value = self._lost(outputs, labels.to(self._device))
+            value = self._lost(outputs, labels.to(self.device))
             if value.ndim or not bool(torch.isfinite(value)):
-                raise InputError(f"The loss came as {value.detach().tolist()}; one finite number is needed.")
+                raise InputError(
+                    f"Expected a loss of one finite number, got {value.detach().tolist()}. "
+                    "Take the mean over the batch, and check the weights and inputs for NaN."
+                )
             slopes = torch.autograd.grad(value, weights, create_graph=True, allow_unused=True)
             along = [(slope * piece).sum() for slope, piece in zip(slopes, pieces, strict=True) if slope is not None]
             inner = torch.stack(along).sum() if along else value * 0.0
             if not inner.requires_grad:
-                return torch.zeros(self.size, dtype=torch.float64, device=self._device)
+                return torch.zeros(self.size, dtype=torch.float64, device=self.device)
             second = torch.autograd.grad(inner, weights, allow_unused=True)
         parts = [
             torch.zeros_like(weight) if part is None else part for part, weight in zip(second, weights, strict=True)
@@ -177,4 +200,4 @@ def _sample(examples: Examples, samples: int | None, seed: int) -> tuple[Tensor,
         raise InputError(f"Expected samples of at least 1, or None for all, got {samples}.")
     if samples is None or samples >= n:
         return next(examples.pairs(n))
-    return examples.take_pairs(torch.randperm(n, generator=torch.Generator().manual_seed(seed), device="cpu")[:samples])
+    return examples.take_pairs(torch.randperm(n, generator=read_generator(None, seed), device="cpu")[:samples])

@@ -12,6 +12,7 @@ from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
+from regionscope.checks import unreadable
 from regionscope.errors import InputError
 
 _CONTAINERS = (list, tuple, dict, OrderedDict)
@@ -37,10 +38,8 @@ def _check_tensors(module: nn.Module) -> None:
         for name, tensor in tensors:
             if nn.parameter.is_lazy(tensor):
                 raise InputError(f"{noun} '{name}' has no shape yet; run the module once on data to initialise it.")
-            if tensor.is_meta:
-                raise InputError(f"{noun} '{name}' is on the device meta, without values; load the weights first.")
-            if tensor.is_complex():
-                raise InputError(f"{noun} '{name}' is {tensor.dtype}; exact regions need real weights.")
+            if refused := unreadable(tensor):
+                raise InputError(f"Expected {noun} '{name}' to hold real numbers, got {refused}")
             if tensor.is_floating_point() and not bool(tensor.detach().isfinite().all()):
                 raise InputError(f"{noun} '{name}' holds NaN or infinity; exact regions need finite weights.")
 

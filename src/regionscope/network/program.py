@@ -146,6 +146,8 @@ class Program:
 
     def in_float64(self) -> Program:
         """The same function computed in float64, with the constants as they were read."""
+        if self.dtype == torch.float64:
+            return self
 
         def wide(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
             return tuple(

@@ -12,10 +12,12 @@ from regionscope.network import rules  # noqa: F401  (importing them fills the t
 from regionscope.network.assemble import assemble
 from regionscope.network.call.determinism import random_states
 from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.exported import plain_module
 from regionscope.network.private_copy import private_copy
 from regionscope.network.program import Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
+from regionscope.network.second_reading import read_until_sure
 
 
 def trace(
@@ -27,12 +29,15 @@ def trace(
 ) -> Program:
     """Read ``module`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
 
+    ``module`` may also be a ``torch.fx.GraphModule``, or a ``torch.export.ExportedProgram`` with an open batch size.
+
     The forward is followed with torch.fx on a private copy; the module itself is neither run nor changed, and hooks do
     not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the module's parameters if None).
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
     Not for use while another thread runs modules: torch.fx redirects module calls as long as it reads a forward.
-    Raises NotPiecewiseAffine, UntraceableModel or InputError with a sentence. Cost: milliseconds and one copy of the
-    weights.
+    The forward is followed twice, and refused if the two results differ (random numbers, the time, a call counter).
+    Raises NotPiecewiseAffine, UntraceableModel or InputError with a sentence. Cost: milliseconds, one copy of the
+    weights, and two forward passes of two rows.
     """
     module = _python_module(module)
     shape = _checked_shape(input_shape)
@@ -41,14 +46,19 @@ def trace(
     if device is None:
         device = next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu"))
     _check_forward(module)
-    recorder = Recorder(dtype, torch.device(device))
-    reader = Reader(*private_copy(module, dtype, recorder.device), shape, recorder)
-    output = _read(reader, type(module).__name__)
+    place, name = torch.device(device), type(module).__name__
+    copied = private_copy(module, dtype, place)
+    return read_until_sure(lambda: _program(Reader(*copied, shape, Recorder(dtype, place)), name), name)
+
+
+def _program(reader: Reader, name: str) -> Program:
+    """Follow the forward once."""
+    output = _read(reader, name)
     if output.axis != 0:
-        raise UntraceableModel(
-            f"the output of {type(module).__name__} has the batch as dimension {output.axis}; it must come first."
-        )
-    return assemble(recorder, reader.input, output)
+        raise UntraceableModel(f"the output of {name} has the batch as dimension {output.axis}; it must come first.")
+    if output.numel == 0:
+        raise InputError(f"Expected a network with at least one output, got outputs of shape (v, {output.shape[0]}).")
+    return assemble(reader.recorder, reader.input, output)
 
 
 def _read(reader: Reader, name: str) -> Data:
@@ -86,6 +96,7 @@ def _read(reader: Reader, name: str) -> Data:
 
 def _python_module(module: nn.Module) -> nn.Module:
     """The network without wrappers, or what it should have been."""
+    module = plain_module(module)
     if not isinstance(module, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, got {type(module).__name__}.")
     inner = unwrapped(module)

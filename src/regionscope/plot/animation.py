@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from regionscope.checks import check_progress
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.lab.training_frames import Frame, TrainingFrames
@@ -47,6 +48,7 @@ def animate(
     """
     path = Path(path)
     check_animation(path, kind=kind, fps=fps, size=size)
+    check_progress(progress)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     width = 2 * round(size / 2)  # video codecs want even numbers
@@ -110,7 +112,7 @@ def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
     if not path.parent.is_dir():
         raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
     if kind not in KINDS:
-        raise InputError(f"kind came as {kind!r}; it must be one of {', '.join(KINDS)}.")
+        raise InputError(f"Expected kind to be one of {', '.join(KINDS)}, got {kind!r}.")
     if not (1 <= fps <= 50 and 100 <= size <= 4000):
         raise InputError(f"fps {fps:g} and size {size} came; 1 to 50 frames a second and 100 to 4000 pixels work.")
 

@@ -20,7 +20,7 @@ def data(points: Tensor, labels: Tensor, *, ax: Axes) -> list[PathCollection]:
     Where there are many, markers are smaller, so that no class covers another.
     """
     if points.ndim != 2 or points.shape[1] != 2:
-        raise InputError(f"A scatter plot needs points of shape (n, 2), and they came as {tuple(points.shape)}.")
+        raise InputError(f"Expected points of shape (n, 2) for a scatter plot, got {tuple(points.shape)}.")
     size = min(style.MARKER_SIZE, max(_SMALLEST, _COVERED * _area(ax) / max(1, len(points))))
     drawn = []
     for label in labels.unique():

@@ -48,7 +48,7 @@ def count_components(
     """
     array = _integers(labels)
     if array.ndim == 0:
-        raise InputError("labels came as a single number; an array with at least one axis is needed.")
+        raise InputError("Expected labels as an array with at least one axis, got a single number.")
     k = array.ndim if dim is None else dim
     if not 1 <= k <= array.ndim:
         raise InputError(f"dim is {dim}, and labels has {array.ndim} axes; dim must be 1 to {array.ndim}.")
@@ -129,14 +129,14 @@ def _shifted(axis: int, part: slice) -> tuple[slice, ...]:
 def _integers(labels: Tensor | Array) -> Array:
     array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if array.dtype.kind not in "iub":
-        raise InputError(f"labels came as {array.dtype}; labels must be integers (or booleans).")
+        raise InputError(f"Expected labels of integers or booleans, got {array.dtype}.")
     return array
 
 
 def _mask(mask: Tensor | Array, shape: tuple[int, ...]) -> Array:
     inside = mask.detach().cpu().numpy() if isinstance(mask, Tensor) else np.asarray(mask)
     if inside.dtype != np.bool_:
-        raise InputError(f"mask came as {inside.dtype}; it must hold booleans.")
+        raise InputError(f"Expected a mask of booleans, got {inside.dtype}.")
     try:
         return np.broadcast_to(inside, shape)
     except ValueError as reason:

@@ -5,7 +5,6 @@ Slice i depends on (seed, i) alone.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import whole
+from regionscope.checks import read_generator, read_seed, real, whole
 from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Segment, Simplex, Slice
 from regionscope.inputs import Examples, Inputs, read_examples
@@ -65,15 +64,19 @@ class Hulls:
         return read_examples(self.inputs)
 
     def __post_init__(self) -> None:
-        _check_dim(self.dim)
+        whole("dim", self.dim)
+        read_seed(self.seed)
         if len(self._examples) < self.dim + 1:
             raise InputError(
                 f"Expected at least {self.dim + 1} inputs for slices of dimension {self.dim}, got "
                 f"{len(self._examples)} input(s). Pass more inputs or lower dim."
             )
-        lo, hi = self.alpha
-        if not (math.isfinite(lo) and math.isfinite(hi) and hi > self.dim * lo and hi > lo):
-            raise InputError(f"alpha came as ({lo}, {hi}); finite numbers with lo < hi and dim * lo < hi are needed.")
+        if not isinstance(self.alpha, Sequence) or len(self.alpha) != 2:
+            raise InputError(f"Expected alpha to be a pair of numbers (lo, hi), got {self.alpha!r}.")
+        lo, hi = (real("alpha", end) for end in self.alpha)
+        object.__setattr__(self, "alpha", (lo, hi))
+        if not (hi > self.dim * lo and hi > lo):
+            raise InputError(f"Expected alpha = (lo, hi), finite, with lo < hi and dim * lo < hi, got ({lo}, {hi}).")
 
     def draw(self, i: int) -> Slice:
         """Slice number i."""
@@ -113,11 +116,12 @@ class RandomDirections:
         return read_examples(self.inputs)
 
     def __post_init__(self) -> None:
-        _check_dim(self.dim)
+        whole("dim", self.dim)
+        read_seed(self.seed)
         least = 2 if self.length is None else 1
         if len(self._examples) < least:
             raise InputError(f"Expected at least {least} input(s), got {len(self._examples)}.")
-        if self.length is not None and not (math.isfinite(self.length) and self.length > 0):
+        if self.length is not None and not real("length", self.length) > 0:
             raise InputError(f"length is {self.length}; a positive number is needed.")
 
     @cached_property
@@ -164,6 +168,7 @@ class LinesFromOrigin:
         return read_examples(self.inputs)
 
     def __post_init__(self) -> None:
+        read_seed(self.seed)
         if len(self._examples) < 1:
             raise InputError("Expected at least one input, got 0.")
 
@@ -211,8 +216,9 @@ class GivenSlices:
 def seed_of(seed: int, generator: torch.Generator | None) -> int:
     """``seed``, or a number drawn from ``generator`` when one is given."""
     if generator is not None:
-        return int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
-    return whole("seed", seed, least=0)
+        source = read_generator(generator, None)
+        return int(torch.randint(2**62, (1,), generator=source, device=source.device))
+    return read_seed(seed)
 
 
 def _generator(seed: int, i: int) -> torch.Generator:
@@ -247,7 +253,3 @@ def _stretched(points: Tensor, alpha: tuple[float, float]) -> Slice:
     directions = points[1:] - points[0]
     corner = points[0] + lo * directions.sum(0)
     return Simplex(torch.cat([corner[None], corner + (hi - k * lo) * directions]))
-
-
-def _check_dim(dim: int) -> None:
-    whole("dim", dim)

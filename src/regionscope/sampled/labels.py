@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
 
-from regionscope.checks import check_memory, whole
+from regionscope.checks import check_memory, unreadable, whole
 from regionscope.errors import InputError
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.network import home, untouched
@@ -87,10 +88,15 @@ def open_labeller(
     _check_options(batch_size, memory)
     if isinstance(model, nn.Module):
         refuse_batch_statistics(model)
+        _refuse_infinite_weights(model)
+        if autocast is not None and not isinstance(autocast, torch.dtype):
+            raise InputError(
+                f"Expected autocast to be a torch dtype such as torch.bfloat16, or None, got {autocast!r}."
+            )
         device, dtype = home(model)
         classify = _module(model, dtype, device, autocast)
     elif autocast is not None:
-        raise InputError(f"autocast works for torch modules; the model came as {type(model).__name__}.")
+        raise InputError(f"Expected a torch module for autocast, got {type(model).__name__}.")
     else:
         examples = None if inputs is None else read_examples(inputs)
         dtype, device = _own_place(model, examples)
@@ -110,6 +116,13 @@ def refuse_batch_statistics(model: nn.Module) -> None:
                 f"A {type(part).__name__} of the model keeps no running statistics, so its outputs depend on the "
                 "batch; build it with track_running_stats=True."
             )
+
+
+def _refuse_infinite_weights(model: nn.Module) -> None:
+    """An infinite weight saturates or cancels the units that it reaches: labels come out, but of another network."""
+    for name, value in model.named_parameters():
+        if not is_lazy(value) and not unreadable(value) and bool(value.detach().isinf().any()):
+            raise InputError(f"Expected finite weights, got infinity in parameter '{name}'. Load or train them again.")
 
 
 def labels_from(outputs: Any, n: int, *, who: str, single_logit_flat: bool = False) -> Tensor:
@@ -190,7 +203,7 @@ def _module(
 
 def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
     if isinstance(model, type):
-        raise InputError(f"The model came as the class {model.__name__}; make one of it first: {model.__name__}(...).")
+        raise InputError(f"Expected a model, got the class {model.__name__}. Pass {model.__name__}(...).")
     predict = getattr(model, "predict", None)
     if callable(predict):
         classes = getattr(model, "classes_", None)
@@ -201,9 +214,7 @@ def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
 
         return estimate
     if not callable(model):
-        raise InputError(
-            f"The model came as {type(model).__name__}; a torch module, a function or an object with predict is needed."
-        )
+        raise InputError(f"Expected a torch module, a function or an object with predict, got {type(model).__name__}.")
 
     def classify(inputs: Tensor) -> Tensor:
         outputs = call_model(model, inputs.numpy() if numpy_inputs else inputs)

@@ -35,7 +35,7 @@ class Pull:
 def check_loss(loss: str) -> None:
     """Say which losses there are when another one came."""
     if loss not in ("exponential", "logistic"):
-        raise InputError(f"loss came as {loss!r}; it must be 'exponential' or 'logistic'.")
+        raise InputError(f"Expected loss 'exponential' or 'logistic', got {loss!r}.")
 
 
 def pull(q: Tensor, loss: Loss) -> Pull:

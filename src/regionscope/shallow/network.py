@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import read_generator
 from regionscope.errors import InputError
 
 __all__ = ["Network", "initial_network", "initial_theta"]
@@ -79,7 +80,7 @@ def initial_theta(n_networks: int, width: int, *, sigma_h: float, sigma_o: float
         raise InputError(
             f"An initialisation needs width >= 1 and standard deviations >= 0; got {width}, {sigma_h}, {sigma_o}."
         )
-    generator = torch.Generator().manual_seed(seed)
+    generator = read_generator(None, seed)
     theta = torch.randn((n_networks, 3, width), generator=generator, dtype=torch.float64, device="cpu")
     return theta * torch.tensor([sigma_h, sigma_h, sigma_o], dtype=torch.float64, device="cpu")[:, None]
 

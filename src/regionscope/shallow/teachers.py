@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.checks import read_generator
 from regionscope.errors import InputError
 from regionscope.shallow.network import Network
 from regionscope.shallow.pieces import sign_pieces
@@ -113,7 +114,7 @@ def random_teacher(
     """
     wanted = width - 1 if switches is None else switches
     least = radius / (2 * (wanted + 1)) if rho is None else rho
-    generator = torch.Generator().manual_seed(seed)
+    generator = read_generator(None, seed)
     probe = torch.linspace(-radius, radius, 257, dtype=torch.float64, device="cpu")
     for _ in range(100):
         theta = torch.randn((1000, 3, width), generator=generator, dtype=torch.float64, device="cpu")
@@ -168,6 +169,6 @@ def sample(teacher: Teacher, n: int, *, density: Density | None = None, seed: in
     """n points of ``density`` (by default uniform on [-R, R]), sorted, with the labels sign N*(x)."""
     if n < 1:
         raise InputError(f"n must be at least 1, got {n}.")
-    generator = torch.Generator().manual_seed(seed)
+    generator = read_generator(None, seed)
     x = (density or Density.uniform(teacher.radius)).draw(n, generator).unique()
     return Sample(x, torch.where(teacher.network(x) > 0, 1.0, -1.0).to(torch.float64))

@@ -71,7 +71,7 @@ def largest_sigma_o(k: int, *, theorem: str = "2.3", sigma_h: float = 1.0, R: fl
     True
     """
     if theorem not in _UNION:
-        raise InputError(f"theorem came as {theorem!r}; it must be one of {', '.join(_UNION)}.")
+        raise InputError(f"Expected theorem to be one of {', '.join(_UNION)}, got {theorem!r}.")
     check_positive(k=k, sigma_h=sigma_h, R=R)
     _check_share(delta=delta)
     return 1 / (4 * k * max(R, 1.0) * sigma_h * math.log(_UNION[theorem] * k / delta))

@@ -10,6 +10,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor, nn
 
+from regionscope.checks import read_generator, read_seed
 from regionscope.errors import InputError
 from regionscope.exact import decision_regions
 from regionscope.geometry import Segment
@@ -49,7 +50,7 @@ class TwoLayer:
 
 def initial_two_layer(width: int, d: int, *, scale: float = 1.0, seed: int = 0) -> TwoLayer:
     """Independent w_i ~ N(0, scale^2 / d) and uniform signs a_i."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = read_generator(None, seed)
     weights = torch.randn((width, d), generator=generator, dtype=torch.float64, device="cpu") * scale / d**0.5
     signs = torch.randint(0, 2, (width,), generator=generator, device="cpu").to(torch.float64) * 2 - 1
     return TwoLayer(weights, signs)
@@ -115,7 +116,7 @@ def sharpness(network: TwoLayer, x: Tensor, *, tolerance: float = 1e-10, seed: i
         along = ((x @ direction.T) * mask).sum(1)
         return ((mask * along[:, None]).T @ x / len(x)).flatten().numpy()
 
-    start = np.random.default_rng(seed).normal(size=p * d)
+    start = np.random.default_rng(read_seed(seed)).normal(size=p * d)
     operator = LinearOperator((p * d, p * d), matvec=multiply, dtype=np.float64)
     return float(eigsh(operator, k=1, which="LA", v0=start, tol=tolerance, return_eigenvectors=False)[0])
 

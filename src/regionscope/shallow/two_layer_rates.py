@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.checks import read_generator
 from regionscope.errors import InputError
 from regionscope.measures.statistics import mean, t_interval
 from regionscope.shallow.two_layer import initial_two_layer, sharpness
@@ -62,7 +63,7 @@ def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     """n random points on the unit sphere of R^d (so r = 1) with random labels +-1."""
     if n < 2 or d < 1:
         raise InputError(f"At least two points and one dimension are needed; got n = {n} and d = {d}.")
-    generator = torch.Generator().manual_seed(seed)
+    generator = read_generator(None, seed)
     x = torch.randn((n, d), generator=generator, dtype=torch.float64, device="cpu")
     y = torch.randint(0, 2, (n,), generator=generator, device="cpu").to(torch.float64) * 2 - 1
     return x / x.norm(dim=1, keepdim=True), y

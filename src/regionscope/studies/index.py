@@ -19,7 +19,8 @@ _ROWS = ("Item", "Grade", "Claims", "Ours", "The paper", "Pages")
 _INTRO = (
     "Each row is a table, a figure or a theorem. Its grade is that of its weakest claim, at the largest size that was "
     "run: `full` comes near to the paper's scale on one GPU, `desk` runs on two cores. A result is inconclusive where "
-    "its interval covers both what the paper claims and no effect."
+    "its interval covers both what the paper claims and no effect. A hypothesis is a setting that the paper does not "
+    "state; it has its own grade and is not part of the totals."
 )
 BESIDE = {
     "findings": "[What we found](findings.md) sums the results up on one screen.",
@@ -48,7 +49,7 @@ def index_markdown(
 
 def totals(pages: Pages, *, items: Mapping[str, tuple[Item, ...]] = ITEMS) -> str:
     """How many items have each grade, in one sentence."""
-    found = [evidence(item, paper, pages) for paper, mine in items.items() for item in mine]
+    found = [evidence(item, paper, pages) for paper, mine in items.items() for item in mine if not item.hypothesis]
     grades = [_NOT_RUN if one is None else one.grade.value for one in found]
     full = sum(one is not None and one.size == "full" for one in found)
     return (
@@ -69,20 +70,20 @@ def tally(grades: Iterable[str]) -> str:
 
 
 def _paper(paper: str, items: Sequence[Item], studies: Mapping[str, Study], pages: Pages) -> list[str]:
-    found = {item.where: evidence(item, paper, pages) for item in items}
-    lines = [*markdown_table(_ROWS, [_row(item, found[item.where], studies, pages) for item in items]), ""]
+    found = {item.name: evidence(item, paper, pages) for item in items}
+    lines = [*markdown_table(_ROWS, [_row(item, found[item.name], studies, pages) for item in items]), ""]
     failed = [
-        f"- {where}, {claim['what']}: {cause(study, claim['what']) or 'The cause is not known.'}"
-        for where, one in found.items()
+        f"- {name}, {claim['what']}: {cause(study, claim['what']) or 'The cause is not known.'}"
+        for name, one in found.items()
         if one is not None
         for study, claim in one.claims
         if claim["verdict"]["grade"] == Grade.NOT_REPRODUCED.value
     ]
     missing = [
-        f"- {item.where}: {cell.what} ({cell.reason})."
+        f"- {item.name}: {cell.what} ({cell.reason})."
         for item in items
-        for cell in item.not_run or (() if found[item.where] else (_NO_PAGE,))
-        if not _was_run(cell, found[item.where])
+        for cell in item.not_run or (() if found[item.name] else (_NO_PAGE,))
+        if not _was_run(cell, found[item.name])
     ]
     lines += ["**Not reproduced, and the cause**", "", *failed, ""] if failed else []
     return lines + (["**Not run**", "", *missing, ""] if missing else [])
@@ -95,11 +96,11 @@ def _was_run(cell: Cell, found: Evidence | None) -> bool:
 
 def _row(item: Item, found: Evidence | None, studies: Mapping[str, Study], pages: Pages) -> tuple[str, ...]:
     if found is None:
-        return item.where, _NOT_RUN, "", "", item.scale, ""
+        return item.name, _NOT_RUN, "", "", item.scale, ""
     grades = [claim["verdict"]["grade"] for _, claim in found.claims]
     ours = "; ".join(dict.fromkeys(_scale(studies[name], pages[name]) for name in found.studies if name in studies))
     links = ", ".join(f"[{name}]({name}/report.md)" for name in found.studies)
-    return item.where, found.grade.value, tally(grades), f"{found.size}: {ours}", item.scale, links
+    return item.name, found.grade.value, tally(grades), f"{found.size}: {ours}", item.scale, links
 
 
 def _scale(study: Study, page: Mapping[str, Any]) -> str:

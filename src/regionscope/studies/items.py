@@ -32,13 +32,20 @@ class Item:
 
     where: such as "Table 2"; a study belongs to it if its source names it. scale: the paper's data, networks and runs.
     claims: pattern of the claims that are about it, on pages of several items; None for a picture or data that the
-    paper gives no claim for. not_run: what was left out.
+    paper gives no claim for. not_run: what was left out. hypothesis: a setting that the paper does not state and that
+    we test; such an item has its own grade and does not count among those of the paper.
     """
 
     where: str
     scale: str
     claims: str | None = ""
     not_run: tuple[Cell, ...] = ()
+    hypothesis: str = ""
+
+    @property
+    def name(self) -> str:
+        """Where it stands, and the hypothesis if it is one."""
+        return f"{self.where}, hypothesis: {self.hypothesis}" if self.hypothesis else self.where
 
 
 @dataclass(frozen=True)

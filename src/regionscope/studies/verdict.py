@@ -19,6 +19,7 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from regionscope.measures.correlate import Coefficient
+from regionscope.measures.statistics import wilson
 
 _CLOSE = 0.1  # two correlations this near count as equal
 _TREND = 0.5  # rank correlation from which an order counts as the same trend
@@ -278,6 +279,17 @@ def holds(failures: int, cases: int) -> tuple[Grade, str]:
     if not cases:
         return Grade.INCONCLUSIVE, rule
     return (Grade.NOT_REPRODUCED if failures else Grade.REPRODUCED), rule
+
+
+@_rule
+def probable(successes: int, cases: int, *, least: float) -> tuple[Grade, str]:
+    """Something that a theorem promises with a probability of at least ``least``."""
+    rule = (
+        f"reproduced: the 95% interval (Wilson) of the share lies at {least:g} or above; not reproduced: below it; "
+        "else inconclusive"
+    )
+    low, high = wilson(successes, cases) if cases else (0.0, 1.0)
+    return (Grade.REPRODUCED if low >= least else Grade.NOT_REPRODUCED if high < least else Grade.INCONCLUSIVE), rule
 
 
 @_rule

@@ -146,7 +146,7 @@ def test_the_global_random_state_is_not_used() -> None:
 def test_sentences() -> None:
     with pytest.raises(InputError, match=r"\(b, c, h, w\), and its shape is \(2, 3\)"):
         crop_flip(torch.zeros(2, 3), generator())
-    with pytest.raises(InputError, match="at least 0, and came as -1"):
+    with pytest.raises(InputError, match="at least 0, got -1"):
         crop_flip(torch.zeros(2, 3, 4, 4), generator(), padding=-1)
     with pytest.raises(InputError, match=r"lies on meta and the generator on cpu; .*torch\.Generator\(device='meta'\)"):
         crop_flip(torch.zeros(2, 3, 4, 4, device="meta"), generator())
@@ -154,5 +154,5 @@ def test_sentences() -> None:
         mixup(torch.zeros(2, 3), torch.tensor([0, 1]), 1.0, generator())
     with pytest.raises(InputError, match="for the 2 inputs"):
         mixup(torch.zeros(2, 3), torch.tensor([0, 1, 1]), 1.0, generator(), classes=2)
-    with pytest.raises(InputError, match="alpha of mixup must be at least 0"):
+    with pytest.raises(InputError, match="alpha of mixup of at least 0"):
         mixup(torch.zeros(2, 3), torch.tensor([0, 1]), -0.5, generator(), classes=2)

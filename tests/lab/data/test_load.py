@@ -111,9 +111,9 @@ def test_everything_has_a_name() -> None:
     [
         (DataSpec(name="two_mons"), "no data set called 'two_mons'; known are two_moons, "),
         (DataSpec(name="two_moons", options={"sigma": 1.0}), r"no option 'sigma'; it accepts noise \(0\.2\)\."),
-        (DataSpec(name="two_moons", options={"noise": "much"}), r"must be like 0\.2, and came as 'much'"),
-        (DataSpec(name="digits", options={"flatten": 1}), "must be like False, and came as 1"),
-        (DataSpec(name="digits", options={"test_share": 1.0}), "between 0 and 1, and came as 1"),
+        (DataSpec(name="two_moons", options={"noise": "much"}), r"to be like 0\.2, got 'much'"),
+        (DataSpec(name="digits", options={"flatten": 1}), "to be like False, got 1"),
+        (DataSpec(name="digits", options={"test_share": 1.0}), "between 0 and 1, got 1"),
         (DataSpec(name="digits", n_train=1700), "asked for"),
         (DataSpec(name="univariate", options={"switches": "x"}), "a number or a list of places"),
         (DataSpec(name="cifar100", options={"labels": "all"}), "'fine' or 'coarse'"),

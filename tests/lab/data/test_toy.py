@@ -154,11 +154,11 @@ def test_a_dataset_takes_arrays_and_lists() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((torch.zeros(1, 2), torch.zeros(1), "mine", 2), "came as Tensor; the arguments are Dataset(name, inputs,"),
+        ((torch.zeros(1, 2), torch.zeros(1), "mine", 2), "got Tensor. Write Dataset(name, inputs,"),
         (("mine", "ab", [0], 2), "mine: inputs cannot be read as an array of numbers"),
         (("mine", [[0.0], [0.0, 1.0]], [0, 1], 2), "mine: inputs cannot be read"),
-        (("mine", np.eye(2), np.array([0.0, 1.0]), 2), "mine: labels came as torch.float64; whole numbers"),
-        (("mine", torch.eye(2), torch.zeros(2), 2), "mine: labels came as torch.float32; whole numbers"),
+        (("mine", np.eye(2), np.array([0.0, 1.0]), 2), "Expected mine: labels of whole numbers, got torch.float64"),
+        (("mine", torch.eye(2), torch.zeros(2), 2), "Expected mine: labels of whole numbers, got torch.float32"),
         (("mine", 3.0, [0], 2), "not a single point"),
     ],
 )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -29,6 +33,25 @@ def by_chance(x: Tensor) -> Tensor:
     return F.dropout(x, 0.5)  # training=True is its default
 
 
+def by_python(x: Tensor) -> Tensor:
+    return x * random.random()
+
+
+def by_numpy(x: Tensor) -> Tensor:
+    return x + float(np.random.rand())  # noqa: NPY002 - the global generator is meant
+
+
+def by_the_clock(x: Tensor) -> Tensor:
+    return x * (time.perf_counter() % 1)
+
+
+COUNT = itertools.count()
+
+
+def by_the_call(x: Tensor) -> Tensor:
+    return x + next(COUNT)
+
+
 def by_company(x: Tensor) -> Tensor:
     return x - x.mean(0)
 
@@ -44,7 +67,12 @@ INSTRUMENTS: list[Callable[[nn.Module, Tensor], Any]] = [
 
 @pytest.mark.parametrize("measure", INSTRUMENTS)
 @pytest.mark.parametrize(
-    ("first", "sentence"), [(by_chance, "draws random numbers"), (by_company, "the other inputs of its batch")]
+    ("first", "sentence"),
+    [
+        *((first, "draws random numbers") for first in (by_chance, by_python, by_numpy)),
+        *((first, "the time or its earlier calls") for first in (by_the_clock, by_the_call)),
+        (by_company, "the other inputs of its batch"),
+    ],
 )
 def test_refused(measure: Callable[[nn.Module, Tensor], Any], first: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
@@ -64,3 +92,20 @@ def test_accepted(measure: Callable[[nn.Module, Tensor], Any]) -> None:
 def test_weights_without_values(measure: Callable[[nn.Module, Tensor], Any]) -> None:
     with pytest.raises(InputError, match="on the device meta, without values"):
         measure(nn.Sequential(nn.Linear(6, 3), nn.ReLU()).to("meta"), torch.randn(9, 6))
+
+
+@pytest.mark.parametrize("measure", [INSTRUMENTS[0], INSTRUMENTS[1], INSTRUMENTS[4]])
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf])
+def test_infinite_weights(measure: Callable[[nn.Module, Tensor], Any], value: float) -> None:
+    """Labels come out of such a network, but those of another one."""
+    model = Net(lambda x: x)
+    with torch.no_grad():
+        model.net[0].weight[0, 0] = value
+    with pytest.raises(InputError, match=r"Expected finite weights, got infinity in parameter 'net\.0\.weight'"):
+        measure(model, torch.randn(9, 6, generator=torch.Generator().manual_seed(0)))
+
+
+def test_an_infinite_buffer_is_a_mask() -> None:
+    model = Net(lambda x: x)
+    model.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+    rs.region_count(model, torch.randn(9, 6), slices=2)

@@ -200,7 +200,7 @@ def _triple_cells(
     for cell, group in zip(triple.cell.tolist(), triple.group.tolist(), strict=True):
         loop = divided.corners[int(divided.offsets[cell]) : int(divided.offsets[cell + 1])]
         values = evaluate.of_group(loop, torch.full_like(loop, group))
-        near = float(evaluate.tolerance(loop[:1]))
+        near = float(evaluate.near(loop[:1], loop[:1]))
         found = envelope_on_cell(place[loop].cpu().numpy(), values.cpu().numpy(), near)
         first = n_vertices + len(corners)
         names = [*loop.tolist(), *range(first, first + len(found.triple_points))]

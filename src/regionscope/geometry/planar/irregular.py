@@ -25,8 +25,9 @@ def repair_ends(mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossin
         cell, unit = divmod(group, table.n_units)
         slots = torch.arange(int(mesh.offsets[cell]), int(mesh.offsets[cell + 1]), device=mesh.corners.device)
         vertices = mesh.corners[slots]
-        values = evaluate(vertices, torch.full_like(vertices, unit))
-        signs = torch.where(values.abs() <= evaluate.tolerance(vertices), 0.0, values.sign())
+        units = torch.full_like(vertices, unit)
+        values = evaluate(vertices, units)
+        signs = torch.where(values.abs() <= evaluate.near(vertices, units), 0.0, values.sign())
         old = vertices < first_point
         codes = table.codes[vertices[old], unit]
         signs[old] = (codes == 1).to(signs.dtype) - (codes == 2).to(signs.dtype)

@@ -20,7 +20,7 @@ from regionscope.geometry.ragged import gather_rows, next_in_row
 class Units:
     """Functions that are affine on every cell: unit ``i * n + j`` is ``values[:, j] - at[i]`` at the vertices.
 
-    values: (v, n); tolerance: (v,) how near to zero counts as zero at each vertex.
+    values: (v, n); tolerance: (v,) or (v, n) how near to zero counts as zero at each vertex.
     """
 
     values: Tensor
@@ -34,13 +34,19 @@ class Units:
             return value
         return value - torch.tensor(self.at, dtype=torch.float64, device=value.device)[units // n]
 
+    def near(self, vertices: Tensor, units: Tensor) -> Tensor:
+        """How near to zero counts as zero for these units at these vertices."""
+        if self.tolerance.ndim == 1:
+            return self.tolerance[vertices]
+        return self.tolerance[vertices, units % self.values.shape[1]]
+
 
 @dataclass(frozen=True)
 class PlanarSplit:
     """The mesh after cutting.
 
     old_cell: (r,) the old cell of each new cell.
-    zeros: (z, 2) pairs (vertex, unit) where the unit is zero by construction.
+    zeros: (z, 2) pairs (vertex, unit) where the unit is zero by construction, with those known before.
     unsettled: cells to be cut once more, when the new vertices have their values.
     snapped: (s,) old vertices at or next to which a sign could not be told from zero, once for each time.
     """
@@ -79,6 +85,7 @@ def split(
     crossing_vertex = divided.mesh.n_vertices + torch.arange(len(met), device=old_cell.device)
     new_zeros = torch.cat(
         [
+            *([] if zeros is None else [zeros]),  # the cells may be cut a third time
             torch.stack([mesh.n_vertices + crossings.point, crossings.unit], 1),
             torch.stack([crossing_vertex, chords.unit[met.i]], 1),
             torch.stack([crossing_vertex, chords.unit[met.j]], 1),
@@ -107,7 +114,7 @@ def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | Non
     edge = scanned[row]
     ends = mesh.edges[edge]
     ua, ub = units(ends[:, 0], unit), units(ends[:, 1], unit)
-    return place_points(edge, unit, ua, ub, units.tolerance[ends[:, 0]])
+    return place_points(edge, unit, ua, ub, units.near(ends[:, 0], unit))
 
 
 @dataclass(frozen=True)
@@ -130,8 +137,8 @@ class OnPoints:
         at_first = self.units(self.first[vertices], units)
         return torch.lerp(at_first, self.units(self.second[vertices], units), self.t[vertices])
 
-    def tolerance(self, vertices: Tensor) -> Tensor:
-        return self.units.tolerance[self.first[vertices]]
+    def near(self, vertices: Tensor, units: Tensor) -> Tensor:
+        return self.units.near(self.first[vertices], units)
 
     def of_group(self, vertices: Tensor, group: Tensor) -> Tensor:
         """Values (x, m) of all candidates of a group."""

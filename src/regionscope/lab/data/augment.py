@@ -20,7 +20,7 @@ def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fi
     if batch.ndim != 4:
         raise InputError(f"crop_flip takes a batch of images (b, c, h, w), and its shape is {tuple(batch.shape)}.")
     if padding < 0:
-        raise InputError(f"padding of crop_flip must be at least 0, and came as {padding}.")
+        raise InputError(f"Expected padding of crop_flip of at least 0, got {padding}.")
     _check_device(batch, generator)
     b, c, h, w = batch.shape
     device = batch.device
@@ -54,7 +54,7 @@ def mixup(
     labels (b, c) of its dtype, which cross-entropy and squared error both take. alpha = 0 mixes nothing.
     """
     if not (alpha >= 0 and math.isfinite(alpha)):
-        raise InputError(f"alpha of mixup must be at least 0, and came as {alpha}.")
+        raise InputError(f"Expected alpha of mixup of at least 0, got {alpha}.")
     if labels.ndim == 1 and classes is None:
         raise InputError("mixup of labels that are class numbers needs classes=, the number of classes.")
     if labels.ndim not in (1, 2) or len(labels) != len(batch):

@@ -85,7 +85,7 @@ def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         default = accepted[key]
         kinds = (int, float) if isinstance(default, float) else (type(default),)
         if default is not None and (type(value) not in kinds):
-            raise InputError(f"The option {key} of {name} must be like {_plain(default)}, and came as {value!r}.")
+            raise InputError(f"Expected the option {key} of {name} to be like {_plain(default)}, got {value!r}.")
     return {**accepted, **given}
 
 
@@ -105,7 +105,7 @@ def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSpli
     numbers = switches if isinstance(switches, list) else [switches]
     if switches is not None and not all(type(x) in (int, float) for x in numbers):
         raise InputError(
-            f"The option switches of univariate is a number or a list of places, and came as {switches!r}."
+            f"Expected the option switches of univariate to be a number or a list of places, got {switches!r}."
         )
     return univariate_split(spec.n_train or 100, spec.n_test or 1000, seed=spec.seed, **options)
 
@@ -132,7 +132,7 @@ def _cifar10(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
 def _cifar100(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     layout, labels = cifar.CIFAR100, options["labels"]
     if labels not in layout.classes:
-        raise InputError(f"The option labels of cifar100 must be 'fine' or 'coarse', and came as {labels!r}.")
+        raise InputError(f"Expected the option labels of cifar100 to be 'fine' or 'coarse', got {labels!r}.")
     parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout, labels=labels)
     return _finished(_chosen(parts, spec, layout.classes[labels]), spec, options)
 

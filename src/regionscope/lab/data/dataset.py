@@ -30,8 +30,8 @@ class Dataset:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise InputError(
-                f"The name of a dataset came as {type(self.name).__name__}; the arguments are "
-                "Dataset(name, inputs, labels, n_classes)."
+                f"Expected the name of a dataset first, got {type(self.name).__name__}. "
+                "Write Dataset(name, inputs, labels, n_classes)."
             )
         object.__setattr__(self, "inputs", _tensor(self.inputs, f"{self.name}: inputs", torch.float32))
         object.__setattr__(self, "labels", _tensor(self.labels, f"{self.name}: labels", torch.int64))
@@ -79,7 +79,7 @@ def _tensor(values: object, what: str, dtype: torch.dtype) -> Tensor:
         except (TypeError, ValueError) as reason:
             raise InputError(f"{what} cannot be read as an array of numbers ({reason}).") from reason
     if dtype == torch.int64 and (found.is_floating_point() or found.is_complex()):
-        raise InputError(f"{what} came as {found.dtype}; whole numbers are needed, such as labels.astype(int).")
+        raise InputError(f"Expected {what} of whole numbers, got {found.dtype}. Use labels.astype(int).")
     return found if isinstance(values, Tensor) else found.to(dtype)
 
 
@@ -146,7 +146,7 @@ def add_label_noise(data: Dataset, share: float, *, seed: int = 0) -> Dataset:
     share = 1 gives random labels (Zhang et al. 2017). With one seed, more noise changes what less noise changed too.
     """
     if not 0 <= share <= 1:
-        raise InputError(f"label_noise is a share of the labels, from 0 to 1, and came as {share}.")
+        raise InputError(f"Expected label_noise, a share of the labels, from 0 to 1, got {share}.")
     generator = torch.Generator().manual_seed(seed)
     n = len(data)
     replaced = torch.randperm(n, generator=generator, device="cpu")[: round(share * n)]

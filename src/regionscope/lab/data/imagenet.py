@@ -32,7 +32,7 @@ def read_imagenet(
     images of more than ``memory_gib`` are refused.
     """
     if size < 1:
-        raise InputError(f"size of imagenet must be at least 1, and came as {size}.")
+        raise InputError(f"Expected size of imagenet of at least 1, got {size}.")
     classes = sorted(entry.name for entry in _entries(folder / "train") if entry.is_dir())
     if not classes:
         raise InputError(f"{str(folder / 'train')!r} has no folder in it; each class must be one, such as n01440764.")

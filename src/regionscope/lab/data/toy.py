@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regionscope.checks import read_seed
 from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
@@ -90,8 +91,8 @@ def _moons(n: int, noise: float, seed: int) -> tuple[_Array, _Array]:
     if n < 2:
         raise InputError(f"two_moons needs at least 2 points, and n is {n}.")
     if not noise >= 0:
-        raise InputError(f"noise of two_moons is a standard deviation and must be at least 0; it came as {noise}.")
-    points, labels = _sklearn("two_moons").make_moons(n_samples=n, noise=noise, random_state=seed)
+        raise InputError(f"Expected noise of two_moons, a standard deviation, of at least 0, got {noise}.")
+    points, labels = _sklearn("two_moons").make_moons(n_samples=n, noise=noise, random_state=_narrow(seed))
     return points, labels
 
 
@@ -102,7 +103,7 @@ def _quantiles(n: int, classes: int, seed: int) -> tuple[_Array, _Array]:
             f"and came with {classes} classes and {n} points."
         )
     make = _sklearn("gaussian_quantiles").make_gaussian_quantiles
-    points, labels = make(n_samples=n, n_features=2, n_classes=classes, random_state=seed)
+    points, labels = make(n_samples=n, n_features=2, n_classes=classes, random_state=_narrow(seed))
     return points, labels
 
 
@@ -119,3 +120,8 @@ def _scaled(points: _Array, by: _Array) -> _Array:
 
 def _dataset(name: str, points: _Array, labels: _Array, classes: int) -> Dataset:
     return Dataset(name, torch.from_numpy(points).float(), torch.from_numpy(labels).long(), classes)
+
+
+def _narrow(seed: int) -> int:
+    """A seed that scikit-learn takes, which is below 2^32; such a one stays as it is."""
+    return seed if read_seed(seed) < 2**32 else derived_seed(seed, "points")

@@ -29,7 +29,7 @@ class MeasurementContext:
     def data(self, part: str) -> Dataset:
         """The labelled points called "train" or "test"."""
         if part not in ("train", "test"):
-            raise InputError(f"points came as {part!r}; this instrument needs labels, so it must be train or test.")
+            raise InputError(f"Expected points train or test, got {part!r}. This instrument needs labels.")
         return self.split.train if part == "train" else self.split.test
 
     def points(self, part: str, n: int | None, options: Mapping[str, Any]) -> Tensor:

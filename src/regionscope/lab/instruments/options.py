@@ -79,7 +79,7 @@ def check_option(instrument: str, name: str, value: Any, types: tuple[Any, ...])
     else:
         good = fits(value)
     if not good:
-        raise InputError(f"{name} of {instrument} came as {value!r}; it must be {words}.")
+        raise InputError(f"Expected {name} of {instrument} to be {words}, got {value!r}.")
 
 
 def _rule(name: str, types: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]]:

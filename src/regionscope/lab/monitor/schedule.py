@@ -79,9 +79,9 @@ def every(n: int, unit: Unit = "steps") -> Schedule:
     (0, 30, 60, 90, 100)
     """
     if not is_whole(n):
-        raise InputError(f"every() needs a whole number of at least 1, and it came as {n!r}.")
+        raise InputError(f"Expected every() of a whole number of at least 1, got {n!r}.")
     if unit not in ("steps", "epochs"):
-        raise InputError(f'every() counts "steps" or "epochs", and unit came as {unit!r}.')
+        raise InputError(f'Expected unit "steps" or "epochs" in every(), got {unit!r}.')
     return Schedule(periods=(n,)) if unit == "steps" else Schedule(epoch_periods=(n,))
 
 
@@ -115,7 +115,7 @@ def as_schedule(when: Schedule | str) -> Schedule:
     if isinstance(when, str):
         return parse_schedule(when)
     if not isinstance(when, Schedule):
-        raise InputError(f"when came as {when!r}; give every(n), log_spaced(a, b, points), or words: {WORDS}.")
+        raise InputError(f"Expected when to be every(n), log_spaced(a, b, points), or words ({WORDS}), got {when!r}.")
     return when
 
 

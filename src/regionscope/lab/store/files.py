@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import Damaged, DiskFull, InputError, RegionscopeError
-from regionscope.writing import flush_folder, plain, replace_file
+from regionscope.writing import flush_folder, parse_json, plain, replace_file
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _CHECKSUM = "checksum"
@@ -46,8 +46,10 @@ def read_document(path: Path) -> dict[str, Any] | None:
         raw = path.read_bytes()
     except FileNotFoundError:
         return None
+    except IsADirectoryError as error:
+        raise Damaged(f"{path} is a folder where a file should be.") from error
     try:
-        content = json.loads(raw)
+        content = parse_json(raw)
     except ValueError as error:
         raise Damaged(f"{path} is not JSON ({len(raw)} bytes).") from error
     if not isinstance(content, dict):
@@ -75,7 +77,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors, on the CPU, and the notes; a file that was cut or changed is ``Damaged``."""
     try:
         tensors = safetensors.torch.load(path.read_bytes())
-    except (safetensors.SafetensorError, ValueError) as error:
+    except (safetensors.SafetensorError, ValueError, IsADirectoryError) as error:
         raise Damaged(f"{path} is not a whole safetensors file ({error}).") from error
     notes = read_tensor_header(path)
     if notes.pop(_CHECKSUM, None) != _tensor_digest(tensors):
@@ -85,19 +87,30 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 def read_tensor_header(path: Path) -> dict[str, str]:
     """The notes in the header; the length of the file is checked against it, the tensors are not read."""
+    if path.is_dir():
+        raise Damaged(f"{path} is a folder where a file should be.")
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= size - 8:
             raise Damaged(f"{path} is not a whole safetensors file ({size} bytes).")
         try:
-            header = json.loads(file.read(length))
+            header = parse_json(file.read(length))
             end = max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Damaged(f"{path} has no readable safetensors header.") from error
     if size != 8 + length + end:
         raise Damaged(f"{path} has {size:,} bytes where its header promises {8 + length + end:,}.")
     return dict(header.get("__metadata__", {}))
+
+
+def tensor_mark(path: Path) -> str:
+    """A checksum of the tensors and notes of a file that ``write_tensors`` wrote; one that was changed is ``Damaged``.
+
+    It is the same for the same content: the format itself writes the notes in any order.
+    """
+    read_tensors(path)
+    return digest(read_tensor_header(path))
 
 
 def append_bytes(path: Path, data: bytes) -> None:

@@ -17,6 +17,7 @@ from regionscope.lab.config import Experiment
 from regionscope.lab.store import files, repair
 from regionscope.lab.store.lock import Lock, is_held
 from regionscope.lab.store.rows import as_mapping, encode, extended, fingerprint, parse
+from regionscope.writing import parse_json
 
 if TYPE_CHECKING:
     from regionscope.lab.data import DataSplit
@@ -53,8 +54,10 @@ class RunFolder:
     def create(cls, runs_dir: Path | str, experiment: Experiment) -> RunFolder:
         """The folder of this experiment, made if it is not there; a damaged config is written anew."""
         path = Path(runs_dir) / experiment.key
-        files.make_folder(path, runs_dir)
         folder = cls(path, experiment)
+        if path.is_file():
+            folder.note(f"{path} is a file where a folder should be. It was set aside as {files.set_aside(path).name}.")
+        files.make_folder(path, runs_dir)
         config = path / "config.json"
         try:
             known = files.read_document(config)
@@ -111,7 +114,7 @@ class RunFolder:
     def checkpoints(self) -> list[Stored]:
         """The stored weights, in the order of training; files that are not whole are left out and noted."""
         found = []
-        for path in sorted((self.path / "checkpoints").glob("step-*.safetensors")):
+        for path in repair.checkpoint_files(self.path):
             try:
                 notes = files.read_tensor_header(path)
                 found.append(Stored(int(notes["step"]), int(notes["epoch"]), path))
@@ -141,6 +144,8 @@ class RunFolder:
         self._lock = Lock(self.path)
         self._held = None  # another process may have written since
         try:
+            if self._lock.moved:
+                self.note(self._lock.moved)
             if self._lock.took_over is not None:
                 self.note(f"{self.path}: {self._lock.took_over} died while it worked on this run; it is taken over.")
             for sentence in repair.mend(self.path):
@@ -196,6 +201,7 @@ class RunFolder:
         held = self._fingerprint()
         plain = json.dumps({"step": state.step, "meta": dict(state.meta)})
         notes = {"rows_bytes": str(held["bytes"]), "rows_crc32": str(held["crc32"]), "state": plain}
+        notes["checkpoints"] = " ".join(path.name for path in repair.checkpoint_files(self.path))
         files.write_tensors(self.path / "state.safetensors", state.tensors, notes)
 
     def load_state(self) -> TrainState | None:
@@ -210,7 +216,7 @@ class RunFolder:
         self._written = self._held = None
         if found is None:
             return None
-        plain = json.loads(found.notes["state"])
+        plain = parse_json(found.notes["state"])
         return TrainState(plain["step"], found.tensors, plain["meta"])
 
     def describe(self, provenance: Mapping[str, Any], split: DataSplit) -> None:
@@ -226,7 +232,9 @@ class RunFolder:
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write the result, last of all; the state to continue from is not needed any more."""
         self._mine()
-        files.write_document(self.path / "result.json", {**result, "rows": fingerprint(self._raw_rows())})
+        marks = {path.name: files.tensor_mark(path) for path in repair.checkpoint_files(self.path)}
+        kept = {"rows": fingerprint(self._raw_rows()), "checkpoints": marks}
+        files.write_document(self.path / "result.json", {**result, **kept})
         if result["status"] in ENDED:
             files.remove(self.path / "state.safetensors")
 
@@ -249,7 +257,7 @@ class RunFolder:
     def _raw_rows(self) -> bytes:
         try:
             return (self.path / "rows.jsonl").read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             return b""
 
     def _fingerprint(self) -> dict[str, Any]:

@@ -14,12 +14,14 @@ import os
 import secrets
 import socket
 import threading
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from regionscope.errors import Busy, LockLost
-from regionscope.lab.store.files import room
+from regionscope.lab.store.files import room, set_aside
+from regionscope.writing import parse_json
 
 __all__ = ["Lock", "Owner", "is_held"]
 
@@ -67,6 +69,7 @@ class Lock:
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self.owner = Owner.me()
+        self.moved = ""  # a sentence about what stood in the place of the file
         with room(self.path):
             self._file, self.took_over = self._acquire()
         self._stop = threading.Event()
@@ -92,7 +95,12 @@ class Lock:
     def _acquire(self) -> tuple[int, Owner | None]:
         """The open, locked file with our name in it, and the dead owner we took it from."""
         while True:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            except IsADirectoryError:  # nobody's lock
+                self.moved = f"{self.path} is a folder where a file should be. It was set aside as "
+                self.moved += f"{set_aside(self.path).name}."
+                continue
             try:
                 flocked = _flock(file, self.path)
                 if not _same_file(file, self.path):  # its owner released and removed it between open and flock
@@ -124,7 +132,7 @@ def is_held(folder: Path) -> bool:
         return False
     if owner.is_local:
         return owner.is_alive_here
-    return _silence(path) < SILENCE
+    return abs(_silence(path)) < SILENCE
 
 
 def _flock(file: int, path: Path) -> bool:
@@ -143,7 +151,15 @@ def _flock(file: int, path: Path) -> bool:
 def _is_alive(owner: Owner, file: int, path: Path, *, flocked: bool) -> bool:
     if owner.is_local:
         return not flocked and owner.is_alive_here  # with flock in our hands, an owner on this machine is dead
-    return _silence(path) < SILENCE
+    silence = _silence(path)
+    return silence < SILENCE if silence > -SILENCE else _beats(path)
+
+
+def _beats(path: Path) -> bool:
+    """Whether the heartbeat goes on, seen by waiting for it: the date of this lock lies in the future."""
+    before = path.stat().st_mtime_ns
+    time.sleep(3 * BEAT)
+    return path.stat().st_mtime_ns != before
 
 
 def _silence(path: Path) -> float:
@@ -180,7 +196,7 @@ def _read(path: Path) -> Owner | None:
 def _parse(raw: bytes) -> Owner | None:
     """The owner; None for an empty or torn file, whose writer died while it held the lock."""
     try:
-        return Owner(**json.loads(raw))
+        return Owner(**parse_json(raw))
     except (ValueError, TypeError):
         return None
 

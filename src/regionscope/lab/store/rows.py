@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from regionscope.writing import plain
+from regionscope.writing import parse_json, plain
 
 __all__ = ["Parsed", "cut_torn_line", "encode", "extended", "fingerprint", "last_row", "parse"]
 
@@ -50,7 +50,7 @@ def parse(raw: bytes) -> Parsed:
     damaged = 0
     for line in lines:
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except ValueError:
             row = None
         if not _is_row(row):
@@ -113,7 +113,7 @@ def last_row(raw: bytes, having: str) -> dict[str, Any] | None:
     """The last whole row that has a value of this name, read from the end; measures, for one, have no epoch."""
     for line in reversed(raw.split(b"\n")[:-1]):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except ValueError:
             continue
         if isinstance(row, dict) and row.get(having) is not None:

@@ -1,6 +1,6 @@
 """Sweeps: a grid of experiments, run anywhere, stopped any time, and asked questions afterwards."""
 
-from regionscope.lab.sweep.grid import Sweep, override, read_experiment, read_toml
+from regionscope.lab.sweep.grid import Sweep, override, parse_toml, read_experiment, read_toml
 from regionscope.lab.sweep.query import query, write_parquet
 from regionscope.lab.sweep.run import SweepReport, run_sweep
 from regionscope.lab.sweep.settings import differing, flatten, short_names
@@ -16,6 +16,7 @@ __all__ = [
     "differing",
     "flatten",
     "override",
+    "parse_toml",
     "query",
     "read_experiment",
     "read_runs",

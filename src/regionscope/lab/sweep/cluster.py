@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import secrets
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -103,15 +105,41 @@ def _client(address: str, gpus: float, stack: ExitStack) -> Any:
         n = int(local[1])
         resources = {"GPU": 1} if gpus else None
         cluster = library.LocalCluster(
-            n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None, resources=resources
+            n_workers=n,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            resources=resources,
+            security=_only_ours(library.Security, stack),
         )
         return stack.enter_context(library.Client(stack.enter_context(cluster)))
     if not re.match(r"(tcp|tls|ucx|ws|wss)://", address):
-        raise InputError(f"--dask came as {address!r}; it must look like tcp://host:8786 or local:4.")
+        raise InputError(f"Expected --dask such as tcp://host:8786 or local:4, got {address!r}.")
     try:
         return stack.enter_context(library.Client(address, timeout=_ANSWER))
     except (OSError, TimeoutError) as error:
         raise InputError(f"No Dask scheduler answers at {address}; start one with: dask scheduler") from error
+
+
+def _only_ours(security: Any, stack: ExitStack) -> Any:
+    """TLS with a key that only this user can read: whoever reaches the ports of a cluster can run code in it."""
+    try:
+        return security.temporary()
+    except ImportError:  # without the package cryptography
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="regionscope-")))  # of mode 700
+    key, certificate = str(folder / "key.pem"), str(folder / "certificate.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-days", "3650", "-subj", "/CN=regionscope"]
+    try:
+        subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InputError(
+            "Expected the package cryptography or the program openssl, which protect --dask local:N, got neither. "
+            "Run: pip install cryptography, or use --workers."
+        ) from error
+    parts = {f"tls_{who}_{what}": path for who in ("client", "scheduler", "worker")
+             for what, path in (("cert", certificate), ("key", key))}  # fmt: skip
+    return security(require_encryption=True, tls_ca_file=certificate, **parts)
 
 
 def _check_resources(client: Any, gpus: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.sweep.settings import flatten, labels
 
+_MOST = 100_000  # runs of a sweep
+_DEEPEST = 32  # tables and lists within each other
+_TOO_DEEP = f"Expected tables and lists at most {_DEEPEST} deep, got more. Write the settings as docs/sweeps.md shows."
 _TOP = ("name", "base", "grid", "grids", "measure")
 _PARTS = ("data", "network", "training", "measure", "measures", "seed")
 
@@ -89,12 +93,18 @@ class Sweep:
             raise InputError("The sweep has both [grid] and [[grids]]; write one grid, or several as [[grids]].")
         grids = document.get("grids", [document.get("grid", {})])
         if not isinstance(grids, list):
-            raise InputError(f"grids must be a list of tables, as [[grids]] writes it, and came as {grids!r}.")
-        found: dict[str, Experiment] = {}
+            raise InputError(f"Expected grids to be a list of tables, got {grids!r}. Write [[grids]] above each.")
+        lists = []
         for number, grid in enumerate(grids):
             where = "grid" if "grids" not in document else f"grids[{number}]"
-            for settings in _combinations(where, _table(where, grid)):
-                experiment = read_experiment(base, settings)
+            lists.append(dict(_leaves(where, "", _table(where, grid))))
+        runs = sum(math.prod(map(len, values.values())) for values in lists)
+        if runs > _MOST:
+            raise InputError(f"Expected at most {_MOST:,} runs, got a grid of {runs:,}. Divide it into several sweeps.")
+        found: dict[str, Experiment] = {}
+        for values in lists:
+            for chosen in itertools.product(*values.values()):
+                experiment = read_experiment(base, dict(zip(values, chosen, strict=True)))
                 found.setdefault(experiment.key, experiment)
         return cls(tuple(found.values()), str(document.get("name", "sweep")))
 
@@ -102,11 +112,28 @@ class Sweep:
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"The file {str(path)!r} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except ValueError as error:  # of the decoder, of UTF-8, or of a number of thousands of digits
         raise InputError(f"{path} is not TOML: {error}.") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What ``text`` says; ``ValueError`` if it is not TOML, ``InputError`` if it is nested too deep for settings."""
+    try:
+        document = tomllib.loads(text)
+    except RecursionError as error:
+        raise InputError(_TOO_DEEP) from error
+    level: list[Any] = [document]
+    for _ in range(_DEEPEST):
+        inner = [value for each in level for value in (each.values() if isinstance(each, dict) else each)]
+        level = [value for value in inner if isinstance(value, dict | list)]
+        if not level:
+            return document
+    raise InputError(_TOO_DEEP)
 
 
 def read_experiment(document: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Experiment:
@@ -125,6 +152,8 @@ def read_experiment(document: Mapping[str, Any], settings: Mapping[str, Any] | N
 def override(document: dict[str, Any], key: str, value: Any) -> None:
     """Set one value in nested tables by its dotted key; ``measures.0.when`` or ``measures.NAME.when`` for a measure."""
     names = key.split(".")
+    if len(names) > _DEEPEST:
+        raise InputError(_TOO_DEEP)
     if names[0] == "measure":
         names[0] = "measures"
     place: Any = document
@@ -159,12 +188,6 @@ def _names(entries: list[Any]) -> list[str]:
     ]
 
 
-def _combinations(where: str, grid: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    lists = dict(_leaves(where, "", grid))
-    for values in itertools.product(*lists.values()):
-        yield dict(zip(lists, values, strict=True))
-
-
 def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
     """Dotted keys and their lists; ``training.lr = [...]`` and ``"training.lr" = [...]`` are the same."""
     for name, values in grid.items():
@@ -172,7 +195,7 @@ def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[
         if isinstance(values, Mapping):
             yield from _leaves(where, f"{key}.", values)
         elif not isinstance(values, list | tuple):
-            raise InputError(f"{where}: {key!r} must be a list of values, and came as {values!r}; write [{values!r}].")
+            raise InputError(f"{where}: expected a list of values for {key!r}, got {values!r}. Write [{values!r}].")
         elif not values:
             raise InputError(f"{where}: {key!r} is an empty list; give at least one value or leave the key out.")
         elif key.split(".")[0] not in _PARTS:
@@ -183,7 +206,7 @@ def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[
 
 def _table(where: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise InputError(f"{where} must be a table, and came as {value!r}.")
+        raise InputError(f"Expected {where} to be a table, got {value!r}.")
     return value
 
 

@@ -18,6 +18,7 @@ from regionscope.lab.experiment import fail
 from regionscope.lab.sweep.work import Job, JobResult, work
 
 _TRIES = 2  # a run whose worker dies this often is taken for the reason
+_STARTS = 5  # so many workers in a row may be killed before they begin
 _LOOK = 0.3  # seconds between two looks at the parent, and between two reports of progress
 
 
@@ -57,6 +58,7 @@ class _Pool:
         self.halt = self.context.Event()
         self.workers: list[_Worker] = []
         self.deaths: dict[str, int] = {}
+        self.stillborn = 0  # workers in a row that died while they imported
 
     def run(self) -> None:
         try:
@@ -105,7 +107,7 @@ class _Pool:
                 self.report(news)
                 self._give(worker)
             elif news is None:
-                worker.ready = True
+                worker.ready, self.stillborn = True, 0
             else:
                 self.on_share(*news)
 
@@ -115,12 +117,10 @@ class _Pool:
         code = worker.process.exitcode
         self.workers.remove(worker)
         worker.pipe.close()
-        if not worker.ready and not self.halt.is_set():
-            raise RegionscopeError(
-                f"A worker process ended before it began (exit code {code}). A script that starts a sweep with workers "
-                "needs its work below if __name__ == '__main__':."
-            )
         job = worker.job
+        if not worker.ready and not self.halt.is_set():
+            self._start_again(job, code)
+            return
         if job is None:
             return
         self.deaths[job.key] = self.deaths.get(job.key, 0) + 1
@@ -137,6 +137,22 @@ class _Pool:
             )
             fail(job.experiment, job.runs_dir, sentence)
             self.report(JobResult(job.key, job.experiment.label, "failed", sentence))
+
+    def _start_again(self, job: Job | None, code: int | None) -> None:
+        """A worker died before it began: a new one takes its run over, unless no worker can begin."""
+        if code is not None and code >= 0:
+            raise RegionscopeError(
+                f"A worker process ended before it began (exit code {code}). A script that starts a sweep with workers "
+                "needs its work below if __name__ == '__main__':."
+            )
+        self.stillborn += 1
+        if self.stillborn >= _STARTS:
+            raise RegionscopeError(
+                f"{_STARTS} worker processes in a row were killed while they started. Too little memory is a common "
+                "reason; use fewer workers."
+            )
+        if job is not None:
+            self.queue.appendleft(job)
 
     def _give_up_queue(self) -> None:
         while self.queue:

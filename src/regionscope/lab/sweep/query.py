@@ -15,6 +15,7 @@ from regionscope.extras import needed
 from regionscope.lab.sweep.table import SERIES, RunTable, read_runs, read_series
 from regionscope.writing import replace_file
 
+_LOCKED = ("temp_directory = ''", "enable_external_access = false", "lock_configuration = true")
 _TYPES = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
 
 
@@ -22,13 +23,16 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
     """The answer to a question in SQL about the tables ``runs`` (one row a run) and ``rows`` (the time series).
 
     A column with a dot is written in double quotes: ``SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL``.
-    Columns of one name are numbered: seed, seed_2.
+    Columns of one name are numbered: seed, seed_2. The query sees these tables and nothing else: it can neither read
+    nor write files, load extensions or change settings.
     """
     duckdb = _duckdb("--sql")
     with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as connection:
         _load(connection, "runs", read_runs(runs_dir), Path(scratch))
         if re.search(r"\brows\b", sql, re.IGNORECASE):
             _load(connection, "rows", read_series(runs_dir), Path(scratch))
+        for setting in _LOCKED:
+            connection.execute(f"SET {setting}")
         try:
             statements = connection.extract_statements(sql)
             found = connection.execute(sql) if statements else None

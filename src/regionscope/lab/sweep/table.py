@@ -86,7 +86,7 @@ def read_series(runs_dir: Path | str) -> RunTable:
     found: list[dict[str, Any]] = []
     for key in [row["key"] for row in read_runs(runs_dir).rows]:
         path = Path(runs_dir) / key / "rows.jsonl"
-        if path.exists():
+        if path.is_file():
             whole = parse(path.read_bytes()).rows
             found += [{name: plain(row.get(name)) for name in SERIES} | {"key": key} for row in whole]
     return RunTable(tuple(SERIES), tuple(found))
@@ -188,5 +188,5 @@ def _unfinished(path: Path) -> str:
 
 def _share(path: Path, epochs: int | None) -> float:
     rows = path / "rows.jsonl"
-    row = last_row(rows.read_bytes(), "epoch") if rows.exists() else None
+    row = last_row(rows.read_bytes(), "epoch") if rows.is_file() else None
     return min(1.0, (row or {}).get("epoch", 0) / epochs) if epochs else 0.0

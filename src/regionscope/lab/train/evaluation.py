@@ -36,7 +36,7 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
     if len(inputs) == 0:
         raise InputError("There is no data to evaluate on: inputs is empty.")
     if loss not in _SUMS:
-        raise InputError(f"loss came as {loss!r}; it must be one of {', '.join(_SUMS)}.")
+        raise InputError(f"Expected loss to be one of {', '.join(_SUMS)}, got {loss!r}.")
     n, device = len(inputs), home(model, like=inputs)[0]
     with untouched(model, precise=False):
         total = torch.zeros((), dtype=torch.float64, device=device)

@@ -59,7 +59,7 @@ def train(
     after each epoch, so that a GPU need not wait at every step. Cost: within a few per cent of a hand-written loop.
     """
     if not isinstance(model, nn.Module):
-        raise InputError(f"train() takes a torch.nn.Module, and the model came as {type(model).__name__}.")
+        raise InputError(f"Expected a torch.nn.Module to train, got {type(model).__name__}.")
     of_kind("train()", training, Training, advice="write Training(epochs=10, lr=0.1)")
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
     train_set, test_set = parts(data)

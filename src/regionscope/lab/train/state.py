@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.writing import replace_file
+from regionscope.writing import parse_json, replace_file
 
 __all__ = ["TrainState"]
 
@@ -58,7 +58,7 @@ class TrainState:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
             if metadata.get("format") != FORMAT:
                 raise ValueError(f"its format is {metadata.get('format')!r}")
-            plain = json.loads(metadata["state"])
+            plain = parse_json(metadata["state"])
             return TrainState(int(plain["step"]), tensors, plain["meta"])
         except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
             raise InputError(f"{path} does not hold the state of a training ({error}); start without it.") from error

@@ -31,7 +31,7 @@ def mlp(widths: Sequence[int], *, seed: int = 0) -> nn.Sequential:
     )
     """
     if len(widths) < 2 or min(widths) < 1:
-        raise InputError(f"widths must hold the input and the output width, all positive, and came as {list(widths)}.")
+        raise InputError(f"Expected at least two positive widths, those of input and output, got {list(widths)}.")
     with seeded(seed):
         return chain(*_layers(widths, "relu"))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
@@ -11,23 +13,23 @@ from torch.utils._pytree import tree_leaves
 from regionscope.errors import InputError
 from regionscope.network.call.forward import call_model
 
+_ROUNDING = 64  # of the spacing of floating-point numbers at the largest output
 _ALIKE = 0.02  # of the largest output: what differs by less may be rounding, of weights that are quantised as they run
 
 
 def refuse_other_answers(model: nn.Module, pair: Tensor) -> None:
-    """An ``InputError`` where the model, in eval mode, draws random numbers or lets the inputs of a batch mix.
+    """An ``InputError`` where the model, in eval mode, changes its answer (it draws random numbers, reads the time,
+    counts its calls) or lets the inputs of a batch mix.
 
     pair: two different inputs (2, *shape), of the model's dtype and on its device. Call it inside ``untouched``. What
-    the two inputs do not show is not found. Cost: three forward passes of one or two inputs, and one more where random
-    numbers are drawn.
+    the two inputs do not show is not found. Cost: four forward passes of one or two inputs.
     """
     both = _answers(model, pair)
-    before = random_states(pair.device)
     first = _answers(model, pair[:1])
-    if not all(map(torch.equal, before, random_states(pair.device))) and _differ(first, _answers(model, pair[:1])):
+    if not same_numbers(first, _answers(model, pair[:1])):
         raise InputError(
-            "The model draws random numbers in eval mode too, so that an input has no fixed answer; pass "
-            "training=self.training to dropout, or fix the random numbers."
+            "The model draws random numbers in eval mode too, or uses the time or its earlier calls, so that an input "
+            "has no fixed answer; pass training=self.training to dropout, or fix the random numbers."
         )
     second = _answers(model, pair[1:])
     alone = [torch.cat(rows) for rows in zip(first, second, strict=False)]
@@ -36,6 +38,20 @@ def refuse_other_answers(model: nn.Module, pair: Tensor) -> None:
             "The model's answer to an input depends on the other inputs of its batch, so that an input has none of "
             "its own; keep dimension 0 for the batch, and normalise by fixed numbers."
         )
+
+
+def same_numbers(these: list[Tensor], those: list[Tensor]) -> bool:
+    """Whether two lists of tensors are the same up to the rounding of sums that are taken in another order."""
+    return len(these) == len(those) and all(
+        a.shape == b.shape and torch.allclose(a, b, rtol=0.0, atol=_rounding(b), equal_nan=True)
+        for a, b in zip(these, those, strict=True)
+    )
+
+
+def _rounding(values: Tensor) -> float:
+    if not values.is_floating_point() or values.numel() == 0:
+        return 0.0
+    return min(_ROUNDING * torch.finfo(values.dtype).eps, _ALIKE) * float(values.abs().max().nan_to_num(0.0))
 
 
 def two_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -61,6 +77,12 @@ def _differ(these: list[Tensor], those: list[Tensor]) -> bool:
         for a, b in zip(these, those, strict=True)
         if b.numel()
     )
+
+
+def python_random_states() -> tuple[object, ...]:
+    """The states of the global generators of ``random`` and NumPy."""
+    _, words, place, *_ = np.random.get_state()  # noqa: NPY002 - it is the old, global generator that a forward may use
+    return random.getstate(), np.asarray(words).tobytes(), place
 
 
 def random_states(device: torch.device) -> list[Tensor]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,10 +17,13 @@ from torch import Tensor
 
 from regionscope.network.operations import Affine, ChannelMap
 from regionscope.network.record import Call, Data, rule
-from regionscope.network.rules.blocks import in_row_blocks
+from regionscope.network.rules.blocks import conv2d_by_product, in_row_blocks
 from regionscope.network.rules.windows import per_dim
 
 __all__: list[str] = []
+
+_FEW_CHANNELS = 16  # below, cuDNN's convolutions are faster than a matrix product of patches
+_PATCHES = 2**28  # bytes of patches on a GPU at a time
 
 
 # layers with weights
@@ -88,10 +92,15 @@ def _conv(
     def run(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return convolve(x, weight, bias, stride, padding, dilation, groups)
 
-    columns = 0 if math.prod(kernel) == 1 else x.shape[0] * math.prod([*kernel, *out]) * call.recorder.dtype.itemsize
-    on_cpu = call.recorder.device.type == "cpu"
-    unrolled = columns > 0 and on_cpu and call.recorder.dtype == torch.float64
-    function = in_row_blocks(run, columns) if unrolled else run
+    columns = x.shape[0] * math.prod([*kernel, *out]) * call.recorder.dtype.itemsize
+    double, on_cpu = call.recorder.dtype == torch.float64, call.recorder.device.type == "cpu"
+    plain = spatial == 2 and groups == 1 and not isinstance(padding, str) and set(per_dim(dilation, spatial)) == {1}
+    function: Callable[..., Tensor] = run
+    if double and on_cpu and math.prod(kernel) > 1:
+        function = in_row_blocks(run, columns)
+    elif double and not on_cpu and plain and x.shape[0] >= _FEW_CHANNELS:
+        product = partial(conv2d_by_product, stride=per_dim(stride, 2), padding=per_dim(padding, 2))
+        function = in_row_blocks(product, columns, block_bytes=_PATCHES)
     return _weighted(call, x, function, weight, bias, (weight.shape[0], *out), 0, 0 if on_cpu else columns)
 
 
@@ -202,6 +211,8 @@ def _interpolate(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
 @rule("pad")
 def _pad(call: Call, x: Data, pad: Any, mode: str = "constant", value: float | None = None) -> Data:
     widths = [int(width) for width in pad]
+    if mode == "constant" and len(widths) == 2 * x.ndim and not any(widths[-2:]):
+        widths = widths[:-2]  # no padding of the batch dimension, written out
     if len(widths) // 2 >= x.ndim:
         call.mixes_rows()
     if mode != "constant" and len(widths) // 2 > x.ndim - 2:

@@ -11,7 +11,7 @@ from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, moons, toy_gri
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Workspace
 
-_RANGE = 1.5  # largest by smallest value that still counts as a constant range
+RANGE = 1.5  # largest by smallest value that still counts as a constant range
 
 
 def judge(ratios: dict[int, Course], length: float) -> tuple[Claim, ...]:
@@ -28,7 +28,7 @@ def judge(ratios: dict[int, Course], length: float) -> tuple[Claim, ...]:
                 "within a constant range",
                 f"{reach:.2f}: {means[0]:.3f} at epoch {one.epochs[0]}, {means[-1]:.3f} at epoch {one.epochs[-1]}, "
                 f"{low:.3f} to {max(means):.3f} on the way",
-                verdict.near(1.0, reach, factor=_RANGE),
+                verdict.near(1.0, reach, factor=RANGE),
                 spread,
             ),
             Claim(
@@ -67,8 +67,8 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     return Outcome(
         claims=judge(ratios, length),
         tables=(
-            _table("Regions / neurons, mean over seeds", ratios, 1.0),
-            _table(f"Regions / (neurons x {length:.2f}), per unit of length, mean over seeds", ratios, length),
+            table("Regions / neurons, mean over seeds", ratios, 1.0),
+            table(f"Regions / (neurons x {length:.2f}), per unit of length, mean over seeds", ratios, length),
         ),
         charts=(chart,),
         notes=(
@@ -84,7 +84,8 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     )
 
 
-def _table(title: str, ratios: dict[int, Course], length: float) -> Table:
+def table(title: str, ratios: dict[int, Course], length: float) -> Table:
+    """Regions / neurons of each network at some epochs, divided by ``length``."""
     epochs = next(iter(ratios.values())).epochs
     shown = [i for i, epoch in enumerate(epochs) if epoch in (0, 10, 20, 50, 100)]
     rows = tuple(

@@ -1,5 +1,6 @@
 """Safran, Vardi & Lee 2022, On the Effective Number of Linear Regions in Shallow Univariate ReLU Networks."""
 
+from regionscope.studies.safran2022.end_to_end import LATE, THEOREM23
 from regionscope.studies.safran2022.example1 import EXAMPLE1
 from regionscope.studies.safran2022.generalisation import COROLLARY51
 from regionscope.studies.safran2022.regions import THEOREM42
@@ -7,4 +8,4 @@ from regionscope.studies.safran2022.width import THEOREM32
 
 __all__ = ["STUDIES"]
 
-STUDIES = (THEOREM32, EXAMPLE1, THEOREM42, COROLLARY51)
+STUDIES = (THEOREM23, LATE, THEOREM32, EXAMPLE1, THEOREM42, COROLLARY51)

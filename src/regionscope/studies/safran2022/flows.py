@@ -17,7 +17,7 @@ __all__ = ["ERROR_GRID", "REGION_GRID", "Ends", "Grid", "late_flows"]
 
 RADIUS = 1.0
 DELTA = 0.1  # for the standard deviation of the second layer, as in Theorem 2.3
-_INITIAL = 1000  # seeds of the initial weights begin here, those of the samples at 0
+INITIAL = 1000  # seeds of the initial weights begin here, those of the samples at 0
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def late_flows(*, r: int, width: int, n: int, seeds: int, max_log_loss: float) -
     samples = [shallow.sample(teacher, n, seed=seed) for seed in range(seeds)]
     sigma_o = shallow.largest_sigma_o(width, R=RADIUS, delta=DELTA)
     starts = [
-        shallow.initial_theta(1, width, sigma_h=1.0, sigma_o=sigma_o, seed=_INITIAL + seed) for seed in range(seeds)
+        shallow.initial_theta(1, width, sigma_h=1.0, sigma_o=sigma_o, seed=INITIAL + seed) for seed in range(seeds)
     ]
     x, y = torch.stack([one.x for one in samples]), torch.stack([one.y for one in samples])
     end = shallow.gradient_flows(torch.cat(starts), x, y, shallow.FlowOptions(max_log_loss=max_log_loss))

@@ -1,0 +1,46 @@
+"""Convolutions in blocks of rows and as matrix products, against ``F.conv2d``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import regionscope as rs
+from devices import needs_cuda
+from regionscope.network.rules.blocks import conv2d_by_product, in_row_blocks
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 4])
+@pytest.mark.parametrize("stride", [(1, 1), (2, 1), (3, 3)])
+@pytest.mark.parametrize("padding", [(0, 0), (1, 2)])
+def test_a_product_of_patches_is_a_convolution(kernel: int, stride: tuple[int, int], padding: tuple[int, int]) -> None:
+    draw = torch.Generator().manual_seed(kernel)
+    x, weight, bias = (
+        torch.randn(shape, generator=draw, dtype=torch.float64)
+        for shape in [(5, 3, 7, 9), (4, 3, kernel, kernel), (4,)]
+    )
+    for shift in (bias, None):
+        wanted = functional.conv2d(x, weight, shift, stride, padding)
+        found = conv2d_by_product(x, weight, shift, stride=stride, padding=padding)
+        assert found.shape == wanted.shape
+        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 100, 10**9])
+def test_blocks_of_rows_do_not_change_the_answer(block_bytes: int) -> None:
+    x = torch.arange(14.0).reshape(7, 2)
+    assert torch.equal(in_row_blocks(torch.neg, 50, block_bytes=block_bytes)(x), -x)
+
+
+@needs_cuda
+def test_a_segment_of_a_cnn_has_the_same_pieces_on_both_devices() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 24, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten(),
+        nn.Linear(24 * 16, 5),
+    ).double()  # fmt: skip
+    ends = torch.randn(2, 3, 8, 8, dtype=torch.float64)
+    counts = [rs.linear_regions(model.to(device), rs.Segment(*ends)).count for device in ("cpu", "cuda")]
+    assert counts[0] == counts[1] > 100
