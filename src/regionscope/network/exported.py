@@ -34,11 +34,11 @@ def _check_batch(program: ExportedProgram) -> None:
     names = program.graph_signature.user_inputs
     inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
     for node in inputs:
-        shape = getattr(node.meta.get("val"), "shape", ())
+        shape: tuple[Any, ...] = tuple(getattr(node.meta.get("val"), "shape", ()))
         if len(shape) and isinstance(shape[0], int):
             raise InputError(
                 f"Expected an exported program for any number of inputs, got one whose input {node.name!r} has the "
-                f"fixed shape {tuple(shape)}. Export it again from an example of two or more rows with "
+                f"fixed shape {shape}. Export it again from an example of two or more rows with "
                 'dynamic_shapes=({0: torch.export.Dim("batch")},).'
             )
 

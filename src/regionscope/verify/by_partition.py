@@ -8,6 +8,7 @@ import scipy.optimize
 from regionscope.exact import linear_regions
 from regionscope.geometry import Slice
 from regionscope.network import Program
+from regionscope.tolerance import UNIT
 from regionscope.verify.merge import Array
 from regionscope.verify.search import Found
 
@@ -35,7 +36,7 @@ def margin_by_partition(
         value, weights = _best_mixture(slacks[np.ix_(np.array(rows), corners[i])])
         if value > margin:
             margin, point = value, weights @ part.vertices[corners[i]].numpy()
-    size = float(np.abs(factors).sum(1).max()) * float(part.stats.rounding) + 1e-15 * float(np.abs(bounds).max())
+    size = float(np.abs(factors).sum(1).max()) * float(part.stats.rounding) + 8 * UNIT * float(np.abs(bounds).max())
     return Found(margin, point, margin, size, part.n_activation_regions, True)
 
 

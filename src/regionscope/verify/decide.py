@@ -16,6 +16,7 @@ from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.geometry import Box
 from regionscope.network import Program, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
+from regionscope.tolerance import UNIT
 from regionscope.verify.by_partition import margin_by_partition
 from regionscope.verify.merge import Array
 from regionscope.verify.property import Case, Constraint, Property
@@ -82,7 +83,7 @@ def verify(
                 "verification cuts the whole box; fix all but two inputs with property.fixed({i: value}) (on the "
                 "command line --fix I=VALUE) to verify slices of it."
             )
-    program = trace(model, shape)
+    program = trace(model, shape, device="cpu")
     if program.n_outputs != property.n_outputs:
         raise InputError(f"Expected a network with {property.n_outputs} outputs, got {program.n_outputs}.")
     found = [(case, _margin(program, case, deadline, max_regions)) for case in property.cases]
@@ -132,7 +133,7 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
         with torch.no_grad():
             slacks = bounds - factors @ program(_middle(program, case)[None])[0].double().numpy()
         margin = float(np.max([slacks[each].min() for each in alternatives]))
-        size = 1e-13 * float(np.abs(bounds).max() + np.abs(slacks).max())
+        size = 1024 * UNIT * float(np.abs(bounds).max() + np.abs(slacks).max())
         return Found(margin, np.zeros(0), margin, size, 1, True)
     try:
         staged = with_slacks(read_stages(program, where.embed, where.dim), factors, bounds)
@@ -198,4 +199,4 @@ def _confirmed(model: nn.Module, program: Program, witness: Tensor) -> Tensor:
     if isinstance(model, OnnxNetwork):
         return reference_outputs(model, witness[None])[0]
     with torch.no_grad():
-        return trace(model, program.input_shape, dtype=torch.float32)(witness[None])[0]
+        return trace(model, program.input_shape, dtype=torch.float32, device="cpu")(witness[None])[0]

@@ -57,7 +57,10 @@ class Property:
 
         Pass decimals as text to keep them exact: ``fixed({2: "0.1"})``.
         """
-        wanted = {i: Fraction(value) for i, value in values.items()}
+        try:
+            wanted = {i: Fraction(value) for i, value in values.items()}
+        except (ValueError, OverflowError, ZeroDivisionError, TypeError) as error:
+            raise InputError(f"Expected a finite number for each fixed input, got {dict(values)}.") from error
         if not all(0 <= i < self.n_inputs for i in wanted):
             raise InputError(f"Expected inputs from 0 to {self.n_inputs - 1}, got {sorted(wanted)}.")
         cases = tuple(

@@ -18,6 +18,7 @@ import torch
 from regionscope.geometry import Slice
 from regionscope.geometry.polytope.complex import Complex, join
 from regionscope.geometry.polytope.split import bisect
+from regionscope.tolerance import UNIT
 from regionscope.verify.bounds import Bounds, bound_cells, on_vertices
 from regionscope.verify.merge import Array, Indices
 from regionscope.verify.stages import Staged
@@ -25,7 +26,6 @@ from regionscope.verify.stages import Staged
 __all__ = ["Found", "largest_margin", "rounding_of"]
 
 _ENTRIES = 3e6  # numbers that the bounds of one batch of cells hold
-_UNIT = 2.0**-53  # unit of rounding in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,16 +65,16 @@ def rounding_of(staged: Staged, corners: Array) -> tuple[list[Array], Array]:
     points = np.concatenate([corners, weights / weights.sum(1, keepdims=True) @ corners])
     state = staged.first @ points.T
     terms = (np.abs(staged.first) @ np.abs(points.T)).max(1)
-    error = 16 * _UNIT * terms
+    error = 16 * UNIT * terms
     near = []
     for stage in staged.stages:
-        near.append(128 * _UNIT * (terms[stage.units] + np.abs(stage.at)))
+        near.append(128 * UNIT * (terms[stage.units] + np.abs(stage.at)))
         wider = np.concatenate([error, error[stage.units] + near[-1]])  # a hinge is at most as steep as 1
         state = stage.with_hinges(state)
         size = abs(stage.matrix)
         width = int(np.max((stage.matrix != 0).sum(1)))
         terms = (size @ np.abs(state)).max(1) + np.abs(stage.offset)
-        error = size @ wider + (width + 8) * 2 * _UNIT * terms
+        error = size @ wider + (width + 8) * 2 * UNIT * terms
         state = stage.matrix @ state + stage.offset[:, None]
     return near, error
 
@@ -194,9 +194,7 @@ class _Search:
         values = torch.zeros(len(pool.coords), dtype=torch.float64)
         codes = torch.zeros(len(pool.coords), dtype=torch.int8)
         values[pool.cells.corners] = torch.from_numpy(u)
-        codes[pool.cells.corners] = torch.from_numpy(
-            np.sign(u * (np.abs(u) > 64 * _UNIT * size[owner])).astype(np.int8)
-        )
+        codes[pool.cells.corners] = torch.from_numpy(np.sign(u * (np.abs(u) > 64 * UNIT * size[owner])).astype(np.int8))
         halves = bisect(pool.cells, codes, values)
         whole = ~halves.cut.numpy()
         coords_now = halves.new.extend(pool.coords)
