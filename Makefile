@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 SEEDS ?= 0:1000
+CALLS ?= 1000
 # The folders under tests/ that `make quick` runs.
 CORE := network geometry exact sampled complexity measures
 # Each pytest worker computes with one thread, so that two workers do not fight for two cores.
@@ -19,7 +20,7 @@ PYTHON ?= python3
 CANDIDATES := $(PYTHON) $(if $(filter file default undefined,$(origin PYTHON)),python3.13 python3.12 python3.11,)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help quickstart quick test lint format bench fuzz docs
+.PHONY: help quickstart quick test lint format bench fuzz threads docs
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +49,9 @@ bench: $(VENV)/.installed-lab  ## Time the engine against its floor; table on sc
 
 fuzz: $(VENV)/.installed-dev  ## Compare random small networks with exact arithmetic (SEEDS=0:1000 WORKERS=2)
 	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python -m fuzz --seeds $(SEEDS) --workers $(WORKERS)
+
+threads: $(VENV)/.installed-dev  ## Call all instruments in eight threads beside a training loop (CALLS=1000)
+	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python -m fuzz.threads --calls $(CALLS)
 
 docs: $(VENV)/.installed-docs  ## Build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -22,6 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import torch
 from torch import nn
@@ -29,6 +31,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 import regionscope as rs
+from regionscope.exact import linear
 from regionscope.network import full_precision
 
 RESULTS = Path(__file__).parent / "results"
@@ -132,6 +135,19 @@ def floor_seconds(model: nn.Module, inputs: torch.Tensor, device: str) -> tuple[
     return best_time(lambda: forward(inputs, batch), device, least=1, seconds=2.0), batch
 
 
+def check_seconds(model: nn.Module, piece: rs.Slice | Sequence[rs.Slice], device: str) -> float:
+    """Time that a call spends on comparing a sample of its maps with the network; the least of three."""
+    check, times = linear.check_sample, []
+
+    def timed(*args: Any) -> None:
+        times.append(best_time(lambda: check(*args), device, least=1, seconds=0))
+
+    with mock.patch.object(linear, "check_sample", timed):
+        for _ in range(3):
+            rs.linear_regions(model, piece)
+    return min(times)
+
+
 def measure(case: Case, device: str, dtype: torch.dtype) -> dict[str, object]:
     """Run one case in this process."""
     model, piece = case.build()
@@ -148,6 +164,7 @@ def measure(case: Case, device: str, dtype: torch.dtype) -> dict[str, object]:
         least=1 if case.long else 3,
         seconds=0 if case.long else 6,
     )
+    check = check_seconds(model, piece, device) / seconds
     parts = found if isinstance(found, list) else [found]
     start = time.perf_counter()
     n_linear = sum(part.n_linear_regions for part in parts)
@@ -162,6 +179,7 @@ def measure(case: Case, device: str, dtype: torch.dtype) -> dict[str, object]:
         "vertices": len(inputs),
         "seconds": seconds,
         "merging": merging,
+        "check": check,
         "floor": floor,
         "floor_batch": batch,
         "ratio": seconds / floor,
@@ -205,7 +223,7 @@ def print_row(row: dict[str, object]) -> None:
     promise += [f"<= {row['promised_gib']} GiB" if row["promised_gib"] else ""]
     print(
         f"{row['case']:28} {row['regions']:9,} {row['vertices']:9,} {row['seconds']:9.4f} {row['floor']:8.4f} "
-        f"{row['ratio']:6.2f} {row['peak_gib']:6.2f}  {' '.join(promise)}",
+        f"{row['ratio']:6.2f} {row['check']:6.1%} {row['peak_gib']:6.2f}  {' '.join(promise)}",
         flush=True,
     )
 
@@ -266,7 +284,8 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     name = f"exact-{args.device}.json" if args.dtype == "float64" else f"exact-{args.device}-{args.dtype}.json"
     RESULTS.mkdir(exist_ok=True)
-    print(f"{'case':28} {'regions':>9} {'vertices':>9} {'seconds':>9} {'floor':>8} {'ratio':>6} {'GiB':>6}  promise")
+    titles = ("regions", 9), ("vertices", 9), ("seconds", 9), ("floor", 8), ("ratio", 6), ("check", 6), ("GiB", 6)
+    print(f"{'case':28} " + " ".join(f"{title:>{width}}" for title, width in titles) + "  promise")
     for case in wanted:
         rows.append(run_case(case, args.device, args.dtype))
         print_row(rows[-1])

@@ -19,8 +19,8 @@ from regionscope.network.call.untouched import untouched
 
 
 def layers_of(model: nn.Module, shape: tuple[int, ...]) -> list[Layer]:
-    with untouched(model):
-        return list(list_layers(model, torch.zeros(shape)).layers)
+    with untouched(model) as private:
+        return list(list_layers(private, torch.zeros(shape)).layers)
 
 
 def names(model: nn.Module, shape: tuple[int, ...], role: str = "activation") -> list[str]:

@@ -373,7 +373,11 @@ def test_sharpness_of_a_model_that_returns_several_values() -> None:
 def test_weights_without_numbers_are_named_and_infinite_ones_have_no_spectral_norm() -> None:
     sparse, empty = nn.Linear(2, 2), nn.Linear(2, 2, device="meta")
     sparse.weight = nn.Parameter(sparse.weight.detach().to_sparse())
-    for model, words in ((sparse, "Call to_dense"), (empty, "without values"), (nn.Linear(2, 2).cfloat(), "complex")):
+    for model, words in (
+        (sparse, "Call to_dense"),
+        (empty, "without values"),
+        (nn.Linear(2, 2, dtype=torch.complex64), "complex"),
+    ):
         for measure in (rs.parameter_norms, lambda each: rs.distance_from(each, nn.Linear(2, 2))):
             with pytest.raises(InputError, match=f"parameter 'weight' .*{words}"):
                 measure(model)

@@ -181,3 +181,44 @@ def test_partial_activation_attribute() -> None:
     module = Lambda(lambda self, x: self.act(x), act=functools.partial(F.leaky_relu, negative_slope=0.3, inplace=True))
     x = torch.randn(4, 3, dtype=torch.float64)
     assert torch.equal(trace(module, (3,))(x), F.leaky_relu(x, 0.3))
+
+
+class Registry:
+    """An object that the copy cannot look into."""
+
+    __slots__ = ("net",)
+
+    def __init__(self, net: nn.Module) -> None:
+        self.net = net
+
+
+def test_a_way_to_the_original_that_cannot_be_followed_is_refused() -> None:
+    part = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    registry = Registry(part)
+    module = Lambda(lambda self, x: registry.net(x), part=part).train()
+    before = state_of(module)
+    with pytest.raises(RegionscopeError, match="reach it through self"):
+        trace(module, (3,))
+    assert_same(before, state_of(module))
+
+
+def test_a_compiled_part_is_read_uncompiled() -> None:
+    part = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    program = trace(nn.Sequential(torch.compile(part, backend="eager"), nn.Linear(4, 2)), (3,))
+    assert [kink.name for kink in program.kinks] == ["0.1"]
+
+
+def test_nothing_of_torch_is_patched_while_a_forward_is_read() -> None:
+    """``fx.Tracer.trace`` would put its own ``__call__`` and ``__getattr__`` on all modules of all threads."""
+    before = nn.Module.__call__, nn.Module.__getattr__, F.relu, torch.relu
+    seen: list[object] = []
+    other = nn.Linear(3, 2)
+
+    def look(self: nn.Module, x: Tensor) -> Tensor:
+        seen.extend((nn.Module.__call__, nn.Module.__getattr__, F.relu, torch.relu))
+        seen.append(other(torch.ones(1, 3)).shape)
+        return F.relu(self.fc(x))
+
+    trace(Lambda(look, fc=nn.Linear(3, 3)), (3,))
+    assert tuple(seen[:4]) == before
+    assert seen[4] == (1, 2)

@@ -20,7 +20,7 @@ _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, 
 
 
 class Dtype(StrEnum):
-    """Working precision."""
+    """Precision of the network."""
 
     float64 = "float64"
     float32 = "float32"
@@ -131,7 +131,9 @@ DataRootOption = Annotated[
         "--data-root", metavar="DIR", panel=WORK, help="The data folder; by default $REGIONSCOPE_DATA, else ./data."
     ),
 ]
-DtypeOption = Annotated[Dtype, option("--dtype", panel=WORK, help="Working precision.")]
+DtypeOption = Annotated[
+    Dtype, option("--dtype", panel=WORK, help="Accepted for compatibility; both give the result of float64.")
+]
 LimitOption = Annotated[
     int | None,
     option("--max-regions", metavar="N", least=1, panel=WORK, help="Stop with an error past this many regions."),

@@ -77,9 +77,9 @@ def deformation(
     found: list[dict[str, Tensor]] = []
     if where.dims < 2:
         raise InputError("dims is 1; the graph of a segment has no edge, so at least 2 directions are needed.")
-    with untouched(model):
-        layers = list_layers(model, where.points[0].reshape(where.shape))
-        watcher = _Embeddings(model, layers.linear)
+    with untouched(model) as private:
+        layers = list_layers(private, where.points[0].reshape(where.shape))
+        watcher = _Embeddings(private, layers.linear)
         with watcher.watching():
             for chunk in where.chunks(3 * layers.row_bytes, memory):  # the float64 copy is twice as large again
                 whole = Chunk(chunk.start, chunk.stop, 2 * where.dims)

@@ -18,7 +18,6 @@ from torch.overrides import TorchFunctionMode
 
 from regionscope.complexity.activations import LINEAR, MAX_POOLS, Folds, argument, folds, operation
 from regionscope.errors import InputError
-from regionscope.network import unwrapped
 from regionscope.network.call.forward import call_model
 
 
@@ -31,7 +30,7 @@ class ForwardObserver(TorchFunctionMode):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model = unwrapped(model)
+        self.model = model
         self._stack: list[tuple[str, nn.Module]] = []
         self._seen: Counter[str] = Counter()
 
@@ -39,15 +38,13 @@ class ForwardObserver(TorchFunctionMode):
     def watching(self) -> Iterator[None]:
         """Forward passes are watched inside; afterwards all hooks are gone."""
         with ExitStack() as hooks:
-            if any(unwrapped(module) is not module for module in self.model.modules()):
-                hooks.enter_context(torch.compiler.set_stance("force_eager"))  # compiled code runs below Python
             for path, module in self.model.named_modules():
                 if isinstance(module, torch.jit.ScriptModule):
                     raise InputError(
                         f"{f'The layer {path!r}' if path else 'The model'} is a TorchScript module, which runs below "
                         "Python and cannot be watched; give the Python module it was made from."
                     )
-                self._watch(path.replace("_orig_mod.", "").removesuffix("._orig_mod"), module, hooks)
+                self._watch(path, module, hooks)
             yield
 
     def forward(self, inputs: Tensor) -> None:

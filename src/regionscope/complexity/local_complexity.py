@@ -102,10 +102,10 @@ def local_complexity(
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
     )
-    with untouched(model):
-        found = list_layers(model, where.points[0].reshape(where.shape))
+    with untouched(model) as private:
+        found = list_layers(private, where.points[0].reshape(where.shape))
         chosen = select_layers(found, layers, max_pool=max_pool, linear_outputs=linear_outputs)
-        sign_changes = SignChanges(model, chosen)
+        sign_changes = SignChanges(private, chosen)
         with sign_changes.watching():
             counted = [
                 sign_changes.counts(where.points[chunk.start : chunk.stop], where.vertex_batches(chunk), where.shape)

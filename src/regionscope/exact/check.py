@@ -24,7 +24,7 @@ from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 __all__ = ["check_coverage", "check_maps", "check_network", "check_sample"]
 
 _ROWS = 4096
-_SHARE = 50  # one region in so many is compared with the network in every computation,
+_SHARE = 100  # one region in so many is compared with the network in every computation,
 _SAMPLE_BYTES = 1 << 17  # and more of them as long as their live values take no more memory
 
 
@@ -88,7 +88,7 @@ def check_sample(
     """The network agrees with the mean of its outputs at the corners in the middle of some regions.
 
     rounding: (slices,) of the outputs. Where slopes are too steep for float64 the two differ. Cost: a forward pass over
-    2% of the regions, or over all of them where they are few and the network is small.
+    1% of the regions, or over all of them where they are few and the network is small.
     """
     n = len(found.offsets) - 1
     wanted = min(n, max(n // _SHARE, _SAMPLE_BYTES // max(1, program.row_bytes), 1))

@@ -138,7 +138,7 @@ class _SpaceCutter:
         if unresolved:
             raise CheckFailed(
                 f"Rounding left {unresolved} region(s) in which the signs of a unit fit no flat cut, so the partition "
-                "would be wrong; compute in float64, take a larger slice, or pass a Tolerance with another zero."
+                "would be wrong; take a larger slice, or pass a Tolerance with another zero."
             )
         limit = self.budget.max_regions
         if limit is not None and int(torch.bincount(cells.slice_id).max()) > limit:

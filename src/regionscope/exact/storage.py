@@ -84,7 +84,7 @@ def _check(about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
         _indices(arrays, "piece_regions", (r,), 0, len(arrays["labels"]))
     if r < max(layers.values(), default=0):
         raise ValueError(f"it has {r} regions and counts more")
-    if not abs(float(arrays["sizes"].sum()) - piece.size) <= LOST[arrays["outputs"].dtype] * piece.size:
+    if not abs(float(arrays["sizes"].sum()) - piece.size) <= LOST * piece.size:
         raise ValueError("its regions do not add up to its slice")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -121,9 +123,8 @@ class InterpolationMatrix:
         shape, weights = (len(self.start) - 1, len(flat)), self.weights.to(flat.dtype)
         kind: dict[str, Any] = {"device": flat.device, "check_invariants": False}
         if flat.is_cuda or torch.backends.mkl.is_available():
-            with warnings.catch_warnings():  # torch calls its CSR format beta; what is used of it here is stable
-                warnings.filterwarnings("ignore", message="Sparse ")
-                matrix = torch.sparse_csr_tensor(self.start, self.columns, weights, shape, **kind)
+            _silence_beta()
+            matrix = torch.sparse_csr_tensor(self.start, self.columns, weights, shape, **kind)
         else:
             row = torch.repeat_interleave(self.start.diff())
             index = torch.stack([row, self.columns])
@@ -132,3 +133,23 @@ class InterpolationMatrix:
         if out.numel():
             torch.addmm(out, matrix, flat, beta=0, out=out)
         return out.view(-1, *rows.shape[1:])
+
+
+_silencing = threading.Lock()
+
+
+def _silence_beta() -> None:
+    """Torch says once in a process that its CSR format is beta; what is used of it here is stable.
+
+    Not around each use: the filters of warnings belong to the whole process, and threads would mix them up.
+    """
+    with _silencing:
+        _say_beta()
+
+
+@cache
+def _say_beta() -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse ")
+        start, column, weight = torch.tensor([[0, 1], [0, 0], [1, 1]], device="cpu")
+        torch.sparse_csr_tensor(start, column[:1], weight[:1], (1, 1), check_invariants=False)

@@ -66,7 +66,7 @@ def error_rate(
         for rows, own in examples.pairs(labeller.rows):
             wanted, rows = read_labels(own), rows.to(labeller.device, labeller.dtype)
             if isinstance(model, nn.Module):
-                _check_against(call_model(model, rows[:1]), wanted)
+                _check_against(call_model(labeller.model, rows[:1]), wanted)
             predicted = labeller(rows).cpu()
             wrong.append(predicted != wanted)
             invalid += int((predicted == INVALID).sum())

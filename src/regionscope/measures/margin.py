@@ -39,9 +39,9 @@ def output_margin(model: nn.Module, inputs: Inputs, labels: Labels | None = None
     refuse_batch_statistics(model)
     device, dtype = home(model)
     margins = []
-    with untouched(model):
+    with untouched(model) as private:
         for rows, own in examples.pairs(batch_size):
-            logits = call_model(model, rows.to(device, dtype))
+            logits = call_model(private, rows.to(device, dtype))
             margins.append(_margins(logits, read_labels(own).to(device)).cpu())
     found = torch.cat(margins)
     if bool(found.isnan().any()):

@@ -19,6 +19,7 @@ from regionscope.inputs import Examples, Inputs, Labels
 from regionscope.measures.gap import some_examples
 from regionscope.network import home, untouched
 from regionscope.network.call.forward import call_model
+from regionscope.network.call.process_wide import ProcessWide
 from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.types import Reading
 
@@ -70,14 +71,17 @@ def sharpness(
     whole("max_products", max_products)
     read_seed(seed)
     whole("batch_size", batch_size)
-    with untouched(model):
+    with untouched(model) as private:
         data = _sample(some_examples(inputs, labels), samples, seed)
-        hessian = _Hessian(model, data, loss or _default_loss, batch_size, dtype, max_products)
+        hessian = _Hessian(private, data, loss or _default_loss, batch_size, dtype, max_products)
         if hessian.size == 0:
             raise InputError("The model has no trainable parameters, so there is no Hessian.")
         value, vector = _largest(hessian, tolerance, seed)
         residual = float((hessian(vector) - value * vector).norm())
     return Sharpness(value, residual, hessian.products, hessian.n)
+
+
+_plain_attention = ProcessWide(lambda: sdpa_kernel(SDPBackend.MATH))
 
 
 def _largest(hessian: _Hessian, tolerance: float, seed: int) -> tuple[float, Tensor]:
@@ -161,7 +165,7 @@ class _Hessian:
     def _product(self, inputs: Tensor, labels: Tensor, pieces: list[Tensor]) -> Tensor:
         weights = list(self._weights.values())
         # The fused kernels of attention have no second derivative.
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        with torch.enable_grad(), _plain_attention:
             moved = inputs.to(self.device, self._dtype)
             state = {**self._state, **self._weights}
             outputs = call_model(lambda x: functional_call(self._model, state, (x,)), moved)

@@ -3,8 +3,8 @@
 Start at ``trace``. To accept a new activation or layer, add its rule to ``rules/``.
 
 - Reading: ``private_copy`` of the module, ``reader`` follows its forward with torch.fx, ``proxy`` stands for its
-  tensors, ``overwritten`` watches in-place writes, ``record`` holds the operations that the rules record, ``refuse``
-  the sentences for what is not piecewise affine.
+  tensors, ``overwritten`` watches what must not be read, ``record`` holds the operations that the rules record,
+  ``refuse`` the sentences for what is not piecewise affine.
 - The result: ``assemble`` makes a ``program`` of ``operations`` and ``cuts``; ``pattern`` and ``decision`` use it.
 - ``call/``: running a user's model without side effects.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -17,15 +18,10 @@ def with_decision(program: Program) -> Program:
     Several outputs: the largest wins. A single output: its sign, where 0 counts as negative.
     """
     c = program.n_outputs
-    groups = torch.arange(c, device=program.device)[None]
-
-    def folds(outputs: Tensor) -> Cuts:
-        rows = outputs.reshape(outputs.shape[0], c)
-        return Thresholds(rows, (0.0,)) if c == 1 else Maxima(rows, groups)
-
+    folds = partial(_largest, groups=torch.arange(c, device=program.device)[None])
     name = program.output_name
     keep = Instruction(
-        function=lambda outputs: outputs,
+        function=_same,
         into=None,
         reads=(name,),
         constants=(),
@@ -36,3 +32,13 @@ def with_decision(program: Program) -> Program:
     row_bytes = 2 * c * torch.empty((), dtype=program.dtype, device="cpu").element_size()
     kink = Kink(name="decision", kind="argmax", n_units=1, row_bytes=row_bytes, folds=folds, instructions=(keep,))
     return replace(program, kinks=(*program.kinks, kink))
+
+
+def _largest(outputs: Tensor, *, groups: Tensor) -> Cuts:
+    c = groups.shape[1]
+    rows = outputs.reshape(outputs.shape[0], c)
+    return Thresholds(rows, (0.0,)) if c == 1 else Maxima(rows, groups)
+
+
+def _same(outputs: Tensor) -> Tensor:
+    return outputs

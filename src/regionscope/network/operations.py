@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -13,9 +13,23 @@ from regionscope.network.cuts import Cuts
 Memory = Literal["fresh", "view", "shared"]
 
 
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """``function`` with its arguments behind the tensors fixed. Unlike a lambda it can be pickled."""
+
+    function: Callable[..., Tensor]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, *tensors: Any) -> Tensor:
+        return self.function(*tensors, *self.args, **self.kwargs)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operation:
     """``function(*inputs, *constants)`` on tensors whose first dimension counts rows; rows never see each other.
+
+    Functions are picklable, so that a program can go to another process: no lambdas and no nested functions.
 
     into: the same function, allowed to overwrite its first input and return it; None when there is no such form.
     memory: "fresh" - the result owns its memory; "view" - it may share the memory of the first input;

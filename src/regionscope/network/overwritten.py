@@ -1,4 +1,4 @@
-"""Constants of a forward into which it has written values that depend on the input."""
+"""Tensors that a forward must not read: constants it has written the input into, and those of the original module."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ class Overwritten(TorchFunctionMode):
 
     ``h = torch.zeros(n); h += f(x)`` is well: ``h`` is the result from then on. ``g = h`` before it, or
     ``h.add_(f(x))`` without taking its result, keeps a tensor that only a run of the network could fill.
-    on_read: raises the refusal.
+    on_read: raises the refusal. originals: ids of the tensors of the user's own module, which the forward of its copy
+    reaches only by a way that the copy does not know. on_original: raises the refusal of these.
     """
 
-    def __init__(self, on_read: Callable[[], NoReturn]) -> None:
+    def __init__(
+        self, on_read: Callable[[], NoReturn], originals: frozenset[int], on_original: Callable[[], NoReturn]
+    ) -> None:
         super().__init__()
         self._on_read = on_read
+        self._originals = originals
+        self._on_original = on_original
         self._noted: dict[int, Tensor] = {}  # keeps them alive, so that their memory stays theirs
 
     def note(self, tensor: Tensor) -> None:
@@ -32,8 +37,11 @@ class Overwritten(TorchFunctionMode):
         self, func: Any, types: Any, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         named = kwargs or {}
-        if self._noted and any(self._is_noted(tensor) for tensor in _tensors((*args, *named.values()))):
-            self._on_read()
+        for tensor in _tensors((*args, *named.values())):
+            if id(tensor) in self._originals:
+                self._on_original()
+            if self._noted and self._is_noted(tensor):
+                self._on_read()
         return func(*args, **named)
 
     def _is_noted(self, tensor: Tensor) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -66,6 +66,16 @@ class Traced(fx.Proxy, _Tensor):
         self.storage = Storage() if storage is None else storage
         self.version = self.storage.version
         self.refusal = ""
+
+    @classmethod
+    def __torch_function__(cls, orig_method: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """As in fx, but without its look-up of methods, which changes the filters of warnings for all threads."""
+        named = kwargs or {}
+        tracer = next(_traced((*args, *named.values()))).tracer
+        name = orig_method.__name__
+        if getattr(torch.Tensor, name, None) is orig_method or name == "__get__":
+            return tracer.create_proxy("call_method", name, args, named)
+        return tracer.create_proxy("call_function", orig_method, args, named)
 
     def __getattribute__(self, k: str) -> Any:
         """What a tensor can do is recorded when called, unless it is answered here."""
@@ -156,3 +166,14 @@ class Traced(fx.Proxy, _Tensor):
 
     def __itruediv__(self, other: Any) -> Any:
         return self._write_into(operator.truediv, other)
+
+
+def _traced(values: Iterable[Any]) -> Iterator[Traced]:
+    """The stand-ins among the arguments of a call."""
+    for value in values:
+        if isinstance(value, Traced):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _traced(value)
+        elif isinstance(value, dict):
+            yield from _traced(value.values())

@@ -1,30 +1,20 @@
-"""Following a forward with torch.fx and recording each call by its rule."""
+"""Following a forward with the stand-ins of torch.fx and recording each call by its rule."""
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from regionscope.errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
 from regionscope.network import refuse
 from regionscope.network.overwritten import Overwritten
+from regionscope.network.private_copy import ReadableCopy
 from regionscope.network.proxy import ForwardTracer, Storage, Traced
 from regionscope.network.record import Call, Data, Recorder, Refused, Rule, table
-
-
-class _OneInput(nn.Module):
-    """Calls the module with its one input, so that further arguments of its forward keep their defaults."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, x: Any) -> Any:
-        return self.module(x)
 
 
 class Reader(ForwardTracer):
@@ -32,20 +22,24 @@ class Reader(ForwardTracer):
 
     Every module's own forward is followed, torch.nn's too, so that one rule for ``F.conv2d`` serves the function, the
     layer and the layers derived from it. Calls that do not touch the input run as they are, on the private copy.
+    ``fx.Tracer.trace`` is not used: it patches ``nn.Module`` itself, for all threads. Here each copied module has its
+    own call instead.
     """
 
     def __init__(
-        self, module: nn.Module, copies: dict[int, nn.Module], input_shape: tuple[int, ...], recorder: Recorder
+        self, original: nn.Module, copied: ReadableCopy, input_shape: tuple[int, ...], recorder: Recorder
     ) -> None:
         super().__init__()
-        self.module = module
-        self._copies = copies
+        module = self.module = copied.module
+        for part in copied.parts:  # nn.Module.__call__ looks here first
+            part.__dict__["_compiled_call_impl"] = functools.partial(self._call_module, part)
+        self.graph = fx.Graph()
         self.recorder = recorder
         self.input = Data("x", input_shape)
-        self.result: Any = None
         self._paths = {id(child): path for path, child in module.named_modules()}
         self._own = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
-        self._overwritten = Overwritten(self._refuse_overwritten)
+        originals = frozenset(map(id, (*original.parameters(), *original.buffers())))
+        self._overwritten = Overwritten(self._refuse_overwritten, originals, self._refuse_original)
         self._scope: list[nn.Module] = []
         self.failed_in = ""
         self._refusal: RegionscopeError | None = None
@@ -54,29 +48,16 @@ class Reader(ForwardTracer):
         """Follow the forward; return the value it returns."""
         try:
             with self._overwritten:
-                self.trace(_OneInput(self.module))
+                result = self.module(Traced(self.graph.placeholder("x"), self, self.input))
         finally:
             if self._refusal is not None:
                 raise self._refusal
-        if not isinstance(self.result, Traced):
-            raise UntraceableModel(_bad_output(self.result))
-        return self._unwrap(self.result)  # type: ignore[no-any-return]
+        if not isinstance(result, Traced):
+            raise UntraceableModel(_bad_output(result))
+        return self._unwrap(result)  # type: ignore[no-any-return]
 
-    # what fx calls
-
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
-        return attr_val
-
-    def create_arg(self, a: Any) -> Any:
-        """Only the output of the whole forward comes here."""
-        self.result = a
-        return None
-
-    def call_module(
-        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Follow ``m.forward`` itself rather than ``m(...)``, which would run hooks."""
-        m = self._copies.get(id(m), m)
+    def _call_module(self, m: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        """Follow ``m.forward`` itself, without the hooks that ``m(...)`` would run."""
         reason = refuse.layer_reason(m)
         self._scope.append(m)
         try:
@@ -92,8 +73,7 @@ class Reader(ForwardTracer):
     def create_proxy(
         self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *_: Any, **__: Any
     ) -> Any:
-        if kind == "placeholder":
-            return Traced(self.graph.create_node(kind, target), self, self.input)
+        """What an fx Proxy calls for each operation."""
         return self.apply(kind, target, args, kwargs)
 
     # recording
@@ -233,6 +213,14 @@ class Reader(ForwardTracer):
         error = UntraceableModel(
             f"the forward{self.where()} reads a tensor after an in-place operation has written values of the input "
             "into it; use the out-of-place form of that operation (h = h + y)."
+        )
+        self._refusal = self._refusal or error
+        raise error
+
+    def _refuse_original(self) -> NoReturn:
+        error = UntraceableModel(
+            f"the forward{self.where()} reaches a parameter or buffer of the module by a way that cannot be followed, "
+            "such as a global object; reach it through self."
         )
         self._refusal = self._refusal or error
         raise error

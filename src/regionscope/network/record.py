@@ -13,6 +13,7 @@ from torch import Tensor, fx
 from regionscope.errors import InputError, NotPiecewiseAffine, UntraceableModel
 from regionscope.network import refuse
 from regionscope.network.operations import Affine, Fold, Operation
+from regionscope.network.private_copy import all_finite
 
 __all__ = ["Call", "Data", "RecordedStep", "Recorder", "Refused", "Rule", "rule", "table"]
 
@@ -114,7 +115,7 @@ class Call:
     ) -> Data:
         """Record ``operation``; the row ``shape`` of its result is found by trying it on zeros unless it is given."""
         for constant in operation.constants:
-            if constant.is_floating_point() and not bool(constant.isfinite().all()):
+            if constant.is_floating_point() and not all_finite(constant):
                 raise InputError(f"{self.subject} uses a constant that holds NaN or infinity; check the weights.")
         shape = self._row_shape(operation, inputs) if shape is None else shape
         self.results += 1

@@ -6,38 +6,124 @@ Whatever a forward computes without its input is a constant of the program, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from regionscope.errors import UntraceableModel
+from regionscope.network.assemble import assemble
 from regionscope.network.call.determinism import python_random_states, same_numbers, two_inputs
 from regionscope.network.call.precision import full_precision
+from regionscope.network.operations import Fixed, Fold
 from regionscope.network.program import Program
+from regionscope.network.record import Data, RecordedStep, Recorder
 
 _MORE = 8  # readings where random numbers were drawn in Python: a branch that they choose may be taken twice in a row
 
 
-def read_until_sure(read: Callable[[], Program], name: str) -> Program:
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What one reading of a forward has recorded."""
+
+    recorder: Recorder
+    input: Data
+    output: Data
+
+    def program(self) -> Program:
+        """The program of these steps."""
+        return assemble(self.recorder, self.input, self.output)
+
+
+def read_until_sure(read: Callable[[], Reading], name: str) -> Program:
     """The program that ``read`` gives, if it gives the same one again.
 
     name: how the error calls the network. Not found is what changes more slowly than two readings follow each other, or
-    by less than rounding. Cost: a second reading, and two forward passes of two rows.
+    by less than rounding. Cost: a second reading. Where the steps of the two differ, or constants were written to, two
+    more readings, and two forward passes of two rows.
     """
     before = python_random_states()
-    program = read()
+    first = read()
+    versions = [_version(constant) for step in first.recorder.steps for constant in step.operation.constants]
+    for _ in range(_MORE):
+        if not _surely_same(first, versions, _again(read, name)):
+            return _compared(read, name, 1 if python_random_states() == before else _MORE)
+        if python_random_states() == before:
+            break
+    return first.program()
+
+
+def _compared(read: Callable[[], Reading], name: str, times: int) -> Program:
+    """The program, if it computes the same values as that of another reading."""
+    program = _again(lambda: read().program(), name)
     expected = _values(program)  # before the next reading, which may write to buffers that are constants here
-    for _ in range(1 if python_random_states() == before else _MORE):
-        try:
-            program = read()
-        except (MemoryError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:  # it was read a moment ago; now it meets what that left in the module
-            raise UntraceableModel(_sentence(name)) from error
+    for _ in range(times):
+        program = _again(lambda: read().program(), name)
         if not same_numbers(expected, _values(program)):
             raise UntraceableModel(_sentence(name))
     return program
+
+
+def _again(read: Callable[[], Result], name: str) -> Result:
+    try:
+        return read()
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # it was read a moment ago; now it meets what that left in the module
+        raise UntraceableModel(_sentence(name)) from error
+
+
+def _surely_same(first: Reading, versions: list[int | None], second: Reading) -> bool:
+    """Whether both recorded the same operations with equal constants, none of which was written to in between."""
+    these, those = first.recorder.steps, second.recorder.steps
+    made = {second.input, *(step.output for step in those)}
+    if not made.issuperset(x for step in those for x in step.inputs):  # a value that the first one has left behind
+        return False
+    if [_described(step) for step in these] != [_described(step) for step in those]:
+        return False
+    pairs = (pair for a, b in zip(these, those, strict=True) for pair in _constants(a, b))
+    return first.output.name == second.output.name and all(
+        version is not None
+        and _version(a) == version
+        and (_same_memory(a, b) or (a.dtype == b.dtype and torch.equal(a, b)))
+        for (a, b), version in zip(pairs, versions, strict=True)
+    )
+
+
+def _constants(a: RecordedStep, b: RecordedStep) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(a.operation.constants, b.operation.constants, strict=True)
+
+
+def _version(tensor: Tensor) -> int | None:
+    """How often the tensor was written to; torch does not count it for tensors of inference mode."""
+    return None if tensor.is_inference() else tensor._version
+
+
+def _same_memory(a: Tensor, b: Tensor) -> bool:
+    return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype
+
+
+def _described(step: RecordedStep) -> tuple[object, ...]:
+    operation = step.operation
+    folds = (operation.kind, operation.n_units, _named(operation.cuts)) if isinstance(operation, Fold) else ()
+    names = (*(x.name for x in step.inputs), step.output.name, step.label, step.output.axis)
+    return (*names, _named(operation.function), _named(operation.into), len(operation.constants), *folds)
+
+
+def _named(function: object) -> object:
+    """Equal for functions that compute the same; where it cannot be told, different."""
+    if isinstance(function, Fixed):
+        return (_named(function.function), function.args, function.kwargs)
+    if isinstance(function, partial):
+        keywords = {name: _named(value) if callable(value) else value for name, value in function.keywords.items()}
+        return (_named(function.func), function.args, keywords)
+    return function
 
 
 def _values(program: Program) -> list[Tensor]:

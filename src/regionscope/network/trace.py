@@ -9,15 +9,14 @@ from torch import fx, nn
 
 from regionscope.errors import InputError, RegionscopeError, UntraceableModel
 from regionscope.network import rules  # noqa: F401  (importing them fills the table)
-from regionscope.network.assemble import assemble
-from regionscope.network.call.determinism import random_states
+from regionscope.network.call.draws import Draws
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.exported import plain_module
-from regionscope.network.private_copy import private_copy
+from regionscope.network.private_copy import readable_copy
 from regionscope.network.program import Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
-from regionscope.network.second_reading import read_until_sure
+from regionscope.network.second_reading import Reading, read_until_sure
 
 
 def trace(
@@ -31,13 +30,14 @@ def trace(
 
     ``module`` may also be a ``torch.fx.GraphModule``, or a ``torch.export.ExportedProgram`` with an open batch size.
 
-    The forward is followed with torch.fx on a private copy; the module itself is neither run nor changed, and hooks do
-    not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the module's parameters if None).
+    The forward is followed with torch.fx's stand-ins for tensors on a private copy; the module itself is neither run
+    nor changed, and hooks do not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the
+    module's parameters if None); the program is a snapshot of them. Other threads may run or train the module
+    meanwhile, and the program can be pickled.
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
-    Not for use while another thread runs modules: torch.fx redirects module calls as long as it reads a forward.
     The forward is followed twice, and refused if the two results differ (random numbers, the time, a call counter).
     Raises NotPiecewiseAffine, UntraceableModel or InputError with a sentence. Cost: milliseconds, one copy of the
-    weights, and two forward passes of two rows.
+    weights, and two forward passes of two rows where the steps alone do not show that both readings are the same.
     """
     module = _python_module(module)
     shape = _checked_shape(input_shape)
@@ -47,28 +47,26 @@ def trace(
         device = next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu"))
     _check_forward(module)
     place, name = torch.device(device), type(module).__name__
-    copied = private_copy(module, dtype, place)
-    return read_until_sure(lambda: _program(Reader(*copied, shape, Recorder(dtype, place)), name), name)
+    copied = readable_copy(module, dtype, place)
+    return read_until_sure(lambda: _reading(Reader(module, copied, shape, Recorder(dtype, place)), name), name)
 
 
-def _program(reader: Reader, name: str) -> Program:
+def _reading(reader: Reader, name: str) -> Reading:
     """Follow the forward once."""
     output = _read(reader, name)
     if output.axis != 0:
         raise UntraceableModel(f"the output of {name} has the batch as dimension {output.axis}; it must come first.")
     if output.numel == 0:
         raise InputError(f"Expected a network with at least one output, got outputs of shape (v, {output.shape[0]}).")
-    return assemble(reader.recorder, reader.input, output)
+    return Reading(reader.recorder, reader.input, output)
 
 
 def _read(reader: Reader, name: str) -> Data:
     """Follow the forward; what goes wrong in the user's code becomes a sentence. Random states stay as they were."""
-    device = reader.recorder.device
-    states = random_states(device)
+    draws = Draws(reader.recorder.device)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), draws:
             output = reader.read()
-        fixed = all(torch.equal(*pair) for pair in zip(states, random_states(device), strict=True))
     except (RegionscopeError, MemoryError, torch.OutOfMemoryError):
         raise
     except (TypeError, AttributeError, NameError, fx.proxy.TraceError) as error:
@@ -83,10 +81,8 @@ def _read(reader: Reader, name: str) -> Data:
             f"{error}; check the shape of the input points."
         ) from error
     finally:
-        torch.set_rng_state(states[0])
-        if len(states) > 1:
-            torch.cuda.set_rng_state(states[1], device)
-    if not fixed:
+        draws.put_back()
+    if draws.happened:
         raise UntraceableModel(
             f"the forward of {name} draws random numbers in eval mode, so it is not a fixed function; exact regions "
             "need a forward that gives the same result each time."

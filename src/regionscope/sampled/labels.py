@@ -32,13 +32,21 @@ _BYTES_PER_NUMBER = 16  # a function whose inner workings cannot be seen: sixtee
 class Labeller:
     """Labels (n,) int64 of inputs (n, *input_shape), ``rows`` at a time; ``seconds`` is the model's own time.
 
-    dtype, device: what the inputs must come as. A row whose logits hold NaN gets the label ``INVALID``.
+    dtype, device: what the inputs must come as. model: what is called, in eval mode if it is a module. A row whose
+    logits hold NaN gets the label ``INVALID``.
     """
 
     def __init__(
-        self, classify: Callable[[Tensor], Tensor], *, dtype: torch.dtype, device: torch.device, rows: int
+        self,
+        classify: Callable[[Tensor], Tensor],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        rows: int,
+        model: Any = None,
     ) -> None:
         self._classify = classify
+        self.model = model
         self.dtype = dtype
         self.device = device
         self.rows = rows
@@ -76,7 +84,7 @@ def open_labeller(
     memory: int | None = None,
     autocast: torch.dtype | None = None,
 ) -> Iterator[Labeller]:
-    """A ``Labeller`` of ``model``, which is in eval mode while the context is open and as before afterwards.
+    """A ``Labeller`` of ``model``: of a private copy in eval mode, if it is a module (see ``untouched``).
 
     model: an ``nn.Module`` that returns logits (n, c), a single logit (n, 1) or (n,), or labels; an object with
         ``predict`` (called with rows flattened, as NumPy); or a function, called with a tensor, or with a NumPy array
@@ -94,18 +102,18 @@ def open_labeller(
                 f"Expected autocast to be a torch dtype such as torch.bfloat16, or None, got {autocast!r}."
             )
         device, dtype = home(model)
-        classify = _module(model, dtype, device, autocast)
     elif autocast is not None:
         raise InputError(f"Expected a torch module for autocast, got {type(model).__name__}.")
     else:
         examples = None if inputs is None else read_examples(inputs)
         dtype, device = _own_place(model, examples)
         classify = _function(model, examples is not None and examples.numpy)
-    with untouched(model, device=device):
-        rows = batch_size or _rows(model, input_shape, dtype, device, memory)
-        if isinstance(model, nn.Module):
-            refuse_other_answers(model, two_inputs(input_shape, dtype, device))
-        yield Labeller(classify, dtype=dtype, device=device, rows=rows)
+    with untouched(model, device=device) as private:
+        rows = batch_size or _rows(private, input_shape, dtype, device, memory)
+        if isinstance(private, nn.Module):
+            refuse_other_answers(private, two_inputs(input_shape, dtype, device))
+            classify = _module(private, dtype, device, autocast)
+        yield Labeller(classify, dtype=dtype, device=device, rows=rows, model=private)
 
 
 def refuse_batch_statistics(model: nn.Module) -> None:

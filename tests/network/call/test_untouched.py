@@ -1,12 +1,15 @@
-"""Running a model in ``untouched``: what holds inside, and that everything is back afterwards."""
+"""Running a model in ``untouched``: what holds inside, and that the model itself is never touched."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from careless import Careless
 from regionscope.errors import InputError
@@ -23,39 +26,48 @@ def snapshot(model: nn.Module) -> list[object]:
     return [buffers, state, [part.training for part in model.modules()], torch.get_rng_state().tolist()]
 
 
-def test_everything_is_back() -> None:
+def test_the_model_stays_as_it_is() -> None:
     model = careless()
     model.net[1].eval()
     before = snapshot(model)
-    with untouched(model):
-        model(torch.randn(5, 4))
-        assert not any(part.training for part in model.modules())
+    with untouched(model) as private:
+        private(torch.randn(5, 4))
+        assert not any(part.training for part in private.modules())
         assert not torch.is_grad_enabled()
-        assert model.added.tolist() == [1, 1, 1]
-    after = snapshot(model)
-    added = [name for name, _, _ in before[1]].index("added")
-    assert before[1][added][:2] == after[1][added][:2]
-    del before[1][added], after[1][added]  # it was written to twice, which its version may say
-    assert after == before
+        assert private.added.tolist() == [1, 1, 1]
+        assert snapshot(model)[:3] == before[:3]
+    assert snapshot(model) == before
 
 
 def test_everything_is_back_after_an_error() -> None:
     model = careless()
-    model.net[1].eval()
-    modes = [part.training for part in model.modules()]
-    with pytest.raises(RuntimeError, match="shapes"), untouched(model):
-        model(torch.randn(5, 3))
-    assert [part.training for part in model.modules()] == modes
-    assert (model.added.tolist(), model.replaced.tolist(), model.cached) == ([0, 0, 0], [0, 0, 0], None)
+    before = snapshot(model)
+    with pytest.raises(RuntimeError, match="shapes"), untouched(model) as private:
+        private(torch.randn(5, 3))
+    assert snapshot(model) == before
     assert torch.is_grad_enabled()
 
 
-def test_buffers_that_nobody_wrote_to_have_no_new_version() -> None:
-    """They may be part of a graph that is waiting for its backward pass."""
+def in_another_thread(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_a_snapshot_of_the_weights() -> None:
+    model, x = nn.Linear(4, 4), torch.ones(1, 4)
+    wanted = model(x)
+    with untouched(model) as private:
+        in_another_thread(lambda: nn.init.zeros_(model.weight))
+        assert torch.equal(private(x), wanted)
+    assert not model.weight.any()
+
+
+def test_a_graph_that_waits_for_its_backward_pass() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
     loss = model(torch.randn(8, 4)).sum()
-    with untouched(model):
-        model(torch.randn(8, 4))
+    with untouched(model) as private:
+        private(torch.randn(8, 4))
     loss.backward()
     assert model[0].weight.grad is not None
 
@@ -63,12 +75,12 @@ def test_buffers_that_nobody_wrote_to_have_no_new_version() -> None:
 def test_inference_mode_is_left_for_a_while() -> None:
     model = careless()
     with torch.inference_mode():
-        with untouched(model):
+        with untouched(model) as private:
             assert not torch.is_inference_mode_enabled()
             assert not torch.is_grad_enabled()
-            assert not model(torch.randn(5, 4)).is_inference()
+            assert not private(torch.randn(5, 4)).is_inference()
             with torch.enable_grad():
-                assert model(torch.randn(5, 4)).requires_grad
+                assert private(torch.randn(5, 4)).requires_grad
         assert torch.is_inference_mode_enabled()
     assert model.added.tolist() == [0, 0, 0]
 
@@ -76,18 +88,15 @@ def test_inference_mode_is_left_for_a_while() -> None:
 def test_a_model_made_in_inference_mode() -> None:
     with torch.inference_mode():
         model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
-    with untouched(model):
-        assert model(torch.ones(2, 4)).shape == (2, 4)
-        with torch.inference_mode():
-            model[1].running_mean.add_(1)
+    with untouched(model) as private:
+        assert private(torch.ones(2, 4)).shape == (2, 4)
+        private[1].running_mean.add_(1)
     assert model[1].running_mean.tolist() == [0, 0, 0, 0]
 
 
-def test_a_lazy_layer_gets_its_shape() -> None:
-    model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d())
-    with untouched(model):
-        model(torch.ones(2, 4))
-    assert model[1].running_mean.tolist() == [0, 0, 0]
+def test_a_lazy_layer_without_a_shape_is_refused() -> None:
+    with pytest.raises(InputError, match=r"'0\.weight' has no shape yet"), untouched(nn.Sequential(nn.LazyLinear(3))):
+        raise AssertionError
 
 
 def test_what_is_no_module_runs_in_the_same_way() -> None:
@@ -96,6 +105,186 @@ def test_what_is_no_module_runs_in_the_same_way() -> None:
         torch.rand(3)
         assert not torch.is_grad_enabled()
     assert torch.equal(torch.get_rng_state(), before)
+
+
+# random numbers
+
+
+def draw(how: str) -> None:
+    {
+        "rand": lambda: torch.rand(3),
+        "random_": lambda: torch.empty(3, dtype=torch.int64).random_(),
+        "dropout": lambda: nn.functional.dropout(torch.ones(3)),
+        "seed": lambda: (torch.manual_seed(3), torch.rand(3)),
+        "own": lambda: torch.rand(3, generator=torch.Generator().manual_seed(0)),
+    }[how]()
+
+
+@pytest.mark.parametrize("how", ["rand", "random_", "dropout", "seed", "own"])
+def test_random_numbers_are_put_back(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "active_count", lambda: 1 if how == "seed" else 2)
+    model = nn.Linear(2, 2)
+    model.register_forward_hook(lambda *_: draw(how))
+    before = torch.get_rng_state()
+    with untouched(model) as private:
+        private(torch.ones(1, 2))
+        private(torch.ones(1, 2))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("inside", [0, 2])
+def test_random_numbers_of_another_thread_stay_drawn(inside: int) -> None:
+    """Another thread, such as a training loop, moves the generator on: it must not be given the same numbers again."""
+    go, drawn, end = threading.Event(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        go.wait(5)
+        torch.rand(7)
+        drawn.set()
+        end.wait(5)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    model = nn.Linear(2, 2)
+    model.register_forward_hook(lambda *_: draw("rand"))
+    torch.manual_seed(0)
+    with untouched(model) as private:
+        for _ in range(inside):
+            private(torch.ones(1, 2))
+        go.set()
+        drawn.wait(5)
+    found = torch.rand(5)
+    end.set()
+    thread.join()
+    torch.manual_seed(0)
+    torch.rand(3 * inside)
+    torch.rand(7)
+    assert torch.equal(found, torch.rand(5))
+
+
+# ways in which a forward pass reaches its modules
+
+
+class Helper:
+    """A plain object that holds a module."""
+
+    def __init__(self, part: nn.Module) -> None:
+        self.parts = {"it": part}
+
+    def run(self, x: Tensor) -> Tensor:
+        return self.parts["it"](x)  # type: ignore[no-any-return]
+
+
+class Reaches(nn.Module):
+    def __init__(self, function: Any, part: nn.Module) -> None:
+        super().__init__()
+        self.function, self.part = function, part
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)  # type: ignore[no-any-return]
+
+
+GLOBAL = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
+
+
+class ReachesGlobal(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = GLOBAL
+
+    def forward(self, x: Tensor) -> Tensor:
+        return GLOBAL(x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("way", ["closure", "default", "partial", "method", "helper", "bound helper", "list", "global"])
+def test_the_copy_is_reached_on_every_way(way: str) -> None:
+    part = GLOBAL
+
+    def apply(x: Tensor, part: nn.Module = part) -> Tensor:
+        return part(x)  # type: ignore[no-any-return]
+
+    helper, listed = Helper(part), [part]
+    function = {
+        "closure": lambda x: part(x),
+        "default": apply,
+        "partial": functools.partial(nn.Module.__call__, part),
+        "method": part.forward,
+        "helper": lambda x: helper.run(x),
+        "bound helper": helper.run,
+        "list": lambda x: listed[0](x),
+        "global": None,
+    }[way]
+    model = (ReachesGlobal() if way == "global" else Reaches(function, part)).train()
+    x, before = torch.randn(6, 4), snapshot(model)
+    with untouched(model) as private:
+        found = private(x)
+    assert snapshot(model) == before
+    assert part.training
+    part.eval()
+    assert torch.equal(found, part(x))
+    assert helper.parts["it"] is part
+
+
+class Sealed:
+    """An object that the copy cannot look into."""
+
+    __slots__ = ("part",)
+
+    def __init__(self, part: nn.Module) -> None:
+        self.part = part
+
+
+def test_a_way_that_cannot_be_followed_is_refused_before_it_does_harm() -> None:
+    part = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    sealed = Sealed(part)
+    model, x = Reaches(lambda x: sealed.part(x), part), torch.randn(6, 4)
+    before = snapshot(model)
+    with pytest.raises(InputError, match="Reach it through self"), untouched(model) as private:
+        private(x)
+    assert snapshot(model) == before
+    model.eval()
+    with untouched(model) as private:  # harmless
+        assert torch.equal(private(x), model(x))
+
+
+def test_hooks_run_on_the_copy() -> None:
+    model, seen = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), list[nn.Module]()
+    model[1].register_forward_hook(lambda module, *_: seen.append(module))
+    with untouched(model) as private:
+        private(torch.ones(1, 4))
+    assert seen == [private[1]]
+    model(torch.ones(1, 4))
+    assert seen[1:] == [model[1]]
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("norm", [nn.utils.weight_norm, nn.utils.spectral_norm, nn.utils.parametrizations.weight_norm])
+def test_weights_that_hooks_compute(norm: Any) -> None:
+    model, x = norm(nn.Linear(4, 4)), torch.randn(3, 4)
+    with untouched(model) as private:
+        found = private(x)
+    assert torch.equal(found, model.eval()(x))
+
+
+def test_tied_weights_and_recurrent_layers() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[1].weight = model[0].weight
+    with untouched(model) as private:
+        assert private[0].weight is private[1].weight
+        assert private[0].weight is not model[0].weight
+    lstm, x = nn.LSTM(4, 3), torch.randn(2, 5, 4)
+    with untouched(lstm) as private_lstm:
+        in_another_thread(lambda: nn.init.zeros_(lstm.weight_ih_l0))
+        assert private_lstm(x)[0].std() > 0
+        assert private_lstm._flat_weights[0] is private_lstm.weight_ih_l0
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+def test_a_scripted_model() -> None:
+    scripted, x = torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))), torch.randn(3, 4)
+    with untouched(nn.Sequential(scripted)) as private:
+        assert torch.equal(private(x), private(x))
+    assert scripted.training
 
 
 def allows_tensor_float() -> bool:
@@ -121,6 +310,25 @@ def test_full_precision_unless_told_otherwise() -> None:
         assert not allows_tensor_float()
     with untouched(model, precise=False):
         assert allows_tensor_float()
+    assert allows_tensor_float()
+
+
+@pytest.mark.usefixtures("tensor_float")
+def test_full_precision_lasts_until_the_last_thread_leaves() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with untouched(nn.Linear(2, 2)):
+            inside.set()
+            leave.wait(5)
+
+    thread = threading.Thread(target=other)
+    with untouched(nn.Linear(2, 2)):
+        thread.start()
+        inside.wait(5)
+    assert not allows_tensor_float()
+    leave.set()
+    thread.join()
     assert allows_tensor_float()
 
 

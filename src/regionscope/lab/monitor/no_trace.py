@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.network.call.untouched import untouched
+from regionscope.network import full_precision, same_modes
 
 
 @contextmanager
@@ -21,11 +21,17 @@ def no_trace(model: nn.Module) -> Iterator[None]:
     What is not protected: new attributes and hooks that the code inside puts on the model. Cost: a copy of the weights
     and of their gradients.
     """
-    with same_randomness(), untouched(model):
+    # Leaving inference mode brings gradients back, so they are switched off after it.
+    with same_randomness(), torch.inference_mode(False), torch.no_grad(), full_precision(), same_modes(model):
+        buffers = [(part._buffers, dict(part._buffers)) for part in model.modules()]
         kept = [_Kept.of(value) for value in (*model.parameters(), *model.buffers())]
         try:
+            for part in model.modules():
+                part.training = False
             yield
         finally:
+            for own, before in buffers:
+                own.update(before)
             for each in kept:
                 each.put_back()
 

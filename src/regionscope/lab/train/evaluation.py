@@ -38,10 +38,10 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
     if loss not in _SUMS:
         raise InputError(f"Expected loss to be one of {', '.join(_SUMS)}, got {loss!r}.")
     n, device = len(inputs), home(model, like=inputs)[0]
-    with untouched(model, precise=False):
+    with untouched(model, precise=False) as private:
         total = torch.zeros((), dtype=torch.float64, device=device)
         wrong = torch.zeros((), dtype=torch.int64, device=device)
-        for logits, wanted in _outputs(model, inputs, labels):
+        for logits, wanted in _outputs(private, inputs, labels):
             total += _SUMS[loss](logits, wanted)
             wrong += wrong_labels(logits, wanted).sum()
     return float(total) / n, (n - int(wrong)) / n
@@ -51,9 +51,9 @@ def error_share(
     model: nn.Module, inputs: Tensor, labels: Tensor, *, autocast: AbstractContextManager[object] | None = None
 ) -> float:
     """Share of wrong labels in eval mode. An output with a NaN is wrong. One wait for the device, at the end."""
-    with untouched(model, precise=False), nullcontext() if autocast is None else autocast:
+    with untouched(model, precise=False) as private, nullcontext() if autocast is None else autocast:
         wrong = torch.zeros((), dtype=torch.int64, device=home(model, like=inputs)[0])
-        for logits, wanted in _outputs(model, inputs, labels):
+        for logits, wanted in _outputs(private, inputs, labels):
             wrong += wrong_labels(logits, wanted).sum()
     return float(wrong) / len(inputs)
 

@@ -83,8 +83,3 @@ def python_random_states() -> tuple[object, ...]:
     """The states of the global generators of ``random`` and NumPy."""
     _, words, place, *_ = np.random.get_state()  # noqa: NPY002 - it is the old, global generator that a forward may use
     return random.getstate(), np.asarray(words).tobytes(), place
-
-
-def random_states(device: torch.device) -> list[Tensor]:
-    """The states of the generators of the CPU and of this device."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]

@@ -11,7 +11,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from regionscope.errors import InputError, RegionscopeError
-from regionscope.network.call.wrappers import unwrapped
 
 _SAFETY = 2  # values kept for skip connections, and workspaces that kernels take for themselves
 
@@ -50,12 +49,11 @@ def row_bytes(model: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype
     Measured by running zeros: weights are part of an operation too, so the difference between 2 rows and 1 is taken.
     Cost: two forward passes of one and two inputs.
     """
-    watched = unwrapped(model)
     seen = []
     for n in (1, 2):
         probe = torch.zeros(n, *input_shape, dtype=dtype, device=device)
         with _Watch() as watch, torch.no_grad():
-            call_model(watched, probe)
+            call_model(model, probe)
         seen.append(watch.bytes)
     one, two = seen
     own = probe[0].numel() * probe.element_size()

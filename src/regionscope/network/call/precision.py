@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from regionscope.network.call.process_wide import ProcessWide
+
 
 @contextmanager
 def full_precision() -> Iterator[None]:
@@ -15,18 +17,27 @@ def full_precision() -> Iterator[None]:
 
     The first keeps 10 bits of a product and is PyTorch's default for convolutions, the second 7 or 10. Which side of a
     boundary a nearby point lies on is noise then: refined counts find regions that are not there, and exact breakpoints
-    move. The user's own settings are back afterwards.
+    move. The user's own settings are back afterwards. TensorFloat-32 is a setting of the whole process: other threads
+    compute in full float32 as well until the last of these contexts is left.
     """
+    with _off_for_all, torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        yield
+
+
+@contextmanager
+def _ieee() -> Iterator[None]:
     switches = _switches()
     before = [getattr(place, name) for place, name, _ in switches]
     try:
         for place, name, off in switches:
             setattr(place, name, off)
-        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
-            yield
+        yield
     finally:
         for (place, name, _), value in zip(switches, before, strict=True):
             _put_back(place, name, value)
+
+
+_off_for_all = ProcessWide(_ieee)
 
 
 def _switches() -> list[tuple[Any, str, Any]]:

@@ -4,37 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import chain
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.network.call.draws import Draws
 from regionscope.network.call.precision import full_precision
+from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.private_copy import runnable_copy
+
+Model = TypeVar("Model")
+
+_WATCHED = 1  # call; to watch every operation of all calls would take longer than a small network
 
 
 @contextmanager
-def untouched(model: object, *, device: torch.device | None = None, precise: bool = True) -> Iterator[None]:
-    """Inside: eval mode, no gradients, full float32. Afterwards: modes, buffers and the global random state as before.
+def untouched(model: Model, *, device: torch.device | None = None, precise: bool = True) -> Iterator[Model]:
+    """A private copy of ``model`` to run: eval mode, no gradients, full float32. The model itself is never switched.
 
-    Buffers come back even if the model writes to them in eval mode. Hooks that the user has put on the model are part
-    of its forward pass (weight normalisation and pruning live there) and do run. ``torch.inference_mode`` is left
-    for a while: its tensors count no versions, and ``torch.enable_grad`` could not bring gradients back.
+    The copy is a snapshot: it keeps the weights of the moment at which the context is entered, while another thread may
+    go on training the model. What the copy writes to its buffers and attributes is lost with it. Hooks that the user
+    has put on the model are part of its forward pass (weight normalisation and pruning live there) and do run, on the
+    modules of the copy. Compiled and data-parallel wrappers are left out. Torch's global random state is as before
+    afterwards, unless other threads are there that may have drawn. ``torch.inference_mode`` is left for a while: its
+    tensors count no versions, and ``torch.enable_grad`` could not bring gradients back.
 
-    model: what is not an ``nn.Module`` has neither modes nor buffers; the rest holds for it too.
+    model: what is not an ``nn.Module`` is not copied; the rest holds for it too.
     device: whose random state is kept beside that of the CPU; the model's own by default.
     precise: without TensorFloat-32 (see ``full_precision``); False leaves the user's setting.
-    Cost: a copy of the buffers.
+    Cost: a copy of the parameters and buffers.
     """
-    module = model if isinstance(model, nn.Module) else nn.Module()
+    module = unwrapped(model) if isinstance(model, nn.Module) else nn.Module()
     place = home(module)[0] if device is None else device
-    randomness = torch.random.fork_rng(devices=[place] if place.type == "cuda" else [])
     precision = full_precision() if precise else nullcontext()
+    first_calls = _FirstCalls(place, frozenset(map(id, chain(module.parameters(), module.buffers()))))
     # Leaving inference mode brings gradients back, so they are switched off after it.
-    with torch.inference_mode(False), torch.no_grad(), randomness, precision, same_modes(module), _same_buffers(module):
-        for part in module.modules():
-            part.training = False
-        yield
+    with torch.inference_mode(False), torch.no_grad(), precision:
+        if isinstance(model, nn.Module):
+            private: Any = runnable_copy(module)
+            private.__dict__["_compiled_call_impl"] = partial(first_calls.call, private)  # what calling it runs
+        else:
+            private = model
+        try:
+            yield private
+        finally:
+            first_calls.put_back()
+
+
+class _FirstCalls(Draws):
+    """Watches the first calls of the copy, and all calls of one that draws random numbers.
+
+    An operation by which a forward pass would train the user's own module instead of running the copy is refused.
+    originals: ids of the module's tensors. They are reached only by a way that the copy does not know.
+    """
+
+    def __init__(self, device: torch.device, originals: frozenset[int]) -> None:
+        super().__init__(device)
+        self._originals = originals
+        self._left = _WATCHED
+
+    def call(self, private: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        """What ``private(*args, **kwargs)`` returns."""
+        if self._left == 0 and not self.happened:
+            return private._call_impl(*args, **kwargs)
+        self._left = max(0, self._left - 1)
+        with self:
+            return private._call_impl(*args, **kwargs)
+
+    def look(self, func: Any, args: Any) -> None:
+        if any(id(value) in self._originals for value in args) and func._schema.is_mutable:
+            raise InputError(
+                "The model reaches one of its own layers by a way that cannot be followed, such as a global object, "
+                "and changes it there. Reach it through self."
+            )
 
 
 @contextmanager
@@ -59,39 +105,3 @@ def home(model: nn.Module, *, like: Tensor | None = None) -> tuple[torch.device,
         if tensor.is_floating_point():
             return tensor.device, tensor.dtype
     return torch.device("cpu"), torch.get_default_dtype()
-
-
-@contextmanager
-def _same_buffers(model: nn.Module) -> Iterator[None]:
-    """Afterwards every buffer is the tensor that it was and holds what it held."""
-    kept = [
-        (part, name, tensor, _Copy.of(tensor)) for part in model.modules() for name, tensor in part._buffers.items()
-    ]
-    try:
-        yield
-    finally:
-        for part, name, tensor, copy in kept:
-            part._buffers[name] = tensor
-            if copy is not None:
-                copy.put_back()
-
-
-class _Copy:
-    """What a tensor holds, and whether it is still that."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor, self._value = tensor, tensor.detach().clone()
-        self._version = None if tensor.is_inference() else tensor._version  # of inference tensors nobody counts it
-
-    @staticmethod
-    def of(tensor: Tensor | None) -> _Copy | None:
-        """None where there is nothing to copy: no tensor, or that of a lazy layer, which has no shape before a run."""
-        return None if tensor is None or nn.parameter.is_lazy(tensor) else _Copy(tensor)
-
-    def put_back(self) -> None:
-        """Write only what was written to: autograd is to see no new version of the other tensors."""
-        if self._version is None:
-            with torch.inference_mode():  # nowhere else can it be written to
-                self._tensor.copy_(self._value)
-        elif self._tensor._version != self._version:
-            self._tensor.copy_(self._value)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regionscope.network.operations import Fixed
 from regionscope.network.record import Call, Data, rule
 
 Operand = Data | Tensor | float | int
@@ -36,22 +38,25 @@ def _sum_of(call: Call, a: Operand, b: Operand, factor: float) -> Any:
     if isinstance(a, Data) and isinstance(b, Data):
         same_layout(call, a, b)
         same = a.shape == torch.broadcast_shapes(a.shape, b.shape)
-        return call.affine(
-            lambda a, b: torch.add(a, b, alpha=factor),
-            a,
-            b,
-            into=(lambda a, b: a.add_(b, alpha=factor)) if same else None,
-        )
+        into = partial(torch.Tensor.add_, alpha=factor) if same else None
+        return call.affine(partial(torch.add, alpha=factor), a, b, into=into)
     if isinstance(a, Data):
         if isinstance(b, Tensor):
-            return call.affine(lambda a, b: torch.add(a, b, alpha=factor), a, constants=(aligned(call, a, b),))
+            return call.affine(partial(torch.add, alpha=factor), a, constants=(aligned(call, a, b),))
         shift = call.number(b) * factor
-        return call.affine(lambda a: a + shift, a) if shift else a
+        return call.affine(Fixed(torch.add, (shift,)), a) if shift else a
     assert isinstance(b, Data)
     if isinstance(a, Tensor):
-        return call.affine(lambda b, a: torch.add(a, b, alpha=factor), b, constants=(aligned(call, b, a),))
+        return call.affine(partial(_added_to, factor=factor), b, constants=(aligned(call, b, a),))
     base = call.number(a)
-    return call.affine(lambda b: base + b if factor == 1 else base + factor * b, b) if base or factor != 1 else b
+    return call.affine(Fixed(_added_to, (base, factor)), b) if base or factor != 1 else b
+
+
+def _added_to(b: Tensor, a: Tensor | float, factor: float) -> Tensor:
+    """a + factor * b"""
+    if isinstance(a, Tensor):
+        return torch.add(a, b, alpha=factor)
+    return a + b if factor == 1 else a + factor * b
 
 
 @rule("add", "radd", "__add__", "__radd__", "__iadd__", data=("a", "b"), any_axis=True)
@@ -78,7 +83,7 @@ def _mul(call: Call, a: Operand, b: Operand) -> Any:
     if isinstance(factor, Tensor):
         return call.affine(torch.mul, x, constants=(aligned(call, x, factor),))
     scale = call.number(factor)
-    return call.affine(lambda x: x * scale, x) if scale != 1 else x
+    return call.affine(Fixed(torch.mul, (scale,)), x) if scale != 1 else x
 
 
 @rule("div", "divide", "true_divide", "truediv", "__truediv__", "__itruediv__", data=("a", "b"), any_axis=True)
@@ -94,7 +99,7 @@ def _div(call: Call, a: Operand, b: Operand, *, rounding_mode: str | None = None
             call.number(math.inf)
         return call.affine(torch.div, a, constants=(divisor,))
     scale = call.number(b) if float(b) else call.number(math.inf)
-    return call.affine(lambda a: a / scale, a) if scale != 1 else a
+    return call.affine(Fixed(torch.div, (scale,)), a) if scale != 1 else a
 
 
 @rule("neg", "negative", "__neg__", any_axis=True)
@@ -120,15 +125,21 @@ def _matmul(call: Call, a: Operand, b: Operand) -> Any:
     assert isinstance(a, Tensor)
     if b.ndim < 3 or a.dim() > b.ndim or (a.dim() == b.ndim and a.shape[0] != 1):
         call.mixes_rows()
-    return call.affine(lambda b, a: torch.matmul(a, b), b, constants=(call.constant(a),))
+    return call.affine(_multiplied_from_the_left, b, constants=(call.constant(a),))
+
+
+def _multiplied_from_the_left(b: Tensor, a: Tensor) -> Tensor:
+    return torch.matmul(a, b)
 
 
 @rule("addmm")
 def _addmm(call: Call, bias: Tensor, x: Data, weight: Tensor, *, beta: float = 1, alpha: float = 1) -> Data:
     shift = aligned(call, x, call.constant(bias) * beta)
-    return call.affine(
-        lambda x, weight, shift: torch.matmul(x, weight) + shift, x, constants=(call.constant(weight) * alpha, shift)
-    )
+    return call.affine(_matmul_and_shift, x, constants=(call.constant(weight) * alpha, shift))
+
+
+def _matmul_and_shift(x: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
+    return torch.matmul(x, weight) + shift
 
 
 @rule("einsum", data=("operands",))
@@ -146,11 +157,12 @@ def _einsum(call: Call, equation: str, *operands: Any) -> Data:
     if not arrow or not result.startswith(batch) or any(batch in term for term in others):
         call.mixes_rows()
     constants = tuple(call.constant(operand) for i, operand in enumerate(flat) if i != place)
-
-    def run(x: Tensor, *constants: Tensor) -> Tensor:
-        return torch.einsum(equation, *constants[:place], x, *constants[place:])
-
+    run = partial(_contracted, equation=equation, place=place)
     return call.affine(run, flat[place], constants=constants, memory="fresh" if constants else "view")
+
+
+def _contracted(x: Tensor, *constants: Tensor, equation: str, place: int) -> Tensor:
+    return torch.einsum(equation, *constants[:place], x, *constants[place:])
 
 
 # sums
@@ -171,7 +183,7 @@ def _reduced(call: Call, x: Data, dim: Any, keepdim: bool, function: Any, dtype:
     call.stays_real(dtype)
     dims = row_dims(call, x, dim)
     physical = [d + 1 for d in dims]
-    return call.affine(lambda x: function(x, physical, keepdim), x, axis=reduced_axis(x, dims, keepdim))
+    return call.affine(Fixed(function, (physical, keepdim)), x, axis=reduced_axis(x, dims, keepdim))
 
 
 @rule("sum", any_axis=True)
@@ -188,7 +200,7 @@ def _mean(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: 
 def _cumsum(call: Call, x: Data, dim: int, *, dtype: Any = None) -> Data:
     call.stays_real(dtype)
     physical = call.row_dim(x, dim) + 1
-    return call.affine(lambda x: torch.cumsum(x, physical), x)
+    return call.affine(Fixed(torch.cumsum, (physical,)), x)
 
 
 @rule("_sparse_mm", data=("b",), any_axis=True)
@@ -196,12 +208,11 @@ def _sparse_matmul(call: Call, a: Tensor, b: Data) -> Data:
     """``torch.sparse.mm(a, x.t())`` for rows ``x`` (v, n): only the nonzero entries of ``a`` are stored."""
     if b.ndim != 2 or b.axis != 1:
         call.mixes_rows()
-    shape = tuple(a.shape)
-
-    def run(x: Tensor, places: Tensor, entries: Tensor) -> Tensor:
-        weight = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True, check_invariants=False)
-        product: Tensor = torch.sparse.mm(weight, x.t())
-        return product.t()
-
     constants = (a.indices().to(call.recorder.device), call.constant(a.values()))
-    return call.affine(run, b, axis=1, constants=constants)
+    return call.affine(Fixed(_times_sparse, (tuple(a.shape),)), b, axis=1, constants=constants)
+
+
+def _times_sparse(x: Tensor, places: Tensor, entries: Tensor, shape: tuple[int, int]) -> Tensor:
+    weight = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True, check_invariants=False)
+    product: Tensor = torch.sparse.mm(weight, x.t())
+    return product.t()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -25,21 +26,20 @@ def in_row_blocks(
 
     block_bytes: temporary memory of each thread, at most, as far as one row allows.
     """
-    rows_per_thread = max(1, block_bytes // max(1, row_bytes))
+    return partial(_run, function=function, rows_per_thread=max(1, block_bytes // max(1, row_bytes)))
 
-    def run(x: Tensor, *constants: Tensor) -> Tensor:
-        block = rows_per_thread * torch.get_num_threads()
-        rows = x.shape[0]
-        if rows <= block:
-            return function(x, *constants)
-        first = function(x[:block], *constants)
-        out = first.new_empty((rows, *first.shape[1:]))
-        out[:block] = first
-        for start in range(block, rows, block):
-            out[start : start + block] = function(x[start : start + block], *constants)
-        return out
 
-    return run
+def _run(x: Tensor, *constants: Tensor, function: Callable[..., Tensor], rows_per_thread: int) -> Tensor:
+    block = rows_per_thread * torch.get_num_threads()
+    rows = x.shape[0]
+    if rows <= block:
+        return function(x, *constants)
+    first = function(x[:block], *constants)
+    out = first.new_empty((rows, *first.shape[1:]))
+    out[:block] = first
+    for start in range(block, rows, block):
+        out[start : start + block] = function(x[start : start + block], *constants)
+    return out
 
 
 def conv2d_by_product(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regionscope.network.operations import Fixed
 from regionscope.network.record import Call, Data, Rule, rule, table
 from regionscope.network.rules.arithmetic import aligned, same_layout
 from regionscope.network.rules.shapes import sizes_of
@@ -41,12 +43,15 @@ def _getitem(call: Call, x: Data, index: Any) -> Data:
                     call.mixes_rows()
         dim += _span(entry)
     constants = tuple(entry.to(call.recorder.device) for entry in physical if isinstance(entry, Tensor))
-
-    def run(x: Tensor, *constants: Tensor) -> Tensor:
-        tensors = iter(constants)
-        return x[tuple(next(tensors) if isinstance(entry, Tensor) else entry for entry in physical)]
-
+    index = [Ellipsis if isinstance(entry, Tensor) else entry for entry in physical]
+    run = partial(_taken, index=index)
     return call.affine(run, x, axis=axis, constants=constants, memory="fresh" if constants else "view")
+
+
+def _taken(x: Tensor, *constants: Tensor, index: list[Any]) -> Tensor:
+    """``x`` at ``index``, in which each ``...`` stands for the next of the constants."""
+    tensors = iter(constants)
+    return x[tuple(next(tensors) if entry is Ellipsis else entry for entry in index)]
 
 
 def _span(entry: Any) -> int:
@@ -73,19 +78,23 @@ def _as_indices(entry: Any) -> list[Any]:
 @rule("narrow", view=True, any_axis=True)
 def _narrow(call: Call, x: Data, dim: int, start: int, length: int) -> Data:
     physical = call.row_dim(x, dim) + 1
-    return call.affine(lambda x: x.narrow(physical, start, length), x, memory="view")
+    return call.affine(Fixed(torch.narrow, (physical, start, length)), x, memory="view")
 
 
 @rule("select", view=True, any_axis=True)
 def _select(call: Call, x: Data, dim: int, index: int) -> Data:
     row = call.row_dim(x, dim)
-    return call.affine(lambda x: x.select(row + 1, index), x, axis=x.axis - (row < x.axis), memory="view")
+    return call.affine(Fixed(torch.select, (row + 1, index)), x, axis=x.axis - (row < x.axis), memory="view")
 
 
 @rule("index_select")
 def _index_select(call: Call, x: Data, dim: int, index: Tensor) -> Data:
     physical = call.row_dim(x, dim) + 1
-    return call.affine(lambda x, index: x.index_select(physical, index), x, constants=(index.to(call.recorder.device),))
+    return call.affine(partial(_at, dim=physical), x, constants=(index.to(call.recorder.device),))
+
+
+def _at(x: Tensor, index: Tensor, *, dim: int) -> Tensor:
+    return x.index_select(dim, index)
 
 
 @rule("unbind", view=True, any_axis=True)
@@ -125,13 +134,13 @@ def _tensor_split(call: Call, x: Data, indices_or_sections: Any, dim: int = 0) -
 @rule(torch.Tensor.unfold, view=True)
 def _unfold(call: Call, x: Data, dimension: int, size: int, step: int) -> Data:
     physical = call.row_dim(x, dimension) + 1
-    return call.affine(lambda x: x.unfold(physical, size, step), x, memory="shared")
+    return call.affine(Fixed(torch.Tensor.unfold, (physical, size, step)), x, memory="shared")
 
 
 @rule("flip")
 def _flip(call: Call, x: Data, *dims: Any) -> Data:
     physical = [call.row_dim(x, dim) + 1 for dim in sizes_of(dims)]
-    return call.affine(lambda x: x.flip(physical), x)
+    return call.affine(Fixed(torch.flip, (physical,)), x)
 
 
 @rule("roll")
@@ -139,13 +148,13 @@ def _roll(call: Call, x: Data, shifts: Any, dims: Any = None) -> Data:
     if dims is None:
         call.mixes_rows()
     physical = [call.row_dim(x, dim) + 1 for dim in sizes_of((dims,))]
-    return call.affine(lambda x: x.roll(sizes_of((shifts,)), physical), x)
+    return call.affine(Fixed(torch.roll, (sizes_of((shifts,)), physical)), x)
 
 
 # joining
 
 
-def _joined(call: Call, tensors: Any, function: Callable[[list[Tensor]], Tensor], axis: int) -> Data:
+def _joined(call: Call, tensors: Any, function: Callable[..., Tensor], axis: int) -> Data:
     """``function`` of the list of all parts; constant parts are repeated for each row."""
     parts = list(tensors)
     datas = [part for part in parts if isinstance(part, Data)]
@@ -155,15 +164,19 @@ def _joined(call: Call, tensors: Any, function: Callable[[list[Tensor]], Tensor]
         if isinstance(part, Tensor) and part.dim() != datas[0].ndim:
             call.misfit(f"it is joined with a constant of shape {tuple(part.shape)}", datas[0])
     constants = tuple(aligned(call, datas[0], part) for part in parts if isinstance(part, Tensor))
-    is_data = [isinstance(part, Data) for part in parts]
-    same = [-1] * len(datas[0].shape)
-
-    def run(*tensors: Tensor) -> Tensor:
-        rows = tensors[0].shape[0]
-        moving, fixed = iter(tensors[: len(datas)]), iter(tensors[len(datas) :])
-        return function([next(moving) if d else next(fixed).expand(rows, *same) for d in is_data])
-
+    run = partial(_join, function=function, is_data=[isinstance(part, Data) for part in parts])
     return call.affine(run, *datas, axis=axis, constants=constants)
+
+
+def _join(*tensors: Tensor, function: Callable[..., Tensor], is_data: list[bool]) -> Tensor:
+    """``tensors``: the parts that depend on the input, then the constant ones."""
+    n, rows = sum(is_data), tensors[0].shape[0]
+    moving, fixed = iter(tensors[:n]), iter(tensors[n:])
+    return function([next(moving) if d else _repeated(next(fixed), rows) for d in is_data])
+
+
+def _repeated(constant: Tensor, rows: int) -> Tensor:
+    return constant.expand(rows, *constant.shape[1:])
 
 
 @rule("cat", "concat", "concatenate", data=("tensors",), any_axis=True)
@@ -172,7 +185,7 @@ def _cat(call: Call, tensors: Any, dim: int = 0, *, axis: int | None = None) -> 
     physical = call.row_dim(first, dim if axis is None else axis) + 1
     if len(tensors) == 1:
         return first
-    return _joined(call, tensors, lambda parts: torch.cat(parts, physical), first.axis)
+    return _joined(call, tensors, Fixed(torch.cat, (physical,)), first.axis)
 
 
 @rule("hstack", data=("tensors",))
@@ -188,7 +201,7 @@ def _stack(call: Call, tensors: Any, dim: int = 0) -> Data:
     dim %= first.ndim + 1
     before = dim <= first.axis
     physical = (dim if before else dim - 1) + 1
-    return _joined(call, tensors, lambda parts: torch.stack(parts, physical), first.axis + before)
+    return _joined(call, tensors, Fixed(torch.stack, (physical,)), first.axis + before)
 
 
 def _first(tensors: Any) -> Data:
@@ -207,12 +220,14 @@ def _where(call: Call, condition: Any, a: Any, b: Any) -> Data:
     mask = aligned(call, data, condition).to(torch.bool)
     if isinstance(a, Data) and isinstance(b, Data):
         same_layout(call, a, b)
-        return call.affine(lambda a, b, mask: torch.where(mask, a, b), a, b, constants=(mask,))
-    other = b if isinstance(a, Data) else a
-    fixed = aligned(call, data, other)
+        return call.affine(_chosen, a, b, constants=(mask,))
     if isinstance(a, Data):
-        return call.affine(lambda x, mask, other: torch.where(mask, x, other), a, constants=(mask, fixed))
-    return call.affine(lambda x, mask, other: torch.where(mask, other, x), b, constants=(mask, fixed))
+        return call.affine(_chosen, a, constants=(aligned(call, data, b), mask))
+    return call.affine(_chosen, b, constants=(aligned(call, data, a), ~mask))
+
+
+def _chosen(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask, a, b)
 
 
 @rule("masked_fill")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regionscope.network.cuts import Maxima, Thresholds
+from regionscope.network.operations import Fixed
 from regionscope.network.record import Call, Data, Refused, rule
 from regionscope.network.refuse import INDICES
 from regionscope.network.rules.arithmetic import Operand, aligned, reduced_axis, row_dims, same_layout
@@ -37,11 +39,12 @@ def _folds_at(
     call: Call, x: Data, at: tuple[float, ...], function: Function, into: Function | None, *constants: Tensor
 ) -> Data:
     n = x.numel
-
-    def cuts(x: Tensor, *constants: Tensor) -> Thresholds:
-        return Thresholds(x.reshape(x.shape[0], n), at)
-
+    cuts = partial(_thresholds, n=n, at=at)
     return call.fold(function, x, constants=constants, into=into, cuts=cuts, n_units=len(at) * n)
+
+
+def _thresholds(x: Tensor, *constants: Tensor, n: int, at: tuple[float, ...]) -> Thresholds:
+    return Thresholds(x.reshape(x.shape[0], n), at)
 
 
 @rule("relu", any_axis=True)
@@ -54,7 +57,7 @@ def _leaky_relu(call: Call, x: Data, negative_slope: float = 0.01, inplace: bool
     slope = call.number(negative_slope)
     if slope == 1:
         return x
-    return _folds_at(call, x, (0.0,), lambda x: F.leaky_relu(x, slope), lambda x: F.leaky_relu_(x, slope))
+    return _folds_at(call, x, (0.0,), Fixed(F.leaky_relu, (slope,)), Fixed(F.leaky_relu_, (slope,)))
 
 
 @rule("rrelu", any_axis=True)
@@ -96,8 +99,8 @@ def _clamped(call: Call, x: Data, low: float | None, high: float | None) -> Data
     if not at:
         return x
     if lower >= upper:
-        return call.affine(lambda x: torch.full_like(x, upper), x)
-    return _folds_at(call, x, at, lambda x: x.clamp(lower, upper), lambda x: x.clamp_(lower, upper))
+        return call.affine(Fixed(torch.full_like, (upper,)), x)
+    return _folds_at(call, x, at, Fixed(torch.clamp, (lower, upper)), Fixed(torch.clamp_, (lower, upper)))
 
 
 @rule("clamp", "clip", data=("x", "min", "max"), any_axis=True)
@@ -120,15 +123,21 @@ def _clamp_max(call: Call, x: Data, max: Any) -> Data:
 
 @rule("abs", "absolute", "__abs__", any_axis=True)
 def _abs(call: Call, x: Data) -> Data:
-    return _folds_at(call, x, (0.0,), torch.abs, lambda x: x.abs_())
+    return _folds_at(call, x, (0.0,), torch.abs, torch.abs_)
 
 
 @rule("hardsigmoid", any_axis=True)
 def _hardsigmoid(call: Call, x: Data, inplace: bool = False) -> Data:
-    # written out, because on CUDA torch multiplies by a sixth rounded to float32, whatever the dtype
-    return _folds_at(
-        call, x, (-3.0, 3.0), lambda x: (x + 3).clamp_(0, 6).div_(6), lambda x: x.add_(3).clamp_(0, 6).div_(6)
-    )
+    return _folds_at(call, x, (-3.0, 3.0), _ramp, _ramp_in_place)
+
+
+def _ramp(x: Tensor) -> Tensor:
+    """Written out, because on CUDA torch multiplies by a sixth rounded to float32, whatever the dtype."""
+    return (x + 3).clamp_(0, 6).div_(6)
+
+
+def _ramp_in_place(x: Tensor) -> Tensor:
+    return x.add_(3).clamp_(0, 6).div_(6)
 
 
 @rule("softshrink", any_axis=True)
@@ -136,7 +145,7 @@ def _softshrink(call: Call, x: Data, lambd: float = 0.5) -> Data:
     bound = call.number(lambd)
     if bound == 0:
         return x
-    return _folds_at(call, x, (-bound, bound), lambda x: F.softshrink(x, bound), None)
+    return _folds_at(call, x, (-bound, bound), Fixed(F.softshrink, (bound,)), None)
 
 
 # the larger or smaller of two
@@ -160,12 +169,17 @@ def _larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
             return _clamped(call, x, level if largest else None, None if largest else level)
         operands, constants = (x,), (bound,)
     n = math.prod(shape)
-
-    def cuts(a: Tensor, b: Tensor) -> Thresholds:
-        return Thresholds((a - b).reshape(a.shape[0], n), (0.0,))
-
-    into = (lambda a, b: function(a, b, out=a)) if shape == x.shape else None
+    cuts = partial(_difference, n=n)
+    into = partial(_into_first, function=function) if shape == x.shape else None
     return call.fold(function, *operands, constants=constants, into=into, cuts=cuts, n_units=n)
+
+
+def _difference(a: Tensor, b: Tensor, *, n: int) -> Thresholds:
+    return Thresholds((a - b).reshape(a.shape[0], n), (0.0,))
+
+
+def _into_first(a: Tensor, b: Tensor, *, function: Function) -> Tensor:
+    return function(a, b, out=a)
 
 
 @rule("maximum", "fmax", data=("a", "b"), any_axis=True)
@@ -192,15 +206,18 @@ def _largest_of(call: Call, x: Data, groups: Tensor, function: Function, *, larg
     if groups.shape[1] == 1:
         return call.affine(function, x, axis=axis)
     groups = groups.to(call.recorder.device)
-    n = x.numel
+    cuts = partial(_maxima, n=x.numel, largest=largest)
+    reduce = partial(_without_groups, function=function)
+    return call.fold(reduce, x, axis=axis, constants=(groups,), cuts=cuts, n_units=groups.shape[0])
 
-    def cuts(x: Tensor, groups: Tensor) -> Maxima:
-        flat = x.reshape(x.shape[0], n)
-        return Maxima(flat if largest else -flat, groups)
 
-    return call.fold(
-        lambda x, groups: function(x), x, axis=axis, constants=(groups,), cuts=cuts, n_units=groups.shape[0]
-    )
+def _maxima(x: Tensor, groups: Tensor, *, n: int, largest: bool) -> Maxima:
+    flat = x.reshape(x.shape[0], n)
+    return Maxima(flat if largest else -flat, groups)
+
+
+def _without_groups(x: Tensor, groups: Tensor, *, function: Function) -> Tensor:
+    return function(x)
 
 
 def _along(call: Call, x: Data, dim: Any, keepdim: bool, largest: bool) -> Data:
@@ -209,7 +226,7 @@ def _along(call: Call, x: Data, dim: Any, keepdim: bool, largest: bool) -> Data:
     function = torch.amax if largest else torch.amin
     groups = reduction_groups(x.shape, dims)
     axis = reduced_axis(x, dims, keepdim)
-    return _largest_of(call, x, groups, lambda x: function(x, physical, keepdim), largest=largest, axis=axis)
+    return _largest_of(call, x, groups, Fixed(function, (physical, keepdim)), largest=largest, axis=axis)
 
 
 def _extreme(call: Call, x: Operand, other: Any, dim: Any, keepdim: bool, largest: bool) -> Any:
@@ -243,8 +260,6 @@ def _amin(call: Call, x: Data, dim: Any = None, keepdim: bool = False) -> Data:
 
 
 def _pooling_rules(spatial: int) -> None:
-    pool, adaptive = getattr(F, f"max_pool{spatial}d"), getattr(F, f"adaptive_max_pool{spatial}d")
-
     @rule(f"max_pool{spatial}d")
     def _max_pool(
         call: Call,
@@ -261,10 +276,7 @@ def _pooling_rules(spatial: int) -> None:
             call.refuse(INDICES)
         kernel, pads, gaps = (per_dim(value, spatial) for value in (kernel_size, padding, dilation))
         steps = per_dim(stride, spatial) if stride not in (None, [], ()) else kernel
-
-        def function(x: Tensor) -> Tensor:
-            return pool(x, kernel, steps, pads, gaps, ceil_mode)  # type: ignore[no-any-return]
-
+        function = Fixed(_torch_pool, (f"max_pool{spatial}d", kernel, steps, pads, gaps, ceil_mode))
         out = function(torch.zeros((1, *x.shape), device="cpu")).shape[2:]
         sizes = zip(x.shape[1:], out, kernel, steps, pads, gaps, strict=True)
         groups = window_groups(x.shape, [pooling_positions(*numbers) for numbers in sizes])
@@ -278,7 +290,13 @@ def _pooling_rules(spatial: int) -> None:
         wanted = list(output_size) if isinstance(output_size, list | tuple) else [output_size] * spatial
         out = [size if goal is None else int(goal) for size, goal in zip(x.shape[1:], wanted, strict=True)]
         positions = [adaptive_positions(size, goal) for size, goal in zip(x.shape[1:], out, strict=True)]
-        return _largest_of(call, x, window_groups(x.shape, positions), lambda x: adaptive(x, out), axis=0)
+        function = Fixed(_torch_pool, (f"adaptive_max_pool{spatial}d", out))
+        return _largest_of(call, x, window_groups(x.shape, positions), function, axis=0)
+
+
+def _torch_pool(x: Tensor, name: str, *args: Any) -> Tensor:
+    """Called by name: torch defines its max-poolings as nested functions, which cannot be pickled."""
+    return getattr(F, name)(x, *args)  # type: ignore[no-any-return]
 
 
 for _spatial in (1, 2, 3):

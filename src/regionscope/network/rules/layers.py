@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regionscope.network.operations import Affine, ChannelMap
+from regionscope.network.operations import Affine, ChannelMap, Fixed
 from regionscope.network.record import Call, Data, rule
 from regionscope.network.rules.blocks import conv2d_by_product, in_row_blocks
 from regionscope.network.rules.windows import per_dim
@@ -88,10 +88,7 @@ def _conv(
     if min(out) < 1:
         call.misfit(f"its kernel of size {tuple(kernel)} is larger than the image", x)
     convolve = (F.conv1d, F.conv2d, F.conv3d)[spatial - 1]
-
-    def run(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        return convolve(x, weight, bias, stride, padding, dilation, groups)
-
+    run = partial(convolve, stride=stride, padding=padding, dilation=dilation, groups=groups)
     columns = x.shape[0] * math.prod([*kernel, *out]) * call.recorder.dtype.itemsize
     double, on_cpu = call.recorder.dtype == torch.float64, call.recorder.device.type == "cpu"
     plain = spatial == 2 and groups == 1 and not isinstance(padding, str) and set(per_dim(dilation, spatial)) == {1}
@@ -124,10 +121,7 @@ def _conv_transpose(
     geometry = zip(x.shape[1:], steps, pads, extras, gaps, weight.shape[2:], strict=True)
     out = [(size - 1) * step - 2 * pad + gap * (k - 1) + more + 1 for size, step, pad, more, gap, k in geometry]
     transpose = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[spatial - 1]
-
-    def run(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        return transpose(x, weight, bias, steps, pads, extras, groups, gaps)
-
+    run = partial(transpose, stride=steps, padding=pads, output_padding=extras, groups=groups, dilation=gaps)
     return _weighted(call, x, run, weight, bias, (weight.shape[1] * groups, *out), 1 if groups == 1 else None)
 
 
@@ -152,17 +146,21 @@ def _batch_norm(
     if bias is not None:
         shift = shift + call.constant(bias)
     ones = (-1,) + (1,) * (len(x.shape) - 1)
-
-    def into(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        return x.mul_(scale).add_(shift)
-
     return call.affine(
-        lambda x, scale, shift: torch.addcmul(shift, x, scale),
+        _scaled,
         x,
         constants=(scale.reshape(ones), shift.reshape(ones)),
         channel_map=ChannelMap(scale, shift),
-        into=into,
+        into=_scaled_in_place,
     )
+
+
+def _scaled(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    return torch.addcmul(shift, x, scale)
+
+
+def _scaled_in_place(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    return x.mul_(scale).add_(shift)
 
 
 @rule(torch.batch_norm)
@@ -182,7 +180,7 @@ def _unchanged_rules(names: str, spatial: int) -> None:
         @rule(name)
         def _run(call: Call, x: Data, *args: Any, _function: Any = function, **kwargs: Any) -> Data:
             call.spatial(x, spatial)
-            return call.affine(lambda x: _function(x, *args, **kwargs), x)
+            return call.affine(Fixed(_function, args, kwargs), x)
 
 
 _unchanged_rules("avg_pool1d adaptive_avg_pool1d", 1)
@@ -192,20 +190,20 @@ _unchanged_rules("avg_pool3d adaptive_avg_pool3d", 3)
 
 @rule("channel_shuffle")
 def _channel_shuffle(call: Call, x: Data, groups: int) -> Data:
-    return call.affine(lambda x: torch.channel_shuffle(x, groups), x)
+    return call.affine(Fixed(torch.channel_shuffle, (groups,)), x)
 
 
 @rule(F.unfold)
 def _unfold_windows(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
     call.spatial(x, 2)
-    return call.affine(lambda x: F.unfold(x, *args, **kwargs), x)
+    return call.affine(Fixed(F.unfold, args, kwargs), x)
 
 
 @rule("interpolate")
 def _interpolate(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
     if not 3 <= x.ndim <= 5:
         call.misfit("it needs 3, 4 or 5 dimensions with the batch", x)
-    return call.affine(lambda x: F.interpolate(x, *args, **kwargs), x)
+    return call.affine(Fixed(F.interpolate, args, kwargs), x)
 
 
 @rule("pad")
@@ -220,7 +218,7 @@ def _pad(call: Call, x: Data, pad: Any, mode: str = "constant", value: float | N
     if not any(widths):
         return x
     fill = 0.0 if value is None else call.number(value)
-    return call.affine(lambda x: F.pad(x, widths, mode, fill if mode == "constant" else None), x)
+    return call.affine(Fixed(F.pad, (widths, mode, fill if mode == "constant" else None)), x)
 
 
 @rule(

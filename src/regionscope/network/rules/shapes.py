@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regionscope.network.operations import Fixed
 from regionscope.network.record import Call, Data, rule
 
 # reshaping
@@ -17,7 +18,11 @@ def _reshaped(call: Call, x: Data, shape: tuple[int, ...]) -> Data:
     """``x`` with rows of ``shape``."""
     if shape == x.shape:
         return x
-    return call.affine(lambda x: x.reshape((x.shape[0], *shape)), x, memory="view")
+    return call.affine(Fixed(_rows_of, (shape,)), x, memory="view")
+
+
+def _rows_of(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return x.reshape((x.shape[0], *shape))
 
 
 def sizes_of(sizes: tuple[Any, ...]) -> list[int]:
@@ -82,7 +87,7 @@ def _squeeze(call: Call, x: Data, dim: Any = None) -> Data:
 def _laid_out(call: Call, x: Data, shape: tuple[int, ...], axis: int) -> Data:
     if shape == x.shape and axis == x.axis:
         return x
-    return call.affine(lambda x: x.reshape((x.shape[0], *shape)), x, axis=axis, memory="view")
+    return call.affine(Fixed(_rows_of, (shape,)), x, axis=axis, memory="view")
 
 
 @rule("unsqueeze", view=True, any_axis=True)
@@ -104,7 +109,7 @@ def _permute(call: Call, x: Data, *dims: Any) -> Data:
     axis = order.index(x.axis)
     if physical == sorted(physical) and axis == x.axis:
         return x
-    return call.affine(lambda x: x.permute(physical), x, axis=axis, memory="view")
+    return call.affine(Fixed(torch.permute, (physical,)), x, axis=axis, memory="view")
 
 
 @rule("transpose", "swapaxes", "swapdims", view=True, any_axis=True)
@@ -172,7 +177,7 @@ def _expand(call: Call, x: Data, *sizes: Any, **options: Any) -> Data:
         call.mixes_rows()
     if tuple(size if size != -1 else x.shape[i] for i, size in enumerate(wanted[1:])) == x.shape:
         return x
-    return call.affine(lambda x: x.expand(-1, *wanted[1:]), x, memory="shared")
+    return call.affine(Fixed(torch.Tensor.expand, (-1, *wanted[1:])), x, memory="shared")
 
 
 @rule("expand_as", data=("x", "other"), view=True)
@@ -185,7 +190,7 @@ def _repeat(call: Call, x: Data, *sizes: Any) -> Data:
     times = sizes_of(sizes)
     if len(times) != x.ndim or times[0] != 1:
         call.mixes_rows()
-    return call.affine(lambda x: x.repeat(times), x)
+    return call.affine(Fixed(torch.Tensor.repeat, (times,)), x)
 
 
 @rule("repeat_interleave")
@@ -193,4 +198,4 @@ def _repeat_interleave(call: Call, x: Data, repeats: int, dim: int | None = None
     if dim is None:
         call.mixes_rows()
     physical = call.row_dim(x, dim) + 1
-    return call.affine(lambda x: x.repeat_interleave(int(repeats), physical), x)
+    return call.affine(Fixed(torch.repeat_interleave, (int(repeats), physical)), x)

@@ -1,0 +1,89 @@
+"""Random numbers that a model draws from torch's global generators, seen in this thread alone."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_UNTAGGED = ("aten::random", "aten::random_")  # torch does not tag them as random
+
+
+class Draws(TorchDispatchMode):
+    """Notes the operations of this thread that draw from torch's global generators while it is entered.
+
+    The generators belong to the whole process: a training loop in another thread moves them too, so that their states
+    alone do not say who has drawn.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._device = device
+        self._at_first = random_states(device)
+        self._before: list[Tensor] | None = None
+        self._after: list[Tensor] = []
+        self._mixed = False
+
+    def look(self, func: Any, args: Any) -> None:
+        """Called with each operation before it runs."""
+
+    @property
+    def happened(self) -> bool:
+        """Whether random numbers have been drawn."""
+        return self._before is not None
+
+    def put_back(self) -> None:
+        """Set the generators to where they stood before, unless another thread may have drawn as well."""
+        now = random_states(self._device)
+        if threading.active_count() == 1:
+            before = self._at_first
+        elif self._before is not None and not self._mixed and _same(self._after, now):
+            before = self._before
+        else:
+            return
+        if not _same(before, now):
+            torch.set_rng_state(before[0])
+            if len(before) > 1:
+                torch.cuda.set_rng_state(before[1], self._device)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # torch would wrap the next method so that each operation takes several times as long
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        self.look(func, args)
+        if not _is_draw(func, args, named):
+            return func(*args, **named)
+        now = random_states(self._device)
+        if self._before is None:
+            self._before = now
+        else:
+            self._mixed |= not _same(self._after, now)
+        try:
+            return func(*args, **named)
+        finally:
+            self._after = random_states(self._device)
+
+
+def random_states(device: torch.device) -> list[Tensor]:
+    """The states of the generators of the CPU and of this device."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+
+
+def _same(these: list[Tensor], those: list[Tensor]) -> bool:
+    return all(map(torch.equal, these, those))
+
+
+def _is_draw(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether the operation reads a global generator: it is random, has no generator of its own and is not at rest."""
+    schema = getattr(func, "_schema", None)
+    if schema is None or (torch.Tag.nondeterministic_seeded not in func.tags and schema.name not in _UNTAGGED):
+        return False
+    given = {**dict(zip((each.name for each in schema.arguments), args, strict=False)), **kwargs}
+    trained = given.get("train", True) and given.get("training", True)
+    share = given.get("dropout", 1) and given.get("dropout_p", 1)
+    return given.get("generator") is None and bool(trained and share)
