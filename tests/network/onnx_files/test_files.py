@@ -55,7 +55,7 @@ def test_kinks_are_named_after_the_nodes(tmp_path: Path) -> None:
     network = rs.read_onnx(relu_network(tmp_path / "net.onnx", [2, 8, 8, 3]))
     part = rs.linear_regions(network, rs.Box.between(-1, 1, (2,)))
     part.check()
-    assert list(part.by_layer) == ["my_Relu", "my_Relu_"]
+    assert list(part.by_layer) == ["my_Relu", "my_Relu_2"]
     assert rs.local_complexity(network, torch.zeros(1, 2), dims=2).total.shape == (1,)
 
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 __all__ = ["OnnxNetwork"]
+
+
+class _Planned(NamedTuple):
+    """A node: its submodule, the values it reads (and whether each is a constant) and writes, and those dead after."""
+
+    place: str
+    reads: tuple[tuple[str, bool], ...]
+    writes: tuple[str, ...]
+    dead: tuple[str, ...] = ()
 
 
 class OnnxNetwork(nn.Module):
@@ -31,16 +40,18 @@ class OnnxNetwork(nn.Module):
         self.batch_axis, self.opset = batch_axis, opset
         self.input_name, self.output_name = input_name, output_name
         self.row_by_row = False
-        self._plan: list[tuple[str, tuple[tuple[str, bool], ...], tuple[str, ...], tuple[str, ...]]] = []
+        self._plan: list[_Planned] = []
         self._stored: dict[str, str] = {}
+        self._repeated: dict[str, int] = {}
 
     def add(self, name: str, module: nn.Module, reads: tuple[str, ...], writes: tuple[str, ...]) -> str:
         """Append a node; ``reads`` and ``writes`` are names of values. Returns the name of the submodule."""
-        place = name.replace(".", "_").replace("/", "_").replace(":", "_").strip("_") or "node"
+        base = place = name.replace(".", "_").replace("/", "_").replace(":", "_").strip("_") or "node"
         while hasattr(self, place):
-            place += "_"
+            self._repeated[base] = self._repeated.get(base, 1) + 1
+            place = f"{base}_{self._repeated[base]}"
         self.add_module(place, module)
-        self._plan.append((place, tuple((read, read in self._stored) for read in reads), writes, ()))
+        self._plan.append(_Planned(place, tuple((read, read in self._stored) for read in reads), writes))
         return place
 
     def store(self, name: str, value: Tensor) -> None:
@@ -51,12 +62,14 @@ class OnnxNetwork(nn.Module):
 
     def close(self) -> None:
         """Note after which node each value is dead."""
-        last = {}
-        for i, (_, reads, _, _) in enumerate(self._plan):
-            last.update({name: i for name, stored in reads if not stored})
+        last: dict[str, int] = {}
+        for i, planned in enumerate(self._plan):
+            last.update({name: i for name, stored in planned.reads if not stored})
         last.pop(self.output_name, None)
-        for i, (place, reads, writes, _) in enumerate(self._plan):
-            self._plan[i] = (place, reads, writes, tuple(name for name, at in last.items() if at == i))
+        dead: dict[int, list[str]] = {}
+        for name, i in last.items():
+            dead.setdefault(i, []).append(name)
+        self._plan = [each._replace(dead=tuple(dead.get(i, ()))) for i, each in enumerate(self._plan)]
 
     def forward(self, x: Tensor) -> Tensor:
         if self.row_by_row and len(x) != 1:

@@ -108,8 +108,8 @@ class _Reading:
 
     def _run(self, node: Node, step: Step) -> tuple[Any, ...]:
         """The outputs of one node; how large they are is found without memory first."""
-        known = {**self.constants, **self.values}
-        given = [known[node.inputs[j]] for j in step.takes]
+        names = [node.inputs[j] for j in step.takes]
+        given = [self.values[name] if name in self.values else self.constants[name] for name in names]
         try:
             if isinstance(step.module, Apply):
                 empty = [x.to("meta") if x.is_floating_point() else x for x in given]
