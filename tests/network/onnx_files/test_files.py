@@ -12,7 +12,7 @@ import torch
 
 import regionscope as rs
 from onnx_graphs import MODELS, constant, needs_models, node, relu_network, write
-from regionscope.network.onnx import file, reference_outputs
+from regionscope.network.onnx import file, reference_outputs, table
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
 FILES = sorted(MODELS.glob("*/onnx/*.onnx.gz")) if MODELS else []
@@ -124,18 +124,28 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ([("ConstantOfShape", ["s"], ["c"]), ("Add", ["x", "c"], ["y"])],
          {"s": np.array([10**6, 10**6])}, [1, 2], "memory"),
         ([("MatMul", ["a", "b"], ["c"]), ("Add", ["x", "c"], ["y"])],
-         {"a": np.zeros((10**5, 1), np.float32), "b": np.zeros((1, 10**5), np.float32)}, [1, 2], "would make"),
+         {"a": np.zeros((10**5, 1), np.float32), "b": np.zeros((1, 10**5), np.float32)}, [1, 2], "fill the memory"),
+        ([("Concat", [a] * 2**10, [b], 1) for a, b in ("xa", "ab", "by")], {}, [1, 2], "fill the memory"),
+        ([("Add", ["x", "a"], ["y"])], {"a": np.zeros((10**5, 1, 1), np.float32)}, [1, 10**4], "fill the memory"),
         ([("Tile", ["x", "t"], ["y"])], {"t": np.array([1, 10**12])}, [1, 2], "cannot be read"),
         ([("Expand", ["x", "t"], ["y"])], {"t": np.array([10**9, 10**9, 2])}, [1, 2], "cannot be read"),
         ([("Relu", ["w"], ["y"])], {"w": constant(1, 2)}, [1, 2], "depends on the input"),
         ([("Relu", ["x"], ["z"])], {}, [1, 2], "depends on the input"),
     ],
-    ids=["cycle", "rewritten", "misfit", "enormous", "outer-product", "tiles", "expand", "constant", "unwritten"],
+    ids=["cycle", "rewritten", "misfit", "enormous", "outer-product", "doubling", "broadcast", "tiles", "expand",
+         "constant", "unwritten"],
 )  # fmt: skip
 def test_a_hostile_graph_is_refused(nodes: Any, constants: Any, shape: Any, message: str, tmp_path: Path) -> None:
-    path = write(tmp_path / "net.onnx", [node(*each) for each in nodes], constants, shape)
+    made = [node(*each[:3], **({"axis": each[3]} if len(each) > 3 else {})) for each in nodes]
+    path = write(tmp_path / "net.onnx", made, constants, shape)
     with pytest.raises(rs.InputError, match=message):
         rs.read_onnx(path)
+
+
+def test_many_rows_are_not_taken_for_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = rs.read_onnx(write(tmp_path / "net.onnx", [node("Add", ["x", "a"])], {"a": constant(4)}, [1, 4]))
+    monkeypatch.setattr(table, "LARGEST", 10)
+    assert network(torch.zeros(100, 4)).shape == (100, 4)
 
 
 def test_a_file_that_lies_about_its_output_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from regionscope.errors import InputError
 from regionscope.network.onnx import operators  # noqa: F401  (importing them fills the table)
 from regionscope.network.onnx.file import Graph, dimensions, onnx_library, read_graph, read_tensor
 from regionscope.network.onnx.network import OnnxNetwork
-from regionscope.network.onnx.table import LARGEST, Apply, Node, Step, table
+from regionscope.network.onnx.table import LARGEST, Node, Step, must_fit, reading, table
 
 __all__ = ["read_onnx"]
 
@@ -34,8 +34,12 @@ def read_onnx(path: str | PathLike[str], *, input_shape: tuple[int, ...] | None 
     weights and one forward pass.
     """
     graph = read_graph(Path(path))
-    with torch.no_grad():
-        return _Reading(graph, input_shape).network()
+    token = reading.set(True)
+    try:
+        with torch.no_grad():
+            return _Reading(graph, input_shape).network()
+    finally:
+        reading.reset(token)
 
 
 class _Reading:
@@ -107,16 +111,14 @@ class _Reading:
         self.values.update(zip(proto.output, made, strict=False))
 
     def _run(self, node: Node, step: Step) -> tuple[Any, ...]:
-        """The outputs of one node; how large they are is found without memory first."""
+        """The outputs of one node."""
         names = [node.inputs[j] for j in step.takes]
         given = [self.values[name] if name in self.values else self.constants[name] for name in names]
         try:
-            if isinstance(step.module, Apply):
-                empty = [x.to("meta") if x.is_floating_point() else x for x in given]
-                for out in _outputs(step.module(*empty)):
-                    if out.numel() > LARGEST:
-                        node.error(f"it would make a tensor of shape {tuple(out.shape)}")
-            return _outputs(step.module(*given))
+            made = _outputs(step.module(*given))
+            for out in made:
+                must_fit(out.shape)
+            return made
         except InputError:
             raise
         except _FAILURES as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 
-__all__ = ["Apply", "Node", "Operator", "Step", "applied", "operator", "table"]
+__all__ = ["Apply", "Node", "Operator", "Step", "applied", "must_fit", "operator", "reading", "table"]
 
 LARGEST = 2**27  # entries that one node may make for one input
 MOST_INDICES = 2**16
@@ -88,6 +90,17 @@ class Apply(nn.Module):
 
     def extra_repr(self) -> str:
         return getattr(self.function, "__name__", "").strip("_")
+
+
+reading: ContextVar[bool] = ContextVar("reading", default=False)
+"""Whether a file is being read: then a tensor for one input must fit; later the number of inputs is the user's."""
+
+
+def must_fit(shape: Iterable[int]) -> None:
+    """While a file is read, refuse to make a tensor of this shape if it would fill the memory."""
+    sizes = tuple(shape)
+    if math.prod(sizes) > LARGEST and reading.get():
+        raise ValueError(f"a tensor of shape {sizes} would fill the memory")
 
 
 @dataclass(frozen=True, eq=False)

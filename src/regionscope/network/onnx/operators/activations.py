@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regionscope.network.onnx.operators.arithmetic import lifts, raised
-from regionscope.network.onnx.table import Node, Step, applied, operator
+from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator
 
 __all__: list[str] = []
 
@@ -36,6 +36,7 @@ def _prelu(node: Node) -> Step:
 
 
 def _sloped(x: Any, slope: Any) -> Any:
+    must_fit(torch.broadcast_shapes(x.shape, slope.shape))
     return torch.relu(x) - slope * torch.relu(-x)
 
 

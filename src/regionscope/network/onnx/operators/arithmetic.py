@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from regionscope.network.onnx.table import Node, Step, applied, operator
+from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator
 
 __all__ = ["lifts", "raised"]
 
@@ -36,6 +36,7 @@ def raised(a: Any, b: Any, lifts: tuple[int, int]) -> tuple[Any, Any]:
         x.reshape(x.shape[0], *[1] * (rank - x.ndim + 1), *x.shape[1:]) if lift and x.ndim - 1 < rank else x
         for x, lift in zip((a, b), lifts, strict=True)
     )
+    must_fit(torch.broadcast_shapes(x.shape, y.shape))
     return x, y
 
 
@@ -67,6 +68,7 @@ def _sum(node: Node) -> Step:
 def _add_all(*terms: Any) -> Any:
     total = terms[0]
     for term in terms[1:]:
+        must_fit(torch.broadcast_shapes(total.shape, term.shape))
         total = total + term
     return total
 

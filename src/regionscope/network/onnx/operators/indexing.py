@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regionscope.network.onnx.operators.shapes import integers
-from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
+from regionscope.network.onnx.table import LARGEST, Node, Step, applied, must_fit, operator
 
 __all__: list[str] = []
 
@@ -24,6 +24,7 @@ def _concat(node: Node) -> Step:
 
 
 def _joined(*parts: Any, axis: int) -> Any:
+    must_fit((sum(part.numel() for part in parts),))
     return torch.cat(parts, axis)
 
 
@@ -93,6 +94,7 @@ def _gathered(x: Any, index: Tensor, *, axis: int) -> Any:
     flat = index.reshape(-1)
     if bool(((flat < -size) | (flat >= size)).any()):
         raise IndexError(f"an index lies outside a dimension of size {size}")
+    must_fit((*x.shape[:axis], flat.numel(), *x.shape[axis + 1 :]))
     taken = torch.index_select(x, axis, flat % size)
     return taken.reshape([*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]])
 
@@ -122,6 +124,7 @@ def _padded(x: Any, *, widths: list[int], mode: str, value: float, lift: int) ->
     pairs = [(widths[i], widths[n + i]) for i in range(n)]
     while pairs and pairs[0] == (0, 0):
         pairs.pop(0)
+    must_fit(size + sum(pair) for size, pair in zip(x.shape[x.ndim - len(pairs) :], pairs, strict=True))
     flat = [width for pair in reversed(pairs) for width in pair]
     return F.pad(x, flat, mode, value if mode == "constant" else None) if flat else x
 
@@ -132,4 +135,5 @@ def _tile(node: Node) -> Step:
 
 
 def _tiled(x: Any, times: Any, *, lift: int) -> Any:
+    must_fit([x.numel(), *integers(times)])
     return x.repeat(*[1] * lift, *integers(times))

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regionscope.network.onnx.operators.windows import Window, padded, read_window
-from regionscope.network.onnx.table import Node, Step, applied, operator
+from regionscope.network.onnx.operators.windows import Window, padded, padded_size, read_window
+from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator
 
 __all__ = ["SparseLinear"]
 
@@ -62,7 +62,13 @@ def _matmul(node: Node) -> Step:
         return Step(linear(right.T, None), (0,))
     if left is not None and right is None and left.ndim == 2 and node.lift:
         return applied(node, _times, takes=(1, 0))
-    return applied(node, torch.matmul)
+    return applied(node, _product)
+
+
+def _product(a: Any, b: Any) -> Any:
+    if a.ndim > 1 and b.ndim > 1:
+        must_fit((*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+    return torch.matmul(a, b)
 
 
 def _times(x: Any, weight: Any) -> Any:
@@ -89,8 +95,11 @@ def _gemm(node: Node) -> Step:
 def _general_gemm(a: Any, b: Any, c: Any = None, *, alpha: float, beta: float, flipped: tuple[bool, bool]) -> Any:
     a = a.transpose(-1, -2) if flipped[0] else a
     b = b.transpose(-1, -2) if flipped[1] else b
-    product = torch.matmul(a, b) * alpha
-    return product if c is None else product + c * beta
+    product = _product(a, b) * alpha
+    if c is None:
+        return product
+    must_fit(torch.broadcast_shapes(product.shape, c.shape))
+    return product + c * beta
 
 
 @operator("Conv")
@@ -101,6 +110,7 @@ def _conv(node: Node) -> Step:
 
 def _convolved(x: Any, weight: Any, bias: Any = None, *, window: Window, groups: int) -> Any:
     convolve = (F.conv1d, F.conv2d, F.conv3d)[len(window.kernel) - 1]
+    must_fit((weight.shape[0], *padded_size(x, window)))
     x, padding = padded(x, window)
     return convolve(x, weight, bias, list(window.strides), padding, list(window.dilations), groups)
 
@@ -120,6 +130,8 @@ def _transposed(x: Any, weight: Any, bias: Any = None, *, window: Window, groups
     begins, ends = window.pads[:spatial], window.pads[spatial:]
     more = [begin - end + add for begin, end, add in zip(begins, ends, extra, strict=True)]
     strides, gaps = list(window.strides), list(window.dilations)
+    sizes = zip(x.shape[2:], strides, gaps, window.kernel, extra, strict=True)
+    must_fit((weight.shape[1] * groups, *(n * step + gap * k + add for n, step, gap, k, add in sizes)))
     if all(0 <= add < max(step, gap) for add, step, gap in zip(more, strides, gaps, strict=True)):
         return transpose(x, weight, bias, strides, list(begins), more, groups, gaps)
     whole = transpose(x, weight, bias, strides, 0, 0, groups, gaps)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch.nn.functional as F
 
-from regionscope.network.onnx.operators.windows import Window, pads_of, read_window
+from regionscope.network.onnx.operators.windows import Window, padded_size, pads_of, read_window
 from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
 
 __all__: list[str] = []
@@ -24,6 +24,7 @@ def _max_pool(node: Node) -> Step:
 def _largest(x: Any, *, window: Window, ceil: bool) -> Any:
     n = len(window.kernel)
     pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[n - 1]
+    padded_size(x, window)
     pads = pads_of(window, x.shape[2:])
     begins, ends = pads[:n], pads[n:]
     fits = all(2 * pad <= size for pad, size in zip(begins, window.kernel, strict=True))
@@ -48,6 +49,7 @@ def _average_pool(node: Node) -> Step:
 def _average(x: Any, *, window: Window, ceil: bool, inside: bool) -> Any:
     n = len(window.kernel)
     pool: Any = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[n - 1]
+    padded_size(x, window)
     pads = pads_of(window, x.shape[2:])
     begins, ends = pads[:n], pads[n:]
     if begins == ends and all(2 * pad <= size for pad, size in zip(begins, window.kernel, strict=True)):

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch.nn.functional as F
 
-from regionscope.network.onnx.table import LARGEST, Node
+from regionscope.network.onnx.table import LARGEST, Node, must_fit
 
-__all__ = ["Window", "padded", "read_window"]
+__all__ = ["Window", "padded", "padded_size", "read_window"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,15 @@ def pads_of(window: Window, image: Sequence[int]) -> tuple[int, ...]:
         begins.append(small if window.automatic == "SAME_UPPER" else large)
         ends.append(total - begins[-1])
     return (*begins, *ends)
+
+
+def padded_size(x: Any, window: Window) -> list[int]:
+    """Sizes of an image with its padding; refused if they would fill the memory."""
+    n = len(window.kernel)
+    pads = pads_of(window, x.shape[2:])
+    sizes = [size + begin + end for size, begin, end in zip(x.shape[2:], pads[:n], pads[n:], strict=True)]
+    must_fit((*x.shape[:2], *sizes))
+    return sizes
 
 
 def padded(x: Any, window: Window, value: float = 0.0) -> tuple[Any, list[int]]:
