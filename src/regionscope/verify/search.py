@@ -72,7 +72,7 @@ def rounding_of(staged: Staged, corners: Array) -> tuple[list[Array], Array]:
         wider = np.concatenate([error, error[stage.units] + near[-1]])  # a hinge is at most as steep as 1
         state = stage.with_hinges(state)
         size = abs(stage.matrix)
-        width = int(np.max((stage.matrix != 0).sum(1)))
+        width = int(np.max((stage.matrix != 0).sum(1), initial=0))
         terms = (size @ np.abs(state)).max(1) + np.abs(stage.offset)
         error = size @ wider + (width + 8) * 2 * UNIT * terms
         state = stage.matrix @ state + stage.offset[:, None]
@@ -126,7 +126,7 @@ class _Search:
         return _joined([part for part in kept if len(part.bounds)], pool)
 
     def _divided(self, pool: _Pool) -> tuple[_Pool, _Pool]:
-        widest = max([len(self.staged.first), *(stage.matrix.shape[1] for stage in self.staged.stages)], default=1)
+        widest = max([1, len(self.staged.first), *(stage.matrix.shape[1] for stage in self.staged.stages)])
         size = int(max(4, _ENTRIES / (widest * 8)))
         order = np.argsort(-pool.bounds, kind="stable")
         return _cut_down(pool, order[:size]), _cut_down(pool, order[size:])
