@@ -45,6 +45,15 @@ def test_a_training_example_in_small(name: str, run: Run, tmp_path: Path) -> Non
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_picture_of_the_readme_has_the_same_numbers_everywhere(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    printed = run("three_images.py", "--out", str(tmp_path / "three.png"))
+    assert printed == "1,199 linear regions and 6 decision regions on the plane\n"
+    assert (tmp_path / "three.png").read_bytes().startswith(b"\x89PNG")
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    assert "1,199 linear regions and 6 decision regions" in readme
+
+
 def test_a_loop_of_your_own(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     assert "step     5" in run("own_loop.py", "--out", str(tmp_path), "--steps", "5")

@@ -42,5 +42,5 @@ def test_a_segment_of_a_cnn_has_the_same_pieces_on_both_devices() -> None:
         nn.Linear(24 * 16, 5),
     ).double()  # fmt: skip
     ends = torch.randn(2, 3, 8, 8, dtype=torch.float64)
-    counts = [rs.linear_regions(model.to(device), rs.Segment(*ends)).count for device in ("cpu", "cuda")]
+    counts = [rs.linear_regions(model.to(device), rs.Segment(*ends)).n_activation_regions for device in ("cpu", "cuda")]
     assert counts[0] == counts[1] > 100

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 import regionscope as rs
 from onnx_graphs import MODELS, needs_models, node, relu_network, write
 from regionscope.lab.zoo import mlp
-from regionscope.verify.by_partition import margin_by_partition
-from regionscope.verify.property import Case, Constraint, Property
-from regionscope.verify.search import largest_margin
-from regionscope.verify.stages import read_stages, with_slacks
+from regionscope.verification.by_partition import margin_by_partition
+from regionscope.verification.property import Case, Constraint, Property
+from regionscope.verification.search import largest_margin
+from regionscope.verification.stages import read_stages, with_slacks
 
 
 class Skip(nn.Module):

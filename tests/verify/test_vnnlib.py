@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import regionscope as rs
-from regionscope.verify import Property
+from regionscope.verification import Property
 
 ONE = """; a comment
 (declare-const X_0 Real)

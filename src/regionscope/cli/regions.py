@@ -26,7 +26,8 @@ from regionscope.lab.provenance import provenance
 
 
 def regions(
-    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
+    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
+    input_shape: options.ShapeOption = None,
     points: options.PointsOption = None, box: options.BoxOption = None, vary: options.VaryOption = None,
     ranges: options.RangeOption = None, at: options.AtOption = None, scaling: options.ScalingOption = None,
     json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
@@ -39,7 +40,7 @@ def regions(
 
     Example: regionscope regions --model net.onnx --vary 0 1 --range 0=-1:1,1=-1:1 --at 2=0,3=0.5
     """
-    network = read_network(model, weights, device)
+    network = read_network(model, weights, device, output_name)
     plane = read_plane(vary, ranges, at, scaling)
     where = _slice(network, points, box, input_shape, plane)
     _check_targets(json_file, plot_file, where)
@@ -63,7 +64,8 @@ def regions(
 
 
 def decision(
-    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
+    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
+    input_shape: options.ShapeOption = None,
     points: options.PointsOption = None, box: options.BoxOption = None, vary: options.VaryOption = None,
     ranges: options.RangeOption = None, at: options.AtOption = None, scaling: options.ScalingOption = None,
     json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
@@ -74,7 +76,7 @@ def decision(
 
     Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -
     """
-    network = read_network(model, weights, device)
+    network = read_network(model, weights, device, output_name)
     plane = read_plane(vary, ranges, at, scaling)
     where = _slice(network, points, box, input_shape, plane)
     _check_targets(json_file, plot_file, where)

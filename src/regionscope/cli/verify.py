@@ -12,8 +12,8 @@ from regionscope.cli import options, output
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
-from regionscope.verify import Property, Verification, read_vnnlib
-from regionscope.verify import verify as decide
+from regionscope.verification import Property, Verification, read_vnnlib
+from regionscope.verification import verify as decide
 
 __all__ = ["result_text", "verify"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +16,13 @@ from regionscope.exact.linear import Progress, as_list, exact_regions, program_o
 from regionscope.exact.partition import Partition
 from regionscope.exact.storage import array_names, load_arrays, save_arrays
 from regionscope.exact.walls import components
+from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
 from regionscope.network import Program, with_decision
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading
 
@@ -50,7 +52,15 @@ class DecisionRegions:
     labels: Tensor
 
     def __repr__(self) -> str:
-        return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, pieces={len(self.partition)})"
+        classes = len(self.labels.unique())
+        size = self.partition.slice.size
+        return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, classes={classes}, size={size:.6g})"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each decision region: its label, its size, and the number of pieces."""
+        pieces = torch.bincount(self.piece_regions, minlength=self.count)
+        columns = {"label": self.labels, "size": self.sizes, "pieces": pieces}
+        return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def readings(self) -> tuple[Reading, ...]:
         """The number of decision regions."""
@@ -133,13 +143,13 @@ def holds_decisions(path: Path) -> bool:
 def decision_regions(
     model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
-    progress: Progress | None = ...,
+    progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> DecisionRegions: ...  # fmt: skip
 @overload
 def decision_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
-    progress: Progress | None = ...,
+    progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> list[DecisionRegions]: ...  # fmt: skip
 def decision_regions(
     model: nn.Module | Program,
@@ -150,6 +160,8 @@ def decision_regions(
     memory: int | None = None,
     tolerance: Tolerance | None = None,
     progress: Progress | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> DecisionRegions | list[DecisionRegions]:
     """The exact regions of equal argmax on a slice (or on each of a list of slices).
 
@@ -158,7 +170,7 @@ def decision_regions(
     for ``on_limit``: a partition that is cut off has no decisions yet, so a limit that is reached is always raised.
     """
     slices = as_list(slice)
-    program = program_of(model, slices, dtype)
+    program = program_of(select_output(model, output, args), slices, dtype)
     if len(program.output_shape) > 1:
         raise InputError(
             f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "

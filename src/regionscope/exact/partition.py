@@ -20,6 +20,7 @@ from regionscope.exact.check import check_coverage, check_maps, check_network
 from regionscope.exact.slope_jumps import output_rounding, slope_jumps
 from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls, components
+from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Program, full_precision, patterns
@@ -77,10 +78,20 @@ class Partition:
         return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None), *undecided
 
     def __repr__(self) -> str:
-        state = "" if self.status else ", incomplete"
-        if "_compared" in self.__dict__ and self.n_undecided:
-            state = f", n_undecided={self.n_undecided}"
-        return f"Partition(dim={self.dim}, n_activation_regions={self.n_activation_regions}{state})"
+        regions = f"n_activation_regions={self.n_activation_regions}"
+        if not self.status:
+            return f"Partition(dim={self.dim}, {regions}, incomplete)"
+        if self.compared is not None or self.program is not None:
+            undecided = f", n_undecided={self.n_undecided}" if self.n_undecided else ""
+            regions = f"n_linear_regions={self.n_linear_regions}, {regions}{undecided}"
+        return f"Partition(dim={self.dim}, {regions}, size={self.slice.size:.6g})"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each activation region: linear region, size, corners, a point inside."""
+        columns: dict[str, Any] = {"linear_region": self.linear_ids} if self.status else {}
+        columns |= {"size": self.sizes, "corners": self.offsets.diff()}
+        columns |= {f"coordinate_{i + 1}": self.interior[:, i] for i in range(self.dim)}
+        return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def __getstate__(self) -> dict[str, Any]:
         own = {each.name: getattr(self, each.name) for each in fields(self)}

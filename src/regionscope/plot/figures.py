@@ -12,7 +12,8 @@ from regionscope.exact import DecisionRegions, Partition
 from regionscope.plot import style
 from regionscope.plot.artists import Segments
 from regionscope.plot.kinds import decision_for, partition_for
-from regionscope.plot.points import data
+from regionscope.plot.legends import class_legend
+from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.walls import layer_panels, zero_lines
 
@@ -45,10 +46,13 @@ def regions_figure(part: Partition) -> Figure:
     return figure
 
 
-def decision_figure(dec: DecisionRegions) -> Figure:
-    """One panel with the decision regions and their boundary."""
+def decision_figure(dec: DecisionRegions, *, class_names: Sequence[str] | None = None) -> Figure:
+    """One panel with the decision regions, their boundary, and a legend of the classes that occur."""
     figure, ax = _panel(decision_for("decision_figure", dec).partition)
     decision_regions(dec, ax=ax)
+    legend = class_legend(dec.labels, ax=ax, class_names=class_names)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width + legend.get_window_extent().width / figure.dpi, height)
     ax.set_title(_counted(dec.count, "decision region"))
     return figure
 

@@ -17,11 +17,11 @@ from regionscope.geometry import Box
 from regionscope.network import Program, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
 from regionscope.tolerance import UNIT
-from regionscope.verify.by_partition import margin_by_partition
-from regionscope.verify.merge import Array
-from regionscope.verify.property import Case, Constraint, Property
-from regionscope.verify.search import Found, largest_margin
-from regionscope.verify.stages import read_stages, with_slacks
+from regionscope.verification.by_partition import margin_by_partition
+from regionscope.verification.merge import Array
+from regionscope.verification.property import Case, Constraint, Property
+from regionscope.verification.search import Found, largest_margin
+from regionscope.verification.stages import read_stages, with_slacks
 
 __all__ = ["Verification", "verify"]
 

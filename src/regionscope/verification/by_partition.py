@@ -9,8 +9,8 @@ from regionscope.exact import linear_regions
 from regionscope.geometry import Slice
 from regionscope.network import Program
 from regionscope.tolerance import UNIT
-from regionscope.verify.merge import Array
-from regionscope.verify.search import Found
+from regionscope.verification.merge import Array
+from regionscope.verification.search import Found
 
 __all__ = ["margin_by_partition"]
 

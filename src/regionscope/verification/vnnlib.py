@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from regionscope.errors import InputError
-from regionscope.verify.formula import Atom, Linear, alternatives, conjunction
-from regionscope.verify.property import Property, property_of
+from regionscope.verification.formula import Atom, Linear, alternatives, conjunction
+from regionscope.verification.property import Property, property_of
 
 __all__ = ["read_vnnlib"]
 

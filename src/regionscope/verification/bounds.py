@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from regionscope.verify.merge import Array, Indices, Matrix, Stage
-from regionscope.verify.stages import Staged
+from regionscope.verification.merge import Array, Indices, Matrix, Stage
+from regionscope.verification.stages import Staged
 
 __all__ = ["Bounds", "Crossings", "bound_cells", "on_vertices"]
 

@@ -5,8 +5,8 @@
   answer is open. ``by_partition``: the same answer from all linear regions. ``decide``: the verdict.
 """
 
-from regionscope.verify.decide import Verification, verify
-from regionscope.verify.property import Case, Constraint, Property
-from regionscope.verify.vnnlib import read_vnnlib
+from regionscope.verification.decide import Verification, verify
+from regionscope.verification.property import Case, Constraint, Property
+from regionscope.verification.vnnlib import read_vnnlib
 
 __all__ = ["Case", "Constraint", "Property", "Verification", "read_vnnlib", "verify"]

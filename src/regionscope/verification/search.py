@@ -19,9 +19,9 @@ from regionscope.geometry import Slice
 from regionscope.geometry.polytope.complex import Complex, join
 from regionscope.geometry.polytope.split import bisect
 from regionscope.tolerance import UNIT
-from regionscope.verify.bounds import Bounds, bound_cells, on_vertices
-from regionscope.verify.merge import Array, Indices
-from regionscope.verify.stages import Staged
+from regionscope.verification.bounds import Bounds, bound_cells, on_vertices
+from regionscope.verification.merge import Array, Indices
+from regionscope.verification.stages import Staged
 
 __all__ = ["Found", "largest_margin", "rounding_of"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from regionscope.errors import InputError
-from regionscope.verify.formula import Atom
+from regionscope.verification.formula import Atom
 
 __all__ = ["Case", "Constraint", "Property", "property_of"]
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regionscope.errors import NotPiecewiseAffine
 from regionscope.network import Kink, Program, Thresholds, Values
-from regionscope.verify.merge import Array, Stage, merged, stored
+from regionscope.verification.merge import Array, Stage, merged, stored
 
 __all__ = ["Staged", "read_stages", "with_slacks"]
 
