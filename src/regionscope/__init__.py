@@ -1,8 +1,9 @@
 """regionscope: look at a network on a slice of its input space, partition the slice, measure the pieces.
 
 This module offers the instruments, the slices they look at, their results and the errors. Everything else lives in its
-chapter: ``geometry``, ``network``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``, ``lab``,
-``plot``. Importing the package is quick: torch and the chapters are loaded when a name is first used.
+chapter: ``geometry``, ``network``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``,
+``verification``, ``lab``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name is
+first used.
 """
 
 from importlib import import_module
@@ -37,8 +38,10 @@ __all__ = [
     "Migration",
     "Monitor",
     "NotPiecewiseAffine",
+    "OnnxNetwork",
     "ParameterNorms",
     "Partition",
+    "Property",
     "RandomDirections",
     "Readable",
     "RegionCount",
@@ -51,6 +54,7 @@ __all__ = [
     "StepsNeeded",
     "Tolerance",
     "UntraceableModel",
+    "Verification",
     "__version__",
     "complexity_gap",
     "correlate",
@@ -75,6 +79,8 @@ __all__ = [
     "orthonormal_frames",
     "output_margin",
     "parameter_norms",
+    "read_onnx",
+    "read_vnnlib",
     "region_count",
     "select_output",
     "sharpness",
@@ -82,6 +88,7 @@ __all__ = [
     "trace",
     "trusted_radius",
     "uniform_points",
+    "verify",
 ]
 
 

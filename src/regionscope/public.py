@@ -64,9 +64,11 @@ from regionscope.measures import (
     slice_margin,
 )
 from regionscope.network import select_output, trace
+from regionscope.network.onnx import OnnxNetwork, read_onnx
 from regionscope.sampled import Hulls, LinesFromOrigin, RandomDirections, count_components
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate, Readable
+from regionscope.verification import Property, Verification, read_vnnlib, verify
 
 if "IPython" in sys.modules:  # in a notebook, results show a table and a figure
     import regionscope.plot

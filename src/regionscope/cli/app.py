@@ -28,6 +28,7 @@ COMMANDS = {
     "study": "study:study",
     "explore": "explore:explore",
     "animate": "animate:animate",
+    "verify": "verify:verify",
 }
 """Where the commands are: a module of this folder and a name in it. ``table.json`` lists them in this order."""
 

@@ -25,7 +25,7 @@ def read_network(model: str, weights: Path | None, device: str = "cpu", output: 
 
 def note_weights(model: str, weights: Path | None, json_file: str | None) -> None:
     """Say below the result that it is about weights as the code makes them, which are often random."""
-    if weights is None and json_file != "-":
+    if weights is None and json_file != "-" and not load.is_onnx(model):
         Console(soft_wrap=True).print(
             f"Weights as {model} makes them: no --weights was given.", style="dim", markup=False, highlight=False
         )

@@ -32,7 +32,7 @@ class Dtype(StrEnum):
 
 WORK = "Working"
 ROWS = "the rows of a file, .npy, .npz, .npz:KEY, .csv, .pt or .pt:KEY"
-_NETWORK, _SLICE, _OUTPUT = "Network", "Slice (--points or --box)", "Output"
+_NETWORK, _SLICE, _OUTPUT = "Network", "Slice (--points, --box or --vary)", "Output"
 
 
 def option(*names: str, help: str, panel: str, metavar: str | None = None, least: float | None = None) -> Any:
@@ -46,7 +46,7 @@ ModelOption = Annotated[
         "--model",
         metavar="WHERE:NAME",
         panel=_NETWORK,
-        help="Your code: pkg.module:factory or file.py:factory. It is run.",
+        help="Your code, pkg.module:factory or file.py:factory, which is run; or an .onnx or .onnx.gz file.",
     ),
 ]
 OwnModelOption = Annotated[
@@ -101,6 +101,27 @@ BoxOption = Annotated[
         metavar="LO HI",
         panel=_SLICE,
         help=f"Every input with all entries in [LO, HI], for up to {LARGEST_BOX} entries.",
+    ),
+]
+VaryOption = Annotated[
+    tuple[int, int] | None,
+    option("--vary", metavar="I J", panel=_SLICE, help="The plane of inputs I and J (from 0); see --range and --at."),
+]
+RangeOption = Annotated[
+    str | None,
+    option("--range", metavar="I=LO:HI,J=LO:HI", panel=_SLICE, help="Ends of the inputs that --vary names."),
+]
+AtOption = Annotated[
+    str | None,
+    option("--at", metavar="K=VALUE,...", panel=_SLICE, help="Values of all other inputs of --vary."),
+]
+ScalingOption = Annotated[
+    str | None,
+    option(
+        "--scaling",
+        metavar="K=OFFSET:UNIT,...",
+        panel=_SLICE,
+        help="--range and --at are in these units: input K of the network is (value - OFFSET) / UNIT.",
     ),
 ]
 JsonOption = Annotated[

@@ -22,7 +22,7 @@ Table = dict[str, Any]
 FILE = Path(__file__).with_name("table.json")
 
 _TYPES: dict[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path}
-_TYPES |= {"list[str]": list[str], "pair": tuple[float, float]}
+_TYPES |= {"list[str]": list[str], "pair": tuple[float, float], "two places": tuple[int, int]}
 _KEPT = ("help", "metavar", "min", "rich_help_panel", "show_default")
 _USUAL = typer.Option("--usual")
 

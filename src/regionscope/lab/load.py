@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from regionscope.checks import unknown
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.network.onnx import OnnxNetwork, read_onnx
 from regionscope.writing import ARRAY_FILE_ERRORS
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
@@ -33,11 +34,13 @@ _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
 
 
 def load_model(spec: str) -> nn.Module:
-    """The module that ``pkg.module:name`` or ``file.py:name`` names.
+    """The module that ``pkg.module:name`` or ``file.py:name`` names, or the network in an ``.onnx`` file.
 
     ``name`` is an ``nn.Module`` or a callable without arguments that returns one; dots reach into attributes. The
     working directory (for a module) or the file's folder (for a file) can be imported from while the code runs.
     """
+    if is_onnx(spec):
+        return read_onnx(spec)
     with _imported(spec) as found:
         return as_module(found if isinstance(found, nn.Module) or not callable(found) else _call(found, spec, {}), spec)
 
@@ -85,7 +88,7 @@ def _imported(spec: str) -> Iterator[Any]:
     """What ``spec`` names; its folder can be imported from while the code runs."""
     source, colon, name = spec.rpartition(":")
     if not (source and colon and name):
-        raise InputError(f"Expected --model such as pkg.module:factory or file.py:factory, got {spec!r}.")
+        raise InputError(f"Expected --model such as pkg.module:factory, file.py:factory or net.onnx, got {spec!r}.")
     is_file = source.endswith(".py")
     with _importable(Path(source).resolve().parent if is_file else Path.cwd()):
         found: Any = _import_file(Path(source)) if is_file else _import_module(source)
@@ -94,6 +97,11 @@ def _imported(spec: str) -> Iterator[Any]:
                 raise InputError(f"{source} has no {name!r}; {_offer(found)}")
             found = getattr(found, part)
         yield found
+
+
+def is_onnx(spec: str) -> bool:
+    """Whether a model is given as an ONNX file rather than as code."""
+    return spec.endswith((".onnx", ".onnx.gz"))
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -212,7 +220,9 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
 
 
 def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
-    """The shape of one input, told from the first layer with weights when that is ``nn.Linear``."""
+    """The shape of one input: that of an ONNX file, or told from the first layer with weights, an ``nn.Linear``."""
+    if isinstance(model, OnnxNetwork):
+        return model.input_shape
     for module in model.modules():
         if isinstance(module, nn.Linear):
             return (module.in_features,)

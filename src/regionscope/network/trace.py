@@ -11,6 +11,7 @@ from regionscope.errors import InputError, RegionscopeError, UntraceableModel
 from regionscope.network import rules  # noqa: F401  (importing them fills the table)
 from regionscope.network.call.draws import Draws
 from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.exported import plain_module
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.private_copy import readable_copy
 from regionscope.network.program import Program
@@ -29,6 +30,8 @@ def trace(
     args: Arguments = (),
 ) -> Program:
     """Read ``module`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
+
+    ``module`` may also be a ``torch.fx.GraphModule``, or a ``torch.export.ExportedProgram`` with an open batch size.
 
     The forward is followed with torch.fx's stand-ins for tensors on a private copy; the module itself is neither run
     nor changed, and hooks do not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the
@@ -93,6 +96,7 @@ def _read(reader: Reader, name: str) -> Data:
 
 def _python_module(module: nn.Module) -> nn.Module:
     """The network without wrappers, or what it should have been."""
+    module = plain_module(module)
     if not isinstance(module, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, got {type(module).__name__}.")
     inner = unwrapped(module)
