@@ -25,7 +25,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-quickstart: $(VENV)/.installed-lab  ## Train a small net, count its regions, write quickstart/ (about a minute)
+quickstart: $(VENV)/.installed-lab,explorer  ## Train a small net, count its regions, write quickstart/ (about a minute)
 	$(BIN)/regionscope quickstart
 
 quick: $(VENV)/.installed-dev  ## Unit tests of the core in a minute, without lint

@@ -1,4 +1,4 @@
-"""Pages that are made while the documentation is built: the gallery, modules in the API; a table for gpu.md."""
+"""Pages that are made while the documentation is built: the gallery, modules in the API; tables of benchmarks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Script", "benchmark_table", "list_modules", "read_script", "run_script", "write_gallery"]
+__all__ = [
+    "Script",
+    "attribution_table",
+    "benchmark_table",
+    "list_modules",
+    "read_script",
+    "run_script",
+    "write_gallery",
+]
 
+NETWORKS = {"mlp": "MLP 784-[256,256]-10", "cnn": "CNN, 4 convolutions of 8 channels", "resnet18": "ResNet18"}
 MODULES = re.compile(r"^<!-- modules of (\w+) -->$", re.MULTILINE)
 
 
@@ -99,6 +108,20 @@ def benchmark_table(results: Path) -> str:
     ]
     table = [f"| {counts['device']}, torch {counts['torch']} | seconds | times the floor |", "| --- | --- | --- |"]
     table += [f"| {name} | {seconds:.3g} | {ratio:.3g} |" for name, seconds, ratio in rows]
+    return "\n".join(table)
+
+
+def attribution_table(results: Path) -> str:
+    """The errors of quadrature that bench_attributions.py stored, as the table that stands in docs/attributions.md."""
+    stored = [json.loads(path.read_text()) for path in sorted(results.glob("attributions-*.json"))]
+    rows = [row for one in stored for row in one["rows"]]
+    steps = list(rows[0]["errors"]["gausslegendre"])
+    head = " | ".join(f"{int(k):,} steps" for k in steps)
+    table = [f"| network | linear pieces | gap | {head} |", f"|---|---|---|{'---|' * len(steps)}"]
+    for row in rows:
+        errors = " | ".join(f"{row['errors']['gausslegendre'][k]:.2g}" for k in steps)
+        name = NETWORKS[row["network"]]
+        table.append(f"| {name}, {row['data']} | {row['pieces']:,.0f} | {row['gap']:.1g} | {errors} |")
     return "\n".join(table)
 
 

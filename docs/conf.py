@@ -18,12 +18,18 @@ author = "The regionscope maintainers"
 copyright = author
 release = importlib.metadata.version("regionscope")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 myst_enable_extensions = ["dollarmath"]
+nb_execution_mode = "force"  # the stored notebooks have no outputs
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
 exclude_patterns = ["_build"]
 suppress_warnings = ["ref.python"]  # a name like Partition is in its module and in the package
 toc_object_entries = False  # names of functions in the menu of every page make building it take minutes
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["notebooks.css"]
 html_title = f"regionscope {release}"
 
 autodoc_member_order = "bysource"

@@ -45,6 +45,15 @@ def test_a_training_example_in_small(name: str, run: Run, tmp_path: Path) -> Non
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_picture_of_the_readme_has_the_same_numbers_everywhere(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    printed = run("three_images.py", "--out", str(tmp_path / "three.png"))
+    assert printed == "1,199 linear regions and 6 decision regions on the plane\n"
+    assert (tmp_path / "three.png").read_bytes().startswith(b"\x89PNG")
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    assert "1,199 linear regions and 6 decision regions" in readme
+
+
 def test_a_loop_of_your_own(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     assert "step     5" in run("own_loop.py", "--out", str(tmp_path), "--steps", "5")
@@ -55,3 +64,20 @@ def test_a_loop_of_your_own(run: Run, tmp_path: Path) -> None:
         if line.rstrip().endswith(("(1)", "(2)", "(3)"))
     ]
     assert len(marked) == 3
+
+
+def test_advisories_as_small_multiples(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
+    from onnx_graphs import constant, node, write
+
+    values = {"w": constant(5, 8), "b": constant(8), "v": constant(8, 5, seed=1)}
+    nodes = [
+        node("Flatten", ["x"], ["f"]),
+        node("Gemm", ["f", "w", "b"], ["h"]),
+        node("Relu", ["h"], ["r"]),
+        node("MatMul", ["r", "v"], ["y"]),
+    ]
+    write(tmp_path / "ACASXU_run2a_3_2_batch_2000.onnx", nodes, values, [1, 1, 1, 5])
+    assert run("acasxu.py", str(tmp_path), "--out", str(tmp_path)).startswith("3 2: ")
+    assert len(json.loads((tmp_path / "acasxu.json").read_text())["rows"]) == 1
+    assert (tmp_path / "acasxu.png").read_bytes().startswith(b"\x89PNG")

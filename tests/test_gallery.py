@@ -70,6 +70,19 @@ def test_every_folder_of_the_package_has_a_chapter(pages: ModuleType) -> None:
             assert (f":: {name}\n" in text) == (module.stem != "__init__"), name
 
 
+def test_the_page_on_attributions_shows_what_the_benchmark_stored(pages: ModuleType) -> None:
+    table = pages.attribution_table(ROOT / "docs" / "benchmarks")
+    page = (ROOT / "docs" / "attributions.md").read_text(encoding="utf-8")
+    assert table in page, f"put this table there:\n{table}"
+    stored = json.loads((ROOT / "docs" / "benchmarks" / "attributions-cpu.json").read_text())
+    mlp = stored["rows"][0]
+    assert mlp["attributions / partition"] < 3
+    assert mlp["gap"] < 1e-10
+    assert f"took {mlp['attributions / partition']:.2g} times" in page
+    for name in ("extremes / linear_regions", "topology / decision_regions"):
+        assert stored["answers"][name] < 0.2
+
+
 def test_the_page_on_gpus_shows_what_the_benchmarks_stored(pages: ModuleType) -> None:
     table = pages.benchmark_table(ROOT / "docs" / "benchmarks")
     assert table in (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8"), f"put this table there:\n{table}"

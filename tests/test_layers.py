@@ -15,6 +15,7 @@ import regionscope
 
 PACKAGE = Path(regionscope.__file__).parent
 LAYERS = {
+    "captum": 3,
     "checks": 0,
     "errors": 0,
     "extras": 0,
@@ -29,12 +30,14 @@ LAYERS = {
     "sampled": 2,
     "complexity": 2,
     "measures": 3,
+    "verification": 3,
     "shallow": 3,
     "lab": 4,
     "studies": 5,
     "plot": 6,
     "explorer": 6,
     "cli": 6,
+    "public": 7,
     "__init__": 7,
     "__main__": 7,
 }
@@ -96,7 +99,9 @@ def test_import_time_needs_only_the_core_libraries(path: Path) -> None:
 @pytest.mark.slow
 def test_the_whole_program_imports_without_the_extras() -> None:
     blocked = ["sklearn", "duckdb", "pooch", "dask", "bokeh", "tensorboard", "wandb", "lightning", "pandas", "pytest"]
-    code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); import regionscope, regionscope.cli"
+    blocked += ["captum", "onnx"]
+    code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); import regionscope.public"
+    code += "; from regionscope.cli import table; from regionscope.cli.app import COMMANDS; table.describe(COMMANDS)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -106,7 +111,7 @@ def test_importing_leaves_no_trace() -> None:
     code = """
 import random, sys, torch
 before = torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads(), random.getstate()
-import regionscope, regionscope.plot
+import regionscope.public, regionscope.plot
 after = torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads(), random.getstate()
 assert torch.equal(before[0], after[0]) and before[1:] == after[1:]
 assert "matplotlib.pyplot" not in sys.modules

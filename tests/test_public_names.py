@@ -39,13 +39,17 @@ TOP = [
     "count_components",
     "decision_regions",
     "every",
+    "first_flip",
+    "flips",
+    "integrated_gradients",
     "linear_regions",
     "local_complexity",
     "log_spaced",
     "region_count",
 ]
 PARTITION = ["by_layer", "check", "load", "n_activation_regions", "n_linear_regions", "save", "slice", "vertices"]
-DECISION = ["boundary", "count", "labels"]
+PARTITION += ["extremes", "lipschitz", "graph", "to_networkx", "to_geojson", "svg_paths", "polygon_table"]
+DECISION = ["boundary", "count", "labels", "volumes", "topology", "to_geojson", "polygon_table"]
 
 
 def members(kind: type) -> set[str]:
@@ -85,6 +89,11 @@ def test_readings_are_names_values_and_errors() -> None:
     found = {
         rs.linear_regions(NET, box): ["", "activation"],
         rs.decision_regions(NET, box): [""],
+        rs.integrated_gradients(NET, X, target=0): ["", "gap"],
+        rs.linear_regions(NET, box).extremes(0): ["", "min"],
+        rs.linear_regions(NET, box).lipschitz(): [""],
+        rs.flips(NET, rs.Segment(X[0], X[1])): [""],
+        rs.decision_regions(NET, box).topology()[0]: ["", "holes", "boundary_length"],
         rs.region_count(NET, X, slices=3): [""],
         lc: [""],
         rs.complexity_gap(lc, lc): ["", "auc"],
@@ -119,8 +128,9 @@ INSTRUMENTS = [
     rs.linear_regions, rs.decision_regions, rs.region_count, rs.linear_region_count, rs.local_complexity,
     rs.deformation, rs.trusted_radius, rs.fold_migration, rs.output_margin, rs.sharpness, rs.error_rate,
     rs.generalisation_gap, rs.parameter_norms, rs.distance_from, rs.draw_points, rs.complexity_gap, rs.slice_margin,
+    rs.integrated_gradients, rs.flips, rs.first_flip,
 ]  # fmt: skip
-MEASURED = {"model", "slice", "inputs", "labels", "train", "test", "initial", "dec", "point"}
+MEASURED = {"model", "slice", "inputs", "labels", "train", "test", "initial", "dec", "point", "x", "direction"}
 
 
 @pytest.mark.parametrize("instrument", INSTRUMENTS, ids=lambda instrument: instrument.__name__)

@@ -1,82 +1,47 @@
 """regionscope: look at a network on a slice of its input space, partition the slice, measure the pieces.
 
 This module offers the instruments, the slices they look at, their results and the errors. Everything else lives in its
-chapter: ``geometry``, ``network``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``, ``lab``,
-``plot``.
+chapter: ``geometry``, ``network``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``,
+``verification``, ``lab``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name is
+first used.
 """
 
-from regionscope.complexity import (
-    ComplexityGap,
-    ComplexityWatch,
-    Deformation,
-    LocalComplexity,
-    Migration,
-    complexity_gap,
-    deformation,
-    draw_points,
-    fold_migration,
-    local_complexity,
-    orthonormal_frames,
-    trusted_radius,
-    uniform_points,
-)
-from regionscope.errors import (
-    CheckFailed,
-    InputError,
-    LimitReached,
-    NotPiecewiseAffine,
-    RegionscopeError,
-    SliceError,
-    UntraceableModel,
-)
-from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
-from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.monitor import Monitor, every, log_spaced
-from regionscope.measures import (
-    Correlation,
-    Gap,
-    ParameterNorms,
-    RegionCount,
-    Sharpness,
-    correlate,
-    correlation_difference,
-    correlation_table,
-    distance_from,
-    error_rate,
-    generalisation_gap,
-    linear_region_count,
-    output_margin,
-    parameter_norms,
-    region_count,
-    sharpness,
-    slice_margin,
-)
-from regionscope.network import trace
-from regionscope.sampled import Hulls, LinesFromOrigin, RandomDirections, count_components
-from regionscope.tolerance import Tolerance
-from regionscope.types import Estimate, Readable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from regionscope.version import __version__
 
+if TYPE_CHECKING:
+    from regionscope.public import *
+
 __all__ = [
+    "Attributions",
     "Box",
     "CheckFailed",
+    "ClassTopology",
     "ComplexityGap",
     "ComplexityWatch",
     "Correlation",
     "DecisionRegions",
     "Deformation",
     "Estimate",
+    "Extremes",
+    "Flip",
+    "Flips",
     "Gap",
     "Hulls",
     "InputError",
     "LimitReached",
     "LinesFromOrigin",
+    "Lipschitz",
     "LocalComplexity",
     "Migration",
     "Monitor",
     "NotPiecewiseAffine",
+    "OnnxNetwork",
     "ParameterNorms",
     "Partition",
+    "Property",
     "RandomDirections",
     "Readable",
     "RegionCount",
@@ -86,8 +51,10 @@ __all__ = [
     "Simplex",
     "Slice",
     "SliceError",
+    "StepsNeeded",
     "Tolerance",
     "UntraceableModel",
+    "Verification",
     "__version__",
     "complexity_gap",
     "correlate",
@@ -100,8 +67,11 @@ __all__ = [
     "draw_points",
     "error_rate",
     "every",
+    "first_flip",
+    "flips",
     "fold_migration",
     "generalisation_gap",
+    "integrated_gradients",
     "linear_region_count",
     "linear_regions",
     "local_complexity",
@@ -109,10 +79,35 @@ __all__ = [
     "orthonormal_frames",
     "output_margin",
     "parameter_norms",
+    "read_onnx",
+    "read_vnnlib",
     "region_count",
+    "select_output",
     "sharpness",
     "slice_margin",
     "trace",
     "trusted_radius",
     "uniform_points",
+    "verify",
 ]
+
+
+if not TYPE_CHECKING:  # else a type checker would accept every name
+
+    def __getattr__(name: str) -> Any:
+        if name in __all__:
+            public = import_module("regionscope.public")
+            globals().update({each: getattr(public, each) for each in __all__ if each != "__version__"})
+            return globals()[name]
+        if name.startswith("_"):
+            raise AttributeError(f"module 'regionscope' has no attribute {name!r}")
+        try:
+            return import_module(f"regionscope.{name}")  # a chapter, such as regionscope.exact
+        except ModuleNotFoundError as error:
+            if error.name != f"regionscope.{name}":
+                raise
+            raise AttributeError(f"module 'regionscope' has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

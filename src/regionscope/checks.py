@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import SupportsFloat, TypeGuard, TypeVar
 
 import torch
@@ -21,6 +23,7 @@ __all__ = [
     "read_generator",
     "read_seed",
     "real",
+    "unknown",
     "unreadable",
     "whole",
 ]
@@ -105,6 +108,19 @@ def of_kind(what: str, value: object, kind: type[Kind], *, advice: str = "") -> 
         more = f"; {advice}" if advice else ""
         raise InputError(f"{what} takes a {kind.__name__}, and what came is of type {type(value).__name__}{more}.")
     return value
+
+
+def unknown(what: str, name: object, known: Iterable[str], *, more: str = "") -> InputError:
+    """The error for a name that does not exist, with the nearest one that does.
+
+    >>> print(unknown("a data set", "two_mons", ["two_moons", "digits"]))
+    Expected a data set, got 'two_mons'. Did you mean 'two_moons'? Choose from two_moons, digits.
+    """
+    names = [*known]
+    near = get_close_matches(str(name), names, n=1)
+    guess = f" Did you mean {near[0]!r}?" if near else ""
+    choice = f"Choose from {', '.join(names)}" if names else "There is none to choose from"
+    return InputError(f"Expected {what}, got {name!r}.{guess} {choice}{'; ' + more if more else ''}.")
 
 
 def read_device(name: object, *, what: str = "device") -> torch.device:

@@ -15,6 +15,7 @@ __all__ = [
     "InputError",
     "LimitReached",
     "LockLost",
+    "MissingLibrary",
     "NotPiecewiseAffine",
     "RegionscopeError",
     "SliceError",
@@ -50,6 +51,10 @@ class LimitReached(RegionscopeError, RuntimeError):
 
 class CheckFailed(RegionscopeError, AssertionError):
     """A result failed to prove itself."""
+
+
+class MissingLibrary(InputError):
+    """An optional library is not installed; the sentence names the extra it comes with."""
 
 
 class WrongFile(InputError):

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
-from regionscope.errors import InputError
+from regionscope.errors import MissingLibrary
+
+
+def data_frame(columns: Mapping[str, Any]) -> Any:
+    """A pandas DataFrame with these columns, or an ``InputError`` that says how to install pandas."""
+    return needed("pandas", who="to_pandas() needs", library="pandas", extra="notebook").DataFrame(columns)
 
 
 def needed(module: str, *, who: str, library: str, extra: str, otherwise: str = "") -> Any:
-    """The module, or an ``InputError`` that names the extra it comes with.
+    """The module, or a ``MissingLibrary`` error that names the extra it comes with.
 
     who: the start of the sentence up to its verb, such as "digits needs"; otherwise: its end, such as what works
     without the library.
 
     >>> needed("no.such.module", who="This needs", library="nothing", extra="lab")
     Traceback (most recent call last):
-    regionscope.errors.InputError: This needs nothing, which is not installed; run: pip install 'regionscope[lab]'
+    regionscope.errors.MissingLibrary: This needs nothing, which is not installed; run: pip install 'regionscope[lab]'
     """
     try:
         return importlib.import_module(module)
     except ImportError as missing:
-        raise InputError(
+        raise MissingLibrary(
             f"{who} {library}, which is not installed; run: pip install 'regionscope[{extra}]'{otherwise}"
         ) from missing

@@ -21,6 +21,19 @@ class Readable(Protocol):
         ...
 
 
+def one_line(result: Readable, **first: object) -> str:
+    """The repr of a result in one line: ``first``, then its readings, each with its standard error.
+
+    >>> one_line(Estimate(2.0, 0.5, 3), n=3)
+    'Estimate(n=3, value=2 ± 0.5)'
+    """
+    parts = [f"{name}={value!r}" for name, value in first.items()]
+    for name, value, stderr in result.readings():
+        error = "" if stderr is None or math.isnan(stderr) else f" ± {stderr:.2g}"
+        parts.append(f"{name or 'value'}={value:.4g}{error}")
+    return f"{type(result).__name__}({', '.join(parts)})"
+
+
 @dataclass(frozen=True)
 class Status:
     """Whether the work was finished, and if not, why, in one sentence."""

@@ -239,7 +239,7 @@ def test_the_data_folder_has_one_name(command: str) -> None:
     words = set(re.findall(r"--[a-z-]+", run(f"{command} --help").output))
     assert "--data-root" in words
     assert "--root" not in words
-    assert ("--data" in words) == (command in ("train", "animate"))  # the data set; whether it is drawn
+    assert ("--data" in words) == (command in ("train", "sweep run", "animate"))  # the data set; whether it is drawn
 
 
 @pytest.mark.parametrize("command", ["regions", "regions --model net.py:build --dtype float16", "nothere"])
@@ -262,6 +262,7 @@ def test_quickstart_writes_its_folder(folder: Path) -> None:
     done = run("quickstart --epochs 1 --out results")
     assert done.exit_code == 0, done.output
     assert {path.name for path in (folder / "results").iterdir()} == {
+        "explorer.html",
         "model.safetensors",
         "numbers.json",
         "regions.png",
@@ -270,6 +271,14 @@ def test_quickstart_writes_its_folder(folder: Path) -> None:
     for word in ("activation regions after relu3", "decision regions", str(numbers["after"]["decision_regions"])):
         assert word in done.stdout
     assert "Training" not in done.output  # the bar is for terminals, on stderr
+
+
+def test_quickstart_names_the_extra_of_the_explorer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bokeh.embed", None)
+    done = run("quickstart --epochs 1 --out results")
+    assert done.exit_code == 0, done.output
+    assert "pip install 'regionscope[explorer]'" in done.stderr
+    assert not (folder / "results" / "explorer.html").exists()
 
 
 @pytest.mark.parametrize(

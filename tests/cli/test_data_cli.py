@@ -65,7 +65,7 @@ def test_get_downloads_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("get", "svhn"), "known are two_moons"),
+        (("get", "svhn"), "Choose from two_moons"),
         (("get", "two_moons"), "needs no download"),
         (("get", "mnist", "--mirror", "here"), "http://"),
     ],

@@ -84,7 +84,10 @@ def test_report_writes_pages_and_an_index_elsewhere(folder: Path, tmp_path: Path
     done = run("report", STUDY, "--size", "smoke", "--folder", str(folder), "--out", str(tmp_path / "pages"))
     assert done.exit_code == 0, done.output
     assert (tmp_path / "pages" / STUDY / "report.md").exists()
-    assert f"[{STUDY}]({STUDY}/report.md)" in (tmp_path / "pages" / "index.md").read_text()
+    index = (tmp_path / "pages" / "index.md").read_text()
+    assert f"Smoke runs, which say nothing about the claims: [{STUDY}]({STUDY}/report.md)." in index
+    assert "60 not run" in index
+    assert f"{STUDY}: smoke run: says nothing about the claim (" in done.stdout
     assert f"(1 of {len(studies())} studies)" in done.stdout
 
 

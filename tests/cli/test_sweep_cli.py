@@ -59,25 +59,25 @@ def test_a_sweep_from_run_to_export(folder: Path) -> None:
     again = run("sweep run grid.toml --runs runs")
     assert "4 finished (4 had ended before)" in again.stdout
 
-    status = run("sweep status runs --watch")
+    status = run("sweep status --runs runs --watch")
     assert "finished" in status.stdout
-    table = run("sweep table runs")
+    table = run("sweep table --runs runs")
     for words in ("4 runs; all have data.name random_labels", "training.epochs 2", "lr", "seed", "gap", "regions", "±"):
         assert words in table.stdout
     assert "momentum" not in table.stdout
     assert "left out" not in table.stdout
-    assert "momentum" in run("sweep table runs --all").stdout
+    assert "momentum" in run("sweep table --runs runs --all").stdout
     asked = run(
-        "sweep table runs --sql", 'SELECT "training.lr" AS rate, count(*) AS n FROM runs GROUP BY ALL ORDER BY 1'
+        "sweep table --runs runs --sql", 'SELECT "training.lr" AS rate, count(*) AS n FROM runs GROUP BY ALL ORDER BY 1'
     )
     assert asked.exit_code == 0, asked.output
     assert "rate" in asked.stdout
     assert "0.01" in asked.stdout
 
-    assert "wrote out.csv (4 lines)" in run("sweep export runs out.csv").stdout
+    assert "wrote out.csv (4 lines)" in run("sweep export out.csv --runs runs").stdout
     with (folder / "out.csv").open(newline="") as file:
         assert [line["training.lr"] for line in csv.DictReader(file)] == ["0.1", "0.1", "0.01", "0.01"]
-    assert run("sweep export runs rows.parquet --rows").exit_code == 0
+    assert run("sweep export rows.parquet --runs runs --rows").exit_code == 0
     assert (folder / "rows.parquet").read_bytes().startswith(b"PAR1")
 
 
@@ -89,7 +89,7 @@ def test_what_failed_and_what_was_repaired_is_said(folder: Path) -> None:
     assert "failed: mlp on random_labels" in done.stderr
     assert "try the failed runs once more" in done.stderr
     (next(iter(folder.glob("runs/*/result.json")))).write_text("{")
-    damaged = run("sweep table runs")
+    damaged = run("sweep table --runs runs")
     assert "damaged" in damaged.stdout
     again = run("sweep run grid.toml --runs runs")
     assert "repaired: " in again.stderr
@@ -164,16 +164,16 @@ def test_train_says_that_a_run_had_ended() -> None:
         ("sweep run grid.toml --runs runs --device tpu", "got 'tpu'"),
         ("sweep run grid.toml --runs runs --device meta", "Expected --device to compute numbers, got 'meta'"),
         ("sweep run grid.toml --runs runs --dask somewhere", "tcp://host:8786 or local:4"),
-        ("sweep status nothere", "There is no folder 'nothere'"),
-        ("sweep table .", "no runs"),
-        ("sweep export . out.xls", "ends in .csv or .parquet"),
-        ("sweep export . no/out.csv", "does not exist"),
-        ("train --data moons --network mlp", "no data set called 'moons'"),
+        ("sweep status --runs nothere", "There is no folder 'nothere'"),
+        ("sweep table --runs .", "no runs"),
+        ("sweep export out.xls --runs .", "ends in .csv or .parquet"),
+        ("sweep export no/out.csv --runs .", "does not exist"),
+        ("train --data moons --network mlp", "got 'moons'. Did you mean 'two_moons'?"),
         ("train three.toml --measure loss", "Expected measure to be a list of tables, got 3"),
-        ("train --data digits", "give --data NAME and --network NAME"),
+        ("train --data digits", "Expected --data with --network or --model"),
         ("train --data digits --network mlp --set lr", "such as training.momentum=0.5"),
         ("train --data digits --network mlp --set training.rate=1", "unknown setting 'rate'"),
-        ("train --data random_labels --network mlp --set network.options.width=0", "The run failed"),
+        ("train --data random_labels --network mlp --set network.options.width=0", "width is 0"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> None:

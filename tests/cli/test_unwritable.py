@@ -67,7 +67,7 @@ def refused(command: str) -> Result:
         ("shallow width --runs 2 --steps 10 --out /proc/q", "/proc/q"),
         ("explore . --out /proc/x.html", "/proc/x.html"),
         ("animate . --out /proc/x.gif", "/proc/x.gif"),
-        ("sweep export nothere /proc/x.csv", "/proc/x.csv"),
+        ("sweep export /proc/x.csv --runs nothere", "/proc/x.csv"),
         ("study report qi2023-figure2 --size smoke --out /proc/q", "/proc/q/qi2023-figure2"),
     ],
 )
@@ -88,8 +88,8 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(command: str, pat
         ("shallow flow --switches 0.1 --width 4 --samples 4 --until 5 --frames 2 --out .", "flow.gif"),
         ("explore runs --out x.html", "x.html"),
         ("animate runs --out x.gif --size 100", "x.gif"),
-        ("sweep export runs x.csv", "x.csv"),
-        ("sweep export runs x.parquet", "x.parquet"),
+        ("sweep export x.csv --runs runs", "x.csv"),
+        ("sweep export x.parquet --runs runs", "x.parquet"),
     ],
 )
 def test_what_fails_after_the_work_is_one_sentence_and_leaves_nothing(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from devices import needs_cuda
-from regionscope.complexity import LocalComplexity, local_complexity, orthonormal_frames
+from regionscope.complexity import LocalComplexity, deformation, local_complexity, orthonormal_frames
 from regionscope.complexity.reference import local_complexity_by_hooks
 from regionscope.errors import InputError
 
@@ -252,3 +252,11 @@ def test_the_same_code_on_cuda() -> None:
         gpu = local_complexity(model.cuda(), x, dims=6, radius=0.4, frames=frames)
         assert gpu.total.is_cuda
         assert torch.equal(cpu.total, gpu.total.cpu())
+
+
+def test_as_many_directions_as_a_small_input_has() -> None:
+    flat = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
+    assert local_complexity(flat, torch.randn(3, 2)).dims == 2
+    assert local_complexity(nn.Sequential(nn.Linear(30, 4), nn.ReLU()), torch.randn(3, 30)).dims == 25
+    assert deformation(flat, torch.randn(3, 2)).dims == 2
+    assert orthonormal_frames((1, 3, 4)).shape == (12, 1, 3, 4)

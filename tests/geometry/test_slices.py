@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import TensorDataset
 
 from regionscope.errors import SliceError
 from regionscope.geometry import Box, Segment, Simplex, Slice
@@ -242,3 +243,34 @@ def test_a_wrong_slice_is_one_clear_sentence(name: str) -> None:
     with pytest.raises(SliceError, match=words) as caught:
         build()
     assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        Segment([0.0, 1.0, 2.0], [3.0, 1.0, -1.0]),
+        Simplex([[0.0, 0.0, 0.0], [2.0, 0.0, 1.0], [0.0, 5.0, 1.0]]),
+        Box([1.0, 1.0, 1.0], [[1.0, 1.0, 0.0], [0.0, 3.0, 0.1]], 2.0),
+    ],
+    ids=lambda where: type(where).__name__,
+)
+def test_projecting_undoes_embedding_and_measures_the_distance(where: Slice) -> None:
+    coords = torch.rand(5, where.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 3 - 1
+    normal = torch.linalg.svd(where.basis)[2][where.dim]
+    found = where.project(where.embed(coords) + 0.7 * normal)
+    assert torch.allclose(found.coords, coords)
+    assert torch.allclose(found.distances, torch.full((5,), 0.7, dtype=torch.float64))
+    assert where.project(where.embed(coords)).distances.max() < 1e-12
+
+
+def test_projecting_takes_images_arrays_and_datasets() -> None:
+    images = torch.rand(3, 1, 4, 4, generator=torch.Generator().manual_seed(1))
+    plane = Box.through(images)
+    coords, distances = plane.project(images)
+    assert coords.shape == (3, 2)
+    assert distances.max() < 1e-6
+    assert torch.equal(plane.project(images.numpy()).coords, coords)
+    pairs = TensorDataset(images, torch.tensor([0, 1, 2]))
+    assert torch.equal(plane.project(pairs).coords, coords)
+    with pytest.raises(SliceError, match=r"Expected inputs of shape \(n, 1, 4, 4\), got \(3, 16\)"):
+        plane.project(images.flatten(1))

@@ -77,7 +77,7 @@ def test_a_measure_is_called_after_its_instrument() -> None:
         (("training", "rate"), 0.1, "training has the unknown setting 'rate'; it accepts epochs, optimizer"),
         (("data", "label_noise"), 1.5, "from 0 to 1, got 1.5"),
         (("data", "n_train"), 0, "data.n_train of at least 1"),
-        (("data",), "digits", "Expected data to be a table of settings, got 'digits'"),
+        (("data",), 3, "Expected data to be a table of settings, got 3"),
         (("network", "options"), {"f": object()}, "network.options may hold numbers, texts, lists and tables only"),
         (("network",), {}, "network lacks 'name'"),
         (("seed",), -1, "seed to be a whole number from 0 .* got -1"),

@@ -319,10 +319,10 @@ def test_what_is_trained_is_what_the_config_says(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"data": DataSpec(name="mnits")}, "no data set called 'mnits'"),
-        ({"network": NetworkSpec(name="resnet")}, "no network called 'resnet'"),
-        ({"measures": (MeasureSpec(instrument="regions"),)}, "no instrument called 'regions'"),
-        ({"measures": (MeasureSpec(instrument="region_count", options={"slides": 1}),)}, "unknown option 'slides'"),
+        ({"data": DataSpec(name="mnits")}, "got 'mnits'. Did you mean 'mnist'"),
+        ({"network": NetworkSpec(name="resnet")}, "Expected a network, got 'resnet'"),
+        ({"measures": (MeasureSpec(instrument="regions"),)}, "Expected an instrument, got 'regions'"),
+        ({"measures": (MeasureSpec(instrument="region_count", options={"slides": 1}),)}, "got 'slides'"),
         (
             {"measures": (MeasureSpec(instrument="region_count", options={"slices": 0}),)},
             "Expected slices of region_count to be",

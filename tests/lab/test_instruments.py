@@ -154,8 +154,8 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
 @pytest.mark.parametrize(
     ("instrument", "options", "sentence"),
     [
-        ("regions", {}, "no instrument called 'regions'; choose from region_count"),
-        ("region_count", {"slice": 3}, "unknown option 'slice'; it accepts: points, domain, dim"),
+        ("regions", {}, "Expected an instrument, got 'regions'. Did you mean 'linear_regions'"),
+        ("region_count", {"slice": 3}, r"got 'slice'. Did you mean 'slices'\? Choose from points, domain, dim"),
         ("region_count", {"method": "exakt"}, "to be one of grid, refined, exact"),
         ("region_count", {"dim": 0}, "whole number of at least 1"),
         ("region_count", {"dim": 7}, "dim"),
@@ -172,7 +172,7 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
         ("linear_regions", {"margin": -0.5}, "at least 0"),
         ("output_margin", {"points": "random"}, "needs labels"),
         ("distance_from", {}, "initial="),
-        ("generalisation_gap", {"points": "train"}, "it accepts: batch_size, memory"),
+        ("generalisation_gap", {"points": "train"}, "Choose from batch_size, memory"),
     ],
 )
 def test_mistakes_are_said_before_training(instrument: str, options: dict[str, Any], sentence: str) -> None:
@@ -212,7 +212,20 @@ def test_the_loss_is_the_one_that_is_trained_on(net: nn.Module) -> None:
 
 
 # Parameters that no option sets: the run passes them, or they hold Python objects.
-SET_BY_THE_RUN = {"model", "inputs", "x", "labels", "targets", "slice", "train", "test", "initial", "generator"}
+SET_BY_THE_RUN = {
+    "output",
+    "args",
+    "model",
+    "inputs",
+    "x",
+    "labels",
+    "targets",
+    "slice",
+    "train",
+    "test",
+    "initial",
+    "generator",
+}
 PYTHON_ONLY = {"progress", "on_limit", ("linear_regions", "tolerance"), ("decision_regions", "tolerance"), "options"}
 
 

@@ -170,10 +170,37 @@ def test_files_that_hold_no_points(tmp_path: Path) -> None:
     for name in ("text.npy", "empty.npy", "objects.npy"):
         with pytest.raises(InputError, match="file of numbers"):
             load_points(tmp_path / name)
-    with pytest.raises(InputError, match="holds 2 arrays"):
+    with pytest.raises(InputError, match=r"Expected one array in .*, got 2. Choose one, as in .*two.npz:a"):
         load_points(tmp_path / "two.npz")
     with pytest.raises(InputError, match="does not exist"):
         load_points(tmp_path / "nothere.npy")
+
+
+def test_points_of_other_files(tmp_path: Path) -> None:
+    three = np.eye(3, 4)
+    np.savez(tmp_path / "data.npz", x=three, y=np.arange(3), more=three[:2])
+    torch.save(torch.from_numpy(three), tmp_path / "x.pt")
+    torch.save({"x": torch.from_numpy(three), "test": torch.from_numpy(three[:2])}, tmp_path / "both.pt")
+    np.savetxt(tmp_path / "plain.csv", three, delimiter=",")
+    (tmp_path / "head.csv").write_text("a,b,c,d\n" + (tmp_path / "plain.csv").read_text())
+    for name in ("data.npz", "data.npz:x", "x.pt", "both.pt", "plain.csv", "head.csv"):
+        assert np.array_equal(load_points(tmp_path / name), three), name
+    for name in ("data.npz:more", "both.pt:test"):
+        assert np.array_equal(load_points(tmp_path / name), three[:2]), name
+    with pytest.raises(InputError, match="Did you mean 'more'"):
+        load_points(tmp_path / "data.npz:mor")
+    (tmp_path / "hole.csv").write_text("1,2\n3,\n")
+    with pytest.raises(InputError, match="a number in every cell"):
+        load_points(tmp_path / "hole.csv")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(InputError, match="at least two points"):
+        load_points(tmp_path / "empty.csv")
+    torch.save(nn.Linear(2, 2), tmp_path / "module.pt")
+    with pytest.raises(InputError, match="a tensor or a dictionary of tensors"):
+        load_points(tmp_path / "module.pt")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "data.npz").read_bytes()[:200])
+    with pytest.raises(InputError, match="file of numbers"):
+        load_points(tmp_path / "cut.npz")
 
 
 def test_box_covers_the_inputs() -> None:
@@ -182,7 +209,7 @@ def test_box_covers_the_inputs() -> None:
     assert square.embed(square.corners).tolist() == [[0, 0], [2, 0], [2, 2], [0, 2]]
     assert box(-1.0, 1.0, (1, 3)).input_shape == (1, 3)
     for lo, hi in ((1.0, 1.0), (2.0, 1.0), (float("nan"), 1.0)):
-        with pytest.raises(InputError, match="smaller than the second"):
+        with pytest.raises(InputError, match="the smaller number first"):
             box(lo, hi, (2,))
     with pytest.raises(InputError, match="784 dimensions"):
         box(-1.0, 1.0, (1, 28, 28))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,14 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.lab.monitor import Monitor, TensorBoard, WeightsAndBiases, every, lightning_callback
+from regionscope.lab.monitor import (
+    Monitor,
+    TensorBoard,
+    WeightsAndBiases,
+    every,
+    lightning_callback,
+    transformers_callback,
+)
 from regionscope.lab.zoo import mlp
 
 
@@ -89,8 +97,9 @@ def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Lightning's advice on workers and logging
             trainer = lightning.Trainer(
-                max_epochs=2, callbacks=callbacks, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                enable_model_summary=False, accelerator="cpu", default_root_dir=tmp_path, **options,
+                max_epochs=2, callbacks=callbacks, enable_checkpointing=False, enable_progress_bar=False,
+                enable_model_summary=False, accelerator="cpu", default_root_dir=tmp_path,
+                **{"logger": False, **options},
             )  # fmt: skip
             trainer.fit(module, torch.utils.data.DataLoader(source, batch_size=4))
         return module
@@ -109,11 +118,75 @@ def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
     assert together.values("regions")[0] == [0, 3, 6]
     with pytest.raises(InputError, match="does not know how many batches"):
         fit([lightning_callback(Monitor(look, "every epoch"))], Endless())
+    logged = Monitor({"m": measured}, every(4))
+    fit([lightning_callback(logged)], logger=lightning.loggers.CSVLogger(tmp_path, name="csv", version=0))
+    with (tmp_path / "csv" / "version_0" / "metrics.csv").open() as file:
+        found = [row for row in csv.DictReader(file) if row["m"]]
+    assert [int(row["step"]) for row in found] == [0, 4, 8, 10]
+    assert [float(row["m"]) for row in found] == pytest.approx(logged.values("m")[1])
+    assert {(row["m/spread"], row["m.exact"]) for row in found} == {("0.25", "2.0")}
+
+
+def test_a_tiny_transformers_training(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="needs the transformers extra")
+    pytest.importorskip("accelerate", reason="needs the transformers extra")
+
+    class Config(transformers.PretrainedConfig):  # type: ignore[misc, name-defined]
+        model_type = "tiny"
+
+    class Classifier(transformers.PreTrainedModel):  # type: ignore[misc, name-defined]
+        config_class = Config
+
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self.net = mlp([2, 8, 2])
+            self.post_init()
+
+        def forward(self, x: Tensor, labels: Tensor | None = None) -> Any:
+            logits = self.net(x)
+            loss = None if labels is None else nn.functional.cross_entropy(logits, labels)
+            return transformers.modeling_outputs.SequenceClassifierOutput(loss=loss, logits=logits)
+
+    x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+    data = [{"x": one, "labels": int(one[0] > 0)} for one in x]
+
+    def fit(monitors: list[Monitor]) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.manual_seed(0)
+            args = transformers.TrainingArguments(
+                output_dir=str(tmp_path), num_train_epochs=2, per_device_train_batch_size=4, report_to=[],
+                save_strategy="no", use_cpu=True, disable_tqdm=True, logging_strategy="no",
+            )  # fmt: skip
+            trainer = transformers.Trainer(model=Classifier(Config()), args=args, train_dataset=data)
+            for monitor in monitors:
+                part = (lambda model: model.net) if "regions" not in monitor.names else None
+                trainer.add_callback(transformers_callback(monitor, trainer, model=part))
+            trainer.train()
+        return trainer
+
+    steps, epochs = Monitor({"m": measured}, every(4)), Monitor({"n": measured}, "every epoch")
+    whole = Monitor({"regions": lambda m: rs.region_count(m, x, slices=5, output="logits")}, every(10))
+    watched, alone = fit([steps, epochs, whole]), fit([])
+    assert whole.values("regions")[0] == [0, 10]
+    assert whole.values("regions")[1][-1] == rs.region_count(watched.model.net, x, slices=5).value
+    assert steps.values("m")[0] == [0, 4, 8, 10]
+    assert epochs.values("n")[0] == [0, 5, 10]
+    logged = [row for row in watched.state.log_history if "m" in row]
+    assert [row["step"] for row in logged] == [0, 4, 8, 10]
+    assert [row["m"] for row in logged] == steps.values("m")[1]
+    assert {(row["m/spread"], row["m.exact"]) for row in logged} == {(0.25, 2.0)}
+    pairs = zip(watched.model.parameters(), alone.model.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
 
 
 @pytest.mark.parametrize(
     ("library", "use"),
-    [("tensorboard", TensorBoard), ("lightning", lambda _: lightning_callback(Monitor({"a": measured})))],
+    [
+        ("tensorboard", TensorBoard),
+        ("lightning", lambda _: lightning_callback(Monitor({"a": measured}))),
+        ("transformers", lambda _: transformers_callback(Monitor({"a": measured}), None)),
+    ],
 )
 def test_a_missing_library_is_named(
     library: str, use: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -122,5 +195,5 @@ def test_a_missing_library_is_named(
         if name.split(".")[0] == library or name.startswith("torch.utils.tensorboard"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(InputError, match=r"pip install 'regionscope\[track\]'"):
+    with pytest.raises(InputError, match=r"pip install 'regionscope\[(track|transformers)\]'"):
         use(tmp_path)

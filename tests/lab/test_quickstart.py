@@ -8,7 +8,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from regionscope.lab.quickstart import Quickstart, QuickstartConfig, quickstart, save
+from regionscope.lab.quickstart import Quickstart, QuickstartConfig, frames, quickstart, save
 
 SMALL = QuickstartConfig(n_points=120, epochs=3, hidden=(8, 8))
 
@@ -40,6 +40,14 @@ def test_the_same_seed_gives_the_same_numbers(result: Quickstart) -> None:
     again, other = quickstart(SMALL), quickstart(replace(SMALL, seed=1))
     assert again.after.numbers() == result.after.numbers()
     assert other.before.numbers() != result.before.numbers()
+
+
+def test_the_frames_go_from_the_first_step_to_the_last(result: Quickstart) -> None:
+    training = frames(result)
+    assert [frame.step for frame in training.frames][:: len(training.frames) - 1] == [0, 12]
+    assert training.frames[0].linear.n_linear_regions == result.before.partition.n_linear_regions
+    assert training.frames[-1].linear.n_linear_regions == result.after.partition.n_linear_regions
+    assert {curve.name for curve in training.curves} >= {"train loss", "linear regions"}
 
 
 def test_the_files_hold_everything(result: Quickstart, tmp_path: Path) -> None:

@@ -85,8 +85,8 @@ def test_workers_get_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("grid", "words"),
     [
-        ({"network.options.widht": [4]}, "'mlp' has no option 'widht'; its options are depth, width"),
-        ({"network.options.classes": [4]}, "no option 'classes'"),
+        ({"network.options.widht": [4]}, "of the network 'mlp', got 'widht'. Did you mean 'width'"),
+        ({"network.options.classes": [4]}, "of the network 'mlp', got 'classes'"),
         ({"data.options.nose": [0.1]}, r"random_labels has no option 'nose'; it accepts classes \(2\), dim"),
         ({"data.options.dim": ["two"]}, "option dim of random_labels to be like 2"),
     ],

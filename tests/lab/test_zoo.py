@@ -263,10 +263,10 @@ def test_efficientnet_drops_more_and_more_and_nothing_if_asked() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"name": "resnet19"}, "no network 'resnet19'; the names are resnet18, resnet34, .* cnn"),
-        ({"name": ["mlp"]}, "the names are resnet18"),
-        ({"name": "resnet18", "depth": 3}, "'resnet18' has no option 'depth'; its options are width, bn, stem"),
-        ({"name": "vgg19", "width": 3}, "'vgg19' has no option 'width'; it has none"),
+        ({"name": "resnet19"}, r"got 'resnet19'. Did you mean 'resnet18'\? Choose from resnet18, resnet34, .* cnn"),
+        ({"name": ["mlp"]}, "Choose from resnet18"),
+        ({"name": "resnet18", "depth": 3}, "of the network 'resnet18', got 'depth'.*Choose from width, bn, stem"),
+        ({"name": "vgg19", "width": 3}, "'vgg19', got 'width'. There is none to choose from"),
         ({"name": "resnet18", "width": 0}, "width is 0; a whole number of at least 1"),
         ({"name": "senet18", "width": 8}, "width is 8; a whole number of at least 16"),
         ({"name": "resnet18", "width": 8.0}, "width is 8.0; a whole number"),

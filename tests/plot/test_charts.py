@@ -177,19 +177,25 @@ def test_the_names_of_bars_do_not_collide_and_have_a_label() -> None:
     assert ax.get_xlabel() == "setting"
 
 
-def test_a_fitted_line_ends_where_the_points_end() -> None:
+def test_the_axes_show_the_whole_line_and_its_band() -> None:
     x, y = [1.0, 1.1, 1.2, 1.3, 2.0], [98.0, 98.0, 97.0, 97.0, 70.0]
     chart = Scatter.fitted(title="", x_label="", y_label="", series=(one(y, x=x, label="cnn"),))
     assert chart.fit is not None
-    assert chart.fit.at([1.0])[0] > 100  # what the line would reach
+    assert chart.fit.at([1.0])[0] > 100  # beyond every point
     _, ax = drawn(chart)
     at, line = map(np.asarray, ax.lines[0].get_data())
-    assert at.min() >= 1.0
-    assert at.max() <= 2.0
-    assert line.max() <= 98
-    assert line.min() >= 70
-    assert len(line) > 50
-    assert ax.get_ylim() == pytest.approx((70 - 1.4, 98 + 1.4))
+    assert (at.min(), at.max()) == (1.0, 2.0)
+    low, high = ax.get_ylim()
+    assert low < line.min() < line.max() < high
+    (band,) = [one for one in ax.collections if one.get_alpha() == 0.12]
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert low < heights.min() < heights.max() < high
+
+
+def test_a_band_of_few_runs_does_not_flatten_the_points() -> None:
+    few = Scatter.fitted(title="", x_label="", y_label="", series=(one([1.0, 4.0, 3.0], label="cnn"),))
+    low, high = drawn(few)[1].get_ylim()
+    assert high - low < 2.5 * 3.0
 
 
 def test_the_name_of_a_level_covers_nothing() -> None:

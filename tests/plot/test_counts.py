@@ -37,7 +37,9 @@ def test_bars_are_the_counts() -> None:
 def test_cells_stand_at_the_points_in_the_colour_of_their_label(dim: int, grid: int) -> None:
     found = maps(dim, grid)[0]
     ax = Figure().add_subplot()
-    cells = label_map(found, ax=ax)
+    cells = label_map(found, ax=ax, class_names=list("abcdefghij"))
+    shown = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert shown == ["abcdefghij"[label] for label in found.labels.unique().tolist()]
     centres = np.array([path.vertices[:4].mean(0) for path in cells.get_paths()])
     assert np.allclose(centres[:, :dim], found.coords.numpy())
     assert np.allclose(cells.get_facecolor()[:, :3], style.class_colours(found.labels, pale=True))

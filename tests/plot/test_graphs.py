@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -67,6 +69,17 @@ def test_a_face_is_as_bright_as_its_slope_says() -> None:
     assert np.ptp(light) > 0.05
 
 
+def test_a_surface_is_labelled_and_not_cut_off() -> None:
+    figure = Figure()
+    space: Any = figure.add_subplot(projection="3d")
+    plot.surface(rs.linear_regions(NET, SQUARE), ax=space, output=1)
+    figure.draw_without_rendering()
+    assert (space.get_xlabel(), space.get_ylabel(), space.get_zlabel()) == ("coordinate 1", "coordinate 2", "output 1")
+    box = space.get_tightbbox()
+    assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1
+
+
 def test_a_surface_says_what_it_needs() -> None:
     part = rs.linear_regions(NET, SQUARE)
     space = Figure().add_subplot(projection="3d")
@@ -111,4 +124,4 @@ def test_a_scatter_without_fit_is_only_points() -> None:
 
 def test_hues_are_those_of_the_classes() -> None:
     assert np.allclose(style.hue(1), style.class_colours(torch.tensor([1]))[0])
-    assert style.hue(0) == style.hue(7)
+    assert style.hue(0) == style.hue(10)

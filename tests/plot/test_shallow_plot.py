@@ -77,3 +77,8 @@ def test_rates_and_widths() -> None:
     widths = [WidthRow(alpha=a, bound=b, above_bound=math.nan, **given) for a, b in bounds]
     ax = width_figure(widths).axes[0]
     assert [line.get_label() for line in ax.lines if "bound" in str(line.get_label())]
+    ax.figure.draw_without_rendering()
+    (legend,) = [one for one in (ax.get_legend(), *ax.figure.legends) if one is not None]
+    box = legend.get_window_extent()
+    for line in ax.lines:
+        assert not line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False)

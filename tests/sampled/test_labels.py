@@ -186,10 +186,22 @@ def test_bad_options() -> None:
 @pytest.mark.parametrize(
     ("outputs", "words"),
     [
-        (lambda x: (x, x), "returned a tuple of 2 values; logits or integer labels are needed, so wrap it"),
-        (lambda x: Path(), "returned a value of type PosixPath; logits or integer labels are needed, so wrap it"),
-        (lambda x: np.array(["a"]), "returned an array of <U1; logits or integer labels are needed, so wrap it"),
-        (lambda x: {"logits": x}, "returned a dict of 1 values; logits or integer labels are needed, so wrap it"),
+        (
+            lambda x: (x, x),
+            "returned a tuple of 2 values; logits or integer labels are needed. Choose them with output=",
+        ),
+        (
+            lambda x: Path(),
+            "returned a value of type PosixPath; logits or integer labels are needed. Choose them with output=",
+        ),
+        (
+            lambda x: np.array(["a"]),
+            "returned an array of <U1; logits or integer labels are needed. Choose them with output=",
+        ),
+        (
+            lambda x: {"logits": x},
+            "returned a dict of 1 values; logits or integer labels are needed. Choose them with output=",
+        ),
     ],
 )
 def test_several_outputs_are_refused_with_advice(outputs: Callable[[Tensor], object], words: str) -> None:
@@ -198,7 +210,7 @@ def test_several_outputs_are_refused_with_advice(outputs: Callable[[Tensor], obj
 
 
 def test_a_class_is_no_model() -> None:
-    with pytest.raises(InputError, match=r"the class Identity; make one of it first: Identity\(\.\.\.\)"):
+    with pytest.raises(InputError, match=r"got the class Identity\. Pass Identity\(\.\.\.\)"):
         rs.region_count(nn.Identity, torch.rand(6, 2), slices=2)
     with pytest.raises(InputError, match="Expected a torch module, got type"):
         rs.local_complexity(nn.Identity, torch.rand(6, 2), dims=2)  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ def test_runs_come_back_without_their_weights(folder: Path, tmp_path: Path) -> N
     (back,) = place.runs([EXPERIMENT])
     before = RunFolder.open(folder / "runs" / EXPERIMENT.key)
     assert back.is_done
-    assert back.result() == before.result()
+    assert back.result() == {name: value for name, value in before.result().items() if name != "checkpoints"}
     assert back.rows() == before.rows()
     assert back.checkpoints() == []
     assert place.missing([replace(EXPERIMENT, seed=7)])

@@ -178,6 +178,14 @@ def test_numbers_of_all_sizes_are_written_alike(value: Any, text: str) -> None:
     assert cells[cells.index("only") + 1] == text
 
 
+def test_html_fits_a_phone_and_a_dark_screen() -> None:
+    text = as_html(PAGE, PICTURES)
+    assert 'name="viewport"' in text
+    assert text.count("<table>") == text.count("<div class='table'><table>") > 1
+    assert ".table { overflow-x: auto" in text
+    assert "prefers-color-scheme: dark" in text
+
+
 def test_html_shows_the_same_and_text_stays_text() -> None:
     page = Elements(as_html(PAGE, PICTURES))
     assert page.cells[:5] == ["", "Paper", "Ours", "Spread", "Verdict"]
@@ -198,11 +206,21 @@ def test_html_shows_the_same_and_text_stays_text() -> None:
 
 def test_the_grade_and_the_scale_are_those_of_the_size() -> None:
     good = replace(OUTCOME, claims=OUTCOME.claims[:1])
-    page = replace(PAGE, outcome=good, size="smoke", experiments=())
-    assert "**Verdict at size smoke: reproduced.** Everything is small." in as_markdown(page)
+    page = replace(PAGE, outcome=good, size="desk", experiments=())
+    assert "**Verdict at size desk: reproduced.** " in as_markdown(page)
     assert "training runs" not in as_markdown(page)
     assert ("span", {"class": "reproduced"}) in Elements(as_html(page, PICTURES)).tags
     assert "**Verdict at size full: reproduced.** \n" in as_markdown(replace(page, size="full"))
+
+
+def test_a_smoke_run_has_no_verdict() -> None:
+    page = replace(PAGE, size="smoke", experiments=())
+    text = as_markdown(page)
+    assert "**Verdict at size smoke: smoke run: says nothing about the claim.** Everything is small." in text
+    assert as_data(page)["verdict"] == "smoke run: says nothing about the claim"
+    page_html = as_html(page, PICTURES)
+    assert not any(f"| {grade.value} |" in text or f">{grade.value}<" in page_html for grade in verdict.Grade)
+    assert "Rules" not in text + page_html
 
 
 def test_a_figure_without_a_file_is_noticed() -> None:

@@ -7,10 +7,30 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from regionscope.cli import table
 from regionscope.errors import RegionscopeError
 from regionscope.version import __version__
 
-__all__ = ["app"]
+__all__ = ["COMMANDS", "app"]
+
+COMMANDS = {
+    "quickstart": "quickstart:quickstart",
+    "regions": "regions:regions",
+    "decision": "regions:decision",
+    "ask": "ask:ask",
+    "count": "count:count",
+    "complexity": "complexity:complexity",
+    "bounds": "bounds:bounds",
+    "shallow": "shallow:shallow",
+    "data": "data:data",
+    "sweep": "sweep:sweep",
+    "train": "train:train",
+    "study": "study:study",
+    "explore": "explore:explore",
+    "animate": "animate:animate",
+    "verify": "verify:verify",
+}
+"""Where the commands are: a module of this folder and a name in it. ``table.json`` lists them in this order."""
 
 
 class _OneSentence(TyperGroup):
@@ -24,7 +44,7 @@ class _OneSentence(TyperGroup):
             raise typer.Exit(2) from error
 
 
-app = typer.Typer(cls=_OneSentence, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=_OneSentence, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _show_version(wanted: bool) -> None:
@@ -40,3 +60,6 @@ def main(
     ] = False,
 ) -> None:
     """Exact regions of piecewise-affine PyTorch networks, on slices of their input space."""
+
+
+table.add_commands(app, table.read())

@@ -31,9 +31,7 @@ _POINTS, _HULL = "Points", "Neighbourhood"
 
 _DEFAULT = options.defaults(local_complexity)
 
-DataOption = Annotated[
-    Path, option("--data", metavar="FILE", panel=_POINTS, help="Training points: the rows of an .npy or .npz file.")
-]
+DataOption = Annotated[Path, option("--data", metavar="FILE", panel=_POINTS, help=f"Training points: {options.ROWS}.")]
 TestOption = Annotated[
     Path | None, option("--test", metavar="FILE", panel=_POINTS, help="Test points; the train/test gap is reported.")
 ]
@@ -43,7 +41,10 @@ RandomOption = Annotated[
 DomainOption = Annotated[
     tuple[float, float], option("--domain", metavar="LO HI", panel=_POINTS, help="Where random points are drawn.")
 ]
-DimsOption = Annotated[int, option("--dims", least=1, panel=_HULL, help="Directions P.")]
+DimsOption = Annotated[
+    int | None,
+    option("--dims", metavar="P", least=1, panel=_HULL, help="Number of directions; by default 25, or d if d < 25."),
+]
 RadiusOption = Annotated[float, option("--radius", panel=_HULL, help="Distance r of the vertices from the point.")]
 FramesOption = Annotated[
     Literal["shared", "per-point"], option("--frames", panel=_HULL, help="One frame for all points, or one for each.")
@@ -74,6 +75,7 @@ PlotOption = Annotated[
 
 def complexity(
     model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
+    output_name: options.OutputOption = None,
     input_shape: options.ShapeOption = None, test: TestOption = None, random: RandomOption = 0,
     domain: DomainOption = (0.0, 1.0), dims: DimsOption = _DEFAULT["dims"],
     radius: RadiusOption = _DEFAULT["radius"], frames: FramesOption = _DEFAULT["frames"],
@@ -87,7 +89,7 @@ def complexity(
 
     Example: regionscope complexity --model net.py:build --weights net.safetensors --data train.npy --test test.npy
     """
-    network = read_network(model, weights, device)
+    network = read_network(model, weights, device, output_name)
     output.check_json(json_file)
     if plot_file is not None:
         output.check_plot(plot_file, 1)

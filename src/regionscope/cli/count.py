@@ -29,9 +29,7 @@ _DEFAULT = options.defaults(region_count)
 
 DataOption = Annotated[
     Path,
-    option(
-        "--data", metavar="FILE", panel=_SLICES, help="Inputs to draw slices through: the rows of an .npy or .npz file."
-    ),
+    option("--data", metavar="FILE", panel=_SLICES, help=f"Inputs to draw slices through: {options.ROWS}."),
 ]
 DimOption = Annotated[int, option("--dim", least=1, panel=_SLICES, help="Dimension of the slices.")]
 SlicesOption = Annotated[int, option("--slices", least=1, panel=_SLICES, help="How many slices.")]
@@ -87,6 +85,7 @@ MemoryOption = Annotated[
 
 def count(
     model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
+    output_name: options.OutputOption = None,
     input_shape: options.ShapeOption = None, dim: DimOption = _DEFAULT["dim"],
     slices: SlicesOption = _DEFAULT["slices"], grid: GridOption = _DEFAULT["grid"],
     method: MethodOption = _DEFAULT["method"], until: UntilOption = _DEFAULT["until"],
@@ -100,7 +99,7 @@ def count(
 
     Example: regionscope count --model net.py:build --weights net.safetensors --data train.npy --dim 1 --slices 100
     """
-    network = read_network(model, weights, device)
+    network = read_network(model, weights, device, output_name)
     inputs = torch.from_numpy(load.load_points(data, input_shape=options.read_shape(input_shape), least=1))
     output.check_json(json_file)
     if plot_file is not None:

@@ -16,6 +16,7 @@ from regionscope.cli import options
 from regionscope.lab.data import data_root, names
 from regionscope.lab.data import get as get_data
 from regionscope.lab.data.catalogue import entry
+from regionscope.lab.data.download import DOWNLOADS
 
 __all__ = ["data"]
 
@@ -42,7 +43,9 @@ def show(root: options.DataRootOption = None) -> None:
 
 @data.command()
 def get(
-    name: Annotated[str, typer.Argument(help="mnist, fashion_mnist, cifar10 or cifar100.")],
+    name: Annotated[
+        str, typer.Argument(help="mnist, fashion_mnist, cifar10 or cifar100.", autocompletion=lambda: DOWNLOADS)
+    ],
     root: options.DataRootOption = None,
     mirror: Annotated[
         str | None, typer.Option("--mirror", metavar="URL", help="Another server that has the same files.")

@@ -31,7 +31,8 @@ class Dtype(StrEnum):
 
 
 WORK = "Working"
-_NETWORK, _SLICE, _OUTPUT = "Network", "Slice (--points or --box)", "Output"
+ROWS = "the rows of a file, .npy, .npz, .npz:KEY, .csv, .pt or .pt:KEY"
+_NETWORK, _SLICE, _OUTPUT = "Network", "Slice (--points, --box or --vary)", "Output"
 
 
 def option(*names: str, help: str, panel: str, metavar: str | None = None, least: float | None = None) -> Any:
@@ -45,7 +46,28 @@ ModelOption = Annotated[
         "--model",
         metavar="WHERE:NAME",
         panel=_NETWORK,
-        help="Your code: pkg.module:factory or file.py:factory. It is run.",
+        help="Your code, pkg.module:factory or file.py:factory, which is run; or an .onnx or .onnx.gz file.",
+    ),
+]
+OwnModelOption = Annotated[
+    str | None,
+    option(
+        "--model",
+        metavar="FILE.py:FUNCTION",
+        panel="What to train",
+        help="Your own network: a function that returns it, called with classes and input_shape if it has them.",
+    ),
+]
+DATA_HELP = (
+    "A data set of `regionscope data list`, or your own: .npz with x and y, ./FOLDER of images, FILE.py:FUNCTION."
+)
+OutputOption = Annotated[
+    str | None,
+    option(
+        "--output",
+        metavar="NAME",
+        panel=_NETWORK,
+        help="Which of several outputs of the network to use: a name, such as logits, or an index from 0.",
     ),
 ]
 WeightsOption = Annotated[
@@ -69,7 +91,7 @@ PointsOption = Annotated[
         "--points",
         metavar="FILE",
         panel=_SLICE,
-        help="Hull of the rows of an .npy or .npz file: 2 rows are a segment, 3 a triangle.",
+        help=f"Hull of {ROWS}: 2 rows are a segment, 3 a triangle.",
     ),
 ]
 BoxOption = Annotated[
@@ -79,6 +101,27 @@ BoxOption = Annotated[
         metavar="LO HI",
         panel=_SLICE,
         help=f"Every input with all entries in [LO, HI], for up to {LARGEST_BOX} entries.",
+    ),
+]
+VaryOption = Annotated[
+    tuple[int, int] | None,
+    option("--vary", metavar="I J", panel=_SLICE, help="The plane of inputs I and J (from 0); see --range and --at."),
+]
+RangeOption = Annotated[
+    str | None,
+    option("--range", metavar="I=LO:HI,J=LO:HI", panel=_SLICE, help="Ends of the inputs that --vary names."),
+]
+AtOption = Annotated[
+    str | None,
+    option("--at", metavar="K=VALUE,...", panel=_SLICE, help="Values of all other inputs of --vary."),
+]
+ScalingOption = Annotated[
+    str | None,
+    option(
+        "--scaling",
+        metavar="K=OFFSET:UNIT,...",
+        panel=_SLICE,
+        help="--range and --at are in these units: input K of the network is (value - OFFSET) / UNIT.",
     ),
 ]
 JsonOption = Annotated[
@@ -110,6 +153,9 @@ DataRootOption = Annotated[
         "--data-root", metavar="DIR", panel=WORK, help="The data folder; by default $REGIONSCOPE_DATA, else ./data."
     ),
 ]
+RunsOption = Annotated[
+    Path, option("--runs", metavar="DIR", panel="Where", help="Folder of the runs; each run has its own folder in it.")
+]
 DtypeOption = Annotated[
     Dtype, option("--dtype", panel=WORK, help="Accepted for compatibility; both give the result of float64.")
 ]
@@ -135,6 +181,15 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
         raise InputError(f"Expected --input-shape such as 2 or 3,32,32, got {text!r}.")
     return tuple(int(n) for n in text.split(","))
+
+
+def read_output(text: str | None) -> str | int | None:
+    """The name or the index that ``text`` spells.
+
+    >>> read_output("logits"), read_output("-1")
+    ('logits', -1)
+    """
+    return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text
 
 
 def read_memory(text: str | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,15 @@ from regionscope.writing import plain, replace_file
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 
-def print_counts(title: str, counts: dict[str, int]) -> None:
-    """A line, and two columns: what, and how many."""
+def print_counts(title: str, counts: Mapping[str, float]) -> None:
+    """A line, and two columns: what, and how many or how much."""
     console = Console()
     console.print(title, highlight=False)
     table = Table(show_header=False)
     table.add_column("")
     table.add_column("", justify="right")
     for name, count in counts.items():
-        table.add_row(name, f"{count:,}")
+        table.add_row(name, f"{count:,}" if isinstance(count, int) else f"{count:.8g}")
     console.print(table)
 
 

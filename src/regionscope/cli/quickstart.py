@@ -12,15 +12,20 @@ from rich.table import Table
 from regionscope import plot
 from regionscope.cli import output
 from regionscope.cli.running import epochs_bar
+from regionscope.errors import MissingLibrary
+from regionscope.explorer import explore
 from regionscope.lab import quickstart as first_job
 
 
 def quickstart(
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files go.")] = Path("quickstart"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files.")] = Path("quickstart"),
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 100,
     seed: Annotated[int, typer.Option("--seed", min=0, help="For data, weights and batches.")] = 0,
 ) -> None:
-    """Train a 2-[32,32,32]-2 network on two moons and count its regions before and after."""
+    """Train a 2-[32,32,32]-2 network on two moons, count its regions before and after, and write an explorer page.
+
+    Needs the extras lab (scikit-learn) and explorer (Bokeh).
+    """
     output.check_out(out)
     config = first_job.QuickstartConfig(epochs=epochs, seed=seed)
     with epochs_bar(epochs, None) as advance:
@@ -32,6 +37,14 @@ def quickstart(
     output.save_figure(plot.quickstart_figure(result), picture)
     for path in (picture, *written):
         typer.echo(f"wrote {path}")
+    page = out / "explorer.html"
+    try:
+        with output.writing_to(page):
+            explore(first_job.frames(result), page)
+    except MissingLibrary as missing:
+        typer.echo(f"no {page}: {missing}", err=True)
+    else:
+        typer.echo(f"wrote {page}; open it in a browser")
 
 
 def _before_and_after(result: first_job.Quickstart) -> Table:

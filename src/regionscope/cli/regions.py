@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import torch
+import typer
+from matplotlib.figure import Figure
 from torch import nn
 
 from regionscope import plot
 from regionscope.cli import options, output
+from regionscope.cli.input_plane import InputPlane, read_plane
 from regionscope.cli.network import note_weights, read_network
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact import Partition, decision_regions, linear_regions
@@ -23,20 +26,26 @@ from regionscope.lab.provenance import provenance
 
 
 def regions(
-    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
-    points: options.PointsOption = None, box: options.BoxOption = None, json_file: options.JsonOption = None,
-    plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
+    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
+    input_shape: options.ShapeOption = None,
+    points: options.PointsOption = None, box: options.BoxOption = None, vary: options.VaryOption = None,
+    ranges: options.RangeOption = None, at: options.AtOption = None, scaling: options.ScalingOption = None,
+    json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
+    memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
 ) -> None:  # fmt: skip
     """Count the activation regions and the linear regions of a network on a slice, exactly.
 
     Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 --plot regions.png
+
+    Example: regionscope regions --model net.onnx --vary 0 1 --range 0=-1:1,1=-1:1 --at 2=0,3=0.5
     """
-    network = read_network(model, weights, device)
-    where = _slice(network, points, box, input_shape)
-    _check_targets(json_file, plot_file, where)
-    limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
-    with _limit(), output.progress_bar() as progress:
+    network = read_network(model, weights, device, output_name)
+    plane = read_plane(vary, ranges, at, scaling)
+    where = read_slice(network, points, box, input_shape, plane)
+    check_targets(json_file, plot_file, where)
+    limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    with limit_advice(), output.progress_bar() as progress:
         part = linear_regions(network, where, **limits, progress=progress)
     counts = {f"activation regions after {name}": count for name, count in part.by_layer.items()}
     counts |= {"activation regions": part.n_activation_regions, "linear regions": part.n_linear_regions}
@@ -48,46 +57,52 @@ def regions(
     }
     if part.n_undecided:
         counts["walls where rounding hides whether the maps differ"] = part.n_undecided
-    _report(part, counts, numbers, json_file)
+    _report(part, counts, numbers, json_file, plane)
     note_weights(model, weights, json_file)
     if plot_file is not None:
-        output.save_plot(plot.regions_figure(part), plot_file)
+        output.save_plot(_labelled(plot.regions_figure(part), plane), plot_file)
 
 
 def decision(
-    model: options.ModelOption, weights: options.WeightsOption = None, input_shape: options.ShapeOption = None,
-    points: options.PointsOption = None, box: options.BoxOption = None, json_file: options.JsonOption = None,
-    plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
+    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
+    input_shape: options.ShapeOption = None,
+    points: options.PointsOption = None, box: options.BoxOption = None, vary: options.VaryOption = None,
+    ranges: options.RangeOption = None, at: options.AtOption = None, scaling: options.ScalingOption = None,
+    json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
+    memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
     dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
 ) -> None:  # fmt: skip
     """Count the decision regions (connected sets of one predicted label) of a network on a slice, exactly.
 
     Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -
     """
-    network = read_network(model, weights, device)
-    where = _slice(network, points, box, input_shape)
-    _check_targets(json_file, plot_file, where)
-    limits = _Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
-    with _limit(), output.progress_bar() as progress:
+    network = read_network(model, weights, device, output_name)
+    plane = read_plane(vary, ranges, at, scaling)
+    where = read_slice(network, points, box, input_shape, plane)
+    check_targets(json_file, plot_file, where)
+    limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    with limit_advice(), output.progress_bar() as progress:
         dec = decision_regions(network, where, **limits, progress=progress)
     by_label = {str(label): count for label, count in sorted(Counter(dec.labels.tolist()).items())}
     counts = {f"decision regions with label {label}": count for label, count in by_label.items()}
     counts |= {"decision regions": dec.count}
     numbers = {"decision_regions": dec.count, "decision_regions_with_label": by_label}
-    _report(dec.partition, counts, numbers, json_file)
+    _report(dec.partition, counts, numbers, json_file, plane)
     note_weights(model, weights, json_file)
     if plot_file is not None:
-        output.save_plot(plot.decision_figure(dec), plot_file)
+        output.save_plot(_labelled(plot.decision_figure(dec), plane), plot_file)
 
 
-class _Limits(TypedDict):
+class Limits(TypedDict):
+    """The options of an exact partition that commands share."""
+
     dtype: torch.dtype
     memory: int | None
     max_regions: int | None
 
 
 @contextmanager
-def _limit() -> Iterator[None]:
+def limit_advice() -> Iterator[None]:
     """Past --max-regions, advise what the command line has."""
     try:
         yield
@@ -96,23 +111,47 @@ def _limit() -> Iterator[None]:
         raise LimitReached(f"{what}; raise --max-regions or take a smaller slice.") from error
 
 
-def _slice(network: nn.Module, points: Path | None, box: tuple[float, float] | None, shape: str | None) -> Slice:
+def read_slice(
+    network: nn.Module,
+    points: Path | None,
+    box: tuple[float, float] | None,
+    shape: str | None,
+    plane: InputPlane | None = None,
+) -> Slice:
+    """The slice that --points, --box or --vary names."""
     input_shape = options.read_shape(shape)
-    if points is not None and box is None:
+    if (points is not None) + (box is not None) + (plane is not None) != 1:
+        raise InputError("Expected one slice: give --points FILE or --box LO HI or --vary I J, and not both.")
+    if points is not None:
         return load.hull(load.load_points(points, input_shape=input_shape))
-    if box is not None and points is None:
+    if box is not None:
         return load.box(*box, input_shape or load.infer_input_shape(network))
-    raise InputError("A slice is needed: give either --points FILE or --box LO HI, and not both.")
+    assert plane is not None
+    return plane.box(input_shape or load.infer_input_shape(network))
 
 
-def _check_targets(json_file: str | None, plot_file: Path | None, where: Slice) -> None:
+def check_targets(json_file: str | None, plot_file: Path | None, where: Slice) -> None:
+    """Say before the work, not after it, that a file cannot be written."""
     output.check_json(json_file)
     if plot_file is not None:
         output.check_plot(plot_file, where.dim)
 
 
-def _report(part: Partition, counts: dict[str, int], numbers: dict[str, Any], json_file: str | None) -> None:
+def _labelled(figure: Figure, plane: InputPlane | None) -> Figure:
+    """The picture with the names of the two inputs that vary, and what the others are."""
+    if plane is not None:
+        plane.label(figure.axes[0])
+    return figure
+
+
+def _report(
+    part: Partition, counts: dict[str, int], numbers: dict[str, Any], json_file: str | None, plane: InputPlane | None
+) -> None:
     where, stats = part.slice, part.stats
+    if plane is not None:
+        numbers = {**numbers, "plane": plane.document()}
+        if json_file != "-":
+            typer.echo(plane.sentence())
     if json_file != "-":
         output.print_counts(f"{where}, {stats.seconds:.3g} s", {**counts, "values snapped to zero": stats.snapped})
     if json_file is not None:

@@ -45,7 +45,7 @@ class DataName(StrEnum):
     sphere = "sphere"
 
 
-OutOption = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files go.")]
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For teacher, data and weights.")]
 RatesOption = Annotated[str, typer.Option("--rates", metavar="C,C,...", help="Learning rates, times 2 / sharpness(0).")]
 

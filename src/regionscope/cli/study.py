@@ -34,7 +34,12 @@ study = typer.Typer(no_args_is_help=True, help="Every table and figure of the fo
 _PROVENANCE = ("regionscope", "commit", "torch", "python", "device", "device_name", "machine", "cores")
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A study (see list), a paper such as li2025, or all.")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A study (see list), a paper such as li2025, or all.",
+        autocompletion=lambda: ["all", *(one.name for one in studies())],
+    ),
 ]
 SizeOption = Annotated[
     str,
@@ -123,7 +128,7 @@ def report(
     data_root: options.DataRootOption = None,
     archive: ArchiveOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where the pages go; by default FOLDER/reports.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Where the pages go; by default --folder with /reports.")
     ] = None,
 ) -> None:
     """Write the pages again from what is stored, and an index of all that are there; trains nothing.
@@ -144,7 +149,7 @@ def pack_runs(
     archive: Annotated[Path, typer.Argument(metavar="FILE.zip", help="Archive to add to; created if missing.")],
     folder: FolderOption = Path("studies"),
 ) -> None:
-    """Add the ended runs and computed answers of FOLDER to an archive, without the weights.
+    """Add the ended runs and computed answers of --folder to an archive, without the weights.
 
     Reports that look at weights need the answers that an earlier report computed from them.
 
@@ -179,7 +184,7 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
         write_bytes(home / "report.md", pages.as_markdown(page).encode())
         write_bytes(home / "report.html", pages.as_html(page, embedded).encode())
         write_document(home / "data.json", pages.as_data(page))
-    typer.echo(f"{one.name}: {outcome.grade.value} ({duration(seconds)}); {home / 'report.md'}")
+    typer.echo(f"{one.name}: {page.verdict} ({duration(seconds)}); {home / 'report.md'}")
 
 
 def _write_figures(charts: Sequence[Chart], home: Path) -> list[str]:

@@ -22,17 +22,16 @@ __all__ = ["sweep"]
 
 sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments; stop, continue, and ask questions of it.")
 
-_RUNNING = "Where the runs go"
 _STATUSES = ("finished", "diverged", "failed", "running", "stopped", "new", "damaged")
 _WIDE = 100_000  # characters; no table is wider
-
-RunsArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that sweep run had as --runs.")]
 
 
 @sweep.command()
 def run(
     grid: Annotated[Path, typer.Argument(metavar="GRID.toml", help="The sweep: a base, a grid, measures.")],
-    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", rich_help_panel=_RUNNING, help="One folder a run.")],
+    runs: options.RunsOption = Path("runs"),
+    model: options.OwnModelOption = None,
+    data: Annotated[str | None, typer.Option("--data", rich_help_panel="What to train", help=options.DATA_HELP)] = None,
     data_root: options.DataRootOption = None,
     workers: Annotated[
         int,
@@ -76,7 +75,7 @@ def run(
 
     Example: regionscope sweep run grid.toml --runs runs --workers 2
     """
-    plan = lab.Sweep.from_toml(grid)
+    plan = lab.Sweep.from_toml(grid, network=model, data=data)
     if dask is None:
         options.read_device(device)
     with interruptible() as stop, shown_progress(len(plan), progress) as shown:
@@ -94,12 +93,12 @@ def run(
 
 @sweep.command()
 def status(
-    runs: RunsArgument,
+    runs: options.RunsOption = Path("runs"),
     watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until all have ended.")] = False,
 ) -> None:
     """How many runs are finished, running and to do; it may be running on any machine.
 
-    Example: regionscope sweep status runs --watch
+    Example: regionscope sweep status --runs runs --watch
     """
     console = Console()
     found = lab.sweep_status(runs)
@@ -115,7 +114,7 @@ def status(
 
 @sweep.command()
 def table(
-    runs: RunsArgument,
+    runs: options.RunsOption = Path("runs"),
     sql: Annotated[
         str | None, typer.Option("--sql", metavar="QUERY", help="Your question to the tables runs and rows (DuckDB).")
     ] = None,
@@ -125,7 +124,7 @@ def table(
 ) -> None:
     """One line a run: the settings in which they differ, status, errors, gap, and the last value of every measure.
 
-    Example: regionscope sweep table runs --sql 'SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL'
+    Example: regionscope sweep table --runs runs --sql 'SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL'
     """
     if sql is not None:
         Console().print(answer_table(lab.query(runs, sql)))
@@ -147,15 +146,15 @@ def table(
 
 @sweep.command()
 def export(
-    runs: RunsArgument,
     target: Annotated[Path, typer.Argument(metavar="FILE", help="out.csv or out.parquet.")],
+    runs: options.RunsOption = Path("runs"),
     rows: Annotated[
         bool, typer.Option("--rows", help="The time series of all runs in place of one line a run.")
     ] = False,
 ) -> None:
     """Write the whole table, all columns, as CSV or Parquet.
 
-    Example: regionscope sweep export runs runs.csv
+    Example: regionscope sweep export runs.csv --runs runs
     """
     if target.suffix not in (".csv", ".parquet"):
         raise InputError(f"Expected a file that ends in .csv or .parquet, got {str(target)!r}.")

@@ -13,13 +13,14 @@ from rich.table import Table
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
 from regionscope.errors import InputError, RegionscopeError, Stopped
-from regionscope.lab import zoo
-from regionscope.lab.experiment import run
+from regionscope.lab import instruments, zoo
+from regionscope.lab.data import names as data_names
+from regionscope.lab.experiment import prepare, run
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import parse_toml, read_experiment, read_toml
 from regionscope.lab.train import TrainingProgress
 
-_WHAT, _HOW, _WHERE = "What to train", "How to train", "Where"
+_WHAT, _HOW = "What to train", "How to train"
 
 
 def train(
@@ -28,13 +29,25 @@ def train(
         typer.Argument(metavar="EXPERIMENT.toml", help=escape("data, network, training, seed, [[measure]].")),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", rich_help_panel=_WHAT, help="A data set of: regionscope data list.")
+        str | None,
+        typer.Option("--data", rich_help_panel=_WHAT, autocompletion=data_names, help=options.DATA_HELP),
     ] = None,
     network: Annotated[
-        str | None, typer.Option("--network", rich_help_panel=_WHAT, help=f"One of {', '.join(zoo.names())}.")
+        str | None,
+        typer.Option(
+            "--network", rich_help_panel=_WHAT, autocompletion=zoo.names, help=f"One of {', '.join(zoo.names())}."
+        ),
     ] = None,
+    model: options.OwnModelOption = None,
+    output_name: options.OutputOption = None,
     measure: Annotated[
-        list[str] | None, typer.Option("--measure", rich_help_panel=_WHAT, help="An instrument to read at the end.")
+        list[str] | None,
+        typer.Option(
+            "--measure",
+            rich_help_panel=_WHAT,
+            autocompletion=instruments.names,
+            help="Instrument to read at the end of training; can be repeated.",
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, rich_help_panel=_HOW, help="Epochs.")] = None,
     lr: Annotated[float | None, typer.Option("--lr", rich_help_panel=_HOW, help="Learning rate.")] = None,
@@ -48,9 +61,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=_HOW, help="Any setting, as training.momentum=0."),
     ] = None,
-    runs: Annotated[
-        Path, typer.Option("--runs", metavar="DIR", rich_help_panel=_WHERE, help="The run gets a folder in this one.")
-    ] = Path("runs"),
+    runs: options.RunsOption = Path("runs"),
     data_root: options.DataRootOption = None,
     device: options.DeviceOption = "cpu",
     json_file: options.JsonOption = None,
@@ -58,17 +69,23 @@ def train(
 ) -> None:
     """Train one network, measure it, and store the run in a folder; the same command continues after a stop or a kill.
 
-    Networks and data of your own are trained in Python: see docs/training.md.
-
     Example: regionscope train --data two_moons --network mlp --epochs 50 --measure linear_regions
+
+    Example: regionscope train --data points.npz --model net.py:build --epochs 50
     """
-    shown: dict[str, Any] = {"data.name": data, "network.name": network, "seed": seed}
+    if network is not None and model is not None:
+        raise InputError(f"Expected --network or --model, got both ({network} and {model}). Leave one out.")
+    network = network or model
+    shown: dict[str, Any] = {"data.name": data, "network.name": network, "network.output": output_name, "seed": seed}
     shown |= {"training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size}
     given = {key: value for key, value in shown.items() if value is not None}
     given |= dict(_setting(text) for text in settings or [])
     document = {} if file is None else read_toml(file)
     if file is None and not (data and network):
-        raise InputError("What to train is needed: give --data NAME and --network NAME, or an EXPERIMENT.toml.")
+        raise InputError(
+            "Expected --data with --network or --model, or an EXPERIMENT.toml, got neither. Example: regionscope train "
+            "--data two_moons --network mlp"
+        )
     if measure:
         document["measure"] = [*_measures(document), *({"instrument": name} for name in measure)]
     experiment = read_experiment(document, given)
@@ -76,6 +93,8 @@ def train(
     place = options.read_device(device)
     before = runs / experiment.key
     had_ended = (before / "result.json").exists() and RunFolder(before, experiment).is_done
+    if not before.exists():
+        prepare(experiment, device=place, data_root=data_root)  # so that a start that fails leaves no folder
     said: list[str] = []
     with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:
 

@@ -15,6 +15,7 @@ from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourh
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network.call.untouched import untouched
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.types import Estimate, Reading
 
 __all__ = ["Deformation", "deformation", "trusted_radius"]
@@ -31,6 +32,11 @@ class Deformation:
     diameter: dict[str, Tensor]
     dims: int
     radius: float
+
+    def __repr__(self) -> str:
+        return f"Deformation(points={len(self.diameter['input'])}, layers={len(self.layers)}, dims={self.dims}, " + (
+            f"radius={self.radius:g}, last stretch={float(self.stretch[self.layers[-1]].mean()):.4g})"
+        )
 
     def readings(self) -> tuple[Reading, ...]:
         """The mean eccentricity and diameter at each layer, over the points."""
@@ -56,12 +62,14 @@ def deformation(
     model: nn.Module,
     inputs: Inputs,
     *,
-    dims: int = 25,
+    dims: int | None = None,
     radius: float = 0.005,
     frames: FrameChoice = "shared",
     seed: int = 0,
     generator: torch.Generator | None = None,
     memory: int = 64 << 20,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Deformation:
     """Average eccentricity and diameter of the cross-polytope's vertex graph, as each layer receives it.
 
@@ -71,6 +79,7 @@ def deformation(
     antipodes need a path of two edges, so no graph search is run. Arguments as in ``local_complexity``. Cost: one
     forward pass of 2·P·b inputs and P² distances a layer.
     """
+    model = select_output(model, output, args)
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames=frames, hull="cross-polytope", seed=seed, generator=generator
     )
@@ -100,10 +109,12 @@ def trusted_radius(
     *,
     radii: Sequence[float],
     tolerance: float = 0.1,
-    dims: int = 25,
+    dims: int | None = None,
     frames: FrameChoice = "shared",
     seed: int = 0,
     memory: int = 64 << 20,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> float:
     """The largest of the radii up to which every layer only scales the neighbourhood.
 
@@ -113,6 +124,7 @@ def trusted_radius(
     folds inside a hull that is no longer the image of the neighbourhood. Other arguments as in ``deformation``. Cost:
     one ``deformation`` a radius.
     """
+    model = select_output(model, output, args)
     ordered = sorted(radii)
     if len(ordered) < 2:
         raise InputError(f"Expected at least two radii to compare, got {len(ordered)}.")

@@ -13,7 +13,11 @@ from regionscope.complexity.layers import LayerChoice
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
-from regionscope.types import Reading
+from regionscope.extras import data_frame
+from regionscope.network.output import Arguments, Output
+from regionscope.types import Reading, one_line
+
+_COLUMNS = ("step", "train_accuracy", "test_accuracy")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,17 @@ class ComplexityHistory:
 
     rows: tuple[ComplexityRow, ...]
 
+    def __repr__(self) -> str:
+        return one_line(self, rows=len(self.rows), last_step=self.steps[-1] if self.rows else None)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each step: accuracies, and mean, std and standard error at each set."""
+        columns: dict[str, Any] = {name: [getattr(row, name) for row in self.rows] for name in _COLUMNS}
+        for name in self.names:
+            for what in ("mean", "std", "stderr"):
+                columns[f"{name}.{what}"] = [getattr(row.levels[name], what) for row in self.rows]
+        return data_frame(columns)
+
     def readings(self) -> tuple[Reading, ...]:
         """Those of the last row."""
         return self.rows[-1].readings() if self.rows else ()
@@ -97,7 +112,7 @@ class ComplexityWatch:
         self,
         points: MeasurePoints,
         *,
-        dims: int = 25,
+        dims: int | None = None,
         radius: float = 0.005,
         frames: FrameChoice = "shared",
         hull: Shape = "cross-polytope",
@@ -106,12 +121,15 @@ class ComplexityWatch:
         max_pool: bool = False,
         seed: int = 0,
         memory: int | None = None,
+        output: Output | None = None,
+        args: Arguments = (),
     ) -> None:
         """Options are those of ``local_complexity``; there is no ``generator``, as the frame stays the same."""
         self._points = points
         self._measure = partial(
             local_complexity, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers,
-            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed, memory=memory,
+            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed, memory=memory, output=output,
+            args=args,
         )  # fmt: skip
         self._rows: dict[int, ComplexityRow] = {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +13,10 @@ from regionscope.complexity.layers import LayerChoice, list_layers, select_layer
 from regionscope.complexity.neighbourhoods import FrameChoice, Neighbourhoods, Shape
 from regionscope.complexity.sign_changes import SignChanges
 from regionscope.errors import InputError
+from regionscope.extras import data_frame
 from regionscope.inputs import Inputs
 from regionscope.network import untouched
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.types import Reading
 
 
@@ -35,6 +38,12 @@ class LocalComplexity:
     def __repr__(self) -> str:
         error = f" ± {self.stderr:.2g}" if len(self) > 1 else ""
         return f"LocalComplexity(points={len(self)}, mean={self.mean:.6g}{error}, units={sum(self.units.values())})"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each point: the total, and the number of units of each layer."""
+        return data_frame(
+            {name: column.cpu().numpy() for name, column in {"total": self.total, **self.by_layer}.items()}
+        )
 
     def __len__(self) -> int:
         return len(self.total)
@@ -63,7 +72,7 @@ def local_complexity(
     model: nn.Module,
     inputs: Inputs,
     *,
-    dims: int = 25,
+    dims: int | None = None,
     radius: float = 0.005,
     frames: FrameChoice = "shared",
     hull: Shape = "cross-polytope",
@@ -73,6 +82,8 @@ def local_complexity(
     seed: int = 0,
     generator: torch.Generator | None = None,
     memory: int | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> LocalComplexity:
     """LC(x, r) = #{units whose pre-activation takes both signs on the vertices x ± r v_p}, p = 1..P, v_p orthonormal.
 
@@ -83,8 +94,9 @@ def local_complexity(
     the random state are as before.
 
     inputs: the points x, (b, *input_shape), as a tensor, an array, a Dataset or a DataLoader.
-    dims, radius: P and r. frames: "shared", "per-point", or orthonormal directions of your own,
-        (P, *input_shape) or (b, P, *input_shape), in place of ``dims``; see ``orthonormal_frames``.
+    dims, radius: P, by default min(25, d) for inputs of d numbers, and r.
+    frames: "shared", "per-point", or orthonormal directions of your own, (P, *input_shape) or (b, P, *input_shape), in
+        place of ``dims``; see ``orthonormal_frames``.
     hull: "cross-polytope" (2 P vertices) or "hypercube" (2^P vertices x + r / sqrt(P) sum ± v_p, up to P = 12).
     layers: names, patterns ("features.*") or module types, of the activation or of the layer that feeds it;
         ``layers=nn.Conv2d`` counts convolutions only.
@@ -93,12 +105,14 @@ def local_complexity(
     seed, generator: where the frames come from; a generator gives new ones at each call.
     memory: bytes of live values to stay within, down to one vertex at a time; 16 MiB on a CPU, whose caches like small
         pieces, and 1 GiB on a GPU. The result is the same.
+    output, args: which part of the model's output counts, and its further arguments; see ``select_output``.
 
     Cost: one forward pass of 2·P·b inputs; with a shared frame less, as the first linear or convolution layer is
     W x + b ± r W v.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}.")
+    model = select_output(model, output, args)
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
     )

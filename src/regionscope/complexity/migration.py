@@ -14,8 +14,9 @@ from regionscope.exact import DecisionRegions, decision_regions
 from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network import Program
+from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import Tolerance
-from regionscope.types import Reading
+from regionscope.types import Reading, one_line
 
 __all__ = ["FoldProfile", "Migration", "fold_migration", "fold_profiles"]
 
@@ -37,6 +38,9 @@ class FoldProfile:
     room: Tensor
     fold_distance: Tensor
     room_distance: Tensor
+
+    def __repr__(self) -> str:
+        return one_line(self, bins=self.folds.shape[1], slices=len(self.folds))
 
     def readings(self) -> tuple[Reading, ...]:
         """The two statistics of the profile."""
@@ -114,6 +118,9 @@ class Migration:
     to_boundary: FoldProfile
     n_folds: int
 
+    def __repr__(self) -> str:
+        return one_line(self)
+
     def readings(self) -> tuple[Reading, ...]:
         """The statistics of both profiles, and the number of folds."""
         profiles = (("to_data", self.to_data), ("to_boundary", self.to_boundary))
@@ -135,6 +142,8 @@ def fold_migration(
     memory: int | None = None,
     tolerance: Tolerance | None = None,
     progress: Callable[[float], None] | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Migration:
     """Fold density on exact slices against the distance to the nearest data point and to the decision boundary.
 
@@ -149,8 +158,9 @@ def fold_migration(
     """
     where = [slice] if isinstance(slice, Slice) else list(slice)
     found = decision_regions(
-        model, where, dtype=dtype, max_regions=max_regions, memory=memory, tolerance=tolerance, progress=progress
-    )
+        model, where, dtype=dtype, max_regions=max_regions, memory=memory, tolerance=tolerance, progress=progress,
+        output=output, args=args,
+    )  # fmt: skip
     return fold_profiles(found, inputs, bins=bins, resolution=resolution)
 
 

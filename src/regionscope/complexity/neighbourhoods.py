@@ -23,12 +23,13 @@ FrameChoice = Literal["shared", "per-point"] | Tensor
 Shape = Literal["cross-polytope", "hypercube"]
 
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
+_USUAL_DIMS = 25
 
 
 def orthonormal_frames(
     input_shape: Sequence[int],
     *,
-    dims: int = 25,
+    dims: int | None = None,
     points: int | None = None,
     seed: int = 0,
     generator: torch.Generator | None = None,
@@ -36,6 +37,7 @@ def orthonormal_frames(
 ) -> Tensor:
     """P = ``dims`` random orthonormal directions: the Q of a QR decomposition of a Gaussian matrix (Haar distributed).
 
+    dims: by default min(25, d) for inputs of d numbers.
     One frame (P, *input_shape) for all points, or one for each of ``points`` points: (points, P, *input_shape). Keep
     the result and pass it as ``frames=`` at every step of a training, and the curve has no noise from the directions.
     The same seed gives the same frames on every device; a ``generator`` moves on from call to call. Cost: a QR of (d,
@@ -46,6 +48,7 @@ def orthonormal_frames(
     True
     """
     d = math.prod(input_shape)
+    dims = _dims_of(dims, d)
     _check_dims(dims, d)
     source = read_generator(generator, seed)
     frames = draw_frames(1 if points is None else points, dims, d, source, dtype)
@@ -146,8 +149,8 @@ class Neighbourhoods:
 
     @staticmethod
     def read(
-        model: nn.Module, inputs: Inputs, *, dims: int, radius: float, frames: FrameChoice, hull: Shape, seed: int,
-        generator: torch.Generator | None,
+        model: nn.Module, inputs: Inputs, *, dims: int | None, radius: float, frames: FrameChoice, hull: Shape,
+        seed: int, generator: torch.Generator | None,
     ) -> Neighbourhoods:  # fmt: skip
         """Check the arguments and bring the points to the model's device and dtype."""
         device, dtype = home(model)
@@ -163,7 +166,7 @@ class Neighbourhoods:
         shape, flat = tuple(points.shape[1:]), points.flatten(1)
         source = read_generator(generator, seed)
         given = _given_frames(frames, len(flat), shape, flat)
-        dims = dims if given is None else given.shape[1]
+        dims = _dims_of(dims, flat.shape[1]) if given is None else given.shape[1]
         _check_dims(dims, flat.shape[1])
         count_vertices(hull, dims)
         if given is None and frames == "shared":
@@ -212,6 +215,11 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
     if not error < 100 * coarsest * math.sqrt(flat.shape[2]):
         raise InputError(f"The directions in frames are not orthonormal (off by {error:.1e}); use orthonormal_frames.")
     return flat
+
+
+def _dims_of(dims: int | None, d: int) -> int:
+    """The number of directions; min(25, d) by default."""
+    return min(_USUAL_DIMS, d) if dims is None else dims
 
 
 def _check_dims(dims: int, d: int) -> None:

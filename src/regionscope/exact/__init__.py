@@ -8,12 +8,35 @@ Start here: ``linear`` (``linear_regions``) and ``decision`` (``decision_regions
   ``zero_tolerance`` says how near to zero counts as zero.
 - Equal neighbours: ``slope_jumps`` decides from derivatives whether a wall separates two different maps.
 - Following regions: ``tracking`` finds the region of a point, and the same region after more training.
+- ``questions``: what a partition answers without sampling, from attributions to topology.
 - Slow twins for tests: ``reference``, ``reference_space`` and ``known_answers``.
 """
 
 from regionscope.exact.decision import DecisionRegions, decision_regions
 from regionscope.exact.linear import linear_regions
 from regionscope.exact.partition import Partition
+from regionscope.exact.questions.attributions import Attributions, integrated_gradients
+from regionscope.exact.questions.extremes import Extremes
+from regionscope.exact.questions.flips import Flip, Flips, first_flip, flips
+from regionscope.exact.questions.lipschitz import Lipschitz
+from regionscope.exact.questions.steps import StepsNeeded
+from regionscope.exact.questions.topology import ClassTopology
 from regionscope.exact.walls import Walls
 
-__all__ = ["DecisionRegions", "Partition", "Walls", "decision_regions", "linear_regions"]
+__all__ = [
+    "Attributions",
+    "ClassTopology",
+    "DecisionRegions",
+    "Extremes",
+    "Flip",
+    "Flips",
+    "Lipschitz",
+    "Partition",
+    "StepsNeeded",
+    "Walls",
+    "decision_regions",
+    "first_flip",
+    "flips",
+    "integrated_gradients",
+    "linear_regions",
+]

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
 from regionscope.exact.partition import Partition
+from regionscope.exact.questions.export import geojson, pandas_table
+from regionscope.exact.questions.topology import ClassTopology, topology
 from regionscope.exact.storage import array_names, load_arrays, save_arrays
 from regionscope.exact.walls import components
+from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
 from regionscope.network import Program, with_decision
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading
 
@@ -50,7 +55,15 @@ class DecisionRegions:
     labels: Tensor
 
     def __repr__(self) -> str:
-        return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, pieces={len(self.partition)})"
+        classes = len(self.labels.unique())
+        size = self.partition.slice.size
+        return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, classes={classes}, size={size:.6g})"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each decision region: its label, its size, and the number of pieces."""
+        pieces = torch.bincount(self.piece_regions, minlength=self.count)
+        columns = {"label": self.labels, "size": self.sizes, "pieces": pieces}
+        return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def readings(self) -> tuple[Reading, ...]:
         """The number of decision regions."""
@@ -98,6 +111,36 @@ class DecisionRegions:
         index = start[:, None] + torch.arange(k, device=start.device)
         return self.partition.vertices[walls.vertices[index]]
 
+    def volumes(self) -> dict[int, float]:
+        """Length, area or volume of each class in input space, by label; they add up to the size of the slice."""
+        total = self.sizes.new_zeros(int(self.labels.max()) + 1).index_add_(0, self.labels, self.sizes)
+        return {label: float(total[label]) for label in sorted(set(self.labels.tolist()))}
+
+    def topology(self) -> Mapping[int, ClassTopology]:
+        """Components, holes, Euler characteristic and boundary length of each class on a plane, by label.
+
+        Exact, from the complex of pieces. The components of all classes add up to ``count``. Cost: in proportion to the
+        number of pieces, and for each class to the length of the decision boundary.
+        """
+        part = self.partition
+        if part.dim != 2:
+            raise InputError(f"Expected a slice of dimension 2, got {part.dim}. Topology is defined on planes only.")
+        of = owners(part.offsets, len(part.corners))
+        return topology(part.slice, part.vertices, part.walls, part.corners, of, self.piece_regions, self.labels)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """What the exports say about each piece: as in ``Partition.columns``, and its decision region and label."""
+        own = {"decision_region": self.piece_regions.cpu().numpy(), "label": self.piece_labels.cpu().numpy()}
+        return self.partition.columns() | own
+
+    def to_geojson(self) -> dict[str, Any]:
+        """The pieces of a plane, each with its label; see ``Partition.to_geojson``."""
+        return geojson(self.partition.polygons(), self.columns())
+
+    def polygon_table(self) -> Any:
+        """A row for each piece, with its label and its corners; see ``Partition.polygon_table``."""
+        return pandas_table(self.partition.polygons(), self.columns())
+
     def to(self, device: torch.device | str) -> DecisionRegions:
         """The same regions with their tensors on ``device``; see ``Partition.to``."""
         part = self.partition.to(device)
@@ -133,13 +176,13 @@ def holds_decisions(path: Path) -> bool:
 def decision_regions(
     model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
-    progress: Progress | None = ...,
+    progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> DecisionRegions: ...  # fmt: skip
 @overload
 def decision_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
-    progress: Progress | None = ...,
+    progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> list[DecisionRegions]: ...  # fmt: skip
 def decision_regions(
     model: nn.Module | Program,
@@ -150,6 +193,8 @@ def decision_regions(
     memory: int | None = None,
     tolerance: Tolerance | None = None,
     progress: Progress | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> DecisionRegions | list[DecisionRegions]:
     """The exact regions of equal argmax on a slice (or on each of a list of slices).
 
@@ -158,7 +203,7 @@ def decision_regions(
     for ``on_limit``: a partition that is cut off has no decisions yet, so a limit that is reached is always raised.
     """
     slices = as_list(slice)
-    program = program_of(model, slices, dtype)
+    program = program_of(select_output(model, output, args), slices, dtype)
     if len(program.output_shape) > 1:
         raise InputError(
             f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "

@@ -22,6 +22,7 @@ from regionscope.exact.space import partition_cells
 from regionscope.exact.zero_tolerance import zero_scales
 from regionscope.geometry import Slice
 from regionscope.network import Program, full_precision, trace
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
@@ -34,13 +35,15 @@ Progress = Callable[[float], None]
 def linear_regions(
     model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
-    tolerance: Tolerance | None = ..., progress: Progress | None = ...,
+    tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
+    args: Arguments = ...,
 ) -> Partition: ...  # fmt: skip
 @overload
 def linear_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
-    tolerance: Tolerance | None = ..., progress: Progress | None = ...,
+    tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
+    args: Arguments = ...,
 ) -> list[Partition]: ...  # fmt: skip
 def linear_regions(
     model: nn.Module | Program,
@@ -52,6 +55,8 @@ def linear_regions(
     memory: int | None = None,
     tolerance: Tolerance | None = None,
     progress: Progress | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Partition | list[Partition]:
     """The exact partition of a slice into activation regions, and with it into linear regions.
 
@@ -68,13 +73,16 @@ def linear_regions(
     memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
         worked through in pieces, with the same result. No limit in 3 or more dimensions, where all regions are held.
     progress: called with the finished share of the work, 0 to 1.
+    output, args: for a model that returns several tensors or takes further arguments: the part of its output to use (a
+        name, an index or a function), and the arguments after the input; see ``select_output``.
 
     Cost: about one forward pass over the final vertices.
     """
     slices = as_list(slice)
+    program = program_of(select_output(model, output, args), slices, dtype)
     result = exact_regions(
-        program_of(model, slices, dtype), slices, max_regions=max_regions, on_limit=on_limit, memory=memory,
-        tolerance=tolerance, progress=progress,
+        program, slices, max_regions=max_regions, on_limit=on_limit, memory=memory, tolerance=tolerance,
+        progress=progress,
     )  # fmt: skip
     parts = result.partitions()
     return parts if isinstance(slice, Sequence) else parts[0]

@@ -17,9 +17,14 @@ from regionscope.checks import of_kind
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps
 from regionscope.exact.check import check_coverage, check_maps, check_network
+from regionscope.exact.questions.export import dual_graph, geojson, networkx_graph, pandas_table, svg_paths
+from regionscope.exact.questions.extremes import Extremes, extremes
+from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
+from regionscope.exact.questions.weights import Output, output_weights
 from regionscope.exact.slope_jumps import output_rounding, slope_jumps
 from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls, components
+from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Program, full_precision, patterns
@@ -77,10 +82,20 @@ class Partition:
         return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None), *undecided
 
     def __repr__(self) -> str:
-        state = "" if self.status else ", incomplete"
-        if "_compared" in self.__dict__ and self.n_undecided:
-            state = f", n_undecided={self.n_undecided}"
-        return f"Partition(dim={self.dim}, n_activation_regions={self.n_activation_regions}{state})"
+        regions = f"n_activation_regions={self.n_activation_regions}"
+        if not self.status:
+            return f"Partition(dim={self.dim}, {regions}, incomplete)"
+        if self.compared is not None or self.program is not None:
+            undecided = f", n_undecided={self.n_undecided}" if self.n_undecided else ""
+            regions = f"n_linear_regions={self.n_linear_regions}, {regions}{undecided}"
+        return f"Partition(dim={self.dim}, {regions}, size={self.slice.size:.6g})"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each activation region: linear region, size, corners, a point inside."""
+        columns: dict[str, Any] = {"linear_region": self.linear_ids} if self.status else {}
+        columns |= {"size": self.sizes, "corners": self.offsets.diff()}
+        columns |= {f"coordinate_{i + 1}": self.interior[:, i] for i in range(self.dim)}
+        return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def __getstate__(self) -> dict[str, Any]:
         own = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -211,6 +226,67 @@ class Partition:
         linear = (jacobian.flatten(2) * inputs.detach().flatten(1)[:, None]).sum(-1)
         here = self.vertices.device
         return jacobian.to(here), (outputs.detach() - linear).to(here)
+
+    def extremes(self, weights: Output) -> Extremes:
+        """The smallest and the largest value of a linear function of the outputs, on the slice and on each region.
+
+        weights: the index of an output, a pair (i, j) for output i minus output j, or c floats. Both values are
+        attained at vertices, so nothing is searched. Cost: one look at each vertex.
+        """
+        self._require_complete()
+        (chosen,) = output_weights(weights, 1, self.outputs.shape[1])
+        return extremes(self.slice, self.vertices, self.outputs, self.corners, self.offsets, chosen)
+
+    def lipschitz(self, *, norm: float = 2, output: Output | None = None) -> Lipschitz:
+        """The exact Lipschitz constant of the network restricted to the slice, and where it is attained.
+
+        It is a lower bound for the constant of the network itself, whose gradient also points out of the slice.
+
+        norm: of inputs and outputs, 1, 2 or inf, taken in input space. output: as ``weights`` in ``extremes``; all
+        outputs together by default. Cost: in proportion to the number of regions; a few regions, too thin for their
+        corners to tell, are passed through the network again.
+        """
+        weights = None if output is None else output_weights(output, 1, self.outputs.shape[1])[0]
+        return lipschitz(
+            self.slice, self.maps, self.interior, norm=norm, weights=weights, rounding=self.stats.rounding,
+            derivatives=self._slopes,
+        )  # fmt: skip
+
+    def _slopes(self, regions: Tensor) -> Tensor:
+        """Slopes (n, k, c) of these regions from derivatives of the network."""
+        basis = self.slice.basis.flatten(1).to(self.vertices)
+        maps = (self.input_maps(some)[0].flatten(2).double() for some in regions.split(64))
+        return torch.cat([basis @ jacobian.mT for jacobian in maps])
+
+    def graph(self) -> Any:
+        """The dual graph as a symmetric SciPy ``csr_array`` (r, r) of int8: 1 where two regions share a wall."""
+        return dual_graph(len(self), self.neighbours.cpu().numpy())
+
+    def to_networkx(self) -> Any:
+        """The dual graph as a ``networkx.Graph``: each region a node with its ``columns``, each wall an edge.
+
+        An edge has the name of the ``layer`` that folds there; two regions share at most one wall.
+        """
+        inner = self.walls.inner
+        names = [*self.by_layer, "decision"]
+        layers = [names[i] for i in self.walls.layer[inner].tolist()]
+        return networkx_graph(self.columns(), self.walls.regions[inner].cpu().numpy(), {"layer": layers})
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """What the exports say about each region, by name: its size in input space and its linear region."""
+        return {"size": self.sizes.cpu().numpy(), "linear_region": self.linear_ids.cpu().numpy()}
+
+    def to_geojson(self) -> dict[str, Any]:
+        """The regions of a plane as a GeoJSON FeatureCollection, in slice coordinates; ready for ``json.dump``."""
+        return geojson(self.polygons(), self.columns())
+
+    def svg_paths(self) -> list[str]:
+        """The ``d`` attribute of an SVG path for each region of a plane, in slice coordinates, second axis upwards."""
+        return svg_paths(self.polygons())
+
+    def polygon_table(self) -> Any:
+        """A ``pandas.DataFrame`` with a row for each region: its ``columns`` and its ``corners`` (m, k)."""
+        return pandas_table(self.polygons(), self.columns())
 
     def to(self, device: torch.device | str) -> Partition:
         """The same partition with its tensors on ``device``; itself where it is there. The network stays."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CURVE_COLOURS", "bokeh", "curve_figures", "map_figure"]
 
 CURVE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "star", "x")
+_MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "star", "x", "hex", "square_pin")
 _FIRST: tuple[str, ...] = ("loss", "accuracy", "linear regions", "decision regions", "local complexity")
 _GREY = "#5b6573"
 
@@ -149,7 +149,7 @@ def _look(plot: Figure, *, grid: bool) -> None:
     plot.outline_line_color = None if grid else "#b9c0c9"
     plot.grid.grid_line_color = "#edf0f3" if grid else None
     plot.xgrid.grid_line_color = None
-    plot.background_fill_color = plot.border_fill_color = "#ffffff"
+    plot.background_fill_color = plot.border_fill_color = "#fff"  # unlike the default, it is written out
     tickers: Any = plot.select(type=ContinuousTicker)
     for ticker in tickers:
         ticker.desired_num_ticks = 4 if grid else 5

@@ -103,7 +103,7 @@ def _moment(training: TrainingFrames, one: Packed) -> dict[str, Any]:
 
 
 def _panel(title: str, curves: Sequence[TrainingCurve], packed: Sequence[Packed]) -> dict[str, Any]:
-    """A panel's text: the names of its curves, and for each frame the last value up to then."""
+    """A panel's text: the names of its curves, and for each frame the last value up to then. One value has no plot."""
     entries = []
     for i, curve in enumerate(curves):
         steps = curve.steps.numpy()
@@ -112,7 +112,7 @@ def _panel(title: str, curves: Sequence[TrainingCurve], packed: Sequence[Packed]
         known = [value if value is not None and np.isfinite(value) else None for value in now]
         short = curve.name.removesuffix(title).strip()  # "train loss" is "train" under the title "loss"
         entries.append({"name": short, "colour": CURVE_COLOURS[i % len(CURVE_COLOURS)], "now": known})
-    return {"title": title, "curves": entries}
+    return {"title": title, "curves": entries, "drawn": max(len(curve.steps) for curve in curves) > 1}
 
 
 def _json(document: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,47 @@ def explore(
     path = Path(path)
     if not path.parent.is_dir():
         raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
+    made = _page(what, limit)
+    replace_file(path, lambda temporary: temporary.write_text(made.text, encoding="utf-8"))
+    return Written(path, path.stat().st_size, made.frames, made.of, made.notes)
+
+
+@dataclass(frozen=True)
+class Inline:
+    """The explorer inside a notebook: the text of its page, and the height in pixels that it gets."""
+
+    page: str
+    height: int
+
+    def __repr__(self) -> str:
+        return f"Inline({len(self.page) / 1e6:.1f} MB, height={self.height})"
+
+    def _repr_html_(self) -> str:
+        """A frame with the page inside it, which needs no file and no server."""
+        style = f"width:100%;height:{self.height}px;border:0"
+        return f'<iframe title="Explorer" style="{style}" srcdoc="{html.escape(self.page)}"></iframe>'
+
+
+def inline(
+    what: TrainingFrames | RunFolder | Partition | DecisionRegions, *, height: int = 720, limit: int = LIMIT
+) -> Inline:
+    """The explorer of a training, a stored run or a partition, shown where a notebook displays the value.
+
+    height: of the frame, in pixels. limit: as in ``explore``. The notebook stores the page, about 2 MB or more.
+    """
+    bokeh()
+    return Inline(_page(what, limit).text, height)
+
+
+@dataclass(frozen=True)
+class _Page:
+    text: str
+    frames: int
+    of: int
+    notes: tuple[str, ...]
+
+
+def _page(what: TrainingFrames | RunFolder | Partition | DecisionRegions, limit: int) -> _Page:
     training = _frames_of(what)
     packed = [encode(frame) for frame in training.frames]
     kept = _fitting(packed, limit - _OVERHEAD)
@@ -55,8 +97,7 @@ def explore(
             f"{limit / 1e6:,.0f} MB: {len(kept)} of them are shown, each with all its regions."
         )
     text = page(training, [packed[i] for i in kept], scales=_scales([training.frames[i] for i in kept]), notes=notes)
-    replace_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    return Written(path, path.stat().st_size, len(kept), len(packed), (*training.notes, *notes))
+    return _Page(text, len(kept), len(packed), (*training.notes, *notes))
 
 
 def _frames_of(what: TrainingFrames | RunFolder | Partition | DecisionRegions) -> TrainingFrames:

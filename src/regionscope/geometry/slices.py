@@ -7,7 +7,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,6 +23,14 @@ from regionscope.geometry.points import (
     read_point,
     read_points,
 )
+from regionscope.inputs import Inputs, read_examples
+
+
+class Projection(NamedTuple):
+    """Inputs seen from a slice: coordinates (n, k) of their nearest points, and distances (n,) to these points."""
+
+    coords: Tensor
+    distances: Tensor
 
 
 @runtime_checkable
@@ -55,6 +63,7 @@ class Slice(Protocol):
     @property
     def scale(self) -> float: ...
     def embed(self, coords: PointLike, *, dtype: torch.dtype | None = None) -> Tensor: ...
+    def project(self, inputs: Inputs) -> Projection: ...
     def to(self, device: torch.device | str) -> Self: ...
 
 
@@ -126,6 +135,27 @@ class _AffineSlice(ABC):
         c = read.to(torch.float64)
         flat = torch.addmm(self.origin.flatten().to(c.device), c, self.basis.flatten(1).to(c.device))
         return flat.reshape(len(c), *self.input_shape).to(dtype or torch.float64)
+
+    def project(self, inputs: Inputs) -> Projection:
+        """Coordinates (n, k) and distances (n,) of inputs (n, *input_shape) in input space.
+
+        The coordinates are those of the nearest point of the affine subspace, so that ``embed`` takes them back to the
+        input where the distance is 0. A point may lie outside the slice; compare with ``halfspaces``. Computed in
+        float64 on the device of the inputs. Cost: one least-squares solution with n right-hand sides.
+
+        >>> coords, distances = Box([0.0, 0.0, 0.0], [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]]).project([[4.0, 1.0, 5.0]])
+        >>> coords.tolist(), distances.tolist()
+        ([[2.0, 1.0]], [5.0])
+        """
+        x = read_examples(inputs).all()
+        if tuple(x.shape[1:]) != self.input_shape:
+            wanted = ", ".join(["n", *map(str, self.input_shape)])
+            raise SliceError(f"Expected inputs of shape ({wanted}), got {tuple(x.shape)}. Reshape them.")
+        offsets = x.to(torch.float64).flatten(1) - self.origin.flatten().to(x.device)
+        basis = self.basis.flatten(1).to(x.device)
+        orthonormal, upper = torch.linalg.qr(basis.T)
+        coords = torch.linalg.solve_triangular(upper, (offsets @ orthonormal).T, upper=True).T
+        return Projection(coords.contiguous(), (offsets - coords @ basis).norm(dim=1))
 
     def to(self, device: torch.device | str) -> Self:
         """The same slice with its tensors on ``device``."""

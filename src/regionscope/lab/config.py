@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, get_type_hints
 
 from regionscope.checks import read_seed
 from regionscope.errors import InputError
+from regionscope.lab.own import source_of
 
 __all__ = ["DataSpec", "Experiment", "MeasureSpec", "NetworkSpec", "Training"]
 
@@ -28,7 +29,8 @@ class DataSpec:
     """Which data: a name that ``lab.data.names()`` lists, how much of it, and what is done to it.
 
     ``label_noise`` is the share of training labels that are replaced by uniformly random ones; ``options`` go to the
-    reader of that name (such as ``noise`` for two moons).
+    reader of that name (such as ``noise`` for two moons). Your own data are a ``.npz`` file, a folder of images or
+    ``FILE.py:FUNCTION``; ``source`` is then the hash of what they name (see ``lab.own``), found when it is left out.
     """
 
     name: str
@@ -38,8 +40,10 @@ class DataSpec:
     normalise: bool = True
     seed: int = 0
     options: Options = field(default_factory=dict)
+    source: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "source", self.source or source_of(self.name))
         _at_least(1, "data", n_train=self.n_train, n_test=self.n_test)
         read_seed(self.seed, "data.seed")
         if not 0 <= self.label_noise <= 1:
@@ -48,10 +52,19 @@ class DataSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSpec:
-    """Which network: a name that ``lab.zoo.names()`` lists; ``options`` go to its builder."""
+    """Which network: a name that ``lab.zoo.names()`` lists, or ``FILE.py:FUNCTION``; ``options`` go to its builder.
+
+    ``source`` is the hash of that file, found when it is left out. ``output``: the name or the index of the logits, for
+    a network that returns several outputs.
+    """
 
     name: str
     options: Options = field(default_factory=dict)
+    source: str = ""
+    output: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", self.source or source_of(self.name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +208,8 @@ _HINTS = {kind: get_type_hints(kind) for kind in (DataSpec, NetworkSpec, Trainin
 
 
 def _read(kind: type[Spec], where: str, document: Any) -> Spec:
+    if isinstance(document, str) and kind in (DataSpec, NetworkSpec):
+        document = {"name": document}
     if not isinstance(document, Mapping):
         raise InputError(f"Expected {where} to be a table of settings, got {document!r}.")
     hints = _HINTS[kind]

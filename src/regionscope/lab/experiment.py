@@ -22,14 +22,15 @@ from regionscope.lab import instruments, zoo
 from regionscope.lab.config import DataSpec, Experiment
 from regionscope.lab.data import DataSplit, load
 from regionscope.lab.data import check_options as check_data_options
-from regionscope.lab.data import names as data_names
 from regionscope.lab.data.dataset import derived_seed
 from regionscope.lab.monitor import Monitor, Row, parse_schedule
+from regionscope.lab.own import COPY, check_source, file_of, is_own
 from regionscope.lab.provenance import run_provenance
 from regionscope.lab.store import RunFolder
+from regionscope.lab.store.files import write_bytes
 from regionscope.lab.train import EpochRow, Trained, TrainingProgress, TrainState, train
 
-__all__ = ["HISTORY", "check", "fail", "run"]
+__all__ = ["HISTORY", "check", "fail", "prepare", "run"]
 
 HISTORY = ("train_loss", "train_error", "test_error")  # the rows of each epoch; no measure may be called so
 
@@ -106,20 +107,56 @@ def _try(
 def check(experiment: Experiment) -> None:
     """Say before any work that a name is not known, that data, network or a measure have no such option, or that an
     option of a measure has a value that can never work."""
-    for what, name, known in (
-        ("data set", experiment.data.name, data_names()),
-        ("network", experiment.network.name, zoo.names()),
-    ):
-        if name not in known:
-            raise InputError(f"There is no {what} called {name!r}; known are {', '.join(known)}.")
+    for spec in (experiment.data, experiment.network):
+        check_source(spec.name, spec.source)
     check_data_options(experiment.data.name, experiment.data.options)
     zoo.check_options(experiment.network.name, experiment.network.options)
-    for spec in experiment.measures:
-        if spec.name in HISTORY:
-            raise InputError(f"A measure is called {spec.name!r}, which every run has already; give it another name.")
-        instruments.check(spec)
-        parse_schedule(spec.when)
+    for measure in experiment.measures:
+        if measure.name in HISTORY:
+            raise InputError(
+                f"A measure is called {measure.name!r}, which every run has already; give it another name."
+            )
+        instruments.check(measure)
+        parse_schedule(measure.when)
     parse_schedule(experiment.training.checkpoints)
+
+
+def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_root: Path | None = None) -> None:
+    """Raise before anything is stored what would stop a run at its start: no such device, no data, no network.
+
+    Loads the data, which stay in memory for ``run``, and passes two inputs through the untrained network.
+    """
+    check(experiment)
+    split = _data(experiment.data, data_root, read_device(device))
+    model = _network(experiment, split).eval()
+    inputs = split.train.inputs[:2].to("cpu", next((each.dtype for each in model.parameters()), torch.float32))
+    wanted = (len(inputs), split.n_classes)
+    try:
+        with torch.no_grad():
+            found = model(inputs)
+    except Exception as error:  # the user's code may raise anything
+        raise InputError(
+            f"{experiment.network.name} cannot be called with inputs of shape {tuple(inputs.shape)}: "
+            f"{type(error).__name__}: {_first_line(error)}"
+        ) from error
+    if not isinstance(found, Tensor) or found.shape != wanted:
+        got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+        raise InputError(
+            f"Expected {experiment.network.name} to return a tensor of shape {wanted}, got {got}. Choose one of "
+            "several outputs with --output NAME (network.output)."
+        )
+
+
+def _network(experiment: Experiment, split: DataSplit) -> nn.Module:
+    spec = experiment.network
+    return zoo.build(
+        spec.name,
+        classes=split.n_classes,
+        input_shape=split.input_shape,
+        seed=experiment.seed,
+        output=spec.output,
+        **spec.options,
+    )
 
 
 def fail(experiment: Experiment, runs_dir: Path | str, sentence: str) -> None:
@@ -157,9 +194,9 @@ def _work(
     made_with = run_provenance(device=device, seed=experiment.seed)
     folder.describe({**made_with, **({"compiled": True} if compiled and device.type == "cuda" else {})}, split)
     spec = experiment.network
-    model = zoo.build(
-        spec.name, classes=split.n_classes, input_shape=split.input_shape, seed=experiment.seed, **spec.options
-    )
+    model = _network(experiment, split)
+    if is_own(spec.name):
+        write_bytes(folder.path / COPY, file_of(spec.name).read_bytes())
     initial = {name: value.detach().clone() for name, value in model.state_dict().items()}
     state = folder.load_state()
     trained = train(
@@ -168,7 +205,7 @@ def _work(
         experiment.training,
         seed=experiment.seed,
         device=device,
-        replay=True,  # the networks of the zoo do the same in every step
+        replay=not is_own(spec.name),  # the networks of the zoo do the same in every step
         compiled=compiled,
         monitors=_monitors(folder, split, initial),
         state=state,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -22,8 +23,10 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import unknown
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.network.onnx import OnnxNetwork, read_onnx
 from regionscope.writing import ARRAY_FILE_ERRORS
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
@@ -31,14 +34,61 @@ _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
 
 
 def load_model(spec: str) -> nn.Module:
-    """The module that ``pkg.module:name`` or ``file.py:name`` names.
+    """The module that ``pkg.module:name`` or ``file.py:name`` names, or the network in an ``.onnx`` file.
 
     ``name`` is an ``nn.Module`` or a callable without arguments that returns one; dots reach into attributes. The
     working directory (for a module) or the file's folder (for a file) can be imported from while the code runs.
     """
+    if is_onnx(spec):
+        return read_onnx(spec)
+    with _imported(spec) as found:
+        return as_module(found if isinstance(found, nn.Module) or not callable(found) else _call(found, spec, {}), spec)
+
+
+def as_module(found: Any, spec: str) -> nn.Module:
+    """What ``spec`` gave, if that is a network."""
+    if not isinstance(found, nn.Module):
+        raise InputError(f"{spec} gives a {type(found).__name__}; it must be, or return, a torch.nn.Module.")
+    return found
+
+
+def call_function(spec: str, options: Mapping[str, Any], *, offered: Mapping[str, Any] | None = None) -> Any:
+    """What the function of ``FILE.py:FUNCTION`` returns for the options, and for those of ``offered`` that it takes."""
+    with _imported(spec) as found:
+        taken = _checked(found, spec, options, tuple(offered or ()))
+        return _call(found, spec, {**{name: (offered or {})[name] for name in taken}, **options})
+
+
+def check_call(spec: str, options: Iterable[str], *, offered: Sequence[str] = ()) -> None:
+    """Raise ``InputError`` where ``call_function`` could not call the function with options of these names."""
+    with _imported(spec) as found:
+        _checked(found, spec, options, tuple(offered))
+
+
+def _checked(found: Any, spec: str, options: Iterable[str], offered: tuple[str, ...]) -> list[str]:
+    """Those of ``offered`` that the function takes."""
+    if isinstance(found, nn.Module) or not callable(found):
+        raise InputError(f"Expected a function or a class at {spec}, got an object of type {type(found).__name__}.")
+    parameters = inspect.signature(found).parameters
+    any_name = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    named = [name for name, each in parameters.items() if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    for name in options:
+        if name not in named and not any_name:
+            raise unknown(f"an option of {spec}", name, [each for each in named if each not in offered])
+    taken = [name for name in offered if name in named]
+    lacking = [name for name in named if parameters[name].default is inspect.Parameter.empty]
+    lacking = [name for name in lacking if name not in taken and name not in options]
+    if lacking:
+        raise InputError(f"Expected the option {lacking[0]!r} of {spec}, got none. Give it, or a default in the code.")
+    return taken
+
+
+@contextmanager
+def _imported(spec: str) -> Iterator[Any]:
+    """What ``spec`` names; its folder can be imported from while the code runs."""
     source, colon, name = spec.rpartition(":")
     if not (source and colon and name):
-        raise InputError(f"Expected --model such as pkg.module:factory or file.py:factory, got {spec!r}.")
+        raise InputError(f"Expected --model such as pkg.module:factory, file.py:factory or net.onnx, got {spec!r}.")
     is_file = source.endswith(".py")
     with _importable(Path(source).resolve().parent if is_file else Path.cwd()):
         found: Any = _import_file(Path(source)) if is_file else _import_module(source)
@@ -46,10 +96,12 @@ def load_model(spec: str) -> nn.Module:
             if not hasattr(found, part):
                 raise InputError(f"{source} has no {name!r}; {_offer(found)}")
             found = getattr(found, part)
-        model = found if isinstance(found, nn.Module) or not callable(found) else _call(found, spec)
-    if not isinstance(model, nn.Module):
-        raise InputError(f"{spec} gives a {type(model).__name__}; it must be, or return, a torch.nn.Module.")
-    return model
+        yield found
+
+
+def is_onnx(spec: str) -> bool:
+    """Whether a model is given as an ONNX file rather than as code."""
+    return spec.endswith((".onnx", ".onnx.gz"))
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -72,24 +124,19 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 
 def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least: int = 2) -> np.ndarray[Any, Any]:
-    """The points in an .npy file, or in an .npz file that holds one array: one input for each row.
+    """The points in a file, one input for each row.
 
-    The result has shape (m, *input_shape), m at least ``least``; flat rows are given ``input_shape`` when they have as
-    many numbers.
+    .npy; .npz (its only array, or the one called x, or any as FILE.npz:KEY); .csv (one point a line, with or without a
+    header); .pt (a tensor, or one of a dictionary as FILE.pt:KEY). The result has shape (m, *input_shape), m at least
+    ``least``; flat rows are given ``input_shape`` when they have as many numbers.
     """
-    _must_exist(path, "points")
-    try:
-        with path.open("rb") as file:
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.lib.npyio.NpzFile):
-                if len(loaded.files) != 1:
-                    raise InputError(f"{path} holds {len(loaded.files)} arrays {loaded.files}; it must hold one.")
-                loaded = loaded[loaded.files[0]]
-    except InputError:
-        raise
-    except ARRAY_FILE_ERRORS as error:
-        reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
-        raise InputError(f"{path} is not an .npy or .npz file of numbers{reason}") from error
+    file, colon, key = str(path).rpartition(":")
+    where, wanted_key = (Path(file), key) if colon and Path(file).suffix in (".npz", ".pt", ".pth") else (path, None)
+    _must_exist(where, "points")
+    read = {".csv": _read_csv, ".pt": _read_tensors, ".pth": _read_tensors}.get(where.suffix, _read_numpy)
+    loaded = read(where)
+    if isinstance(loaded, Mapping):
+        loaded = _chosen_array(where, loaded, wanted_key)
     if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "iuf":
         raise InputError(f"{path} does not hold an array of real numbers.")
     if loaded.ndim < 2 or len(loaded) < least:
@@ -99,6 +146,54 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     if math.prod(shape) != math.prod(loaded.shape[1:]):
         raise InputError(f"{path} holds points of shape {loaded.shape[1:]}, which do not fit --input-shape {shape}.")
     return np.asarray(loaded).reshape(len(loaded), *shape)
+
+
+def _read_numpy(path: Path) -> Any:
+    try:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+    except ARRAY_FILE_ERRORS as error:
+        reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
+        raise InputError(f"{path} is not an .npy or .npz file of numbers{reason}") from error
+
+
+def _read_csv(path: Path) -> Any:
+    """One point a line; a first line with a cell that is not a number is a header."""
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        try:
+            [float(cell) for cell in lines[0].split(",")] if lines else []
+        except ValueError:
+            lines = lines[1:]
+        return np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty((0, 1))
+    except (ValueError, OSError) as error:
+        raise InputError(f"Expected a number in every cell of {path}, got: {_one_line(error)}") from error
+
+
+def _read_tensors(path: Path) -> Any:
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch.load raises many types for a damaged or refused file
+        raise InputError(
+            f"Expected a tensor or a dictionary of tensors in {path}, got a file that is not read."
+        ) from error
+    if isinstance(found, Mapping):
+        return {str(key): value.numpy() if isinstance(value, Tensor) else value for key, value in found.items()}
+    return found.numpy() if isinstance(found, Tensor) else found
+
+
+def _chosen_array(path: Path, arrays: Mapping[str, Any], key: str | None) -> Any:
+    """The array of this key; without one the only array, or that called x."""
+    if key is None:
+        key = next(iter(arrays)) if len(arrays) == 1 else "x"
+        if key not in arrays:
+            raise InputError(
+                f"Expected one array in {path}, got {len(arrays)}. Choose one, as in {path}:{next(iter(arrays))}"
+            )
+    if key not in arrays:
+        raise unknown(f"an array of {path}", key, arrays)
+    return arrays[key]
 
 
 def hull(points: np.ndarray[Any, Any]) -> Slice:
@@ -125,7 +220,9 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
 
 
 def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
-    """The shape of one input, told from the first layer with weights when that is ``nn.Linear``."""
+    """The shape of one input: that of an ONNX file, or told from the first layer with weights, an ``nn.Linear``."""
+    if isinstance(model, OnnxNetwork):
+        return model.input_shape
     for module in model.modules():
         if isinstance(module, nn.Linear):
             return (module.in_features,)
@@ -173,11 +270,12 @@ def _import_module(name: str) -> ModuleType:
         raise InputError(f"Importing {name!r} failed: {_one_line(error)}") from error
 
 
-def _call(factory: Any, spec: str) -> Any:
+def _call(factory: Any, spec: str, options: Mapping[str, Any]) -> Any:
     try:
-        return factory()
+        return factory(**options)
     except Exception as error:  # the user's code may raise anything
-        raise InputError(f"Calling {spec} without arguments failed: {_one_line(error)}") from error
+        how = f"with {', '.join(options)}" if options else "without arguments"
+        raise InputError(f"Calling {spec} {how} failed: {_one_line(error)}") from error
 
 
 def _offer(module: object) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,8 +21,11 @@ from regionscope.lab.data import Dataset, two_moons
 from regionscope.lab.load import box
 from regionscope.lab.provenance import provenance
 from regionscope.lab.train import EpochRow, Trained, Training, evaluate, train
+from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
 from regionscope.lab.zoo import mlp
 from regionscope.writing import plain, replace_file
+
+_MOMENTS = 7  # frames of the explorer between the first and the last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +64,10 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Quickstart:
-    """The whole result: the data, the trained model, its regions before and after, and the training history."""
+    """The whole result: the data, the trained model, its regions before and after, and the training history.
+
+    moments: copies of the network at a few steps of the training, the first and the last among them.
+    """
 
     config: QuickstartConfig
     data: Dataset
@@ -67,6 +75,7 @@ class Quickstart:
     before: Snapshot
     after: Snapshot
     trained: Trained
+    moments: tuple[ModelAtStep, ...]
 
     def numbers(self) -> dict[str, Any]:
         """All numbers, with what is needed to get them again."""
@@ -89,19 +98,37 @@ def quickstart(
     config = QuickstartConfig() if config is None else config
     data = two_moons(config.n_points, noise=config.noise, seed=config.seed)
     model = mlp([2, *config.hidden, data.n_classes], seed=config.seed).eval()
+    steps = math.ceil(config.n_points / config.batch_size)  # of an epoch
     training = Training(
         epochs=config.epochs, optimizer="adam", lr=config.lr, batch_size=config.batch_size, schedule="constant",
-        evaluate_every=config.epochs,
+        evaluate_every=config.epochs, checkpoints=f"start and log {steps} {steps * config.epochs} {_MOMENTS} and end",
     )  # fmt: skip
     before = _snapshot(model, data)
+    moments: list[ModelAtStep] = []
+
+    def keep(step: int, epoch: int, model: nn.Module) -> None:
+        moments.append(ModelAtStep(step, copy.deepcopy(model).eval(), step / steps))
+
     with _one_thread():
-        trained = train(model, data, training, seed=config.seed, on_epoch=on_epoch)
+        trained = train(model, data, training, seed=config.seed, on_epoch=on_epoch, on_checkpoint=keep)
     if trained.status == "diverged":
         last = trained.last
         raise RegionscopeError(
             f"Training diverged in epoch {last.epoch}: the loss is {last.loss}; lower lr (now {config.lr})."
         )
-    return Quickstart(config, data, model, before, _snapshot(model, data), trained)
+    return Quickstart(config, data, model, before, _snapshot(model, data), trained, tuple(moments))
+
+
+def frames(result: Quickstart) -> TrainingFrames:
+    """The regions at the moments of the training, for the explorer."""
+    rows = [
+        {"step": row.step, "epoch": row.epoch, "name": "train_loss", "value": row.loss}
+        for row in result.trained.history
+    ]
+    return frames_of_models(
+        result.moments, box(-1.0, 1.0, (2,)), inputs=result.data.inputs, labels=result.data.labels, rows=rows,
+        title=f"Two moons, seed {result.config.seed}",
+    )  # fmt: skip
 
 
 def save(result: Quickstart, folder: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regionscope.errors import InputError
 from regionscope.inputs import Examples, Inputs, Labels, read_examples
 from regionscope.network.call.forward import call_model
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.sampled.labels import INVALID, open_labeller
 from regionscope.types import Estimate, Reading
 
@@ -53,13 +54,16 @@ def error_rate(
     *,
     batch_size: int | None = None,
     memory: int | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Estimate:
     """Share of inputs (n, *shape) whose predicted label is not the given one. Cost: one forward pass.
 
     model: as in ``region_count``. inputs: a tensor, an array, a Dataset or a DataLoader. labels: one integer for each
     input; None takes those of a Dataset or DataLoader of (input, label) pairs. A NaN among the logits is an error, not
-    a wrong label; so is a label that a module with as many logits cannot give.
+    a wrong label; so is a label that a module with as many logits cannot give. output, args: see ``select_output``.
     """
+    model = select_output(model, output, args)
     examples = some_examples(inputs, labels)
     wrong, invalid = [], 0
     with open_labeller(model, examples, tuple(examples.first.shape), batch_size=batch_size, memory=memory) as labeller:
@@ -82,12 +86,15 @@ def generalisation_gap(
     *,
     batch_size: int | None = None,
     memory: int | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Gap:
     """Train error, test error and their difference. Li et al. 2025, section 1.
 
     train, test: each a pair (inputs, labels), or a Dataset or DataLoader of (input, label) pairs. Other arguments as in
     ``error_rate``.
     """
+    model = select_output(model, output, args)
     errors = []
     for part in (train, test):
         inputs, labels = part if isinstance(part, tuple) and len(part) == 2 else (part, None)

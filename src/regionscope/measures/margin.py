@@ -19,6 +19,7 @@ from regionscope.inputs import Inputs, Labels, read_array
 from regionscope.measures.gap import check_range, read_labels, some_examples
 from regionscope.network import home, untouched
 from regionscope.network.call.forward import call_model
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate
@@ -28,12 +29,22 @@ __all__ = ["output_margin", "slice_margin"]
 Array = NDArray[Any]
 
 
-def output_margin(model: nn.Module, inputs: Inputs, labels: Labels | None = None, *, batch_size: int = 256) -> Estimate:
+def output_margin(
+    model: nn.Module,
+    inputs: Inputs,
+    labels: Labels | None = None,
+    *,
+    batch_size: int = 256,
+    output: Output | None = None,
+    args: Arguments = (),
+) -> Estimate:
     """gamma(W) = mean over (x, y) of f(x)_y - max over i != y of f(x)_i. Li et al. 2025, Example 1.
 
-    inputs, labels: as in ``error_rate``. A single logit f stands for the pair (0, f): the margin is f where y = 1 and
-    -f where y = 0. Not invariant to reparametrisation: doubling the last layer doubles it. Cost: one forward pass.
+    inputs, labels, output, args: as in ``error_rate``. A single logit f stands for the pair (0, f): the margin is f
+    where y = 1 and -f where y = 0. Not invariant to reparametrisation: doubling the last layer doubles it. Cost: one
+    forward pass.
     """
+    model = select_output(model, output, args)
     whole("batch_size", batch_size)
     examples = some_examples(inputs, labels)
     refuse_batch_statistics(model)

@@ -15,7 +15,7 @@ from regionscope.checks import check_progress, is_whole, real, whole
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.sampled.drawn_slices import SliceSampler
-from regionscope.types import Estimate, Reading, Status
+from regionscope.types import Estimate, Reading, Status, one_line
 
 _RESAMPLES = 2000
 _BYTES_OF_SLICES = 1 << 26
@@ -30,6 +30,9 @@ class SliceValues:
     values: Tensor
     status: Status
     seconds: float
+
+    def __repr__(self) -> str:
+        return one_line(self, n=len(self.values))
 
     def readings(self) -> tuple[Reading, ...]:
         """The mean over the slices."""

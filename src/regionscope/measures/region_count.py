@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.decision import decision_regions
 from regionscope.exact.linear import linear_regions
+from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.measures.over_slices import bootstrap_interval, over_slices
 from regionscope.network import Program, trace
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.sampled.drawn_slices import (
     GivenSlices,
     Hulls,
@@ -67,6 +69,11 @@ class RegionCount:
             f"dim={self.dim}, method={self.method!r}{state})"
         )
 
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each slice: its count, and that of the first lattice if refined."""
+        plain = {} if self.plain_counts is None else {"plain_count": self.plain_counts.cpu().numpy()}
+        return data_frame({"count": self.counts.cpu().numpy(), **plain})
+
     def readings(self) -> tuple[Reading, ...]:
         """The mean number of regions."""
         return (("", self.value, self.stderr),)
@@ -108,7 +115,8 @@ def region_count(
     through: Through = "inputs", alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None,
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
     batch_size: int | None = None, memory: int | None = None, autocast: torch.dtype | None = None,
-    max_points: int = 100_000, progress: Callable[[float], None] | None = None,
+    max_points: int = 100_000, progress: Callable[[float], None] | None = None, output: Output | None = None,
+    args: Arguments = (),
 ) -> RegionCount:  # fmt: skip
     """R_d: the mean number of connected regions of one predicted label on slices through d + 1 random inputs.
 
@@ -123,8 +131,10 @@ def region_count(
     method: "grid" counts face-connected pieces on a lattice of ``grid`` points along each axis (200 in 1-D, 30 in 2-D,
         for more see ``default_grid``); "refined" halves the spacing until a slice's count stays, up to ``max_points``
         points; "exact" takes the decision regions of a piecewise-affine ``nn.Module``.
+    output, args: which part of the model's output are the logits, and its further arguments; see ``select_output``.
     Cost: a forward pass over slices * lattice points in batches that fit ``memory``; exact: see ``decision_regions``.
     """
+    model = select_output(model, output, args)
     examples = None if inputs is None else read_examples(inputs)
     sampler = slice_sampler(
         examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
@@ -152,7 +162,7 @@ def linear_region_count(
     pieces: Literal["linear", "activation"] = "linear", through: Through = "inputs",
     alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
     max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float], None] | None = None, output: Output | None = None, args: Arguments = (),
 ) -> RegionCount:  # fmt: skip
     """The mean exact number of linear (or activation) regions on the same random slices, with the same error bars.
 
@@ -161,6 +171,7 @@ def linear_region_count(
     sampler = slice_sampler(
         inputs, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
     )
+    model = select_output(model, output, args)
     program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
     if pieces not in ("linear", "activation"):
         raise InputError(f'pieces is {pieces!r}; it must be "linear" or "activation".')

@@ -20,6 +20,7 @@ from regionscope.measures.gap import some_examples
 from regionscope.network import home, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.process_wide import ProcessWide
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.types import Reading
 
@@ -49,7 +50,7 @@ class Sharpness:
 def sharpness(
     model: nn.Module, inputs: Inputs, labels: Labels | None = None, *, loss: Loss | None = None,
     samples: int | None = 1000, batch_size: int = 256, dtype: torch.dtype | None = None, tolerance: float = 1e-3,
-    max_products: int = 1000, seed: int = 0,
+    max_products: int = 1000, seed: int = 0, output: Output | None = None, args: Arguments = (),
 ) -> Sharpness:  # fmt: skip
     """lambda_max of the Hessian, in the trainable parameters, of the mean loss over (a sample of) the data.
 
@@ -64,9 +65,11 @@ def sharpness(
     samples: how many examples, drawn without replacement by ``seed``; None takes all.
     dtype: of the computation; the model's own by default. tolerance: relative, of the eigenvalue.
     max_products: more Hessian-vector products than this are not made; ``LimitReached`` says so.
+    output, args: which part of the model's output the loss takes, and its further arguments; see ``select_output``.
     Cost: about 20 to 100 products, each about four forward passes over the sample; memory of one batch's graph and of
     20 float64 copies of the parameters.
     """
+    model = select_output(model, output, args)
     refuse_batch_statistics(model)
     whole("max_products", max_products)
     read_seed(seed)

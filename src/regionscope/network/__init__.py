@@ -6,6 +6,7 @@ Start at ``trace``. To accept a new activation or layer, add its rule to ``rules
   tensors, ``overwritten`` watches what must not be read, ``record`` holds the operations that the rules record,
   ``refuse`` the sentences for what is not piecewise affine.
 - The result: ``assemble`` makes a ``program`` of ``operations`` and ``cuts``; ``pattern`` and ``decision`` use it.
+- ``output``: one of several outputs of a model, with its further arguments fixed.
 - ``call/``: running a user's model without side effects.
 """
 
@@ -14,6 +15,7 @@ from regionscope.network.call.untouched import home, same_modes, untouched
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.cuts import Cuts, Maxima, Thresholds
 from regionscope.network.decision import with_decision
+from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
 from regionscope.network.program import Kink, Program, Values
 from regionscope.network.trace import trace
@@ -29,6 +31,7 @@ __all__ = [
     "home",
     "patterns",
     "same_modes",
+    "select_output",
     "trace",
     "untouched",
     "unwrapped",

@@ -293,6 +293,6 @@ def _bad_output(result: Any) -> str:
     else:
         found = f"a value of type {type(result).__name__}"
     return (
-        f"the module returns {found}; exact regions are defined for one output tensor: wrap the module so that its "
-        "forward returns that tensor alone."
+        f"the module returns {found}; exact regions are defined for one output tensor: choose it with output=, a name, "
+        "an index or a function."
     )

@@ -11,6 +11,8 @@ from regionscope.errors import InputError, RegionscopeError, UntraceableModel
 from regionscope.network import rules  # noqa: F401  (importing them fills the table)
 from regionscope.network.call.draws import Draws
 from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.exported import plain_module
+from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.private_copy import readable_copy
 from regionscope.network.program import Program
 from regionscope.network.reader import Reader
@@ -24,8 +26,12 @@ def trace(
     *,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Program:
     """Read ``module`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
+
+    ``module`` may also be a ``torch.fx.GraphModule``, or a ``torch.export.ExportedProgram`` with an open batch size.
 
     The forward is followed with torch.fx's stand-ins for tensors on a private copy; the module itself is neither run
     nor changed, and hooks do not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the
@@ -33,10 +39,11 @@ def trace(
     meanwhile, and the program can be pickled.
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
     The forward is followed twice, and refused if the two results differ (random numbers, the time, a call counter).
+    output, args: the part of the module's output to use, and its further arguments; see ``select_output``.
     Raises NotPiecewiseAffine, UntraceableModel or InputError with a sentence. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows where the steps alone do not show that both readings are the same.
     """
-    module = _python_module(module)
+    module = _python_module(select_output(module, output, args))
     shape = _checked_shape(input_shape)
     if dtype not in (torch.float64, torch.float32):
         raise InputError(f"dtype must be torch.float64 or torch.float32, got {dtype}.")
@@ -89,6 +96,7 @@ def _read(reader: Reader, name: str) -> Data:
 
 def _python_module(module: nn.Module) -> nn.Module:
     """The network without wrappers, or what it should have been."""
+    module = plain_module(module)
     if not isinstance(module, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, got {type(module).__name__}.")
     inner = unwrapped(module)

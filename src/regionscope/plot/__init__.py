@@ -1,9 +1,11 @@
-"""Pictures of results: each function takes a result and an axes, and adds artists for what the result holds.
+"""Pictures of results: each function takes a result, and adds artists for what the result holds to an axes.
 
-Nothing is measured here; ``complexity_layers`` takes means and standard errors over the points of a result.
-Functions whose name ends in ``_figure`` make a figure of their own; none of them uses pyplot or changes its settings.
+``ax=None`` takes the current axes of pyplot. Nothing is measured here; ``complexity_layers`` takes means and standard
+errors over the points of a result. Functions whose name ends in ``_figure`` make a figure of their own, without pyplot.
+Matplotlib's settings stay as they are. In a notebook, importing this module makes results show a table and a figure.
 """
 
+from regionscope.plot.answers import extremes_figure, flips_figure, lipschitz_figure, topology_figure
 from regionscope.plot.complexity import (
     ComplexityAxes,
     complexity_figure,
@@ -22,7 +24,9 @@ from regionscope.plot.figures import (
     regions_figure,
 )
 from regionscope.plot.graphs import FunctionGraph, function_graph, surface
-from regionscope.plot.points import data
+from regionscope.plot.legends import class_legend
+from regionscope.plot.marks import data, points, thumbnails
+from regionscope.plot.notebook import register
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions, region_values
 from regionscope.plot.walls import layer_panels, zero_lines
 
@@ -30,6 +34,7 @@ __all__ = [
     "ComplexityAxes",
     "CorrelationArtists",
     "FunctionGraph",
+    "class_legend",
     "complexity_figure",
     "complexity_history",
     "complexity_layers",
@@ -43,16 +48,24 @@ __all__ = [
     "decision_regions",
     "epoch_figure",
     "epoch_grid",
+    "extremes_figure",
+    "flips_figure",
     "fold_density",
     "function_graph",
     "label_map",
     "layer_panels",
     "layer_panels_figure",
     "linear_regions",
+    "lipschitz_figure",
     "neurons_figure",
+    "points",
     "quickstart_figure",
     "region_values",
     "regions_figure",
     "surface",
+    "thumbnails",
+    "topology_figure",
     "zero_lines",
 ]
+
+register()

@@ -18,7 +18,7 @@ from regionscope.exact import DecisionRegions
 from regionscope.lab.training_frames import Frame, TrainingFrames
 from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
-from regionscope.plot.points import data
+from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
 from regionscope.plot.walls import zero_lines
 

@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
-from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from regionscope.exact import DecisionRegions
 from regionscope.plot import style
 from regionscope.plot.correlation import correlation_scatter
-from regionscope.plot.points import data
+from regionscope.plot.legends import free_legend, is_free
+from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.ticks import log_ticks, place_ticks, whole_ticks
 from regionscope.plot.walls import zero_lines
 from regionscope.studies.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
 
 _INCHES = (6.0, 4.0)
-_MARGIN = 0.05  # around the points of a scatter plot, of their range
-_NARROW = 0.3  # of the width of a figure: a legend up to this goes beside the axes, a wider one below them
-_Spot = Literal[
-    "upper right",
-    "upper left",
-    "lower right",
-    "lower left",
-    "upper center",
-    "lower center",
-    "center right",
-    "center left",
-]
-_CORNERS: dict[_Spot, tuple[float, float]] = {
-    "upper right": (1.0, 1.0),
-    "upper left": (0.0, 1.0),
-    "lower right": (1.0, 0.0),
-    "lower left": (0.0, 0.0),
-    "upper center": (0.5, 1.0),
-    "lower center": (0.5, 0.0),
-    "center right": (1.0, 0.5),
-    "center left": (0.0, 0.5),
-}  # places of a legend, in the order of preference, as shares of the room in the axes
+_MARGIN, _BAND = 0.05, 0.5  # of their range, around the points of a scatter plot: free, and at most for the band
 _TITLE, _LABEL, _SMALL = 10, 12, 14  # letters to an inch: of a title, of the label of an axis, over a panel
 _TITLE_INCHES, _SMALL_INCHES = 0.22, 0.15  # height of a line of text
 _BESIDE = 16  # letters on a line beside the axes
@@ -73,7 +49,7 @@ def chart_figure(chart: Chart) -> Figure:
     if isinstance(chart, Bars):
         _slant_names(ax)
     if not isinstance(chart, Bars) or len(chart.series) > 1:
-        _legend(ax, figure)
+        free_legend(ax)
     if isinstance(chart, Lines):
         _name_levels(chart, ax)
     return figure
@@ -87,11 +63,12 @@ def _scatter(chart: Scatter, ax: Axes) -> None:
     if (named := ax.get_legend()) is not None:
         named.remove()
     low, high = (float(y.min()), float(y.max())) if len(y) else (0.0, 0.0)
-    if drawn.line is not None and low < high:  # a line says nothing where there are no points
-        at, line = np.asarray(drawn.line.get_xdata()), np.asarray(drawn.line.get_ydata())
-        seen = (low <= line) & (line <= high)
-        drawn.line.set_data(at[seen], line[seen])
-        ax.set_ylim(low - _MARGIN * (high - low), high + _MARGIN * (high - low))
+    if drawn.line is not None and drawn.band is not None and low < high:
+        near = (low - _BAND * (high - low), high + _BAND * (high - low))  # a band of few runs is wider than any cloud
+        band = np.clip(np.asarray(drawn.band.get_paths()[0].vertices)[:, 1], *near)
+        shown = np.concatenate([y, np.asarray(drawn.line.get_ydata(), dtype=float), band])
+        margin = _MARGIN * float(np.ptp(shown))
+        ax.set_ylim(float(shown.min()) - margin, float(shown.max()) + margin)
 
 
 def _lines(chart: Lines, ax: Axes) -> None:
@@ -149,28 +126,6 @@ def _slant_names(ax: Axes) -> None:
             label.set(rotation=30, ha="right", rotation_mode="anchor")
 
 
-def _legend(ax: Axes, figure: Figure) -> None:
-    """In the first place of the axes that is free, else outside: on the right, or below where it is wide."""
-    handles, labels = ax.get_legend_handles_labels()
-    if not handles:
-        return
-    legend = ax.legend(frameon=False, fontsize="small")
-    figure.draw_without_rendering()
-    box, area, pad = legend.get_window_extent(), ax.get_window_extent(), _pad(legend, figure)
-    for name, where in _CORNERS.items():
-        if _free(_inside(area, box.width, box.height, where, pad).padded(pad), ax):
-            legend.set_loc(name)
-            return
-    legend.remove()
-    wide = figure.bbox.width
-    if box.width <= _NARROW * wide:
-        figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside right center")
-    else:
-        columns = min(len(labels), max(1, int(wide // (box.width + 4 * pad))))  # 4: the space between two columns
-        figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=columns)
-    figure.draw_without_rendering()
-
-
 def _name_levels(chart: Lines, ax: Axes) -> None:
     """The name of each level on its line or under it where it covers nothing, else beside the axes."""
     area = ax.get_window_extent()
@@ -184,47 +139,11 @@ def _name_levels(chart: Lines, ax: Axes) -> None:
             text.xy = (x, level)
             text.set(ha=ha, va=va, position=({"right": -2, "left": 4}.get(ha, 0), 2 if va == "bottom" else -2))
             box = text.get_window_extent()
-            if area.y0 <= box.y0 and box.y1 <= area.y1 and _free(box, ax, but=text):
+            if area.y0 <= box.y0 and box.y1 <= area.y1 and is_free(box, ax, but=text):
                 break
         else:
             text.xy = (1, level)
             text.set(ha="left", va="center", position=(4, 0), text=textwrap.fill(name, _BESIDE))
-
-
-def _inside(area: Bbox, width: float, height: float, where: tuple[float, float], pad: float) -> Bbox:
-    x = area.x0 + pad + where[0] * (area.width - 2 * pad - width)
-    y = area.y0 + pad + where[1] * (area.height - 2 * pad - height)
-    return Bbox.from_bounds(x, y, width, height)
-
-
-def _pad(legend: Legend, figure: Figure) -> float:
-    return float(legend.borderaxespad * legend.prop.get_size_in_points() * figure.dpi / 72)
-
-
-def _free(box: Bbox, ax: Axes, *, but: object = None) -> bool:
-    """Whether nothing of the data, no other text and no legend is in a box of the figure, in pixels."""
-    for line in ax.lines:
-        if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False):
-            return False
-    for patch in ax.patches:
-        if patch.get_transform().transform_path(patch.get_path()).intersects_bbox(box, filled=True):
-            return False
-    for drawn in ax.collections:
-        if isinstance(drawn, PathCollection):
-            points = np.asarray(drawn.get_offset_transform().transform(drawn.get_offsets()))
-            if bool(np.any(np.all((box.min < points) & (points < box.max), axis=1))):
-                return False
-        elif any(
-            drawn.get_transform().transform_path(path).intersects_bbox(box, filled=True) for path in drawn.get_paths()
-        ):
-            return False
-    return not any(box.overlaps(other) for other in _words(ax, but))
-
-
-def _words(ax: Axes, but: object) -> Iterator[Bbox]:
-    yield from (text.get_window_extent() for text in ax.texts if text is not but)
-    if (legend := ax.get_legend()) is not None and but is not None:
-        yield legend.get_window_extent()
 
 
 def _pictures(chart: Pictures) -> Figure:

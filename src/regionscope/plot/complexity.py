@@ -30,7 +30,7 @@ class ComplexityAxes:
     lines: dict[str, Line2D]
 
 
-def complexity_history(history: ComplexityHistory, *, ax: Axes, band: float = BAND) -> ComplexityAxes:
+def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, band: float = BAND) -> ComplexityAxes:
     """Accuracy (left axis) and mean LC at each set of points (right axis) over log-scaled steps.
 
     The band around each LC curve is ± ``band`` standard deviations over the points. Step 0 is drawn at the left end:
@@ -38,6 +38,7 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes, band: float = BA
     """
     if not history.rows:
         raise InputError("The history is empty; measure at least one step before drawing it.")
+    ax = style.axes_or_current(ax)
     steps = np.array(history.steps)
     right = ax.twinx()
     lines: dict[str, Line2D] = {}
@@ -79,10 +80,11 @@ def complexity_figure(history: ComplexityHistory, *, title: str = "", band: floa
     return figure
 
 
-def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes) -> None:
+def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes | None = None) -> None:
     """Mean LC of each layer as bars, one colour for each set of points, with standard errors."""
     if not found:
         raise InputError("There is nothing to draw; give at least one set of points with its local complexity.")
+    ax = style.axes_or_current(ax)
     layers = list(next(iter(found.values())).by_layer)
     places = np.arange(len(layers))
     width = 0.8 / len(found)
@@ -99,7 +101,8 @@ def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes) -> None
         )
     ax.set_xticks(places, layers, rotation=45 if len(layers) > 6 else 0, fontsize="small")
     ax.set(xlabel="layer", ylabel="local complexity")
-    ax.legend(fontsize="small")
+    if len(found) > 1:
+        ax.legend(fontsize="small")
 
 
 def layers_figure(found: Mapping[str, LocalComplexity]) -> Figure:
@@ -109,8 +112,9 @@ def layers_figure(found: Mapping[str, LocalComplexity]) -> Figure:
     return figure
 
 
-def fold_density(profiles: Mapping[str, FoldProfile], *, ax: Axes, against: str) -> list[Line2D]:
+def fold_density(profiles: Mapping[str, FoldProfile], *, ax: Axes | None = None, against: str) -> list[Line2D]:
     """Fold density in each bin of distance, one line for each profile (for instance, for each step of a training)."""
+    ax = style.axes_or_current(ax)
     lines = []
     for colour, (name, profile) in zip(style.layer_colours(len(profiles)), profiles.items(), strict=True):
         edges = profile.edges.cpu().numpy()

@@ -31,7 +31,7 @@ def correlation_scatter(
     x: Sequence[float] | NDArray[Any],
     y: Sequence[float] | NDArray[Any],
     *,
-    ax: Axes,
+    ax: Axes | None = None,
     groups: Sequence[str] | None = None,
     fit: LinearFit | None = None,
     found: Correlation | None = None,
@@ -46,6 +46,7 @@ def correlation_scatter(
     names = [""] * len(a) if groups is None else list(groups)
     if a.ndim != 1 or a.shape != b.shape or len(names) != len(a):
         raise InputError(f"x has shape {a.shape}, y has {b.shape} and groups {len(names)} names; they go together.")
+    ax = style.axes_or_current(ax)
     points = {}
     for i, name in enumerate(dict.fromkeys(names)):
         here = np.array([other == name for other in names])

@@ -16,17 +16,21 @@ from regionscope.measures.region_count import RegionCount
 from regionscope.plot import style
 from regionscope.plot.artists import Cells
 from regionscope.plot.kinds import count_for
+from regionscope.plot.legends import class_legend
 from regionscope.sampled.grid import LabelMap
 
 
-def count_histogram(result: RegionCount, *, ax: Axes) -> BarContainer:
+def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContainer:
     """One bar for each number of regions, as high as the number of slices that have it; the mean and its interval."""
     count_for("count_histogram", result)
+    ax = style.axes_or_current(ax)
     numbers, times = np.unique(result.counts.numpy(), return_counts=True)
     bars = ax.bar(numbers, times, width=0.85, color=style.SKY)
     ax.axvline(result.value, color=style.BLACK, linewidth=style.BOUNDARY_WIDTH)
     low, high = result.interval
     ax.axvspan(low, high, color=style.BLACK, alpha=style.BAND_ALPHA, linewidth=0)
+    if len(numbers) == 1:
+        ax.set_xlim(numbers[0] - 1.5, numbers[0] + 1.5)
     ax.set(xlabel="regions on a slice", ylabel="slices")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
@@ -34,9 +38,13 @@ def count_histogram(result: RegionCount, *, ax: Axes) -> BarContainer:
     return bars
 
 
-def label_map(found: LabelMap, *, ax: Axes) -> Cells:
-    """Each lattice point as a cell of the size of the spacing, coloured by its label: a band in 1-D, squares in 2-D."""
+def label_map(found: LabelMap, *, ax: Axes | None = None, class_names: Sequence[str] | None = None) -> Cells:
+    """Each lattice point as a cell of the size of the spacing, coloured by its label: a band in 1-D, squares in 2-D.
+
+    class_names: as in ``decision_regions``.
+    """
     of_kind("plot.label_map()", found, LabelMap, advice="regionscope.sampled.grid.label_maps() gives some")
+    ax = style.axes_or_current(ax)
     k = found.lattice.dim
     if k > 2:
         raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {k}.")
@@ -56,6 +64,8 @@ def label_map(found: LabelMap, *, ax: Axes) -> Cells:
     else:
         ax.set_ylim(low[1], high[1])
         ax.set_aspect("equal")
+    if class_names is not None:
+        class_legend(found.labels, ax=ax, class_names=class_names)
     return cells
 
 

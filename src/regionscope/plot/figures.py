@@ -12,7 +12,8 @@ from regionscope.exact import DecisionRegions, Partition
 from regionscope.plot import style
 from regionscope.plot.artists import Segments
 from regionscope.plot.kinds import decision_for, partition_for
-from regionscope.plot.points import data
+from regionscope.plot.legends import class_legend
+from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.walls import layer_panels, zero_lines
 
@@ -28,10 +29,10 @@ def quickstart_figure(result: Quickstart) -> Figure:
     left, middle, right = axes
     for ax, when, moment in ((left, "before", result.before), (middle, "after", result.after)):
         decision_mosaic(moment.decision, ax=ax)
-        ax.set_title(f"{when} training: {_counted(moment.partition.n_linear_regions, 'linear region')}")
+        ax.set_title(f"{when} training: {counted(moment.partition.n_linear_regions, 'linear region')}")
     decision_regions(result.after.decision, ax=right)
     data(result.data.inputs, result.data.labels, ax=right)
-    points, regions = f"{len(result.data.labels):,} points", _counted(result.after.decision.count, "decision region")
+    points, regions = f"{len(result.data.labels):,} points", counted(result.after.decision.count, "decision region")
     right.set_title(f"{points}, {regions}")
     style.map_axes(axes, ticks=False)
     return figure
@@ -39,23 +40,26 @@ def quickstart_figure(result: Quickstart) -> Figure:
 
 def regions_figure(part: Partition) -> Figure:
     """One panel with the linear regions."""
-    figure, ax = _panel(partition_for("regions_figure", part))
+    figure, ax = panel(partition_for("regions_figure", part))
     linear_regions(part, ax=ax)
-    ax.set_title(_counted(part.n_linear_regions, "linear region"))
+    ax.set_title(counted(part.n_linear_regions, "linear region"))
     return figure
 
 
-def decision_figure(dec: DecisionRegions) -> Figure:
-    """One panel with the decision regions and their boundary."""
-    figure, ax = _panel(decision_for("decision_figure", dec).partition)
+def decision_figure(dec: DecisionRegions, *, class_names: Sequence[str] | None = None) -> Figure:
+    """One panel with the decision regions, their boundary, and a legend of the classes that occur."""
+    figure, ax = panel(decision_for("decision_figure", dec).partition)
     decision_regions(dec, ax=ax)
-    ax.set_title(_counted(dec.count, "decision region"))
+    legend = class_legend(dec.labels, ax=ax, class_names=class_names)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width + legend.get_window_extent().width / figure.dpi, height)
+    ax.set_title(counted(dec.count, "decision region"))
     return figure
 
 
 def neurons_figure(part: Partition, dec: DecisionRegions | None = None) -> Figure:
     """One panel with the zero lines of all neurons, coloured by layer, and the decision boundary if it is given."""
-    figure, ax = _panel(partition_for("neurons_figure", part))
+    figure, ax = panel(partition_for("neurons_figure", part))
     handles = zero_lines(part, ax=ax)
     if dec is not None:
         boundary = decision_boundary(dec, ax=ax, colour=style.VERMILLION, width=2.0)
@@ -91,7 +95,7 @@ def _legend_beside(figure: Figure, handles: Sequence[Segments]) -> None:
             handle.set(linewidth=2.0)  # the lines in the panel are too thin to tell their colours apart
 
 
-def _panel(part: Partition) -> tuple[Figure, Axes]:
+def panel(part: Partition) -> tuple[Figure, Axes]:
     """A panel in the proportions of the slice."""
     width, height = 1.6 * style.PANEL_INCHES, 0.4 * style.PANEL_INCHES
     if part.dim == 2:
@@ -104,5 +108,6 @@ def _panel(part: Partition) -> tuple[Figure, Axes]:
     return figure, ax
 
 
-def _counted(n: int, noun: str) -> str:
+def counted(n: int, noun: str) -> str:
+    """A number with its noun, in the plural where it needs to be."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -20,6 +20,7 @@ from regionscope.plot import style
 from regionscope.plot.kinds import partition_for
 
 _HEIGHT = 0.6  # of the surface, against its wider side
+_ZOOM = 0.98  # leaves room for the labels of the axes
 _LAMP = np.array([-0.62, -0.25, 0.74])
 
 
@@ -31,7 +32,7 @@ class FunctionGraph:
     breakpoints: dict[str, PathCollection]
 
 
-def function_graph(part: Partition, *, ax: Axes, outputs: Sequence[int] | None = None) -> FunctionGraph:
+def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence[int] | None = None) -> FunctionGraph:
     """The outputs over the coordinate of a one-dimensional slice, exact, with a dot at each breakpoint.
 
     The line goes through the values at the vertices and nowhere else: in between the network is affine. The dots are
@@ -39,6 +40,7 @@ def function_graph(part: Partition, *, ax: Axes, outputs: Sequence[int] | None =
     """
     if partition_for("function_graph", part).dim != 1:
         raise InputError(f"The graph of a function needs a slice of dimension 1, and this one has {part.dim}.")
+    ax = style.axes_or_current(ax)
     chosen = _outputs(part, range(part.outputs.shape[1]) if outputs is None else outputs)
     coords = part.vertices[:, 0].detach().cpu().numpy()
     values = part.outputs.detach().cpu().numpy()
@@ -60,21 +62,27 @@ def function_graph(part: Partition, *, ax: Axes, outputs: Sequence[int] | None =
 
 
 def surface(
-    part: Partition, *, ax: Axes, output: int = 0, heights: Tensor | None = None, ids: Tensor | None = None
+    part: Partition,
+    *,
+    ax: Axes | None = None,
+    output: int = 0,
+    heights: Tensor | None = None,
+    ids: Tensor | None = None,
 ) -> Any:
     """The graph of one output over a plane: each region is a flat polygon in space, in the colour of its map.
 
     ax: three-dimensional axes, as from ``figure.add_subplot(projection="3d")``. heights: (v,) numbers at the vertices
-    to draw in place of an output, such as the difference of two outputs. ids: as in ``linear_regions``. Returns a
-    ``Poly3DCollection`` with one polygon for each activation region.
+    to draw in place of an output, such as the difference of two outputs; name them with ``ax.set_zlabel``. ids: as in
+    ``linear_regions``. Returns a ``Poly3DCollection`` with one polygon for each activation region.
     """
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
     if partition_for("surface", part).dim != 2:
         raise InputError(f"A surface needs a slice of dimension 2, and this one has {part.dim}.")
-    space: Any = ax
-    if getattr(ax, "name", "") != "3d":
+    space: Any = style.axes_or_current(ax, projection="3d")
+    if getattr(space, "name", "") != "3d":
         raise InputError('A surface needs three-dimensional axes; make them with add_subplot(projection="3d").')
+    zlabel = f"output {output}" if heights is None else ""
     if heights is None:
         heights = part.outputs[:, _outputs(part, [output])[0]]
     elif heights.shape != (len(part.vertices),):
@@ -96,7 +104,8 @@ def surface(
     low, high = points.min(0), points.max(0)
     space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], max(high[2], low[2] + 1e-12)))
     wide = high[:2] - low[:2]
-    space.set_box_aspect((*wide, _HEIGHT * wide.max()), zoom=1.1)
+    space.set_box_aspect((*wide, _HEIGHT * wide.max()), zoom=_ZOOM)
+    space.set(xlabel="coordinate 1", ylabel="coordinate 2", zlabel=zlabel)
     style.space_axes(space)
     return drawn
 

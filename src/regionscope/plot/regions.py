@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,23 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
+from regionscope.geometry import Slice
 from regionscope.geometry.points import PointLike
 from regionscope.inputs import read_array
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
 from regionscope.plot.kinds import decision_for, partition_for
+from regionscope.plot.legends import class_legend
 from regionscope.plot.ticks import input_ticks
 
 
 def linear_regions(
-    part: Partition, *, ax: Axes, ids: PointLike | None = None, edges: bool = True, rasterized: bool = False
+    part: Partition,
+    *,
+    ax: Axes | None = None,
+    ids: PointLike | None = None,
+    edges: bool = True,
+    rasterized: bool = False,
 ) -> Cells:
     """Fill each linear region, with the edges between them on top; one affine map has one colour.
 
@@ -31,6 +39,7 @@ def linear_regions(
     files, draw the regions as an image; everything else stays vector.
     """
     partition_for("linear_regions", part)
+    ax = style.axes_or_current(ax)
     ids = part.linear_ids if ids is None else _one_each(ids, part, "ids")
     fill = _fill(part, style.region_colours(ids), ax, rasterized=rasterized)
     if edges:
@@ -42,7 +51,7 @@ def region_values(
     part: Partition,
     values: PointLike,
     *,
-    ax: Axes,
+    ax: Axes | None = None,
     colormap: str = "cividis",
     edges: bool = False,
     rasterized: bool = False,
@@ -52,6 +61,7 @@ def region_values(
     The artist carries the scale: ``figure.colorbar(artist, ax=ax)``.
     """
     numbers = _one_each(values, partition_for("region_values", part), "values")
+    ax = style.axes_or_current(ax)
     fill = _fill(part, np.zeros((1, 3)), ax, rasterized=rasterized)
     fill.set_array(numbers.detach().double().cpu().numpy())
     fill.set_cmap(colormap)
@@ -61,43 +71,62 @@ def region_values(
     return fill
 
 
-def decision_regions(dec: DecisionRegions, *, ax: Axes, boundary: bool = True, rasterized: bool = False) -> Cells:
-    """Fill each piece with the colour of its class, and draw the exact decision boundary on top."""
+def decision_regions(
+    dec: DecisionRegions,
+    *,
+    ax: Axes | None = None,
+    boundary: bool = True,
+    class_names: Sequence[str] | None = None,
+    rasterized: bool = False,
+) -> Cells:
+    """Fill each piece with the colour of its class, and draw the exact decision boundary on top.
+
+    class_names: the name of each class, by label; adds a legend with the classes that occur, outside the axes.
+    ``plot.class_legend(dec.labels)`` adds one without names.
+    """
     decision_for("decision_regions", dec)
+    ax = style.axes_or_current(ax)
     fill = _fill(dec.partition, style.class_colours(dec.piece_labels, pale=True), ax, rasterized=rasterized)
     if boundary:
         decision_boundary(dec, ax=ax)
+    if class_names is not None:
+        class_legend(dec.labels, ax=ax, class_names=class_names)
     return fill
 
 
 def decision_mosaic(
     dec: DecisionRegions,
     *,
-    ax: Axes,
+    ax: Axes | None = None,
     ids: PointLike | None = None,
     edges: bool = True,
     boundary: bool = True,
+    class_names: Sequence[str] | None = None,
     rasterized: bool = False,
 ) -> Cells:
     """Linear and decision regions in one picture: the hue is the class, the shade the linear region.
 
     ids: (r,) an id for each piece of ``dec.partition`` in place of its ``linear_ids``, as in ``linear_regions``;
-    ``dec.piece_parents`` shows the activation regions.
+    ``dec.piece_parents`` shows the activation regions. class_names: as in ``decision_regions``.
     """
     part = decision_for("decision_mosaic", dec).partition
+    ax = style.axes_or_current(ax)
     ids = part.linear_ids if ids is None else _one_each(ids, part, "ids")
     fill = _fill(part, style.shaded_colours(ids, dec.piece_labels), ax, rasterized=rasterized)
     if edges:
         _edges(part, ax, between=ids, rasterized=rasterized)
     if boundary:
         decision_boundary(dec, ax=ax)
+    if class_names is not None:
+        class_legend(dec.labels, ax=ax, class_names=class_names)
     return fill
 
 
 def decision_boundary(
-    dec: DecisionRegions, *, ax: Axes, colour: str = style.BOUNDARY, width: float = style.BOUNDARY_WIDTH
+    dec: DecisionRegions, *, ax: Axes | None = None, colour: str = style.BOUNDARY, width: float = style.BOUNDARY_WIDTH
 ) -> Segments:
     """The exact decision boundary: segments in 2-D; in 1-D a line across the band at each point."""
+    ax = style.axes_or_current(ax)
     ends = decision_for("decision_boundary", dec).boundary.detach().cpu().numpy()
     lines = Segments(_across(ends) if dec.partition.dim == 1 else ends, colour=colour, width=width, zorder=2.5)
     ax.add_collection(lines, autolim=False)
@@ -125,23 +154,24 @@ def wall_segments(part: Partition, walls: Tensor) -> NDArray[np.float64]:
     return _across(ends) if part.dim == 1 else ends
 
 
-def frame_slice(part: Partition, ax: Axes) -> None:
+def frame_slice(where: Slice, ax: Axes) -> None:
     """Axes limits that show the slice and nothing else; equal scales in 2-D. See ``input_ticks`` for the numbers."""
-    corners = part.slice.corners.cpu().numpy()
+    corners = where.corners.cpu().numpy()
     ax.set_xlim(corners[:, 0].min(), corners[:, 0].max())
-    if part.dim == 1:
+    if where.dim == 1:
         ax.set_ylim(0.0, 1.0)
         ax.set_yticks([])
+        ax.set_aspect("auto")
     else:
         ax.set_ylim(corners[:, 1].min(), corners[:, 1].max())
         ax.set_aspect("equal")
-    input_ticks(part.slice, (ax.xaxis, ax.yaxis)[: part.dim])
+    input_ticks(where, (ax.xaxis, ax.yaxis)[: where.dim])
 
 
 def _fill(part: Partition, colours: NDArray[np.float64], ax: Axes, *, rasterized: bool) -> Cells:
     fill = Cells(outlines(part), colours, rasterized=rasterized)
     ax.add_collection(fill, autolim=False)
-    frame_slice(part, ax)
+    frame_slice(part.slice, ax)
     return fill
 
 

@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
+from regionscope.plot.legends import free_legend
 from regionscope.shallow import Flow, Teacher, breakpoints, region_bound
 from regionscope.shallow.examples import WidthRow
 from regionscope.shallow.pieces import EffectiveRegions, unit_shares
@@ -23,11 +24,14 @@ from regionscope.shallow.report import FlowRow
 from regionscope.shallow.two_layer_rates import RateRow
 
 
-def flow_frame(flow: Flow, moment: int, *, ax: Axes, radius: float, teacher: Teacher | None = None) -> None:
+def flow_frame(
+    flow: Flow, moment: int, *, ax: Axes | None = None, radius: float, teacher: Teacher | None = None
+) -> None:
     """The function at one moment (divided by its largest value on [-R, R]), its data, and a bar for each kink.
 
     The height of a bar is the share |v| |(w, b)| / |theta|^2 of the unit, relative to the largest.
     """
+    ax = style.axes_or_current(ax)
     network = flow.network(moment)
     edge = torch.tensor([-radius, radius], dtype=torch.float64, device="cpu")
     x = torch.cat([edge, breakpoints(network).inside(radius).at]).sort().values
@@ -78,7 +82,7 @@ def flow_figure(
 
     The right panel shows ``last``, the effective number at the end against the tolerance: the plateau.
     """
-    figure, (left, right, third) = style.figure(1, 3, width=4.4, height=3.9)
+    figure, (left, right, third) = style.figure(1, 3, width=4.4, height=4.3)
     late = [row for row in rows if math.isfinite(row.log_t)]
     t = [row.log_t for row in late]
     left.plot(t, [row.regions_line for row in late], color=style.SKY, label="exact, on the line")
@@ -107,12 +111,12 @@ def flow_figure(
         if math.isfinite(log_t0):
             ax.axvline(log_t0, color=style.GREY, linewidth=0.8)
             ax.text(log_t0, 1.0, " t₀", transform=ax.get_xaxis_transform(), va="top", fontsize="small")
-        ax.legend(fontsize="x-small", loc="best")
     third.plot(last.tolerances.numpy(), last.line.numpy(), color=style.ORANGE, linestyle="--", label="on the line")
     third.plot(last.tolerances.numpy(), last.inside.numpy(), color=style.VERMILLION, marker=".", label="on (−R, R)")
     third.axvspan(last.on_inside.first, last.on_inside.last, color=style.PALE, zorder=0, label="plateau on (−R, R)")
     third.set(xscale="log", yscale="log", xlabel="tolerance", ylabel="effective linear regions at the end")
-    third.legend(fontsize="x-small")
+    for ax in (left, right, third):
+        free_legend(ax)
     return figure
 
 
@@ -128,7 +132,6 @@ def rates_figure(rows: Sequence[RateRow], *, r: float, n: int) -> Figure:
     right.plot(rate, [row.sharpness for row in rows], color=style.VERMILLION, marker="o", label="late in training")
     right.axhline(2.0, color=style.BLACK, linestyle="--", linewidth=1, label="2: the edge of stability")
     right.set(xscale="log", yscale="log", xlabel="learning rate η", ylabel="η λmax")
-    right.legend(fontsize="x-small")
     right.set_yticks([0.25, 0.5, 1, 2, 4, 8], ["0.25", "0.5", "1", "2", "4", "8"])
     right.set_yticks([], minor=True)
     start = next((2 * row.rate / row.edge for row in rows if row.edge > 0), math.nan)
@@ -137,6 +140,7 @@ def rates_figure(rows: Sequence[RateRow], *, r: float, n: int) -> Figure:
         ax.set_xticks(rate, [f"{value:.2g}" for value in rate])
         ax.set_xticks([], minor=True)
     left.set_title(f"N = {n} points, r = {r:.3g}, one η × steps; dotted: 2/λmax at the start", fontsize="small")
+    free_legend(right)
     return figure
 
 
@@ -155,7 +159,7 @@ def width_figure(rows: Sequence[WidthRow]) -> Figure:
         ax.plot(at, value, color=style.VERMILLION, marker="s", label="(1 − 0.75α)/4: bound on the loss")
     ax.axvspan(1.0, 4 / 3, color=style.PALE, zorder=0)
     ax.set(xlabel="α: width = ⌊αr⌋", ylabel="share of runs", ylim=(-0.03, 1.05))
-    ax.legend(fontsize="small")
+    free_legend(ax)
     return figure
 
 

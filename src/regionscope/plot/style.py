@@ -1,7 +1,8 @@
 """The one place where colours, widths, sizes and the look of axes live; nothing here changes matplotlib's settings.
 
-Hues are those of Okabe and Ito (2008), "Color universal design", which stay apart for colour-blind readers; ordered
-things (layers, moments) run through cividis or viridis, which also keep their order in grey.
+The first seven hues are those of Okabe and Ito (2008), "Color universal design"; three dark ones complete ten classes.
+Colour-blind readers can tell all ten apart, in full and in the tint of areas. Ordered things (layers, moments) run
+through cividis or viridis, which also keep their order in grey.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ BLACK, GREY, LIGHT, PALE = "#1A1A1A", "#888888", "#BBBBBB", "#EEEEEE"
 EDGE, EDGE_WIDTH = "#333333", 0.35
 BOUNDARY, BOUNDARY_WIDTH = "#000000", 1.6
 LINE_WIDTH, BAND_ALPHA = 1.5, 0.18
-MARKERS, MARKER_SIZE = "osD^vP*X", 10.0
+MARKERS, MARKER_SIZE = "osD^vP*X<p", 10.0
 
 # The hues of Humayun et al. 2023: purple for train, orange for test, blue for random points; accuracy stays behind.
 POINT_SETS = {"train": "#7B3294", "test": "#E66101", "random": "#2C7FB8"}
@@ -45,18 +46,22 @@ _HUES = np.array(
         [86, 180, 233],  # sky blue
         [204, 121, 167],  # reddish purple
         [240, 228, 66],  # yellow
+        [24, 0, 192],  # ultramarine
+        [96, 72, 48],  # brown
+        [72, 0, 96],  # dark violet
     ],
     dtype=np.float64,
 )
 _TINTS = np.array([0.30, 0.45, 0.60, 0.75])  # share of white in a region's colour
 _SHADES = np.array([0.12, 0.26, 0.40, 0.52, 0.64, 0.76])  # the same for regions of one class
-_CLASS_TINT = 0.62
+_REGION_HUES = 7  # those of linear regions: the dark hues are for classes
+_CLASS_TINT = 0.45
 _LAYERS = (0.0, 0.82)  # of viridis: its yellow end is too pale for lines on white
 
 
 def region_colours(ids: Tensor) -> Colours:
     """A colour (r, 3) for each region id (r,): pseudo-random, and the same for the same id in every picture."""
-    hue, tint = np.divmod(_scrambled(ids, len(_HUES) * len(_TINTS)), len(_TINTS))
+    hue, tint = np.divmod(_scrambled(ids, _REGION_HUES * len(_TINTS)), len(_TINTS))
     return _tinted(_HUES[hue], _TINTS[tint][:, None])
 
 
@@ -67,13 +72,16 @@ def shaded_colours(ids: Tensor, labels: Tensor) -> Colours:
 
 
 def class_colours(labels: Tensor, *, pale: bool = False) -> Colours:
-    """The colour (n, 3) of each class label (n,); ``pale`` for areas, full for points."""
+    """The colour (n, 3) of each class label (n,): ten colours, then from the start again.
+
+    The colour depends on the label alone, so that a class looks the same in every figure. pale: the tint for areas.
+    """
     hues = _HUES[labels.to(torch.int64).cpu().numpy() % len(_HUES)]
     return _tinted(hues, np.float64(_CLASS_TINT if pale else 0.0))
 
 
 def hue(i: int) -> tuple[float, float, float]:
-    """The i-th hue, from the start again after the last; the one of class i."""
+    """The hue of class i; there are ten, then from the start again."""
     red, green, blue = _HUES[i % len(_HUES)] / 255.0
     return float(red), float(green), float(blue)
 
@@ -86,6 +94,16 @@ def layer_colours(n: int) -> Colours:
 def edge_width(n: int) -> float:
     """The width of outlines when n regions share a panel: thinner the more there are."""
     return EDGE_WIDTH * min(1.0, max(0.12, math.sqrt(4000 / max(n, 1))))
+
+
+def axes_or_current(ax: Axes | None, *, projection: str | None = None) -> Axes:
+    """``ax``, or where it is None pyplot's current axes, which are made with this projection if there are none."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    current = plt.gcf()
+    return current.gca() if current.axes else current.add_subplot(projection=projection)
 
 
 def figure(rows: int, columns: int, *, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:

@@ -18,7 +18,7 @@ _LETTERS = 26  # of a layer's name that fit over a panel
 
 
 def zero_lines(
-    part: Partition, *, ax: Axes, layers: Sequence[str] | None = None, rasterized: bool = False
+    part: Partition, *, ax: Axes | None = None, layers: Sequence[str] | None = None, rasterized: bool = False
 ) -> list[Segments]:
     """The zero lines of the neurons, coloured by layer (the black lines of Humayun et al. 2023, Figure 1).
 
@@ -30,6 +30,7 @@ def zero_lines(
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise InputError(f"There is no layer {unknown[0]!r} in this partition; it has {', '.join(names)}.")
+    ax = style.axes_or_current(ax)
     drawn = []
     for i, (name, colour) in enumerate(zip(names, style.layer_colours(len(names)), strict=True)):
         if name not in wanted:
@@ -44,7 +45,7 @@ def zero_lines(
         )
         ax.add_collection(lines, autolim=False)
         drawn.append(lines)
-    frame_slice(part, ax)
+    frame_slice(part.slice, ax)
     return drawn
 
 

@@ -168,8 +168,8 @@ def _as_tensor(outputs: Any, who: str) -> Tensor:
         isinstance(outputs, tuple | list) and any(isinstance(one, Tensor) for one in outputs)
     ):
         raise InputError(
-            f"{who} returned a {type(outputs).__name__} of {len(outputs)} values; logits or integer labels are needed, "
-            "so wrap it in a function or module that returns these alone."
+            f"{who} returned a {type(outputs).__name__} of {len(outputs)} values; logits or integer labels are needed. "
+            f"Choose them with output=, {_offered(outputs)}."
         )
     try:
         array = np.asarray(outputs)
@@ -179,10 +179,16 @@ def _as_tensor(outputs: Any, who: str) -> Tensor:
         plain = array.dtype.kind == "O"
         what = f"a value of type {type(outputs).__name__}" if plain else f"an array of {array.dtype}"
         raise InputError(
-            f"{who} returned {what}; logits or integer labels are needed, so wrap it in a function or module that "
-            "returns these alone."
+            f"{who} returned {what}; logits or integer labels are needed. Choose them with output=, a name or a "
+            "function."
         )
     return torch.from_numpy(np.ascontiguousarray(array.astype(np.int64) if array.dtype.kind in "ub" else array))
+
+
+def _offered(outputs: Any) -> str:
+    if isinstance(outputs, Mapping):
+        return f"one of {', '.join(map(repr, outputs))}"
+    return f"an index from 0 to {len(outputs) - 1}"
 
 
 def _module(

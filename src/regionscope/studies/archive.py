@@ -66,13 +66,15 @@ def _light(run: Path) -> dict[str, bytes]:
     try:
         if RunFolder.open(run).status not in ENDED:
             return {}
-        provenance = read_document(run / "provenance.json") or {}
+        provenance, result = (read_document(run / name) or {} for name in ("provenance.json", "result.json"))
     except Damaged:
         return {}
+    result.pop("checkpoints", None)  # or the run would count as damaged without them
     every = [provenance, *provenance.pop("earlier", [])]
     first, *earlier = [{name: value for name, value in one.items() if name not in _LOCAL} for one in every]
     found = {name: (run / name).read_bytes() for name in _FILES if (run / name).exists()}
     found["provenance.json"] = encode_document({**first, "earlier": earlier})
+    found["result.json"] = encode_document(result)
     return {f"runs/{run.name}/{name}": raw for name, raw in found.items()}
 
 

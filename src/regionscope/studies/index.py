@@ -36,6 +36,9 @@ def index_markdown(
 
     beside: those of ``BESIDE`` that are there, too.
     """
+    smoke = [f"[{name}]({name}/report.md)" for name, page in pages.items() if page["size"] == "smoke"]
+    links = "\n".join([*beside, *(f"{study.name}/report" for study in studies if study.name in pages)])
+    pages = {name: page for name, page in pages.items() if page["size"] != "smoke"}
     lines = ["# Results", "", totals(pages, items=items), "", _INTRO, ""]
     lines += [line for name in beside for line in (BESIDE[name], "")]
     for paper, title in PAPERS.items():
@@ -43,7 +46,7 @@ def index_markdown(
     desk = [study for study in studies if pages.get(study.name, {}).get("size") == "desk"]
     lines += ["## Appendix: desk runs", "", *markdown_table(("Study", "Where", "Grade", "Claims"), map(_desk, desk,
               (pages[study.name] for study in desk))), ""]  # fmt: skip
-    links = "\n".join([*beside, *(f"{study.name}/report" for study in studies if study.name in pages)])
+    lines += [f"Smoke runs, which say nothing about the claims: {', '.join(smoke)}.", ""] if smoke else []
     return "\n".join([*lines, "```{toctree}", ":hidden:", "", links, "```", ""])
 
 

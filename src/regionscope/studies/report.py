@@ -17,12 +17,20 @@ from regionscope.studies.verdict import Grade
 from regionscope.writing import plain
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
-table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd }
+:root { color-scheme: light dark; --good: #00664b; --fair: #8a5a00; --bad: #a33b00; --soft: #555; --line: #ddd }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a;
+       overflow-wrap: break-word }
+.table { overflow-x: auto; margin: 1rem 0 } table { border-collapse: collapse }
+th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line) } td { min-width: 3.5rem; overflow-wrap: normal }
 th { text-align: left } td:not(:first-child) { font-variant-numeric: tabular-nums } img { max-width: 100% }
-.reproduced { color: #00664b } .same { color: #8a5a00 } .not { color: #a33b00 }
-.inconclusive, small { color: #555 }
+.reproduced { color: var(--good) } .same { color: var(--fair) } .not { color: var(--bad) }
+.inconclusive, small { color: var(--soft) }
+@media (prefers-color-scheme: dark) {
+  :root { --good: #57d9a3; --fair: #f0b429; --bad: #ff8f5e; --soft: #aab; --line: #3a414b }
+  body { background: #14181d; color: #e6eaf0 }
+}
 """
+SMOKE = "smoke run: says nothing about the claim"
 _LONG = 1e15  # floats from here on are written with an exponent
 _CLASSES = {grade.value: grade.value.split()[0] for grade in Grade}
 
@@ -42,21 +50,33 @@ class Page:
     experiments: tuple[Experiment, ...]
     provenance: Mapping[str, Any]
 
+    @property
+    def verdict(self) -> str:
+        """The grade of the claims; a smoke run has too few runs and steps for one."""
+        return SMOKE if self.size == "smoke" else self.outcome.grade.value
+
+    @property
+    def claims(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Columns and rows of the claims, without verdicts for a smoke run."""
+        columns, rows = claim_table(self.outcome.claims)
+        return (columns[:-1], tuple(row[:-1] for row in rows)) if self.size == "smoke" else (columns, rows)
+
 
 def as_markdown(page: Page) -> str:
     """The page as Markdown."""
     study, outcome = page.study, page.outcome
     lines = [f"# {study.name}: {study.source}", "", *([outcome.summary, ""] if outcome.summary else [])]
     lines += [f"{PAPERS[study.paper]}.", "", f"**Claim.** {study.claim}", ""]
-    lines += [f"**Verdict at size {page.size}: {outcome.grade.value}.** {_scaled(page)}", ""]
-    lines += [*markdown_table(*claim_table(outcome.claims)), ""]
+    lines += [f"**Verdict at size {page.size}: {page.verdict}.** {_scaled(page)}", ""]
+    lines += [*markdown_table(*page.claims), ""]
     for title, name, around in _captions(page):
         lines += [f"![{_flat(title)}]({name})", "", *([around, ""] if around else [])]
     for table in outcome.tables:
         lines += [f"## {table.title}", "", *markdown_table(table.columns, table.rows), ""]
     if outcome.notes:
         lines += ["## Notes", "", *(f"- {note}" for note in outcome.notes), ""]
-    lines += ["## Rules", "", *(f"- {rule}" for rule in rules(outcome.claims)), ""]
+    if page.size != "smoke":
+        lines += ["## Rules", "", *(f"- {rule}" for rule in rules(outcome.claims)), ""]
     if config := _config(page):
         lines += ["## Config", "", *markdown_table(("Setting", "Values"), config), ""]
     lines += [f"Made with `regionscope study run {study.name} --size {page.size}`: {_cost(page)}.", ""]
@@ -70,21 +90,23 @@ def as_html(page: Page, pictures: Mapping[str, str]) -> str:
     body += [f"<p>{text(outcome.summary)}</p>"] if outcome.summary else []
     body += [f"<p>{text(PAPERS[study.paper])}.</p>"]
     body += [f"<p><b>Claim.</b> {text(study.claim)}</p>"]
-    grade = outcome.grade.value
-    body += [f'<p><b>Verdict at size {page.size}: <span class="{_CLASSES[grade]}">{grade}</span>.</b> ']
-    body += [f"{text(_scaled(page))}</p>", _html_table(*claim_table(outcome.claims))]
+    grade = page.verdict
+    body += [f'<p><b>Verdict at size {page.size}: <span class="{_CLASSES.get(grade, "")}">{grade}</span>.</b> ']
+    body += [f"{text(_scaled(page))}</p>", _html_table(*page.claims)]
     for title, name, around in _captions(page):
         body += [f'<img src="{text(pictures[name])}" alt="{text(title)}">', *([f"<p>{around}</p>"] if around else [])]
     for table in outcome.tables:
         body += [f"<h2>{text(table.title)}</h2>", _html_table(table.columns, table.rows)]
     if outcome.notes:
         body += ["<h2>Notes</h2><ul>", *(f"<li>{text(note)}</li>" for note in outcome.notes), "</ul>"]
-    body += ["<h2>Rules</h2><ul>", *(f"<li>{text(rule)}</li>" for rule in rules(outcome.claims)), "</ul>"]
+    if page.size != "smoke":
+        body += ["<h2>Rules</h2><ul>", *(f"<li>{text(rule)}</li>" for rule in rules(outcome.claims)), "</ul>"]
     if config := _config(page):
         body += ["<h2>Config</h2>", _html_table(("Setting", "Values"), config)]
     body += [f"<p><small>Made with regionscope study run {text(study.name)} --size {page.size}: {text(_cost(page))}."]
     body += ["</small></p>"]
-    head = f'<meta charset="utf-8"><title>{text(study.name)}</title><style>{_STYLE}</style>'
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    head += f"<title>{text(study.name)}</title><style>{_STYLE}</style>"
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
 
 
@@ -98,7 +120,7 @@ def as_data(page: Page) -> dict[str, Any]:
         "claim": page.study.claim,
         "size": page.size,
         "summary": outcome.summary,
-        "verdict": outcome.grade.value,
+        "verdict": page.verdict,
         "claims": [claim_data(claim) for claim in outcome.claims],
         "tables": [asdict(table) for table in outcome.tables],
         "charts": [_plain(chart) for chart in outcome.charts if not isinstance(chart, Pictures)],
@@ -132,7 +154,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> lis
 def _html_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(_number(v))}</td>" for v in row) + "</tr>\n" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+    return f"<div class='table'><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
 
 
 def _cell(value: Any) -> str:

@@ -109,7 +109,10 @@ def test_everything_has_a_name() -> None:
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        (DataSpec(name="two_mons"), "no data set called 'two_mons'; known are two_moons, "),
+        (
+            DataSpec(name="two_mons"),
+            "Expected a data set, got 'two_mons'. Did you mean 'two_moons'\\? Choose from two_moons, ",
+        ),
         (DataSpec(name="two_moons", options={"sigma": 1.0}), r"no option 'sigma'; it accepts noise \(0\.2\)\."),
         (DataSpec(name="two_moons", options={"noise": "much"}), r"to be like 0\.2, got 'much'"),
         (DataSpec(name="digits", options={"flatten": 1}), "to be like False, got 1"),

@@ -272,10 +272,15 @@ function buildPanels() {
       entry.append(value);
       head.append(entry);
     });
-    const target = make("div");
-    target.id = `panel-${p}`;
-    area.append(target);
-    box.append(head, area);
+    box.append(head);
+    if (panel.drawn) {
+      const target = make("div");
+      target.id = `panel-${p}`;
+      area.append(target);
+      box.append(area);
+    } else {
+      box.classList.add("single");
+    }
     by("curves").append(box);
   });
 }
@@ -305,16 +310,27 @@ function quietFocus(root) {
   }
 }
 
+/* Bokeh draws on a canvas, which style sheets do not reach: on a dark screen its colours change before it starts. */
+const DARK = { "#fff": "#1b2028", "#5b6573": "#a3adba", "#b9c0c9": "#56606d", "#edf0f3": "#2b323c" };
+function figure(name) {
+  let text = by(name).textContent;
+  if (matchMedia("(prefers-color-scheme: dark)").matches) {
+    const colours = name === "figure-map" ? DARK : { ...DARK, "#111111": "#e6eaf0" };
+    for (const [light, dark] of Object.entries(colours)) text = text.replaceAll(`"${light}"`, `"${dark}"`);
+  }
+  return JSON.parse(text);
+}
+
 async function start() {
   buildControls();
   buildPanels();
-  const item = (name) => JSON.parse(by(name).textContent);
-  const embed = async (name, target) => [...await Bokeh.embed.embed_item(item(name), target)][0].model;
+  const embed = async (name, target) => [...await Bokeh.embed.embed_item(figure(name), target)][0].model;
   ndarray = Bokeh.require("core/util/ndarray").ndarray;
   plot = await embed("figure-map", "map");
   quietFocus(by("map"));
   for (const renderer of plot.renderers) renderers[renderer.name] = renderer;
   for (let p = 0; p < training.panels.length; p++) {
+    if (!training.panels[p].drawn) continue;
     const panel = await embed(`figure-${p}`, `panel-${p}`);
     cursors.push(...panel.center.filter((part) => part.name === "cursor"));
   }

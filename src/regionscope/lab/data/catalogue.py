@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regionscope.checks import unknown
 from regionscope.errors import InputError, WrongFile
-from regionscope.lab.data import cifar, idx
+from regionscope.lab.data import cifar, idx, own
 from regionscope.lab.data.dataset import Dataset, DataSplit, add_label_noise, derived_seed
 from regionscope.lab.data.digits import digits_split
 from regionscope.lab.data.files import data_root, the_command, the_folder
@@ -16,6 +17,8 @@ from regionscope.lab.data.imagenet import read_imagenet
 from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels
 from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
 from regionscope.lab.data.univariate import univariate_split
+from regionscope.lab.load import check_call
+from regionscope.lab.own import is_own
 
 if TYPE_CHECKING:
     from regionscope.lab.config import DataSpec
@@ -49,7 +52,9 @@ def names() -> tuple[str, ...]:
 def entry(name: str) -> DataSource:
     """What is known of this data set."""
     if name not in CATALOGUE:
-        raise InputError(f"There is no data set called {name!r}; known are {', '.join(names())}.")
+        raise unknown(
+            "a data set", name, names(), more="your own is a .npz file, ./FOLDER of images or FILE.py:FUNCTION"
+        )
     return CATALOGUE[name]
 
 
@@ -59,13 +64,12 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
     In this order: the parts are drawn or read, ``n_train`` and ``n_test`` inputs chosen evenly over the classes, images
     normalised (or, with the option ``symmetric``, moved from [0, 1] to [-1, 1]), a share ``label_noise`` of the
     training labels replaced. ``spec.seed`` decides all that is random. Toy data are left in [-1, 1]^2 whatever
-    ``normalise`` says. root: the data folder, see ``data_root``.
+    ``normalise`` says, and so are your own data unless they are uint8 images. root: the data folder, see ``data_root``.
     """
-    found = entry(spec.name)
     options = check_options(spec.name, spec.options)
     folder = data_root(root)
     try:
-        split = found.read(spec, folder, options)
+        split = _own(spec, options) if is_own(spec.name) else entry(spec.name).read(spec, folder, options)
     except WrongFile as error:
         raise InputError(f"{error.what}; {the_command(spec.name, folder, again=True)}") from error
     if spec.label_noise == 0:
@@ -77,7 +81,10 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
 
 def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of this data set, those not given as usual; a wrong one is refused, and nothing is read."""
-    accepted = entry(name).options
+    if is_own(name) and own.kind_of(name) == "function":
+        check_call(name, given)
+        return dict(given)
+    accepted = own.OPTIONS[own.kind_of(name)] if is_own(name) else entry(name).options
     for key, value in given.items():
         if key not in accepted:
             listed = ", ".join(f"{option} ({_plain(default)})" for option, default in accepted.items())
@@ -91,6 +98,15 @@ def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain(default: Any) -> str:
     return "a number or a list" if default is None else repr(default)
+
+
+def _own(spec: DataSpec, options: dict[str, Any]) -> DataSplit:
+    split, pixels = own.read_own(spec, options)
+    if pixels:
+        return _finished(split, spec, {**_IMAGES, **options})
+    if options.get("symmetric"):
+        raise InputError(f"Expected uint8 images for the option symmetric, got other numbers in {spec.name}.")
+    return DataSplit(_flat(split.train), _flat(split.test)) if options.get("flatten") else split
 
 
 def _toy(split: Callable[..., DataSplit], n_train: int, n_test: int) -> Reader:

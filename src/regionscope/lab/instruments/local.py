@@ -39,10 +39,8 @@ def gap(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any],
 
 
 def _own(context: MeasurementContext, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of the Python function; as many directions as the inputs have, up to 25, unless asked otherwise."""
-    d = context.split.train.inputs[0].numel()
-    own = passed(local_complexity, options)
-    return {**own, "seed": context.seed_of(options), "dims": min(25, d) if options["dims"] is None else options["dims"]}
+    """The options of the Python function."""
+    return {**passed(local_complexity, options), "seed": context.seed_of(options)}
 
 
 def _with_layers(found: LocalComplexity) -> dict[str, Any]:

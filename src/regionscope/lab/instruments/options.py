@@ -18,6 +18,7 @@ __all__ = ["PARTS", "Option", "check_option", "options_of", "passed"]
 
 PARTS = ("train", "test", "random")
 _Pair = tuple[float, float]
+_OF_NETWORK = ("output", "args")  # of a run, its network has them
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 OWN: dict[str, Any] = {
@@ -50,7 +51,8 @@ def options_of(
     hints = get_type_hints(function)
     for name, parameter in inspect.signature(function).parameters.items():
         types = _flat(hints[name])
-        if name in found or name in without or parameter.default is parameter.empty or not any(map(_storable, types)):
+        chosen_elsewhere = name in (*found, *without, *_OF_NETWORK)
+        if chosen_elsewhere or parameter.default is parameter.empty or not any(map(_storable, types)):
             continue
         default = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
         found[name] = Option(None, (*types, NoneType)) if name == "seed" else Option(default, types)

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+from regionscope.checks import unknown
 from regionscope.complexity import local_complexity
-from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.config import MeasureSpec
 from regionscope.lab.data import DataSplit
@@ -109,8 +109,7 @@ def check(spec: MeasureSpec) -> None:
     instrument = _find(spec.instrument)
     for name, value in spec.options.items():
         if name not in instrument.options:
-            accepted = ", ".join(instrument.options) or "none"
-            raise InputError(f"{spec.instrument} has the unknown option {name!r}; it accepts: {accepted}.")
+            raise unknown(f"an option of {spec.instrument}", name, instrument.options)
         check_option(spec.instrument, name, value, instrument.options[name].types)
 
 
@@ -139,5 +138,5 @@ def build(
 
 def _find(name: str) -> _Instrument:
     if name not in _INSTRUMENTS:
-        raise InputError(f"There is no instrument called {name!r}; choose from {', '.join(_INSTRUMENTS)}.")
+        raise unknown("an instrument", name, _INSTRUMENTS)
     return _INSTRUMENTS[name]

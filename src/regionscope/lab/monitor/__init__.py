@@ -6,6 +6,7 @@ from regionscope.lab.monitor.monitor import Listener, Measure, Monitor
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows
 from regionscope.lab.monitor.schedule import Schedule, as_schedule, every, log_spaced, parse_schedule
+from regionscope.lab.monitor.transformers import transformers_callback
 
 __all__ = [
     "Listener",
@@ -24,4 +25,5 @@ __all__ = [
     "parse_schedule",
     "read_rows",
     "same_randomness",
+    "transformers_callback",
 ]

@@ -11,14 +11,16 @@ from torch import nn
 from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.monitor.monitor import Monitor
+from regionscope.lab.monitor.rows import as_scalars
 
 
 def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | None = None) -> Any:
     """A callback for ``Trainer(callbacks=[...])`` that measures before training, after each step and at the end.
 
-    Steps are the trainer's ``global_step``: moves of the weights, not batches. A schedule in epochs takes its length
-    from the trainer. With several processes only the first one measures. model: which part of the ``LightningModule``
-    to measure, such as ``lambda module: module.net``; the whole module by default.
+    New rows go to every logger of the trainer; the spread is ``name/spread``. Steps are the trainer's ``global_step``:
+    moves of the weights, not batches. A schedule in epochs takes its length from the trainer. With several processes
+    only the first one measures. model: which part of the ``LightningModule`` to measure, such as ``lambda module:
+    module.net``; the whole module by default.
     """
     needed("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")
     from lightning.pytorch import Callback
@@ -39,7 +41,10 @@ def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | 
 
         def _look(self, trainer: Any, pl_module: Any, *, last: bool = False) -> None:
             if trainer.is_global_zero:
-                monitor(int(trainer.global_step), pl_module if model is None else model(pl_module), last=last)
+                step = int(trainer.global_step)
+                rows = monitor(step, pl_module if model is None else model(pl_module), last=last)
+                for logger in trainer.loggers if rows else ():
+                    logger.log_metrics(as_scalars(rows), step=step)
 
     return MonitorCallback()
 

@@ -6,12 +6,14 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from regionscope.errors import InputError, RegionscopeError
+from regionscope.extras import data_frame
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.monitor.readings import readings
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows
@@ -102,6 +104,13 @@ class Monitor:
             known = ", ".join(dict.fromkeys((*(row.name for row in self.rows), *self._measures)))
             raise InputError(f"There are no rows called {name!r}; the names are {known}.")
         return [row.step for row in chosen], [row.value for row in chosen]
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each number: step, name, value, spread and seconds."""
+        return data_frame({each.name: [getattr(row, each.name) for row in self.rows] for each in fields(Row)})
+
+    def __repr__(self) -> str:
+        return f"Monitor({', '.join(self.names)}; {len(self._rows)} rows)"
 
     def wants(self, step: int, *, last: bool = False) -> bool:
         """Whether a call at this step would measure anything."""

@@ -40,6 +40,16 @@ class Row:
         )
 
 
+def as_scalars(rows: Iterable[Row]) -> dict[str, float]:
+    """Names and values for a logger; the spread, where there is one, is ``name/spread``."""
+    found: dict[str, float] = {}
+    for row in rows:
+        found[row.name] = row.value
+        if row.spread is not None:
+            found[f"{row.name}/spread"] = row.spread
+    return found
+
+
 def append_rows(path: Path, rows: Iterable[Row]) -> None:
     """Add the rows in one write and flush them to disk. On a full disk the file is as before."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from torch import nn
 
 from regionscope.errors import Damaged, InputError, RegionscopeError
 from regionscope.lab.config import Experiment
+from regionscope.lab.own import unchanged_name
 from regionscope.lab.store import files, repair
 from regionscope.lab.store.lock import Lock, is_held
 from regionscope.lab.store.rows import as_mapping, encode, extended, fingerprint, parse
@@ -280,4 +281,7 @@ class RunFolder:
             split = self.split()
             shape = {"input_shape": split.input_shape, "classes": split.n_classes}
         spec, (size, classes) = self.experiment.network, (tuple(shape["input_shape"]), shape["classes"])
-        return zoo.build(spec.name, classes=classes, input_shape=size, seed=self.experiment.seed, **spec.options)
+        name = unchanged_name(spec.name, spec.source, self.path)
+        return zoo.build(
+            name, classes=classes, input_shape=size, seed=self.experiment.seed, output=spec.output, **spec.options
+        )

@@ -68,10 +68,15 @@ class Sweep:
         )
 
     @classmethod
-    def from_toml(cls, path: Path | str) -> Self:
-        """Read a sweep from a TOML file (see docs/sweeps.md)."""
+    def from_toml(cls, path: Path | str, *, network: str | None = None, data: str | None = None) -> Self:
+        """Read a sweep from a TOML file (see docs/sweeps.md). network, data: names in place of those of its base."""
         path = Path(path)
         document = read_toml(path)
+        base = dict(_table("base", document.get("base", {})))
+        for part, name in (("network", network), ("data", data)):
+            if name is not None:
+                override(base, f"{part}.name", name)
+                document["base"] = base
         try:
             return cls.from_dict({"name": path.stem, **document})
         except InputError as error:
@@ -156,6 +161,8 @@ def override(document: dict[str, Any], key: str, value: Any) -> None:
         raise InputError(_TOO_DEEP)
     if names[0] == "measure":
         names[0] = "measures"
+    if isinstance(document.get(names[0]), str) and len(names) > 1:
+        document[names[0]] = {"name": document[names[0]]}  # network = "mlp" is short for network.name = "mlp"
     place: Any = document
     for depth, name in enumerate(names):
         where = ".".join(names[:depth])
@@ -171,6 +178,8 @@ def override(document: dict[str, Any], key: str, value: Any) -> None:
             raise InputError(f"{key!r}: {where} is the value {place!r} and has no parts.")
         if depth == len(names) - 1:
             place[at] = copy.deepcopy(value)
+            if key in ("network.name", "data.name"):
+                place.pop("source", None)  # the hash of another file
         else:
             place = place.setdefault(at, {}) if isinstance(place, dict) else place[at]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regionscope.errors import Damaged, InputError
+from regionscope.extras import data_frame
 from regionscope.lab.store import files, is_held
 from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import flatten, labels
@@ -30,8 +31,17 @@ class RunTable:
     columns: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
 
+    def __repr__(self) -> str:
+        return (
+            f"RunTable({len(self)} rows, {len(self.columns)} columns: {', '.join(self.varying()[:6]) or 'all equal'})"
+        )
+
     def __len__(self) -> int:
         return len(self.rows)
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas DataFrame; missing values are those of pandas."""
+        return data_frame({name: self.column(name) for name in self.columns})
 
     def column(self, name: str) -> list[Any]:
         """The values of one column, a run each."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from regionscope.extras import data_frame
 
 RunStatus = Literal["finished", "diverged"]
 
@@ -49,6 +51,16 @@ class Trained:
     history: tuple[EpochRow, ...]
     steps: int
     seconds: float
+
+    def __repr__(self) -> str:
+        last = self.history[-1] if self.history else None
+        loss = "" if last is None else f", epochs={last.epoch}, loss={last.loss:.4g}"
+        test = "" if last is None or last.test_error is None else f", test_error={last.test_error:.4g}"
+        return f"Trained({self.status}{loss}{test}, steps={self.steps}, seconds={self.seconds:.3g})"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each epoch."""
+        return data_frame({each.name: [getattr(row, each.name) for row in self.history] for each in fields(EpochRow)})
 
     @property
     def last(self) -> EpochRow:

@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.checks import whole
-from regionscope.errors import InputError
+from regionscope.checks import unknown, whole
+from regionscope.lab.load import as_module, call_function, check_call
+from regionscope.network.output import select_output
 
 from .checks import sizes_of
 from .cnn import cnn
@@ -45,25 +46,30 @@ def names() -> tuple[str, ...]:
 
 
 def check_options(name: str, options: Iterable[str]) -> None:
-    """Say that there is no such network, or that it has no such option; nothing is built."""
+    """Raise ``InputError`` where there is no such network, or where it has no such option; nothing is built."""
+    if isinstance(name, str) and ".py:" in name:
+        check_call(name, options, offered=("classes", "input_shape"))
+        return
     if not isinstance(name, str) or name not in _BUILDERS:
-        raise InputError(f"There is no network {name!r}; the names are {', '.join(_BUILDERS)}.")
+        raise unknown("a network", name, _BUILDERS, more="your own is FILE.py:FUNCTION")
     parameters = inspect.signature(_BUILDERS[name]).parameters
     accepted = [option for option in parameters if option not in ("classes", "input_shape")]
     for option in options:
         if option not in accepted:
-            its = f"its options are {', '.join(accepted)}" if accepted else "it has none"
-            raise InputError(f"The network {name!r} has no option {option!r}; {its}.")
+            raise unknown(f"an option of the network {name!r}", option, accepted)
 
 
 def build(
-    name: str, *, classes: int = 10, input_shape: Sequence[int] = (3, 32, 32), seed: int = 0, **options: Any
-) -> nn.Module:
+    name: str, *, classes: int = 10, input_shape: Sequence[int] = (3, 32, 32), seed: int = 0, output: str = "",
+    **options: Any,
+) -> nn.Module:  # fmt: skip
     """The network ``name`` for inputs of ``input_shape`` (without the batch), with PyTorch's default initial weights.
 
     The weights depend on the seed alone, and the global random state is untouched. The module is on the CPU, in
     training mode. Convolutional networks take images of any size; inside, the last mean runs over the whole image.
-    options: those of the network; a wrong one is answered by the list.
+    options: those of the network; a wrong one raises ``InputError`` with the list. name: ``FILE.py:FUNCTION`` is your
+    own network; the function gets the options, and ``classes`` and ``input_shape`` if it has parameters of these names.
+    output: the name or the index of the logits, where your network returns several outputs.
 
     >>> sum(p.numel() for p in build("resnet18").parameters())
     11173962
@@ -76,4 +82,9 @@ def build(
     """
     check_options(name, options)
     with seeded(seed):
+        if ".py:" in name:
+            sizes = {"classes": whole("classes", classes), "input_shape": sizes_of(input_shape)}
+            found = as_module(call_function(name, options, offered=sizes), name)
+            index = int(output) if output.removeprefix("-").isdigit() else output
+            return select_output(found, index) if output else found
         return _BUILDERS[name](classes=whole("classes", classes), input_shape=sizes_of(input_shape), **options)

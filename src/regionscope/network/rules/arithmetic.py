@@ -201,3 +201,18 @@ def _cumsum(call: Call, x: Data, dim: int, *, dtype: Any = None) -> Data:
     call.stays_real(dtype)
     physical = call.row_dim(x, dim) + 1
     return call.affine(Fixed(torch.cumsum, (physical,)), x)
+
+
+@rule("_sparse_mm", data=("b",), any_axis=True)
+def _sparse_matmul(call: Call, a: Tensor, b: Data) -> Data:
+    """``torch.sparse.mm(a, x.t())`` for rows ``x`` (v, n): only the nonzero entries of ``a`` are stored."""
+    if b.ndim != 2 or b.axis != 1:
+        call.mixes_rows()
+    constants = (a.indices().to(call.recorder.device), call.constant(a.values()))
+    return call.affine(Fixed(_times_sparse, (tuple(a.shape),)), b, axis=1, constants=constants)
+
+
+def _times_sparse(x: Tensor, places: Tensor, entries: Tensor, shape: tuple[int, int]) -> Tensor:
+    weight = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True, check_invariants=False)
+    product: Tensor = torch.sparse.mm(weight, x.t())
+    return product.t()

@@ -63,10 +63,10 @@ _TINY = "Likely: scale. 500 images, width 8 and 600 steps."
 CAUSES: dict[str, dict[str, str]] = {
     "humayun2023-figure3": {
         "largest rise": "Disagreement, cause not known: at the coarse radius the ascent is higher and steeper in "
-        "deeper networks. The runs have 5,000 steps; the paper's length is not known.",
+        "deeper networks, at the fine radius about equal from depth 3 on; 100,000 steps and three seeds.",
         "second descent": "Disagreement, cause not known: the shallowest network has a second descent at the fine "
         "radius as well.",
-        "": "Measure: accuracy at the valley must be within 10% of its largest value, and it is 12 to 18% below; the "
+        "": "Measure: accuracy at the valley must be within 10% of its largest value, and it is 11 to 17% below; the "
         "paper gives no number for a peak of the accuracy.",
     },
     "humayun2023-figure4": {"": _SMALL},

@@ -46,7 +46,7 @@ ITEMS = (
     Item(
         where="Table 7",
         scale=f"nine networks with SGD, Adam and Adagrad, {_CIFAR}",
-        not_run=(Cell("all nine networks of the paper", _LATER, "resnet|vgg|senet"),),
+        not_run=(Cell("the other eight networks", _LATER, "vgg|senet"),),
     ),
     Item(
         where="Table 8",
@@ -65,9 +65,9 @@ ITEMS = (
 _DESK = "Likely: scale. An MLP or a narrow network on 360 digits, with gaps of 2 to 9 points."
 CAUSES: dict[str, dict[str, str]] = {
     "li2025-augmentation": {
-        "": "Likely: setting. The network is an MLP, which has no use for shifted and mirrored images.",
-        "mixup: regions": "The correlation is not there without mixup either (MLP on Fashion-MNIST, -0.07); the gaps "
-        "of the settings differ by 3 points at most.",
+        "crop and flip: regions": "Length: with crops and flips 50 epochs do not fit the three settings of learning "
+        "rate 0.001 (training errors of 5, 11 and 20%), and their gaps are small; over the other six settings the "
+        "correlation is +0.94. The rule asks for all settings.",
     },
     "li2025-cifar10": {
         "mean output margin": "Disagreement, cause not known: larger margins go with smaller gaps in runs that all fit "
@@ -88,5 +88,4 @@ CAUSES: dict[str, dict[str, str]] = {
         "": "Likely: scale. On 360 digits the gap is largest at the first look (3.9%) and falls to 3.2%, where the "
         "paper's grows."
     },
-    "li2025-table7": {"": "Likely: scale. An MLP on 360 digits, whose gaps with SGD lie between 4.8 and 7.3 points."},
 }

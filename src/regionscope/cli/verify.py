@@ -1,0 +1,107 @@
+"""``regionscope verify``: decide a property of a network, with the result file of the competition."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regionscope.cli import options, output
+from regionscope.errors import InputError, RegionscopeError
+from regionscope.lab import load
+from regionscope.lab.provenance import provenance
+from regionscope.verification import Property, Verification, read_vnnlib
+from regionscope.verification import verify as decide
+
+__all__ = ["result_text", "verify"]
+
+
+def verify(
+    network: Annotated[str, typer.Argument(metavar="NET.onnx", help="The network: .onnx, .onnx.gz, or WHERE:NAME.")],
+    property_file: Annotated[Path, typer.Argument(metavar="PROP.vnnlib", help="The property: .vnnlib or .vnnlib.gz.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write the verdict and the witness in the format of VNN-COMP."),
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Stop with what was found.")
+    ] = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option("--fix", metavar="I=VALUE", help="Verify a slice: fix input I (from 0). Repeatable."),
+    ] = None,
+    json_file: options.JsonOption = None,
+) -> None:
+    """Decide whether a network has a counterexample to a VNN-LIB property, for boxes with at most three free inputs.
+
+    Prints sat, unsat, unknown or timeout and exits with 0; an error exits with 2 and writes "error" to --out.
+
+    Example: regionscope verify net.onnx property.vnnlib --out result.txt --timeout 600
+    """
+    output.check_json(json_file)
+    if out is not None:
+        output.check_folder(out)
+    try:
+        model, property = load.load_model(network), read_vnnlib(property_file)
+        found = decide(model, property.fixed(_fixed(fix or [])), timeout=timeout)
+    except RegionscopeError:
+        if out is not None:
+            output.write_file(out, lambda temporary: temporary.write_text("error\n", encoding="utf-8"))
+        raise
+    if out is not None:
+        output.write_file(out, lambda temporary: temporary.write_text(result_text(found, property), encoding="utf-8"))
+    if json_file != "-":
+        typer.echo(_summary(found))
+    if json_file is not None:
+        output.write_json(_document(found), json_file)
+
+
+def result_text(found: Verification, property: Property) -> str:
+    """The result file: the verdict, and for sat the witness as an assignment to X_i and Y_i."""
+    if found.witness is None or found.outputs is None:
+        return f"{found.verdict}\n"
+    pairs = [
+        *(f"(X_{i} {value!r})" for i, value in enumerate(found.witness.reshape(-1).tolist())),
+        *(f"(Y_{i} {value!r})" for i, value in enumerate(found.outputs.reshape(-1).tolist())),
+    ]
+    return f"{found.verdict}\n({chr(10).join(pairs)})\n"
+
+
+def _fixed(texts: list[str]) -> dict[int, Fraction]:
+    values = {}
+    for text in texts:
+        place, _, value = text.partition("=")
+        try:
+            values[int(place)] = Fraction(value)
+        except (ValueError, ZeroDivisionError) as error:
+            raise InputError(f"Expected --fix I=VALUE with numbers, got {text!r}.") from error
+    return values
+
+
+def _summary(found: Verification) -> str:
+    what = {"sat": "margin of the witness", "unsat": "closest miss"}.get(found.verdict, "margin")
+    lines = [
+        found.verdict,
+        f"{found.reason} {found.n_regions:,} regions, {found.seconds:.3g} s.",
+        f"{what}: {found.margin:.9g} (at most {found.bound:.9g}; rounding {found.rounding:.1e})",
+    ]
+    if found.witness is not None:
+        lines.append(f"witness: {found.witness.reshape(-1).tolist()[:20]}")
+    return "\n".join(lines)
+
+
+def _document(found: Verification) -> dict[str, object]:
+    return {
+        "verdict": found.verdict,
+        "reason": found.reason,
+        "margin": found.margin,
+        "bound": found.bound,
+        "rounding": found.rounding,
+        "regions": found.n_regions,
+        "seconds": found.seconds,
+        "witness": None if found.witness is None else found.witness.reshape(-1).tolist(),
+        "outputs": None if found.outputs is None else found.outputs.reshape(-1).tolist(),
+        "provenance": provenance(),
+    }

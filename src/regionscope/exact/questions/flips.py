@@ -1,0 +1,204 @@
+"""``flips`` and ``first_flip``: the points of a line where the predicted class changes, exactly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.checks import check_memory, check_positive
+from regionscope.errors import InputError, LimitReached
+from regionscope.exact.decision import DecisionRegions, decision_regions
+from regionscope.exact.linear import Progress, program_of
+from regionscope.exact.questions.paths import gradients
+from regionscope.geometry import Segment, Slice
+from regionscope.geometry.points import PointLike, read_point
+from regionscope.network import Program
+from regionscope.types import Reading
+
+__all__ = ["Flip", "Flips", "first_flip", "flips", "flips_of"]
+
+_WINDOW = 64  # pieces that first_flip wants to build at a time
+_FIRST = 1 / 64  # of the distance, that it builds first
+_GROWTH = 2.0
+_SHORTEST = 1e-9  # of the distance: shorter windows hold all their pieces
+
+
+@dataclass(frozen=True, eq=False)
+class Flips:
+    """Points where the class changes along a line, in order.
+
+    coords: (n,) slice coordinates. points: (n, *input_shape) inputs. before, after: (n,) the classes on both sides.
+    slope: (n,) of the margin (the output of the class after minus that of the class before) just behind the flip, for
+        each unit of length in input space; slope_before: (n,) just before it. They differ if the network folds at the
+        flip. Neither is negative, but for rounding.
+    """
+
+    coords: Tensor
+    points: Tensor
+    before: Tensor
+    after: Tensor
+    slope: Tensor
+    slope_before: Tensor
+
+    def __len__(self) -> int:
+        return len(self.coords)
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The number of flips."""
+        return (("", len(self), None),)
+
+
+@dataclass(frozen=True, eq=False)
+class Flip:
+    """The first point of a ray where the class changes.
+
+    distance: from the start of the ray, in input space. point: the input there (*input_shape,). before, after: the
+    classes. slope, slope_before: of the margin, as in ``Flips``.
+    searched: distance up to which linear pieces were built; pieces: how many. Both end shortly behind the flip.
+    """
+
+    distance: float
+    point: Tensor
+    before: int
+    after: int
+    slope: float
+    slope_before: float
+    searched: float
+    pieces: int
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The distance."""
+        return (("", self.distance, None),)
+
+
+def flips(
+    model: nn.Module | Program,
+    slice: Slice,
+    *,
+    dtype: torch.dtype | None = None,
+    memory: int | None = None,
+    progress: Progress | None = None,
+) -> Flips:
+    """Every point of a segment where the predicted class changes, from which class to which.
+
+    slice: a Segment, or another slice of dimension 1. Classes and ties as in ``decision_regions``. Cost:
+    ``decision_regions`` on the segment.
+
+    >>> two = nn.Linear(1, 2)
+    >>> _ = two.load_state_dict({"weight": torch.tensor([[-1.0], [1.0]]), "bias": torch.tensor([0.0, -1.0])})
+    >>> found = flips(two, Segment([0.0], [1.0]))
+    >>> found.coords.tolist(), found.before.tolist(), found.after.tolist(), found.slope.tolist()
+    ([0.5], [0], [1], [2.0])
+    """
+    if not isinstance(slice, Slice) or slice.dim != 1:
+        came = f"dimension {slice.dim}" if isinstance(slice, Slice) else type(slice).__name__
+        raise InputError(f"Expected a slice of dimension 1, got {came}. Pass a Segment.")
+    program = program_of(model, [slice], dtype)
+    dec = decision_regions(program, slice, memory=memory, progress=progress)
+    return flips_of(dec)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """Pieces of one label in order along a line: where each starts, a point inside it, its label, (n,) each."""
+
+    start: Tensor
+    middle: Tensor
+    label: Tensor
+
+    @staticmethod
+    def of(dec: DecisionRegions) -> _Pieces:
+        part = dec.partition
+        middle = part.interior[:, 0]
+        order = middle.argsort()
+        start = part.vertices[part.corners, 0].reshape(-1, 2).amin(1)
+        return _Pieces(start[order], middle[order], dec.piece_labels[order])
+
+    def after(self, other: _Pieces | None) -> _Pieces:
+        """These pieces with the last one of ``other`` in front."""
+        if other is None:
+            return self
+        names = self.__dataclass_fields__
+        return _Pieces(*(torch.cat([getattr(other, name)[-1:], getattr(self, name)]) for name in names))
+
+
+def flips_of(dec: DecisionRegions) -> Flips:
+    """The flips of decision regions on a line that still have their network."""
+    assert dec.partition.program is not None
+    return _flips_between(dec.partition.program, dec.partition.slice, _Pieces.of(dec))
+
+
+def _flips_between(program: Program, piece: Slice, pieces: _Pieces) -> Flips:
+    """The flips between neighbouring pieces. Cost: a forward and a backward pass at two points for each flip."""
+    here = (pieces.label[1:] != pieces.label[:-1]).nonzero()[:, 0]
+    at = pieces.start[here + 1]
+    before, after = pieces.label[here], pieces.label[here + 1]
+    c = program.n_outputs
+    if c == 1:
+        weights = (2.0 * after - 1)[:, None].double()
+    else:
+        weights = torch.eye(c, dtype=torch.float64, device=at.device)[after]
+        weights[torch.arange(len(here), device=at.device), before] -= 1
+    along = piece.basis.flatten().to(at.device)
+    along = along / along.norm()
+    slope_before, slope = (
+        gradients(program, piece.embed(pieces.middle[some, None]), weights) @ along for some in (here, here + 1)
+    )
+    return Flips(at, piece.embed(at[:, None]), before, after, slope, slope_before)
+
+
+def first_flip(
+    model: nn.Module | Program,
+    x: PointLike,
+    direction: PointLike,
+    *,
+    max_distance: float,
+    dtype: torch.dtype | None = None,
+    memory: int | None = None,
+    progress: Progress | None = None,
+) -> Flip | None:
+    """The first point on the ray from ``x`` along ``direction`` where the predicted class changes, exactly.
+
+    direction: need not have length 1; distances are measured in input space. max_distance: how far to look.
+    Returns None if the class does not change up to there.
+
+    The ray is built window by window from ``x`` on, some 64 linear pieces at a time, and nothing is built behind the
+    window with the flip, which is at most twice as long as the one before. Cost: ``decision_regions`` on the ray up to
+    there.
+    """
+    check_memory(memory)
+    start, along = read_point(x, "x"), read_point(direction, "the direction")
+    if start.shape != along.shape:
+        raise InputError(f"Expected a direction of shape {tuple(start.shape)}, that of x, got {tuple(along.shape)}.")
+    length = float(along.norm())
+    if not (length > 0 and math.isfinite(length)):
+        raise InputError(f"Expected a direction with a finite length above 0, got {length}.")
+    check_positive(max_distance=max_distance)
+    if not math.isfinite(max_distance):
+        raise InputError(f"Expected a finite max_distance, got {max_distance}.")
+    ray = Segment(start, start + along / length)
+    program = program_of(model, [ray], dtype)
+    done, window, count = 0.0, _FIRST * max_distance, 0
+    last: _Pieces | None = None
+    while done < max_distance:
+        end = max_distance if done + 1.01 * window > max_distance else done + window
+        limit = 4 * _WINDOW if end - done > _SHORTEST * max_distance else None
+        try:
+            dec = decision_regions(program, ray.extended(done, end), max_regions=limit, memory=memory)
+        except LimitReached:
+            window = (end - done) / 4
+            continue
+        count += len(dec.partition)
+        pieces = _Pieces.of(dec)
+        found = _flips_between(program, ray, pieces.after(last))
+        if len(found):
+            distance, slopes = float(found.coords[0]), (float(found.slope[0]), float(found.slope_before[0]))
+            return Flip(distance, found.points[0], int(found.before[0]), int(found.after[0]), *slopes, end, count)
+        last, done = pieces, end
+        window *= min(_GROWTH, max(1 / _GROWTH, _WINDOW / len(dec.partition)))
+        if progress is not None:
+            progress(done / max_distance)
+    return None

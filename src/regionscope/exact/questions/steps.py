@@ -1,0 +1,203 @@
+"""How many steps a quadrature rule needs where the exact integral is known.
+
+A rule with k steps approximates the mean gradient along a path by the sum of w_j gradient(t_j) over its k nodes t_j.
+The gradient is constant on each linear piece, so the rule only has to be asked how much weight it puts on each piece:
+
+    error(k) = sum over pieces of (weight of the rule on the piece - length of the piece) * gradient of the piece
+
+which gives the errors of all rules and all k from one pass over the pieces, as a product of two matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regionscope.checks import whole
+from regionscope.exact.budget import Budget
+from regionscope.exact.linear import Progress
+from regionscope.exact.questions.legendre import gauss_legendre
+from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pieces_of
+from regionscope.tolerance import TINY
+from regionscope.types import Reading
+
+__all__ = ["RULES", "StepsNeeded", "quadrature", "quadrature_errors"]
+
+Array = NDArray[np.float64]
+
+RULES = ("gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid")
+_NODES = 1 << 22  # held at a time
+_COLUMNS = 512  # pieces that are multiplied at a time
+
+
+@dataclass(frozen=True, eq=False)
+class StepsNeeded:
+    """The number of steps from which on a quadrature rule stays within a tolerance of the exact attributions.
+
+    steps: for each rule and each input the smallest k such that the errors of k, k + 1, ..., k_max steps are all at
+        most ``tolerance``; None where the error of ``k_max`` steps is larger.
+    errors: for each rule (n, k_max) the relative error with 1, 2, ..., k_max steps; infinite where the rule is not
+        defined (all but Gauss-Legendre need two steps).
+    """
+
+    tolerance: float
+    k_max: int
+    steps: dict[str, list[int | None]]
+    errors: dict[str, Tensor]
+
+    @staticmethod
+    def of(errors: dict[str, Tensor], tolerance: float) -> StepsNeeded:
+        """From the errors (n, k_max) of each rule."""
+        k_max = next(iter(errors.values())).shape[1]
+        steps: dict[str, list[int | None]] = {}
+        for rule, found in errors.items():
+            above = found > tolerance
+            last = torch.where(above.any(1), k_max - above.flip(1).to(torch.int8).argmax(1), 0)
+            steps[rule] = [k + 1 if k < k_max else None for k in last.tolist()]
+        return StepsNeeded(tolerance, k_max, steps, errors)
+
+    def readings(self) -> tuple[Reading, ...]:
+        """For each rule the largest number of steps that an input needs; infinite where ``k_max`` is not enough."""
+        return tuple(
+            (rule, float("inf") if None in found else float(max(k for k in found if k is not None)), None)
+            for rule, found in self.steps.items()
+        )
+
+
+def quadrature(rule: str, k: int) -> tuple[Array, Array]:
+    """Nodes in [0, 1] and weights of a rule with k steps, as in Captum.
+
+    Captum's trapezoid weights add up to (k - 1) / k, not to 1.
+
+    >>> nodes, weights = quadrature("riemann_trapezoid", 3)
+    >>> nodes.tolist(), weights.round(3).tolist()
+    ([0.0, 0.5, 1.0], [0.167, 0.333, 0.167])
+    """
+    if rule == "gausslegendre":
+        return gauss_legendre(k, k)[0]
+    weights = np.full(k, 1 / k)
+    if rule == "riemann_trapezoid":
+        weights[[0, -1]] /= 2
+        return np.linspace(0, 1, k), weights
+    shift = {"riemann_left": 0.0, "riemann_middle": 0.5, "riemann_right": 1.0}[rule]
+    return (np.arange(k) + shift) / k, weights
+
+
+def quadrature_errors(
+    paths: Paths, *, k_max: int, memory: int | None = None, progress: Progress | None = None
+) -> dict[str, Tensor]:
+    """Relative errors of every rule with 1 to k_max steps: for each rule (n, k_max).
+
+    The paths must be in the order of their inputs.
+    """
+    whole("k_max", k_max, least=2)
+    n, d = len(paths.inputs), paths.inputs[0].numel()
+    errors = {rule: torch.full((n, k_max), torch.inf, dtype=torch.float64, device="cpu") for rule in RULES}
+    rows = max(len(RULES), Budget.of(paths.inputs.device, memory, None).memory // (4 * 8 * d))
+    blocks = list(_blocks(k_max, rows))
+    for i, (first, last) in enumerate(blocks):
+
+        def tell(share: float, i: int = i) -> None:
+            if progress is not None:
+                progress((i + share) / len(blocks))
+
+        nodes = _Nodes.of(first, last, paths.inputs.device)
+        for to, found in _relative(paths, nodes, memory, tell):
+            for (rule, k), error in zip(nodes.rows, found, strict=True):
+                errors[rule][to, k - 1] = error
+    return errors
+
+
+def _blocks(k_max: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Ranges of k that are looked at together: first and last."""
+    first = 1
+    while first <= k_max:
+        last, count = first, len(RULES) * first
+        while last < k_max and len(RULES) * (last + 2 - first) <= rows and count + len(RULES) * (last + 1) <= _NODES:
+            last += 1
+            count += len(RULES) * last
+        yield first, last
+        first = last + 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """The nodes of several rules, in ascending order: position, weight and rule (an index into ``rows``)."""
+
+    rows: list[tuple[str, int]]
+    at: Tensor
+    weight: Tensor
+    row: Tensor
+
+    @staticmethod
+    def of(first: int, last: int, device: torch.device) -> _Nodes:
+        rows = [(rule, k) for rule in RULES for k in range(first, last + 1) if k > 1 or rule == "gausslegendre"]
+        gauss = gauss_legendre(first, last)
+        found = [gauss[k - first] if rule == "gausslegendre" else quadrature(rule, k) for rule, k in rows]
+        at = np.concatenate([nodes for nodes, _ in found])
+        order = np.argsort(at, kind="stable")
+        weight = np.concatenate([weights for _, weights in found])
+        row = np.repeat(np.arange(len(rows)), [k for _, k in rows])
+        return _Nodes(rows, *(torch.from_numpy(part[order]).to(device) for part in (at, weight, row)))
+
+    def excess(self, start: Tensor, end: Tensor) -> Tensor:
+        """Weight of each rule on each of these neighbouring pieces minus the length of the piece (rows, pieces)."""
+        low = int(torch.searchsorted(self.at, start[:1]))
+        high = int(torch.searchsorted(self.at, end[-1:])) if float(end[-1]) < 1.0 else len(self.at)
+        some = slice(low, high)
+        piece = (torch.searchsorted(start, self.at[some], right=True) - 1).clamp(0, len(start) - 1)
+        place, shape = self.row[some] * len(start) + piece, (len(self.rows), len(start))
+        weight = torch.bincount(place, self.weight[some], minlength=shape[0] * shape[1])
+        return weight.reshape(shape) - (end - start)
+
+
+def _relative(paths: Paths, nodes: _Nodes, memory: int | None, tell: Progress) -> Iterator[tuple[int, list[float]]]:
+    """For each input the relative error of each rule."""
+    n, device = len(paths.inputs), paths.inputs.device
+    counts = torch.bincount(paths.pairs[:, 0], minlength=n)
+    shape = (len(nodes.rows), paths.inputs[0].numel())
+    wrong = torch.zeros(shape, dtype=torch.float64, device=device)
+    exact = torch.zeros(shape[1], dtype=torch.float64, device=device)
+    current = 0
+
+    def finished() -> tuple[int, list[float]]:
+        return current, (wrong.norm(dim=1) / exact.norm().clamp(min=TINY)).tolist()
+
+    for path, some in _by_path(pieces_of(paths, memory=memory, progress=tell)):
+        to = int(paths.pairs[path, 0])
+        while current < to:
+            yield finished()
+            current += 1
+            wrong.zero_()
+            exact.zero_()
+        start, end = paths.ends(torch.tensor([path], device=device))
+        factor = (end - start) / counts[to]
+        for columns in torch.arange(len(some.start), device=device).split(_COLUMNS):
+            a, b = some.start[columns], some.end[columns]
+            hidden = {name: rows[columns] for name, rows in some.gradient.items()}
+            gradient = input_gradients(paths.program, hidden) * factor
+            wrong.addmm_(nodes.excess(a, b), gradient)
+            exact += (b - a) @ gradient
+    while current < n:
+        yield finished()
+        current += 1
+        wrong.zero_()
+        exact.zero_()
+
+
+def _by_path(batches: Iterator[Pieces]) -> Iterator[tuple[int, Pieces]]:
+    """The pieces of one path at a time, a part of it if it is long."""
+    for some in batches:
+        ids, counts = some.path.unique_consecutive(return_counts=True)
+        end = 0
+        for path, count in zip(ids.tolist(), counts.tolist(), strict=True):
+            start, end = end, end + count
+            rows = slice(start, end)
+            gradient = {name: values[rows] for name, values in some.gradient.items()}
+            own = some.path[rows], some.start[rows], some.end[rows], some.low[rows], some.high[rows]
+            yield path, Pieces(*own, gradient)

@@ -1,0 +1,185 @@
+"""Your own data: a ``.npz`` file, a folder of images, or a Python function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.inputs import read_examples
+from regionscope.lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
+from regionscope.lab.data.images import Pixels
+from regionscope.lab.load import call_function
+from regionscope.lab.own import IMAGE_ENDINGS, check_source
+from regionscope.writing import ARRAY_FILE_ERRORS
+
+if TYPE_CHECKING:
+    from regionscope.lab.config import DataSpec
+
+__all__ = ["OPTIONS", "kind_of", "read_own"]
+
+_IMAGES = {"test_share": 0.2, "flatten": False, "symmetric": False}
+OPTIONS: dict[str, dict[str, Any]] = {"npz": _IMAGES, "folder": {**_IMAGES, "size": 0}}
+
+
+def kind_of(name: str) -> str:
+    """One of "function", "npz" and "folder"."""
+    return "function" if ".py:" in name else "npz" if name.endswith(".npz") else "folder"
+
+
+def read_own(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, bool]:
+    """Both parts, and whether they are images of pixels, which are scaled to [0, 1]; other numbers stay as they are."""
+    check_source(spec.name, spec.source)
+    kind, classes = kind_of(spec.name), 0
+    if kind == "function":
+        found = call_function(spec.name, options)
+        classes = found.n_classes if isinstance(found, DataSplit) else 0
+        parts = _parts_of((found.train, found.test) if isinstance(found, DataSplit) else found, spec.name)
+    else:
+        parts = _read_npz(Path(spec.name)) if kind == "npz" else _read_folder(Path(spec.name), options["size"])
+    share = 0.2 if kind == "function" else options["test_share"]
+    train, test = parts if len(parts) == 2 else _divided(parts[0], share, spec)
+    pixels = train[0].dtype == torch.uint8 and train[0].ndim == 4
+    classes = classes or int(max(train[1].max(), test[1].max())) + 1
+    chosen = [
+        _chosen(part, n, spec, which)
+        for part, n, which in ((train, spec.n_train, "train"), (test, spec.n_test, "test"))
+    ]
+    made = [
+        Pixels(x, y).dataset(spec.name, classes) if pixels else Dataset(spec.name, x.to(torch.float32), y, classes)
+        for x, y in chosen
+    ]
+    return DataSplit(*made), pixels
+
+
+def _read_npz(path: Path) -> list[tuple[Tensor, Tensor]]:
+    """x and y, and x_test and y_test where the file has them."""
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files if name in ("x", "y", "x_test", "y_test")}
+            held = ", ".join(file.files) or "nothing"
+    except (AttributeError, *ARRAY_FILE_ERRORS) as error:
+        raise InputError(f"Expected an .npz file of numbers at {str(path)!r}, got: {error}.") from error
+    if not {"x", "y"} <= arrays.keys() or ("x_test" in arrays) != ("y_test" in arrays):
+        raise InputError(
+            f"Expected the arrays x (n, ...) and y (n,) in {str(path)!r}, and x_test with y_test or neither, got "
+            f"{held}. Write it with np.savez(path, x=x, y=y)."
+        )
+    found = [_pair(arrays["x"], arrays["y"], str(path))]
+    return found + ([_pair(arrays["x_test"], arrays["y_test"], str(path))] if "x_test" in arrays else [])
+
+
+def _parts_of(found: Any, name: str) -> list[tuple[Tensor, Tensor]]:
+    """One part or two from what a function returned: (x, y), a Dataset, or a pair of either."""
+    advice = (
+        "Return a DataSplit, inputs and labels (x, y), a torch Dataset of (input, label) pairs, or two of these: the "
+        "training part and the test part."
+    )
+    try:
+        if isinstance(found, tuple | list) and len(found) == 2:
+            if isinstance(found[0], Tensor | np.ndarray):
+                return [_pair(found[0], found[1], name)]
+            return [
+                _pair(part[0], part[1], name) if isinstance(part, tuple | list) else _dataset(part) for part in found
+            ]
+        return [_dataset(found)]
+    except (TypeError, AttributeError, IndexError) as error:
+        raise InputError(f"Expected data from {name}, got {type(found).__name__}. {advice}") from error
+
+
+def _dataset(found: Any) -> tuple[Tensor, Tensor]:
+    if isinstance(found, Dataset):
+        return found.inputs, found.labels
+    if not hasattr(found, "__len__"):
+        raise TypeError
+    examples = read_examples(found)
+    return examples.take_pairs(torch.arange(len(examples), device="cpu"))
+
+
+def _pair(x: Any, y: Any, name: str) -> tuple[Tensor, Tensor]:
+    inputs, labels = (torch.as_tensor(each, device="cpu") for each in (x, y))
+    if inputs.ndim < 2 or labels.shape != inputs.shape[:1] or len(inputs) < 2:
+        raise InputError(
+            f"Expected at least two inputs x of shape (n, ...) and labels y of shape (n,) from {name}, got "
+            f"{tuple(inputs.shape)} and {tuple(labels.shape)}."
+        )
+    if labels.is_floating_point() or labels.is_complex() or int(labels.min()) < 0:
+        raise InputError(
+            f"Expected labels 0, 1, ..., classes - 1 as integers from {name}, got {labels.dtype} from {labels.min()}. "
+            "Number the classes first."
+        )
+    if inputs.is_floating_point() and not bool(inputs.isfinite().all()):
+        raise InputError(f"Expected finite inputs from {name}, got NaN or infinity. Remove or replace them first.")
+    return inputs, labels.long()
+
+
+def _read_folder(path: Path, size: int) -> list[tuple[Tensor, Tensor]]:
+    """CLASS/*.png, or train/CLASS/*.png with test/ or val/ beside it; classes are numbered by name."""
+    test = next((path / name for name in ("test", "val") if (path / name).is_dir()), None)
+    folders = [path / "train", test] if test is not None and (path / "train").is_dir() else [path]
+    classes = sorted(each.name for each in folders[0].iterdir() if each.is_dir())
+    found = []
+    for folder in folders:
+        files = [
+            (file, label)
+            for label, name in enumerate(classes)
+            for file in sorted((folder / name).glob("*"))
+            if file.suffix.lower() in IMAGE_ENDINGS
+        ]
+        if len(classes) < 2 or len(files) < 2:
+            raise InputError(
+                f"Expected images ({', '.join(IMAGE_ENDINGS)}) in one folder for each class below {str(folder)!r}, got "
+                f"{len(classes)} folders with {len(files)} images."
+            )
+        labels = torch.tensor([label for _, label in files], device="cpu")
+        found.append((_read_images([file for file, _ in files], size), labels))
+    return found
+
+
+def _read_images(files: Sequence[Path], size: int) -> Tensor:
+    """uint8 images (n, c, h, w): grey where the first one is, all of one size or resized to ``size`` and cropped."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    found: list[Tensor] = []
+    mode = ""
+    for file in files:
+        try:
+            with Image.open(file) as opened:
+                mode = mode or ("L" if opened.mode in ("1", "L") else "RGB")
+                picture: Any = opened.convert(mode)
+        except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
+            raise InputError(f"Expected an image in {str(file)!r}, got a file that cannot be read: {error}.") from error
+        picture = ImageOps.fit(picture, (size, size), Image.Resampling.BILINEAR) if size else picture
+        pixels = torch.from_numpy(np.array(picture, dtype=np.uint8))
+        found.append(pixels[None] if mode == "L" else pixels.permute(2, 0, 1))
+        if found[-1].shape != found[0].shape:
+            raise InputError(
+                f"Expected images of one size, got (height, width) = {tuple(found[0].shape[1:])} and "
+                f"{tuple(found[-1].shape[1:])} in {file.name}. Set the option size, as in --set data.options.size=32."
+            )
+    return torch.stack(found)
+
+
+def _divided(everything: tuple[Tensor, Tensor], share: float, spec: DataSpec) -> list[tuple[Tensor, Tensor]]:
+    """A seeded training and test part, the latter evenly over the classes."""
+    x, y = everything
+    if not 0 < share < 1:
+        raise InputError(f"Expected test_share between 0 and 1, got {share}.")
+    in_test = torch.zeros(len(y), dtype=torch.bool, device="cpu")
+    n = min(max(1, round(share * len(y))), len(y) - 1)
+    in_test[balanced_choice(y, n, seed=derived_seed(spec.seed, "test part"))] = True
+    return [(x[~in_test], y[~in_test]), (x[in_test], y[in_test])]
+
+
+def _chosen(part: tuple[Tensor, Tensor], n: int | None, spec: DataSpec, which: str) -> tuple[Tensor, Tensor]:
+    if n is None or n == len(part[1]):
+        return part
+    chosen = balanced_choice(
+        part[1], n, seed=derived_seed(spec.seed, f"{which} subset"), what=f"The {which} part of {spec.name}"
+    )
+    return part[0][chosen], part[1][chosen]

@@ -1,0 +1,81 @@
+"""Programs of ``torch.export`` and graphs of ATen operators as modules that call plain torch functions."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+
+from regionscope.errors import InputError
+
+__all__ = ["plain_module"]
+
+_CHECKS = ("_assert", "sym_constrain", "_guards_fn")
+
+
+def plain_module(module: nn.Module | ExportedProgram) -> nn.Module:
+    """``module``, or the same graph with each ATen operator replaced by the torch function of its name.
+
+    Raises ``InputError`` for an exported program whose batch dimension is fixed.
+    """
+    if isinstance(module, ExportedProgram):
+        _check_batch(module)
+        return _translated(module.module())
+    if isinstance(module, fx.GraphModule) and any(isinstance(node.target, OpOverload) for node in module.graph.nodes):
+        return _translated(module)
+    return module
+
+
+def _check_batch(program: ExportedProgram) -> None:
+    names = program.graph_signature.user_inputs
+    inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
+    for node in inputs:
+        shape: tuple[Any, ...] = tuple(getattr(node.meta.get("val"), "shape", ()))
+        if len(shape) and isinstance(shape[0], int):
+            raise InputError(
+                f"Expected an exported program for any number of inputs, got one whose input {node.name!r} has the "
+                f"fixed shape {shape}. Export it again from an example of two or more rows with "
+                'dynamic_shapes=({0: torch.export.Dim("batch")},).'
+            )
+
+
+def _translated(module: nn.Module) -> nn.Module:
+    """A copy of the graph module that shares its weights; checks of shapes are left out."""
+    assert isinstance(module, fx.GraphModule)
+    changed = copy.copy(module)
+    graph = copy.deepcopy(module.graph)
+    for node in list(graph.nodes):
+        if not node.users and node.op != "output" and any(word in str(node.target) for word in _CHECKS):
+            graph.erase_node(node)
+        elif isinstance(node.target, OpOverload):
+            _translate(node)
+    changed.graph = graph
+    changed.recompile()
+    return changed
+
+
+def _translate(node: fx.Node) -> None:
+    assert isinstance(node.target, OpOverload)
+    name = node.target._schema.name.split("::")[-1]
+    if name == "sym_size":
+        node.op, node.target = "call_method", "size"
+        return
+    if name == "slice":
+        node.target = part_of
+        return
+    function: Any = getattr(torch, name, None) or getattr(nn.functional, name, None)
+    if function is not None:
+        node.target = function
+    elif hasattr(torch.Tensor, name):
+        node.op, node.target = "call_method", name
+
+
+def part_of(x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    """``aten.slice``."""
+    taken = slice(start, end, step)
+    whole = range(x.shape[dim])[taken] == range(x.shape[dim])
+    return x if whole else x[(slice(None),) * (dim % x.ndim) + (taken,)]

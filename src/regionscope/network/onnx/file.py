@@ -1,0 +1,146 @@
+"""Bytes to a checked ONNX graph: a damaged or hostile file gets an error, and nothing outside its folder is read."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.extras import needed
+
+LARGEST_FILE = 2**31 - 1  # bytes of one protobuf message
+OLDEST_OPSET = 7  # the first with the broadcasting of NumPy
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A parsed file: the protobuf model, its opset, its constants by name, and where it comes from."""
+
+    model: Any
+    opset: int
+    constants: dict[str, Tensor]
+    path: Path
+    digest: str
+
+    @property
+    def proto(self) -> Any:
+        """The graph of the model."""
+        return self.model.graph
+
+
+def onnx_library() -> Any:
+    """The ``onnx`` package, or an error that names the extra."""
+    return needed("onnx", who="Reading ONNX files needs", library="onnx", extra="onnx")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of an .onnx or .onnx.gz file, unpacked."""
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"Expected an ONNX file below 2 GiB, got {path}. Store its weights as external data.")
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as stream:
+            content = stream.read(LARGEST_FILE + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"Expected an .onnx or .onnx.gz file, got {path}: {error}. Check the path.") from error
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"Expected at most 2 GiB when unpacked, got more from {path}. Check where it comes from.")
+    return content
+
+
+def read_graph(path: Path) -> Graph:
+    """Parse the file and load its constants."""
+    onnx = onnx_library()
+    content = read_bytes(path)
+    try:
+        model = onnx.load_model_from_string(content)
+    except Exception as error:  # the protobuf library decides which type a damaged message raises
+        raise InputError(f"Expected an ONNX model, got {path}, which cannot be parsed. Export it again.") from error
+    if not model.graph.node or not model.graph.output:
+        raise InputError(f"Expected an ONNX model with nodes and outputs, got {path} without. Export it again.")
+    opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
+    if opset < OLDEST_OPSET:
+        raise InputError(f"Expected opset {OLDEST_OPSET} or later, got {opset} in {path}. Export it again.")
+    constants = {tensor.name: read_tensor(tensor, path.parent) for tensor in model.graph.initializer}
+    if model.graph.sparse_initializer:
+        raise InputError(f"Expected dense initializers, got a sparse one in {path}. Export it again without.")
+    return Graph(model, opset, constants, path, hashlib.sha256(content).hexdigest())
+
+
+def read_tensor(tensor: Any, folder: Path) -> Tensor:
+    """A stored tensor; its bytes must be as many as its shape says, and external ones lie inside ``folder``."""
+    onnx = onnx_library()
+    wanted = {
+        onnx.TensorProto.FLOAT: np.float32,
+        onnx.TensorProto.DOUBLE: np.float64,
+        onnx.TensorProto.INT64: np.int64,
+        onnx.TensorProto.INT32: np.int32,
+        onnx.TensorProto.BOOL: np.bool_,
+    }
+    if tensor.data_type not in wanted:
+        kind = tensor.data_type
+        named = onnx.TensorProto.DataType.Name(kind) if kind in onnx.TensorProto.DataType.values() else str(kind)
+        raise InputError(
+            f"Expected float32, float64, int32, int64 or bool, got {named} in tensor {tensor.name!r}. Convert it first."
+        )
+    dtype = np.dtype(wanted[tensor.data_type])
+    shape = tuple(tensor.dims)
+    if any(size < 0 for size in shape) or math.prod(shape) * dtype.itemsize > 4 * LARGEST_FILE:
+        raise InputError(f"Expected a tensor that fits into memory, got shape {shape} for {tensor.name!r}.")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        array = np.frombuffer(_external(tensor, folder), dtype=dtype.newbyteorder("<"))
+    else:
+        try:
+            array = onnx.numpy_helper.to_array(tensor).reshape(-1)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"Tensor {tensor.name!r} does not hold {math.prod(shape)} numbers: {error}.") from error
+    if array.size != math.prod(shape):
+        raise InputError(f"Expected {math.prod(shape)} numbers in tensor {tensor.name!r}, got {array.size}.")
+    return torch.from_numpy(np.array(array, dtype=dtype).reshape(shape))
+
+
+def _external(tensor: Any, folder: Path) -> bytes:
+    """The bytes of external data, from a file that lies in the folder of the model."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    root = folder.resolve()
+    path = (root / location).resolve()
+    if not location or Path(location).is_absolute() or not path.is_relative_to(root):
+        raise InputError(
+            f"Expected external data inside {root}, got {location!r} for tensor {tensor.name!r}. "
+            "Nothing outside the folder of the model is read."
+        )
+    try:
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
+        size = path.stat().st_size
+        if offset < 0 or offset + max(length, 0) > size or size > 16 * LARGEST_FILE:
+            raise InputError(
+                f"Expected {length} bytes at {offset} in {path.name}, which has {size}, for tensor {tensor.name!r}."
+            )
+        with path.open("rb") as stream:
+            stream.seek(offset)
+            content: bytes = stream.read(length)
+        return content
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"The external data {location!r} of tensor {tensor.name!r} cannot be read: {error}."
+        ) from error
+
+
+def dimensions(value: Any) -> Iterator[int | None]:
+    """The declared sizes of an input or output; None where a size is symbolic or missing."""
+    for size in value.type.tensor_type.shape.dim:
+        yield size.dim_value if size.WhichOneof("value") == "dim_value" else None

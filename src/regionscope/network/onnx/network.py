@@ -1,0 +1,88 @@
+"""The module that runs an ONNX graph node by node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["OnnxNetwork"]
+
+
+class _Planned(NamedTuple):
+    """A node: its submodule, the values it reads (and whether each is a constant) and writes, and those dead after."""
+
+    place: str
+    reads: tuple[tuple[str, bool], ...]
+    writes: tuple[str, ...]
+    dead: tuple[str, ...] = ()
+
+
+class OnnxNetwork(nn.Module):
+    """A network read from an ONNX file: (v, *input_shape) to (v, *output_shape), for any number of rows v.
+
+    Attributes:
+        input_shape: shape of one input, without the batch dimension.
+        path, digest: the file, and the SHA-256 of its unpacked content.
+        batch_axis: whether the file's input has a batch dimension; without one, ``input_shape`` is the whole input.
+        opset: version of the operators.
+    """
+
+    def __init__(
+        self, input_shape: tuple[int, ...], *, path: Path, digest: str, batch_axis: bool, opset: int, input_name: str,
+        output_name: str,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.input_shape = input_shape
+        self.path, self.digest = path, digest
+        self.batch_axis, self.opset = batch_axis, opset
+        self.input_name, self.output_name = input_name, output_name
+        self.row_by_row = False
+        self._plan: list[_Planned] = []
+        self._stored: dict[str, str] = {}
+        self._repeated: dict[str, int] = {}
+
+    def add(self, name: str, module: nn.Module, reads: tuple[str, ...], writes: tuple[str, ...]) -> str:
+        """Append a node; ``reads`` and ``writes`` are names of values. Returns the name of the submodule."""
+        base = place = name.replace(".", "_").replace("/", "_").replace(":", "_").strip("_") or "node"
+        while hasattr(self, place):
+            self._repeated[base] = self._repeated.get(base, 1) + 1
+            place = f"{base}_{self._repeated[base]}"
+        self.add_module(place, module)
+        self._plan.append(_Planned(place, tuple((read, read in self._stored) for read in reads), writes))
+        return place
+
+    def store(self, name: str, value: Tensor) -> None:
+        """Keep a constant that nodes read."""
+        if name not in self._stored:
+            self._stored[name] = f"constant_{len(self._stored)}"
+            self.register_buffer(self._stored[name], value)
+
+    def close(self) -> None:
+        """Note after which node each value is dead."""
+        last: dict[str, int] = {}
+        for i, planned in enumerate(self._plan):
+            last.update({name: i for name, stored in planned.reads if not stored})
+        last.pop(self.output_name, None)
+        dead: dict[int, list[str]] = {}
+        for name, i in last.items():
+            dead.setdefault(i, []).append(name)
+        self._plan = [each._replace(dead=tuple(dead.get(i, ()))) for i, each in enumerate(self._plan)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.row_by_row and len(x) != 1:
+            return torch.cat([self._run(row) for row in x.split(1)]) if len(x) else self._run(x)
+        return self._run(x)
+
+    def _run(self, x: Tensor) -> Tensor:
+        values: dict[str, Any] = {self.input_name: x}
+        for place, reads, writes, dead in self._plan:
+            given = [getattr(self, self._stored[name]) if stored else values[name] for name, stored in reads]
+            made = getattr(self, place)(*given)
+            values.update(zip(writes, made if isinstance(made, tuple | list) else (made,), strict=False))
+            for name in dead:
+                values.pop(name, None)
+        found: Tensor = values[self.output_name]
+        return found

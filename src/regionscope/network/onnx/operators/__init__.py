@@ -1,0 +1,14 @@
+"""The operators by family. Importing them fills the table."""
+
+from regionscope.network.onnx.operators import (
+    activations,
+    arithmetic,
+    constants,
+    indexing,
+    layers,
+    pooling,
+    reductions,
+    shapes,
+)
+
+__all__ = ["activations", "arithmetic", "constants", "indexing", "layers", "pooling", "reductions", "shapes"]

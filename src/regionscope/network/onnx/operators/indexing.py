@@ -1,0 +1,139 @@
+"""Concat, Split, Slice, Gather, Pad: parts of values, and values put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regionscope.network.onnx.operators.shapes import integers
+from regionscope.network.onnx.table import LARGEST, Node, Step, applied, must_fit, operator
+
+__all__: list[str] = []
+
+
+@operator("Concat")
+def _concat(node: Node) -> Step:
+    if node.lift and any(constant is not None for constant in node.constants):
+        node.error("a constant can only be appended where the input has a batch dimension")
+    (axis,) = node.lifted([int(node.get("axis", 0))])
+    return applied(node, _joined, axis=axis)
+
+
+def _joined(*parts: Any, axis: int) -> Any:
+    must_fit((sum(part.numel() for part in parts),))
+    return torch.cat(parts, axis)
+
+
+@operator("Split")
+def _split(node: Node) -> Step:
+    (axis,) = node.lifted([int(node.get("axis", 0))])
+    sizes = node.get("split")
+    if sizes is None and node.has(1):
+        sizes = node.numbers(1, "split")
+    return applied(node, _parts, takes=(0,), axis=axis, sizes=sizes, count=node.n_outputs)
+
+
+def _parts(x: Any, *, axis: int, sizes: Sequence[int] | None, count: int) -> Any:
+    if sizes is None:
+        whole = -(-x.shape[axis] // count)
+        sizes = [min(whole, x.shape[axis] - start) for start in range(0, x.shape[axis], whole)]
+    if len(sizes) != count or min(sizes) < 0:
+        raise ValueError(f"sizes {list(sizes)} do not fit {count} outputs")
+    return torch.split(x, list(sizes), axis)
+
+
+@operator("Slice")
+def _slice(node: Node) -> Step:
+    """Starts and ends may follow from a shape, so they are read when the node runs."""
+    if node.opset >= 10:
+        return applied(node, _cut_by_inputs, lift=node.lift, given=[node.has(i) for i in range(5)])
+    starts, ends = list(node.get("starts", [])), list(node.get("ends", []))
+    return applied(node, _cut, starts=starts, ends=ends, axes=node.get("axes"), steps=None, lift=node.lift)
+
+
+def _cut_by_inputs(x: Any, *inputs: Any, lift: int, given: list[bool]) -> Any:
+    numbers = iter(inputs)
+    starts, ends, axes, steps = (integers(next(numbers)) if there else None for there in given[1:])
+    return _cut(x, starts=starts or [], ends=ends or [], axes=axes, steps=steps, lift=lift)
+
+
+def _cut(
+    x: Any, *, starts: list[int], ends: list[int], axes: Sequence[int] | None, steps: list[int] | None, lift: int
+) -> Any:
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    if 0 in steps:
+        raise ValueError("a step is 0")
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        axis = axis + lift if axis >= 0 else axis
+        size = x.shape[axis]
+        # ONNX clamps an end below -size to "before the first entry", which Python's slice cannot spell.
+        places = range(size)[slice(start, end if step > 0 or end >= -size else None, step)]
+        if places == range(size):
+            continue
+        if step == 1:
+            x = x.narrow(axis, places.start, len(places))
+        else:
+            x = torch.index_select(x, axis, torch.tensor(list(places), device=x.device))
+    return x
+
+
+@operator("Gather")
+def _gather(node: Node) -> Step:
+    (axis,) = node.lifted([int(node.get("axis", 0))])
+    return applied(node, _gathered, axis=axis)
+
+
+def _gathered(x: Any, index: Tensor, *, axis: int) -> Any:
+    axis = axis % x.ndim
+    size = x.shape[axis]
+    flat = index.reshape(-1)
+    if bool(((flat < -size) | (flat >= size)).any()):
+        raise IndexError(f"an index lies outside a dimension of size {size}")
+    must_fit((*x.shape[:axis], flat.numel(), *x.shape[axis + 1 :]))
+    taken = torch.index_select(x, axis, flat % size)
+    return taken.reshape([*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]])
+
+
+@operator("Pad")
+def _pad(node: Node) -> Step:
+    widths = node.get("pads", node.get("paddings"))
+    widths = node.numbers(1, "pads") if widths is None else [int(n) for n in widths]
+    value = node.get("value", 0.0)
+    if node.has(2):
+        value = node.constant(2, "value").reshape(-1)[0].item()
+    if node.has(3):
+        node.error("axes are not supported; give pads for every dimension")
+    mode = str(node.get("mode", "constant"))
+    modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate"}
+    if mode not in modes:
+        node.error(f"its mode is {mode!r}; {', '.join(modes)} are supported")
+    if max([abs(n) for n in widths], default=0) > LARGEST:
+        node.error(f"its pads {widths} would fill the memory")
+    return applied(node, _padded, takes=(0,), widths=widths, mode=modes[mode], value=float(value), lift=node.lift)
+
+
+def _padded(x: Any, *, widths: list[int], mode: str, value: float, lift: int) -> Any:
+    n = len(widths) // 2
+    if len(widths) != 2 * n or n != x.ndim - lift:
+        raise ValueError(f"pads {widths} do not fit a value with {x.ndim} dimensions")
+    pairs = [(widths[i], widths[n + i]) for i in range(n)]
+    while pairs and pairs[0] == (0, 0):
+        pairs.pop(0)
+    must_fit(size + sum(pair) for size, pair in zip(x.shape[x.ndim - len(pairs) :], pairs, strict=True))
+    flat = [width for pair in reversed(pairs) for width in pair]
+    return F.pad(x, flat, mode, value if mode == "constant" else None) if flat else x
+
+
+@operator("Tile")
+def _tile(node: Node) -> Step:
+    return applied(node, _tiled, lift=node.lift)
+
+
+def _tiled(x: Any, times: Any, *, lift: int) -> Any:
+    must_fit([x.numel(), *integers(times)])
+    return x.repeat(*[1] * lift, *integers(times))

@@ -1,0 +1,170 @@
+"""Layers with weights: Gemm, MatMul, Conv, ConvTranspose, BatchNormalization, LayerNormalization."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regionscope.network.onnx.operators.windows import Window, padded, padded_size, read_window
+from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator
+
+__all__ = ["SparseLinear"]
+
+_SPARSE_FROM = 2**16  # entries: a smaller matrix is stored densely
+_SPARSE_BELOW = 0.02  # share of nonzero entries
+
+
+class SparseLinear(nn.Module):
+    """x -> x @ weight.T + bias, with a weight (out, in) of which only the nonzero entries are stored."""
+
+    places: Tensor
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.shape = tuple(weight.shape)
+        self.register_buffer("places", weight.nonzero().T.contiguous())
+        self.values = nn.Parameter(weight[self.places[0], self.places[1]])
+        self.bias = None if bias is None else nn.Parameter(bias)
+
+    def forward(self, x: Any) -> Any:
+        weight = torch.sparse_coo_tensor(
+            self.places, self.values, self.shape, is_coalesced=True, check_invariants=False
+        )
+        rows = x if x.ndim == 2 else x.reshape(-1, self.shape[1])
+        out = torch.sparse.mm(weight, rows.t()).t()
+        out = out if x.ndim == 2 else out.reshape(*x.shape[:-1], self.shape[0])
+        return out if self.bias is None else out + self.bias
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.shape[1]}, out_features={self.shape[0]}, nonzero={len(self.values)}"
+
+
+def linear(weight: Tensor, bias: Tensor | None) -> nn.Module:
+    """A linear layer with these weights (out, in); a large one that is almost all zeros is stored sparsely."""
+    few = weight.numel() >= _SPARSE_FROM and int(weight.count_nonzero()) <= _SPARSE_BELOW * weight.numel()
+    if few and weight.is_floating_point():
+        return SparseLinear(weight, bias)
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+    layer.weight = nn.Parameter(weight.contiguous())
+    if bias is not None:
+        layer.bias = nn.Parameter(bias.contiguous())
+    return layer
+
+
+@operator("MatMul")
+def _matmul(node: Node) -> Step:
+    left, right = node.constants[0], node.constants[1]
+    if left is None and right is not None and right.ndim == 2:
+        return Step(linear(right.T, None), (0,))
+    if left is not None and right is None and left.ndim == 2 and node.lift:
+        return applied(node, _times, takes=(1, 0))
+    return applied(node, _product)
+
+
+def _product(a: Any, b: Any) -> Any:
+    if a.ndim > 1 and b.ndim > 1:
+        must_fit((*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+    return torch.matmul(a, b)
+
+
+def _times(x: Any, weight: Any) -> Any:
+    """weight @ x, for rows of vectors (v, n) or of matrices (v, n, m)."""
+    return F.linear(x, weight) if x.ndim == 2 else torch.matmul(weight, x)
+
+
+@operator("Gemm")
+def _gemm(node: Node) -> Step:
+    alpha, beta = float(node.get("alpha", 1.0)), float(node.get("beta", 1.0))
+    weight = node.constants[1]
+    plain = node.constants[0] is None and weight is not None and weight.ndim == 2
+    if plain and not node.get("transA", 0) and (not node.has(2) or node.is_constant(2)):
+        assert weight is not None
+        matrix = (weight if node.get("transB", 0) else weight.T) * alpha
+        bias = node.constant(2, "bias") * beta if node.has(2) else None
+        if bias is None or bias.numel() in (1, matrix.shape[0]):
+            vector = None if bias is None else bias.reshape(-1).expand(matrix.shape[0])
+            return Step(linear(matrix, vector), (0,))
+    flipped = (bool(node.get("transA", 0)), bool(node.get("transB", 0)))
+    return applied(node, _general_gemm, alpha=alpha, beta=beta, flipped=flipped)
+
+
+def _general_gemm(a: Any, b: Any, c: Any = None, *, alpha: float, beta: float, flipped: tuple[bool, bool]) -> Any:
+    a = a.transpose(-1, -2) if flipped[0] else a
+    b = b.transpose(-1, -2) if flipped[1] else b
+    product = _product(a, b) * alpha
+    if c is None:
+        return product
+    must_fit(torch.broadcast_shapes(product.shape, c.shape))
+    return product + c * beta
+
+
+@operator("Conv")
+def _conv(node: Node) -> Step:
+    window = read_window(node, kernel=node.constant(1, "weight").shape[2:])
+    return applied(node, _convolved, window=window, groups=int(node.get("group", 1)))
+
+
+def _convolved(x: Any, weight: Any, bias: Any = None, *, window: Window, groups: int) -> Any:
+    convolve = (F.conv1d, F.conv2d, F.conv3d)[len(window.kernel) - 1]
+    must_fit((weight.shape[0], *padded_size(x, window)))
+    x, padding = padded(x, window)
+    return convolve(x, weight, bias, list(window.strides), padding, list(window.dilations), groups)
+
+
+@operator("ConvTranspose")
+def _conv_transpose(node: Node) -> Step:
+    window = read_window(node, kernel=node.constant(1, "weight").shape[2:])
+    if window.automatic or node.get("output_shape") is not None:
+        node.error("auto_pad and output_shape are not supported; give pads")
+    extra = tuple(int(n) for n in node.get("output_padding", [0] * len(window.kernel)))
+    return applied(node, _transposed, window=window, groups=int(node.get("group", 1)), extra=extra)
+
+
+def _transposed(x: Any, weight: Any, bias: Any = None, *, window: Window, groups: int, extra: tuple[int, ...]) -> Any:
+    spatial = len(window.kernel)
+    transpose = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[spatial - 1]
+    begins, ends = window.pads[:spatial], window.pads[spatial:]
+    more = [begin - end + add for begin, end, add in zip(begins, ends, extra, strict=True)]
+    strides, gaps = list(window.strides), list(window.dilations)
+    sizes = zip(x.shape[2:], strides, gaps, window.kernel, extra, strict=True)
+    must_fit((weight.shape[1] * groups, *(n * step + gap * k + add for n, step, gap, k, add in sizes)))
+    if all(0 <= add < max(step, gap) for add, step, gap in zip(more, strides, gaps, strict=True)):
+        return transpose(x, weight, bias, strides, list(begins), more, groups, gaps)
+    whole = transpose(x, weight, bias, strides, 0, 0, groups, gaps)
+    cut = [
+        width
+        for begin, end, add in reversed(list(zip(begins, ends, extra, strict=True)))
+        for width in (-begin, add - end)
+    ]
+    return F.pad(whole, cut)
+
+
+@operator("BatchNormalization")
+def _batch_norm(node: Node) -> Step:
+    if node.get("training_mode", 0):
+        node.error("it normalises by the batch; export the network in eval mode")
+    return applied(node, _normalised, takes=range(5), epsilon=float(node.get("epsilon", 1e-5)))
+
+
+def _normalised(x: Any, scale: Any, bias: Any, mean: Any, variance: Any, *, epsilon: float) -> Any:
+    return F.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)
+
+
+@operator("LayerNormalization")
+def _layer_norm(node: Node) -> Step:
+    (axis,) = node.lifted([int(node.get("axis", -1))])
+    if node.n_outputs > 1:
+        node.error("only its first output is supported")
+    return applied(node, _over_last, axis=axis, epsilon=float(node.get("epsilon", 1e-5)))
+
+
+def _over_last(x: Any, scale: Any, bias: Any = None, *, axis: int, epsilon: float) -> Any:
+    shape = list(x.shape[axis:])
+    if math.prod(scale.shape) == math.prod(shape):
+        return F.layer_norm(x, shape, scale.reshape(shape), None if bias is None else bias.reshape(shape), epsilon)
+    normal = F.layer_norm(x, shape, None, None, epsilon) * scale
+    return normal if bias is None else normal + bias

@@ -1,0 +1,131 @@
+"""MaxPool, AveragePool, the global pools and Resize."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch.nn.functional as F
+
+from regionscope.network.onnx.operators.windows import Window, padded_size, pads_of, read_window
+from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
+
+__all__: list[str] = []
+
+
+@operator("MaxPool")
+def _max_pool(node: Node) -> Step:
+    if node.n_outputs > 1:
+        node.error("the indices of a maximum are not supported")
+    window = read_window(node)
+    return applied(node, _largest, window=window, ceil=bool(node.get("ceil_mode", 0)))
+
+
+def _largest(x: Any, *, window: Window, ceil: bool) -> Any:
+    n = len(window.kernel)
+    pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[n - 1]
+    padded_size(x, window)
+    pads = pads_of(window, x.shape[2:])
+    begins, ends = pads[:n], pads[n:]
+    fits = all(2 * pad <= size for pad, size in zip(begins, window.kernel, strict=True))
+    if begins != ends or not fits:
+        # A window over the border holds the entry at the border, so repeating that entry changes no maximum.
+        if max(window.dilations) > 1 or max(pads) >= min(window.kernel):
+            raise ValueError(f"padding {pads} with kernel {window.kernel} is not supported")
+        widths = [width for pair in reversed(list(zip(begins, ends, strict=True))) for width in pair]
+        x, begins = F.pad(x, widths, "replicate"), (0,) * n
+    return pool(x, window.kernel, window.strides, begins, window.dilations, ceil)
+
+
+@operator("AveragePool")
+def _average_pool(node: Node) -> Step:
+    window = read_window(node)
+    if any(gap != 1 for gap in window.dilations):
+        node.error("dilations are not supported")
+    inside = bool(node.get("count_include_pad", 0))
+    return applied(node, _average, window=window, ceil=bool(node.get("ceil_mode", 0)), inside=inside)
+
+
+def _average(x: Any, *, window: Window, ceil: bool, inside: bool) -> Any:
+    n = len(window.kernel)
+    pool: Any = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[n - 1]
+    padded_size(x, window)
+    pads = pads_of(window, x.shape[2:])
+    begins, ends = pads[:n], pads[n:]
+    if begins == ends and all(2 * pad <= size for pad, size in zip(begins, window.kernel, strict=True)):
+        return pool(x, window.kernel, window.strides, begins, ceil, inside)
+    if ceil:
+        raise ValueError("ceil_mode with unequal padding is not supported")
+    widths = [width for pair in reversed(list(zip(begins, ends, strict=True))) for width in pair]
+    mean = pool(F.pad(x, widths), window.kernel, window.strides)
+    if inside:
+        return mean
+    ones = F.pad(x.new_ones((1, 1, *x.shape[2:])), widths)
+    return mean / pool(ones, window.kernel, window.strides)
+
+
+@operator("GlobalAveragePool")
+def _global_average(node: Node) -> Step:
+    return applied(node, _mean_of_image)
+
+
+def _mean_of_image(x: Any) -> Any:
+    return x.mean(tuple(range(2, x.ndim)), keepdim=True)
+
+
+@operator("GlobalMaxPool")
+def _global_max(node: Node) -> Step:
+    return applied(node, _max_of_image)
+
+
+def _max_of_image(x: Any) -> Any:
+    return x.amax(tuple(range(2, x.ndim)), keepdim=True)
+
+
+@operator("Resize", "Upsample")
+def _resize(node: Node) -> Step:
+    """Nearest neighbour, by whole factors: the forms that exporters write for upsampling."""
+    if str(node.get("mode", "nearest")) != "nearest":
+        node.error(f"its mode is {node.get('mode')!r}; nearest is supported")
+    scales_at = 1 if node.kind == "Upsample" or node.opset < 11 else 2
+    factors: list[float] | None = node.get("scales")
+    if factors is None and node.has(scales_at):
+        factors = [float(scale) for scale in node.constant(scales_at, "scales").tolist()] or None
+    sizes = node.numbers(3, "sizes") if node.has(3) else None
+    if node.get("axes") is not None or node.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        node.error("axes and keep_aspect_ratio_policy are not supported")
+    if factors is not None and any(scale < 1 or scale != int(scale) for scale in factors):
+        node.error(f"its scales {factors} are not whole numbers")
+    if factors is None and sizes is None:
+        node.error("it has neither scales nor sizes")
+    if math.prod(sizes or factors or ()) > LARGEST:
+        node.error("it would fill the memory")
+    _check_sampling(node)
+    return applied(node, _repeated, takes=(0,), factors=factors, sizes=sizes)
+
+
+def _check_sampling(node: Node) -> None:
+    """For whole factors these choices all repeat each entry; the others do not."""
+    default = "asymmetric" if node.opset < 11 else "half_pixel"
+    transform = str(node.get("coordinate_transformation_mode", default))
+    rounding = str(node.get("nearest_mode", "floor" if node.opset < 11 else "round_prefer_floor"))
+    repeats = {
+        "asymmetric": {"floor"},
+        "half_pixel": {"round_prefer_floor", "round_prefer_ceil"},
+        "pytorch_half_pixel": {"round_prefer_floor", "round_prefer_ceil"},
+    }
+    if rounding not in repeats.get(transform, set()):
+        node.error(f"coordinate_transformation_mode {transform!r} with nearest_mode {rounding!r} is not supported")
+
+
+def _repeated(x: Any, *, factors: list[float] | None, sizes: list[int] | None) -> Any:
+    whole = [int(scale) for scale in factors or ()]
+    if sizes is not None:
+        if len(sizes) != x.ndim or any(new % old for new, old in zip(sizes[1:], x.shape[1:], strict=True)):
+            raise ValueError(f"sizes {sizes} are not whole multiples of {tuple(x.shape)}")
+        whole = [1, *(new // old for new, old in zip(sizes[1:], x.shape[1:], strict=True))]
+    if len(whole) != x.ndim or whole[:2] != [1, 1]:
+        raise ValueError(f"scales {whole} must be 1 for the batch and the channels")
+    if math.prod(whole) * math.prod(x.shape[1:]) > LARGEST:
+        raise ValueError("the result would fill the memory")
+    return F.interpolate(x, scale_factor=[float(scale) for scale in whole[2:]], mode="nearest")

@@ -1,0 +1,37 @@
+"""ReduceSum, ReduceMean, ReduceMax, ReduceMin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from regionscope.network.onnx.table import Node, Step, applied, operator
+
+__all__: list[str] = []
+
+
+def _reduction(kind: str, function: Callable[..., Any]) -> None:
+    @operator(kind)
+    def _read(node: Node) -> Step:
+        axes, idle = node.axes(1), bool(node.get("noop_with_empty_axes", 0))
+        if axes is None or len(axes) == 0:
+            if idle:
+                return applied(node, _same, takes=(0,))
+            axes = None
+        keep = bool(node.get("keepdims", 1))
+        return applied(node, _run, takes=(0,), axes=axes, keep=keep, lift=node.lift)
+
+    def _run(x: Any, *, axes: list[int] | None, keep: bool, lift: int) -> Any:
+        return function(x, list(range(lift, x.ndim)) if axes is None else axes, keep)
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+_reduction("ReduceSum", torch.sum)
+_reduction("ReduceMean", torch.mean)
+_reduction("ReduceMax", torch.amax)
+_reduction("ReduceMin", torch.amin)

@@ -1,0 +1,192 @@
+"""``read_onnx``: a file as a module. Constants are folded, shapes are checked by running the graph once."""
+
+from __future__ import annotations
+
+import math
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regionscope.errors import InputError
+from regionscope.network.onnx import operators  # noqa: F401  (importing them fills the table)
+from regionscope.network.onnx.file import Graph, dimensions, onnx_library, read_graph, read_tensor
+from regionscope.network.onnx.network import OnnxNetwork
+from regionscope.network.onnx.table import LARGEST, Node, Step, must_fit, reading, table
+
+__all__ = ["read_onnx"]
+
+_FAILURES = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError)
+
+
+def read_onnx(path: str | PathLike[str], *, input_shape: tuple[int, ...] | None = None) -> OnnxNetwork:
+    """An ``nn.Module`` from an ``.onnx`` or ``.onnx.gz`` file with one input and one output.
+
+    Exact instruments take it where it is piecewise affine, sampled ones always. Dimension 0 of the input is the batch
+    if its size is 1 or open; otherwise, and for inputs with one dimension, the file describes a single input and a
+    batch dimension is added. A matrix that is almost all zeros is stored sparsely. Operators are read from opset 7 on.
+
+    input_shape: shape of one input without the batch dimension, where the file leaves sizes open.
+
+    Raises ``InputError`` for a missing, damaged or unsupported file; the sentence names the node, the operator and the
+    opset. External data is read only from the folder of the file. Needs the extra ``onnx``. Cost: one copy of the
+    weights and one forward pass.
+    """
+    graph = read_graph(Path(path))
+    token = reading.set(True)
+    try:
+        with torch.no_grad():
+            return _Reading(graph, input_shape).network()
+    finally:
+        reading.reset(token)
+
+
+class _Reading:
+    """A graph on its way to a module: values that do not depend on the input are computed here, once."""
+
+    def __init__(self, graph: Graph, input_shape: tuple[int, ...] | None) -> None:
+        self.graph = graph
+        self.constants = dict(graph.constants)
+        name, shape, lift = _input(graph, input_shape)
+        output = graph.proto.output[0].name
+        if len(graph.proto.output) != 1:
+            names = ", ".join(value.name for value in graph.proto.output)
+            raise InputError(f"Expected one output, got {names} in {graph.path}. Export the network with one of them.")
+        self.lift = lift
+        self.result = OnnxNetwork(
+            shape, path=graph.path, digest=graph.digest, batch_axis=not lift, opset=graph.opset, input_name=name,
+            output_name=output,
+        )  # fmt: skip
+        dtype = next((x.dtype for x in graph.constants.values() if x.is_floating_point()), torch.float32)
+        generator = torch.Generator().manual_seed(0)
+        self.probe = torch.rand((1, *shape), generator=generator, dtype=dtype)
+        self.values: dict[str, Any] = {name: self.probe}
+
+    def network(self) -> OnnxNetwork:
+        for i, proto in enumerate(self.graph.proto.node):
+            self._read(proto, i)
+        output = self.graph.proto.output[0]
+        if output.name not in self.values:
+            raise InputError(f"Expected an output that depends on the input, got {output.name!r} in {self.graph.path}.")
+        self._check_shape(output)
+        self.result.close()
+        self.result.row_by_row = self._mixes_rows()
+        return self.result.eval()
+
+    def _read(self, proto: Any, i: int) -> None:
+        name = str(proto.name or (proto.output[0] if proto.output else f"{proto.op_type}_{i}"))
+        if proto.domain not in ("", "ai.onnx") or proto.op_type not in table:
+            kind = f"{proto.domain}.{proto.op_type}".lstrip(".")
+            raise InputError(
+                f"Node {name!r} is the operator {kind} (opset {self.graph.opset}), which read_onnx does not know. "
+                f"It knows {', '.join(sorted(table))}."
+            )
+        for read in proto.input:
+            if read and read not in self.constants and read not in self.values:
+                raise InputError(
+                    f"Node {name!r} ({proto.op_type}, opset {self.graph.opset}) reads {read!r}, which no earlier node "
+                    "writes. The graph is cyclic or damaged; export it again."
+                )
+        data = any(read in self.values for read in proto.input)
+        node = Node(
+            name=name, kind=proto.op_type, opset=self.graph.opset,
+            attributes={each.name: _attribute(each, self.graph.path.parent) for each in proto.attribute},
+            inputs=tuple(proto.input), constants=tuple(self.constants.get(read) for read in proto.input),
+            n_outputs=sum(1 for each in proto.output if each), lift=self.lift if data else 0,
+        )  # fmt: skip
+        step = _step(node)
+        made = self._run(node, step)
+        for written in proto.output:
+            if written in self.values or written in self.constants:
+                node.error(f"it writes {written!r} a second time")
+        if not data or (node.kind == "Shape" and self.lift):  # without a batch dimension, a shape is known
+            self.constants.update(zip(proto.output, made, strict=False))
+            return
+        reads = tuple(node.inputs[j] for j in step.takes)
+        for read in reads:
+            if read in self.constants:
+                self.result.store(read, self.constants[read])
+        self.result.add(name, step.module, reads, tuple(proto.output))
+        self.values.update(zip(proto.output, made, strict=False))
+
+    def _run(self, node: Node, step: Step) -> tuple[Any, ...]:
+        """The outputs of one node."""
+        names = [node.inputs[j] for j in step.takes]
+        given = [self.values[name] if name in self.values else self.constants[name] for name in names]
+        try:
+            made = _outputs(step.module(*given))
+            for out in made:
+                must_fit(out.shape)
+            return made
+        except InputError:
+            raise
+        except _FAILURES as error:
+            shapes = ", ".join(str(tuple(x.shape)) for x in given)
+            node.error(f"inputs of shape {shapes} do not fit ({str(error).splitlines()[0] if str(error) else error!r})")
+
+    def _check_shape(self, output: Any) -> None:
+        found = tuple(self.values[output.name].shape)[self.lift :]
+        declared = tuple(dimensions(output))
+        if declared and (
+            len(declared) != len(found)
+            or any(size not in (None, 0, own) for size, own in zip(declared, found, strict=True))
+        ):
+            raise InputError(
+                f"Expected an output of shape {declared}, as {self.graph.path} declares, got {found}. Export it again."
+            )
+
+    def _mixes_rows(self) -> bool:
+        """Whether rows must run one at a time: a graph with a fixed batch may not treat dimension 0 as a batch."""
+        x = torch.cat([self.probe, 1 - self.probe])
+        alone = torch.cat([self.result._run(row) for row in x.split(1)])
+        try:
+            together = self.result._run(x)
+        except (InputError, *_FAILURES):
+            return True
+        size = float(alone.abs().max()) if alone.numel() else 0.0
+        return together.shape != alone.shape or not torch.allclose(together, alone, rtol=1e-4, atol=1e-4 * size)
+
+
+def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int, ...], int]:
+    """Name of the only input, its shape without the batch, and 1 where the batch has to be added."""
+    inputs = [value for value in graph.proto.input if value.name not in graph.constants]
+    if len(inputs) != 1:
+        names = ", ".join(value.name for value in inputs) or "none"
+        raise InputError(f"Expected one input, got {names} in {graph.path}. Export the network with one input.")
+    sizes = tuple(dimensions(inputs[0]))
+    lift = int(len(sizes) == 1 or (len(sizes) > 0 and sizes[0] not in (None, 0, 1)))
+    row = sizes if lift else sizes[1:]
+    if given is not None:
+        fits = not row or (len(row) == len(given) and all(a in (None, b) for a, b in zip(row, given, strict=True)))
+        if not fits:
+            raise InputError(f"Expected an input_shape that fits {row}, got {given}.")
+        row = tuple(given)
+    known = tuple(size for size in row if size is not None and size > 0)
+    if not row or known != row or math.prod(known) > LARGEST:
+        raise InputError(
+            f"Expected an input of known shape, got {sizes} in {graph.path}. Pass input_shape=... without the batch."
+        )
+    return inputs[0].name, known, lift
+
+
+def _step(node: Node) -> Step:
+    try:
+        return table[node.kind](node)
+    except InputError:
+        raise
+    except (*_FAILURES, MemoryError) as error:
+        node.error(f"its inputs or attributes are damaged ({error})")
+
+
+def _outputs(made: Any) -> tuple[Any, ...]:
+    return tuple(made) if isinstance(made, tuple | list) else (made,)
+
+
+def _attribute(proto: Any, folder: Path) -> Any:
+    """The value of an attribute; a tensor becomes a torch tensor, a subgraph stays as it is and is never run."""
+    onnx = onnx_library()
+    if proto.type == onnx.AttributeProto.TENSOR:
+        return read_tensor(proto.t, folder)
+    value = onnx.helper.get_attribute_value(proto)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,0 +1,49 @@
+"""The same file in the reference evaluator of the ``onnx`` package, in float32: an independent witness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.extras import needed
+from regionscope.network.onnx.file import read_graph
+from regionscope.network.onnx.network import OnnxNetwork
+
+__all__ = ["reference_outputs"]
+
+
+def reference_outputs(network: OnnxNetwork, inputs: Tensor) -> Tensor:
+    """(v, c) outputs of ``onnx.reference.ReferenceEvaluator`` in float32 at (v, *input_shape), one row at a time.
+
+    The file is read again; it must be the one that the network was read from.
+    """
+    evaluator = needed("onnx.reference", who="Confirming a result needs", library="onnx", extra="onnx")
+    graph = read_graph(network.path)
+    if graph.digest != network.digest:
+        raise InputError(f"Expected the file that the network was read from, got a changed {network.path}.")
+    run = evaluator.ReferenceEvaluator(graph.model, new_ops=[_batch_normalization()] if graph.opset < 14 else [])
+    rows = inputs.detach().cpu().to(torch.float32).numpy()
+    found = []
+    for row in rows:
+        given = row[None] if network.batch_axis else row
+        (out,) = run.run([network.output_name], {network.input_name: given})
+        found.append(torch.from_numpy(np.ascontiguousarray(out)).reshape(-1))
+    return torch.stack(found)
+
+
+def _batch_normalization() -> Any:
+    """BatchNormalization before opset 14: the file format says that one output means inference, but the evaluator
+    normalises by the batch all the same (onnx 1.23).
+    """
+    op_run = needed("onnx.reference.op_run", who="Confirming a result needs", library="onnx", extra="onnx")
+
+    def run(_self: Any, x: Any, scale: Any, bias: Any, mean: Any, var: Any, epsilon: float = 1e-5, **_: Any) -> Any:
+        shape = (-1, *[1] * (x.ndim - 2))
+        factor = scale / np.sqrt(var + np.float32(epsilon))
+        return (((x - mean.reshape(shape)) * factor.reshape(shape) + bias.reshape(shape)).astype(x.dtype),)
+
+    return type("BatchNormalization", (op_run.OpRun,), {"op_domain": "", "_run": run})

@@ -1,0 +1,124 @@
+"""``select_output``: one tensor of a model that returns several, with its further arguments fixed.
+
+All instruments measure a function of one input tensor. A model of another kind becomes one here, in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, fx, nn
+
+from regionscope.errors import InputError
+from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.program import Program
+
+Output = str | int | Callable[[Any], Any]
+"""Which part of a model's output: a name (a key or an attribute), an index, or a function of the output."""
+
+Arguments = Sequence[Any] | Mapping[str, Any]
+"""The model's arguments after the input: in order, or by name."""
+
+
+def select_output(model: Any, output: Output | None = None, args: Arguments = ()) -> Any:
+    """The function ``inputs -> part of model(inputs, *args)``; the model itself where nothing is asked for.
+
+    A module becomes a module that shares its layers, parameters and modes with the original, under the same names.
+    Floating-point tensors among ``args`` are brought to the device and dtype of the inputs.
+
+    >>> import torch
+    >>> class Net(nn.Linear):
+    ...     def forward(self, x, scale):
+    ...         return {"logits": scale * super().forward(x), "features": x}
+    >>> net = select_output(Net(2, 3), "logits", args=[torch.tensor(2.0)])
+    >>> net(torch.zeros(5, 2)).shape, [name for name, _ in net.named_parameters()]
+    (torch.Size([5, 3]), ['weight', 'bias'])
+    """
+    if isinstance(args, str | Tensor) or not isinstance(args, Sequence | Mapping):
+        raise InputError(f"Expected args to be a list, a tuple or a dictionary, got {type(args).__name__}.")
+    if output is None and not args:
+        return model
+    if isinstance(model, Program):
+        raise InputError("Expected a module with output= or args=, got a traced program. Pass them to trace().")
+    if isinstance(output, bool) or not (output is None or isinstance(output, str | int) or callable(output)):
+        raise InputError(f"Expected output to be a name, an index or a function, got {output!r}.")
+    if isinstance(model, nn.Module):
+        return SelectedOutput(model, output, args)
+    if not callable(model):
+        raise InputError(f"Expected a module or a function with output= or args=, got {type(model).__name__}.")
+    return lambda inputs: _chosen(_called(model, inputs, args), output)
+
+
+class SelectedOutput(nn.Module):
+    """A module that returns one part of what another returns. It has the layers of the other and none of its own."""
+
+    def __init__(self, model: nn.Module, output: Output | None, args: Arguments) -> None:
+        whole = unwrapped(model)
+        own = {
+            **nn.Module().__dict__,
+            "whole": whole,
+            "output": output,
+        }  # not registered: names stay those of ``whole``
+        own["args"] = dict(args) if isinstance(args, Mapping) else tuple(args)
+        for shared in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules"):
+            own[shared] = whole.__dict__[shared]
+        self.__dict__.update(own)
+
+    @property
+    def training(self) -> bool:
+        """The mode of the model itself."""
+        return bool(self.__dict__["whole"].training)
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self.__dict__["whole"].training = mode
+
+    def forward(self, inputs: Tensor) -> Any:
+        """The chosen part of the output."""
+        return _chosen(_called(self.__dict__["whole"], inputs, self.__dict__["args"]), self.__dict__["output"])
+
+    def __repr__(self) -> str:
+        return f"SelectedOutput({self.__dict__['output']!r}, {self.__dict__['whole']!r})"
+
+
+def _called(model: Callable[..., Any], inputs: Any, args: Arguments) -> Any:
+    def fitting(value: Any) -> Any:
+        fits = isinstance(value, Tensor) and value.is_floating_point() and isinstance(inputs, Tensor | fx.Proxy)
+        return value.to(device=inputs.device, dtype=inputs.dtype) if fits else value
+
+    if isinstance(args, Mapping):
+        return model(inputs, **{name: fitting(value) for name, value in args.items()})
+    return model(inputs, *map(fitting, args))
+
+
+def _chosen(result: Any, output: Output | None) -> Any:
+    if output is None:
+        return result
+    if callable(output):
+        return output(result)
+    if isinstance(result, Tensor | fx.Proxy):
+        raise InputError(
+            f"Expected a model with several outputs for output={output!r}, got one tensor. Leave output out."
+        )
+    if isinstance(output, int):
+        return _at_index(result, output)
+    if isinstance(result, Mapping):
+        if output in result:
+            return result[output]
+        names = [str(name) for name in result]
+    else:
+        if hasattr(result, output):
+            return getattr(result, output)
+        names = list(getattr(result, "_fields", getattr(result, "__dict__", ())))
+    offered = ", ".join(names) if names else f"a {type(result).__name__} without names"
+    raise InputError(f"Expected an output called {output!r}, got {offered}. Choose one of the outputs of the model.")
+
+
+def _at_index(result: Any, index: int) -> Any:
+    values = list(result.values()) if isinstance(result, Mapping) else result
+    if not isinstance(values, Sequence):
+        raise InputError(f"Expected a model that returns a sequence for output={index}, got {type(result).__name__}.")
+    if not -len(values) <= index < len(values):
+        raise InputError(f"Expected output below {len(values)}, the number of outputs of the model, got {index}.")
+    return values[index]

@@ -1,0 +1,117 @@
+"""Pictures of what a partition answers: extremes, Lipschitz constants, flips, topology."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from regionscope.errors import InputError
+from regionscope.exact import ClassTopology, DecisionRegions, Extremes, Flips, Lipschitz, Partition
+from regionscope.plot import style
+from regionscope.plot.figures import counted, panel
+from regionscope.plot.graphs import function_graph
+from regionscope.plot.kinds import decision_for, partition_for
+from regionscope.plot.regions import decision_regions, region_values
+
+_POINT = 70.0
+
+
+def extremes_figure(part: Partition, found: Extremes) -> Figure:
+    """Where a function of the outputs is smallest and largest.
+
+    On a plane each region has the colour of its largest value; on a line the function itself is drawn.
+    """
+    figure, ax = panel(partition_for("extremes_figure", part))
+    if part.dim == 1:
+        at = part.vertices[:, 0].cpu().numpy()
+        order = np.argsort(at, kind="stable")
+        ax.plot(at[order], found.values.cpu().numpy()[order], color=style.BLACK, linewidth=style.LINE_WIDTH)
+        ax.set(xlabel="position on the slice", xlim=(at.min(), at.max()))
+        heights = [found.min, found.max]
+    else:
+        _colourbar(figure, region_values(part, found.by_region.max, ax=ax), ax, "largest value on the region")
+        heights = []
+    for i, (coords, name, value, marker) in enumerate(
+        [(found.coords_of_min, "min", found.min, "v"), (found.coords_of_max, "max", found.max, "^")]
+    ):
+        where = [*coords.tolist(), *heights[i : i + 1]]
+        _mark(ax, where, marker, style.VERMILLION if name == "max" else style.BLUE, f"{name} = {value:.4g}")
+    _legend(figure)
+    return figure
+
+
+def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
+    """The Lipschitz constant of each region as its colour (on a line: as its height), and where it is largest."""
+    figure, ax = panel(partition_for("lipschitz_figure", part))
+    steep, label = found.by_region.cpu().numpy(), f"L = {found.value:.4g}"
+    if part.dim == 1:
+        at = np.sort(part.vertices[:, 0].cpu().numpy())
+        ax.stairs(steep[np.argsort(part.interior[:, 0].cpu().numpy())], at, color=style.BLACK)
+        ax.set(xlabel="position on the slice", xlim=(at[0], at[-1]))
+        _mark(ax, [*found.coords.tolist(), found.value], "^", style.VERMILLION, label)
+    else:
+        _colourbar(figure, region_values(part, found.by_region, ax=ax), ax, f"norm {found.norm:g} of the slope")
+        _mark(ax, found.coords.tolist(), "^", style.VERMILLION, label)
+    _legend(figure)
+    return figure
+
+
+def flips_figure(dec: DecisionRegions, found: Flips) -> Figure:
+    """The outputs of the classes that lead somewhere on a line, and a dotted line at each flip with both classes."""
+    part = decision_for("flips_figure", dec).partition
+    if part.dim != 1:
+        raise InputError(f"Expected decision regions on a line, got a slice of dimension {part.dim}. Pass a Segment.")
+    figure, (ax,) = style.figure(1, 1, width=1.6 * style.PANEL_INCHES, height=0.8 * style.PANEL_INCHES)
+    several = part.outputs.shape[1] > 1
+    function_graph(part, ax=ax, outputs=sorted(set(dec.labels.tolist())) if several else [0])
+    for at, a, b in zip(found.coords.tolist(), found.before.tolist(), found.after.tolist(), strict=True):
+        ax.axvline(at, color=style.GREY, linestyle=":", linewidth=1)
+        ax.text(at, 1.01, f"{a}→{b}", transform=ax.get_xaxis_transform(), ha="center", fontsize="x-small")
+    ax.set_ylabel("output")
+    if several:
+        handles, names = ax.get_legend_handles_labels()
+        lines = [(h, n) for h, n in zip(handles, names, strict=True) if n.startswith("output")]
+        ax.legend(*zip(*lines, strict=True), fontsize="small", frameon=False)
+    style.plain_axes([ax])
+    return figure
+
+
+def topology_figure(dec: DecisionRegions, found: Mapping[int, ClassTopology]) -> Figure:
+    """The decision regions, with the components and holes of each class in the legend."""
+    figure, ax = panel(decision_for("topology_figure", dec).partition)
+    decision_regions(dec, ax=ax)
+    handles = [
+        Patch(
+            color=tuple(style.class_colours(dec.labels.new_tensor([label]), pale=True)[0]),
+            label=f"class {label}: {counted(one.components, 'component')}, {counted(one.holes, 'hole')}",
+        )
+        for label, one in found.items()
+    ]
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + 0.2 * len(handles))
+    figure.legend(handles=handles, loc="outside lower center", fontsize="small", frameon=False)
+    return figure
+
+
+def _mark(ax: Axes, where: list[float], marker: str, colour: str, label: str) -> None:
+    if len(where) != 2:
+        raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {len(where)}.")
+    ax.scatter(
+        [where[0]], [where[1]], s=_POINT, marker=marker, color=colour, edgecolors="white", linewidths=0.8, zorder=4,
+        label=label, clip_on=False,
+    )  # fmt: skip
+
+
+def _legend(figure: Figure) -> None:
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
+
+
+def _colourbar(figure: Figure, artist: Any, ax: Axes, label: str) -> None:
+    figure.colorbar(artist, ax=ax, label=label)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width + 0.9, height + 0.3)

@@ -1,0 +1,169 @@
+"""Legends that cover nothing: of classes, beside the axes; of curves, in a free corner or outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.patches import Patch
+from matplotlib.transforms import Bbox, ScaledTranslation
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.plot import style
+
+_ROW = 0.2  # inches of a row
+_GAP = 0.08  # inches between axes and legend
+_BELOW = -0.16  # top of a legend below its axes, of the height of the axes
+_NARROW = 0.3  # of the width of a figure: a legend up to this goes beside the axes, a wider one below them
+_Spot = Literal[
+    "upper right",
+    "upper left",
+    "lower right",
+    "lower left",
+    "upper center",
+    "lower center",
+    "center right",
+    "center left",
+]
+_CORNERS: dict[_Spot, tuple[float, float]] = {
+    "upper right": (1.0, 1.0),
+    "upper left": (0.0, 1.0),
+    "lower right": (1.0, 0.0),
+    "lower left": (0.0, 0.0),
+    "upper center": (0.5, 1.0),
+    "lower center": (0.5, 0.0),
+    "center right": (1.0, 0.5),
+    "center left": (0.0, 0.5),
+}  # places of a legend, in the order of preference, as shares of the room in the axes
+
+
+class ClassLegend(Legend):
+    """A legend that knows which classes it shows: label -> name."""
+
+    classes: dict[int, str]
+
+
+def class_legend(labels: Tensor, *, ax: Axes | None = None, class_names: Sequence[str] | None = None) -> ClassLegend:
+    """A legend to the right of the axes with one entry for each class that occurs in ``labels`` (n,).
+
+    class_names: the name of each class, by label; "class 3" without. A second call on the same axes adds its classes.
+    A figure without a layout engine gets a constrained layout, so that the legend is not cut off.
+    """
+    ax = style.axes_or_current(ax)
+    shown = sorted(int(label) for label in labels.unique())
+    if class_names is not None and shown and shown[-1] >= len(class_names):
+        raise InputError(
+            f"Expected a name for each class up to {shown[-1]}, got {len(class_names)} class_names. "
+            "Pass one name for each label, in the order of the labels."
+        )
+    before = ax.get_legend()
+    classes = dict(before.classes) if isinstance(before, ClassLegend) else {}
+    for label in shown:
+        if class_names is not None or label not in classes:
+            classes[label] = f"class {label}" if class_names is None else str(class_names[label])
+    legend = _make(ax, dict(sorted(classes.items())))
+    ax.legend_ = legend
+    make_room(ax)
+    return legend
+
+
+def make_room(ax: Axes) -> None:
+    """Lay the figure out so that what stands outside the axes is not cut off, by a constrained layout if it has none.
+
+    Where axes have equal scales, a layout needs two rounds. This is the first, and drawing the figure the second.
+    """
+    figure: Any = ax.get_figure(root=True)
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
+    figure.get_layout_engine().execute(figure)
+
+
+def _make(ax: Axes, classes: dict[int, str]) -> ClassLegend:
+    every = torch.tensor(list(classes), dtype=torch.int64, device="cpu")
+    pale, full = style.class_colours(every, pale=True), style.class_colours(every)
+    handles = [Patch(facecolor=a, edgecolor=b, linewidth=1.2) for a, b in zip(pale, full, strict=True)]
+    figure: Any = ax.get_figure(root=True)
+    beside = ax.transAxes + ScaledTranslation(_GAP, 0.0, figure.dpi_scale_trans)
+    inches = ax.get_window_extent().height / ax.figure.dpi
+    rows = max(1, int(inches / _ROW))
+    legend = ClassLegend(
+        ax, handles, list(classes.values()), loc="upper left", bbox_to_anchor=(1.0, 1.0), bbox_transform=beside,
+        borderaxespad=0.0, frameon=False, fontsize="small", ncols=-(-len(classes) // rows), handlelength=1.1,
+        handleheight=1.1,
+    )  # fmt: skip
+    legend.classes = classes
+    return legend
+
+
+def free_legend(ax: Axes) -> None:
+    """A legend in the first place of the axes that is free, else outside.
+
+    Outside is below the axes in a figure of several panels; else on the right, or below where the legend is wide. To be
+    called when everything is drawn, in a figure with a constrained layout.
+    """
+    figure: Any = ax.get_figure(root=True)
+    handles, labels = ax.get_legend_handles_labels()
+    if not handles:
+        return
+    figure.draw_without_rendering()  # now it is known where everything is
+    legend = ax.legend(frameon=False, fontsize="small")
+    figure.draw_without_rendering()
+    box, area, pad = legend.get_window_extent(), ax.get_window_extent(), _pad(legend, figure)
+    for name, where in _CORNERS.items():
+        if is_free(_inside(area, box.width, box.height, where, pad).padded(pad), ax):
+            legend.set_loc(name)
+            return
+    if len(figure.axes) > 1:
+        ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, _BELOW), ncols=2)
+        return
+    legend.remove()
+    wide = figure.bbox.width
+    if box.width <= _NARROW * wide:
+        figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside right center")
+    else:
+        columns = min(len(labels), max(1, int(wide // (box.width + 4 * pad))))  # 4: the space between two columns
+        figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=columns)
+    figure.draw_without_rendering()
+
+
+def _inside(area: Bbox, width: float, height: float, where: tuple[float, float], pad: float) -> Bbox:
+    x = area.x0 + pad + where[0] * (area.width - 2 * pad - width)
+    y = area.y0 + pad + where[1] * (area.height - 2 * pad - height)
+    return Bbox.from_bounds(x, y, width, height)
+
+
+def _pad(legend: Legend, figure: Figure) -> float:
+    return float(legend.borderaxespad * legend.prop.get_size_in_points() * figure.dpi / 72)
+
+
+def is_free(box: Bbox, ax: Axes, *, but: object = None) -> bool:
+    """Whether nothing of the data, no other text and no legend is in a box of the figure, in pixels."""
+    for line in ax.lines:
+        if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False):
+            return False
+    for patch in ax.patches:
+        if patch.get_transform().transform_path(patch.get_path()).intersects_bbox(box, filled=True):
+            return False
+    for drawn in ax.collections:
+        if isinstance(drawn, PathCollection):
+            points = np.asarray(drawn.get_offset_transform().transform(drawn.get_offsets()))
+            if bool(np.any(np.all((box.min < points) & (points < box.max), axis=1))):
+                return False
+        elif any(
+            drawn.get_transform().transform_path(path).intersects_bbox(box, filled=True) for path in drawn.get_paths()
+        ):
+            return False
+    return not any(box.overlaps(other) for other in _words(ax, but))
+
+
+def _words(ax: Axes, but: object) -> Iterator[Bbox]:
+    yield from (text.get_window_extent() for text in ax.texts if text is not but)
+    if (legend := ax.get_legend()) is not None and but is not None:
+        yield legend.get_window_extent()

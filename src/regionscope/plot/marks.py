@@ -1,0 +1,201 @@
+"""Marks on a picture: labelled points, inputs where they project onto a slice, and thumbnails of images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
+from matplotlib.offsetbox import AnnotationBbox, OffsetImage
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.geometry import Slice
+from regionscope.inputs import Inputs, Labels, read_examples
+from regionscope.plot import style
+from regionscope.plot.legends import class_legend, make_room
+from regionscope.plot.regions import frame_slice
+
+_COVERED = 0.6  # share of the axes that markers may cover
+_SMALLEST = 1.5  # square points; smaller ones fall between pixels
+_EDGED = 6.0  # square points; larger markers have a white edge
+_AWAY = 0.64  # between a point and the middle of its thumbnail, along the longer side, in widths of the thumbnail
+
+
+def data(
+    points: Tensor, labels: Tensor, *, ax: Axes | None = None, class_names: Sequence[str] | None = None
+) -> list[PathCollection]:
+    """Scatter ``points`` (n, 2) coloured by ``labels`` (n,); one artist for each class, each with its own marker.
+
+    Where there are many, markers are smaller, so that no class covers another. class_names: adds a legend with the
+    classes that occur, outside the axes.
+    """
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise InputError(f"Expected points of shape (n, 2), got {tuple(points.shape)}.")
+    ax = style.axes_or_current(ax)
+    size = _size(ax, len(points))
+    drawn = []
+    for label in labels.unique():
+        xy = points[labels == label].detach().cpu().numpy()
+        drawn.append(
+            ax.scatter(
+                xy[:, 0],
+                xy[:, 1],
+                s=size,
+                marker=style.MARKERS[int(label) % len(style.MARKERS)],
+                color=np.atleast_2d(style.class_colours(label.reshape(1))),
+                edgecolors="white" if size > _EDGED else "none",
+                linewidths=0.3 if size > _EDGED else 0,
+                alpha=0.9,
+                snap=False,
+                label=f"class {int(label)}" if class_names is None else class_names[int(label)],
+            )
+        )
+    ax.set_aspect("equal")
+    if class_names is not None:
+        class_legend(labels, ax=ax, class_names=class_names)
+    return drawn
+
+
+def points(
+    slice: Slice,
+    inputs: Inputs,
+    labels: Labels | None = None,
+    *,
+    ax: Axes | None = None,
+    max_distance: float | None = None,
+    class_names: Sequence[str] | None = None,
+) -> list[PathCollection]:
+    """Mark inputs where they project onto a slice of dimension 1 or 2, coloured by their labels.
+
+    inputs: (n, *input_shape), as a tensor, an array, a Dataset or a DataLoader; labels that come with them are used.
+    Without labels the marks are black. Points outside the slice are not drawn. max_distance: leave out inputs further
+    away from the slice than this; see ``slice.project``. class_names: as in ``decision_regions``.
+    """
+    if slice.dim > 2:
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
+    ax = style.axes_or_current(ax)
+    x, own = _read(inputs, labels)
+    coords, distances = (found.cpu() for found in slice.project(x))
+    normals, bounds = (part.cpu() for part in slice.halfspaces)
+    near = (coords @ normals.T <= bounds + 1e-9 * bounds.abs().max()).all(1)
+    if max_distance is not None:
+        near &= distances <= max_distance
+    xy = coords[near] if slice.dim == 2 else torch.cat([coords[near], torch.full_like(coords[near], 0.5)], 1)
+    if own is not None:
+        drawn = data(xy, own[near], ax=ax, class_names=class_names)
+    else:
+        drawn = [
+            ax.scatter(
+                xy[:, 0].numpy(),
+                xy[:, 1].numpy(),
+                s=_size(ax, len(xy)),
+                color=style.BLACK,
+                edgecolors="white",
+                linewidths=0.3,
+            )
+        ]
+    for artist in drawn:
+        artist.set_zorder(3)
+    frame_slice(slice, ax)
+    return drawn
+
+
+def thumbnails(
+    slice: Slice,
+    images: Inputs,
+    labels: Labels | None = None,
+    *,
+    ax: Axes | None = None,
+    image_shape: Sequence[int] | None = None,
+    size: float = 0.2,
+) -> list[AnnotationBbox]:
+    """Show images beside the points of a slice where they lie: the corners of a plane through three images.
+
+    Each image gets a dot at its place and a thumbnail next to it, away from the other images, in a frame of the colour
+    of its label. images: (n, *input_shape). image_shape: (height, width), (channels, height, width) or (height, width,
+    channels); without it, the shape of an input, or a square for flat inputs of one or three channels. size: width of
+    a thumbnail, as a share of the axes. A figure without a layout engine gets a constrained layout.
+    """
+    if slice.dim > 2:
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
+    ax = style.axes_or_current(ax)
+    x, own = _read(images, labels)
+    pictures = as_pictures(x, image_shape)
+    xy = slice.project(x).coords.cpu().numpy()
+    if slice.dim == 1:
+        xy = np.column_stack([xy, np.ones(len(xy))])
+    frame_slice(slice, ax)
+    make_room(ax)
+    width = size * min(float(ax.bbox.width), float(ax.bbox.height)) / ax.figure.dpi * 72  # points
+    colours = [style.BLACK] * len(x) if own is None else [style.hue(int(label)) for label in own]
+    drawn = []
+    for at, away, picture, colour in zip(xy, _directions(xy, slice.dim), pictures, colours, strict=True):
+        box = OffsetImage(picture, zoom=width / picture.shape[1], cmap="gray", interpolation="nearest", resample=True)
+        drawn.append(
+            AnnotationBbox(
+                box, (float(at[0]), float(at[1])), xybox=tuple(_AWAY * width * away), boxcoords="offset points",
+                pad=0.15, frameon=True, bboxprops={"edgecolor": colour, "linewidth": 2.0, "boxstyle": "square"},
+                annotation_clip=False, zorder=4,
+            )
+        )  # fmt: skip
+        ax.add_artist(drawn[-1])
+    ax.scatter(xy[:, 0], xy[:, 1], s=14, color=style.BLACK, edgecolors="white", linewidths=0.8, zorder=5, clip_on=False)
+    make_room(ax)
+    return drawn
+
+
+def as_pictures(images: Tensor, image_shape: Sequence[int] | None = None) -> NDArray[np.float64]:
+    """Images (n, height, width) or (n, height, width, 3) with values in [0, 1]; the range is that of all of them."""
+    shape = tuple(images.shape[1:]) if image_shape is None else tuple(image_shape)
+    if len(shape) == 1:
+        side = math.isqrt(shape[0])
+        side3 = math.isqrt(shape[0] // 3)
+        shape = (side, side) if side * side == shape[0] else (3, side3, side3)
+    if math.prod(shape) != math.prod(images.shape[1:]) or len(shape) not in (2, 3):
+        raise InputError(
+            f"Expected images, got inputs of shape {tuple(images.shape[1:])}. Pass image_shape=(height, width) or "
+            "(channels, height, width)."
+        )
+    values = images.detach().cpu().double().reshape(len(images), *shape).numpy()
+    if values.ndim == 4 and shape[0] in (1, 3) and shape[2] not in (1, 3):
+        values = np.moveaxis(values, 1, 3)
+    if values.ndim == 4 and values.shape[3] not in (1, 3):
+        raise InputError(f"Expected images of 1 or 3 channels, got shape {shape}. Pass image_shape=.")
+    if values.ndim == 4 and values.shape[3] == 1:
+        values = values[..., 0]
+    low, high = values.min(), values.max()
+    return np.asarray((values - low) / max(high - low, 1e-300))
+
+
+def _directions(xy: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+    """For each point a direction away from the middle of all, 1 along its longer side; up on a line."""
+    if dim == 1:
+        return np.tile([0.0, 1.0], (len(xy), 1))
+    away = xy - xy.mean(0)
+    length = np.abs(away).max(1, keepdims=True)
+    return np.asarray(np.where(length > 1e-12, away / np.maximum(length, 1e-12), [0.0, 1.0]))
+
+
+def _read(inputs: Inputs, labels: Labels | None) -> tuple[Tensor, Tensor | None]:
+    """All inputs, and their labels on the CPU: those given, or those of the items of a Dataset or DataLoader."""
+    examples = read_examples(inputs, labels)
+    if labels is None and isinstance(inputs, Tensor | np.ndarray | list | tuple):
+        return examples.all(), None
+    x, own = examples.take_pairs(torch.arange(len(examples), device="cpu"))
+    return x, own.cpu()
+
+
+def _size(ax: Axes, n: int) -> float:
+    """Size of n markers, in square points."""
+    return min(style.MARKER_SIZE, max(_SMALLEST, _COVERED * _area(ax) / max(1, n)))
+
+
+def _area(ax: Axes) -> float:
+    """Area of the axes in square points, the unit of marker sizes."""
+    box = ax.get_window_extent()
+    return float(box.width * box.height) * (72 / ax.figure.dpi) ** 2

@@ -1,0 +1,249 @@
+"""How results look in a notebook: a small table and a figure of bounded size.
+
+``register`` tells IPython about them, so that the chapters that make the results need not know about figures.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from regionscope.complexity.history import ComplexityHistory
+from regionscope.complexity.local_complexity import LocalComplexity
+from regionscope.exact import DecisionRegions, Partition
+from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.lab.monitor import Monitor
+from regionscope.lab.sweep.table import NUMBERS, RunTable
+from regionscope.lab.train.history import Trained
+from regionscope.measures.region_count import RegionCount
+from regionscope.plot import style
+from regionscope.plot.complexity import complexity_figure, complexity_layers
+from regionscope.plot.correlation import correlation_scatter
+from regionscope.plot.counts import count_histogram
+from regionscope.plot.figures import decision_figure, regions_figure
+from regionscope.plot.marks import thumbnails
+from regionscope.plot.regions import frame_slice
+
+__all__ = ["as_html", "register"]
+
+MOST_REGIONS = 20_000  # drawn inline: about two seconds
+MOST_ROWS, MOST_COLUMNS, MOST_CURVES = 12, 8, 4
+_HIDDEN = ("key", "seconds")  # columns of a run table that say little
+_PIXELS = 420  # largest width of a figure on the page
+_DPI = 110
+_IMAGE = 49  # numbers of a flat input that is shown as an image, at least
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a result shows: column titles, rows, a function that makes the figure (or None), and a remark."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    figure: Callable[[], Figure] | None = None
+    remark: str = ""
+
+
+def register() -> None:
+    """Show results with a table and a figure in the notebook that runs this process, if any does."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is not None and shell.display_formatter is not None:
+        for kind in _SHOWN:
+            shell.display_formatter.formatters["text/html"].for_type(kind, as_html)
+
+
+def as_html(result: Any) -> str:
+    """The table and the figure of a result as HTML, with the figure inside it."""
+    shown = next(show(result) for kind, show in _SHOWN.items() if isinstance(result, kind))
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in shown.columns)
+    lines = ["".join(f"<td>{html.escape(_text(value))}</td>" for value in row) for row in shown.rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    remark = f"<p>{html.escape(shown.remark)}</p>" if shown.remark else ""
+    picture = "" if shown.figure is None else f"<div>{_image(shown.figure(), type(result).__name__)}</div>"
+    flow = "display:flex;flex-wrap:wrap;gap:1.5em;align-items:flex-start"
+    return f'<div style="{flow}"><div style="max-width:100%;overflow-x:auto">{table}{remark}</div>{picture}</div>'
+
+
+def _image(figure: Figure, name: str) -> str:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=_DPI)
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    return f'<img alt="{name}" style="width:{_PIXELS}px;max-width:100%" src="data:image/png;base64,{data}">'
+
+
+def _text(value: object) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _bounded(part: Partition, draw: Callable[[], Figure]) -> tuple[Callable[[], Figure] | None, str]:
+    """The figure where there can be one of bounded size, and otherwise a sentence."""
+    if part.dim > 2:
+        return None, ""
+    if len(part) > MOST_REGIONS:
+        return None, f"More than {MOST_REGIONS:,} regions are not drawn inline; use plot.regions_figure()."
+    return draw, ""
+
+
+def _slice(where: Slice) -> Shown:
+    shape = "×".join(map(str, where.input_shape))
+    measure = {1: "length", 2: "area"}.get(where.dim, "volume")
+    rows = [("dimension", where.dim), ("input shape", shape), (measure, where.size), ("corners", len(where.corners))]
+    return Shown((type(where).__name__, ""), rows, None if where.dim > 2 else lambda: _outline(where))
+
+
+def _outline(where: Slice) -> Figure:
+    """The slice as an area, with the inputs at its corners where they are images."""
+    flat = where.dim == 1
+    figure, (ax,) = style.figure(1, 1, width=4.2, height=1.8 if flat else 3.6)
+    corners = where.corners.cpu().numpy()
+    at = np.column_stack([corners, [0.5, 0.5]]) if flat else corners
+    ax.fill(at[:, 0], at[:, 1], facecolor=style.PALE, edgecolor=style.BLACK, linewidth=1.2)
+    frame_slice(where, ax)
+    images = math.prod(where.input_shape) >= _IMAGE and _is_image(where.input_shape)
+    style.map_axes([ax], ticks=not images)
+    if images:
+        thumbnails(where, where.embed(where.corners), ax=ax, size=0.5 if flat else 0.22)
+    return figure
+
+
+def _is_image(shape: tuple[int, ...]) -> bool:
+    if len(shape) == 1:
+        return any(math.isqrt(shape[0] // c) ** 2 * c == shape[0] for c in (1, 3))
+    return len(shape) == 2 or (len(shape) == 3 and (shape[0] in (1, 3) or shape[2] in (1, 3)))
+
+
+def _partition(part: Partition) -> Shown:
+    rows: list[tuple[str, object]] = [("activation regions", part.n_activation_regions)]
+    if not part.status:
+        return Shown(("Partition", ""), rows, remark=f"Not finished: {part.status.reason}.")
+    if part.compared is not None or part.program is not None:
+        rows.insert(0, ("linear regions", part.n_linear_regions))
+    rows += [(f"after {name}", count) for name, count in list(part.by_layer.items())[:MOST_ROWS]]
+    rows += [("seconds", part.stats.seconds)]
+    figure, remark = _bounded(part, lambda: regions_figure(part))
+    return Shown(("Partition", ""), rows, figure, remark)
+
+
+def _decision(dec: DecisionRegions) -> Shown:
+    labels, whole = dec.labels.cpu(), dec.partition.slice.size
+    rows = []
+    for label in labels.unique().tolist():
+        here = labels == label
+        rows.append((f"class {label}", int(here.sum()), f"{100 * float(dec.sizes.cpu()[here].sum()) / whole:.1f} %"))
+    figure, remark = _bounded(dec.partition, lambda: decision_figure(dec))
+    return Shown(("DecisionRegions", "regions", "share"), [("all", dec.count, ""), *rows], figure, remark)
+
+
+def _count(found: RegionCount) -> Shown:
+    low, high = found.interval
+    rows = [
+        ("mean", f"{found.value:.4g} ± {found.stderr:.2g}"), ("95% interval", f"{low:.4g} to {high:.4g}"),
+        ("slices", found.n), ("dimension", found.dim), ("method", found.method), ("seconds", found.seconds),
+    ]  # fmt: skip
+    remark = "" if found.status else f"Not finished: {found.status.reason}."
+    return Shown(("RegionCount", ""), rows, lambda: _panel(lambda ax: count_histogram(found, ax=ax)), remark)
+
+
+def _local(found: LocalComplexity) -> Shown:
+    rows = [("all layers", found.mean, sum(found.units.values()))]
+    each = [(name, float(counts.double().mean()), found.units[name]) for name, counts in found.by_layer.items()]
+    figure = lambda: _panel(lambda ax: complexity_layers({"points": found}, ax=ax))  # noqa: E731
+    return Shown(("LocalComplexity", "mean", "units"), [*rows, *each[:MOST_ROWS]], figure)
+
+
+def _history(history: ComplexityHistory) -> Shown:
+    rows = [(name, mean, stderr) for name, mean, stderr in history.readings()]
+    last = f"step {history.steps[-1]:,}" if history.rows else "empty"
+    return Shown((last, "mean", "stderr"), rows, (lambda: complexity_figure(history)) if history.rows else None)
+
+
+def _trained(found: Trained) -> Shown:
+    columns = ("epoch", "loss", "train_error", "test_error", "seconds")
+    rows = [[getattr(row, name) for name in columns] for row in found.history[-MOST_ROWS:]]
+
+    def draw(ax: Any) -> None:
+        epochs = [row.epoch for row in found.history]
+        for i, name in enumerate(columns[1:4]):
+            values = [getattr(row, name) for row in found.history]
+            if any(value is not None for value in values):
+                known = [math.nan if value is None else value for value in values]
+                ax.plot(epochs, known, ".-", color=style.hue(i), label=name.replace("_", " "))
+        ax.set_xlabel("epoch")
+        ax.legend(frameon=False, fontsize="small")
+
+    return Shown(columns, rows, (lambda: _panel(draw)) if found.history else None)
+
+
+def _monitor(monitor: Monitor) -> Shown:
+    last = {row.name: row for row in monitor.rows}
+    rows = [(name, row.step, row.value, row.spread) for name, row in list(last.items())[:MOST_ROWS]]
+
+    def figure() -> Figure:
+        names = list(last)[:MOST_CURVES]
+        made, axes = style.figure(len(names), 1, width=3.8, height=1.5)
+        for i, (name, ax) in enumerate(zip(names, axes, strict=True)):
+            ax.plot(*monitor.values(name), ".-", color=style.hue(i))
+            ax.set_title(name, fontsize="small")
+        style.plain_axes(axes)
+        return made
+
+    return Shown(("measure", "last step", "value", "spread"), rows, figure if last else None)
+
+
+def _table(table: RunTable) -> Shown:
+    varying = [name for name in table.varying() if not name.endswith(".spread")]
+    columns = [name for name in varying or table.columns if name not in _HIDDEN][:MOST_COLUMNS]
+    rows = [[row.get(name) for name in columns] for row in table.rows[:MOST_ROWS]]
+    remark = f"{len(table):,} rows and {len(table.columns)} columns; to_pandas() gives all of them."
+    y = next((name for name in ("gap", "test_error") if name in varying), None)
+    x = next((name for name in varying if name not in NUMBERS and _is_measure(table, name)), None)
+    if x is None or y is None:
+        return Shown(columns, rows, None, remark)
+    pairs = [(row[x], row[y]) for row in table.rows if row.get(x) is not None and row.get(y) is not None]
+
+    def draw(ax: Any) -> None:
+        correlation_scatter([a for a, _ in pairs], [b for _, b in pairs], ax=ax)
+        ax.set(xlabel=x, ylabel=y)
+
+    return Shown(columns, rows, lambda: _panel(draw), remark)
+
+
+def _is_measure(table: RunTable, name: str) -> bool:
+    return f"{name}.spread" in table.columns and isinstance(table.rows[0].get(name), int | float)
+
+
+def _panel(draw: Callable[[Any], object]) -> Figure:
+    figure, (ax,) = style.figure(1, 1, width=4.2, height=2.8)
+    draw(ax)
+    style.plain_axes([ax])
+    return figure
+
+
+_SHOWN: dict[type, Callable[[Any], Shown]] = {
+    Segment: _slice,
+    Simplex: _slice,
+    Box: _slice,
+    Partition: _partition,
+    DecisionRegions: _decision,
+    RegionCount: _count,
+    LocalComplexity: _local,
+    ComplexityHistory: _history,
+    Trained: _trained,
+    Monitor: _monitor,
+    RunTable: _table,
+}

@@ -1,0 +1,74 @@
+"""All public names. ``regionscope`` imports this module when you first use one of them."""
+
+import sys
+
+from regionscope.complexity import (
+    ComplexityGap,
+    ComplexityWatch,
+    Deformation,
+    LocalComplexity,
+    Migration,
+    complexity_gap,
+    deformation,
+    draw_points,
+    fold_migration,
+    local_complexity,
+    orthonormal_frames,
+    trusted_radius,
+    uniform_points,
+)
+from regionscope.errors import (
+    CheckFailed,
+    InputError,
+    LimitReached,
+    NotPiecewiseAffine,
+    RegionscopeError,
+    SliceError,
+    UntraceableModel,
+)
+from regionscope.exact import (
+    Attributions,
+    ClassTopology,
+    DecisionRegions,
+    Extremes,
+    Flip,
+    Flips,
+    Lipschitz,
+    Partition,
+    StepsNeeded,
+    decision_regions,
+    first_flip,
+    flips,
+    integrated_gradients,
+    linear_regions,
+)
+from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.lab.monitor import Monitor, every, log_spaced
+from regionscope.measures import (
+    Correlation,
+    Gap,
+    ParameterNorms,
+    RegionCount,
+    Sharpness,
+    correlate,
+    correlation_difference,
+    correlation_table,
+    distance_from,
+    error_rate,
+    generalisation_gap,
+    linear_region_count,
+    output_margin,
+    parameter_norms,
+    region_count,
+    sharpness,
+    slice_margin,
+)
+from regionscope.network import select_output, trace
+from regionscope.network.onnx import OnnxNetwork, read_onnx
+from regionscope.sampled import Hulls, LinesFromOrigin, RandomDirections, count_components
+from regionscope.tolerance import Tolerance
+from regionscope.types import Estimate, Readable
+from regionscope.verification import Property, Verification, read_vnnlib, verify
+
+if "IPython" in sys.modules:  # in a notebook, results show a table and a figure
+    import regionscope.plot

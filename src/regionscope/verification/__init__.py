@@ -1,0 +1,12 @@
+"""Properties of networks: ``read_vnnlib`` reads them, ``verify`` decides them on boxes with few free inputs.
+
+- ``vnnlib`` and ``formula``: a file as linear inequalities with exact numbers; ``property``: boxes and constraints.
+- ``stages`` and ``merge``: the network as matrices. ``bounds``: affine bounds on cells. ``search``: cutting where the
+  answer is open. ``by_partition``: the same answer from all linear regions. ``decide``: the verdict.
+"""
+
+from regionscope.verification.decide import Verification, verify
+from regionscope.verification.property import Case, Constraint, Property
+from regionscope.verification.vnnlib import read_vnnlib
+
+__all__ = ["Case", "Constraint", "Property", "Verification", "read_vnnlib", "verify"]

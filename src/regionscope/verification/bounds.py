@@ -1,0 +1,122 @@
+"""Affine bounds of every entry on every cell, from below and from above, stage by stage.
+
+On a cell, each entry z of a state lies between two affine functions of the coordinates. A hinge that keeps one side of
+its threshold on the cell stays affine; one that does not is enclosed between its chord and one of its two lines:
+
+    upper: the chord    /          lower: one of the lines   /
+                    . '/                                    /
+                .  '  /                                ____/
+
+Where no hinge changes sides the two bounds are one function, and the value is exact. The input has few dimensions, so a
+bound is k + 1 numbers and this forward pass costs a few evaluations of the network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regionscope.verification.merge import Array, Indices, Matrix, Stage
+from regionscope.verification.stages import Staged
+
+__all__ = ["Bounds", "Crossings", "bound_cells", "on_vertices"]
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, eq=False)
+class Crossings:
+    """The hinges of one stage that change sides on a cell, and the steepness (H, b) of all hinges.
+
+    hinge, cell: which. gap: how much the enclosure leaves open. exact: whether ``line``, z - t as an affine function
+    (c, k + 1), is exact, so that the cell can be cut along it.
+    """
+
+    hinge: Indices
+    cell: Indices
+    gap: Array
+    exact: Mask
+    line: Array
+    slope: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Lower and upper affine functions (n, b, k + 1) of the last state, and the crossings of each stage."""
+
+    low: Array
+    high: Array
+    crossings: tuple[Crossings, ...]
+
+
+def on_vertices(functions: Array, points: Array) -> Array:
+    """Values (n, b, v) of affine functions (n, b, k + 1) at the vertices (b, v, k + 1) of their cells."""
+    values: Array = functions[:, :, None, 0] + functions[:, :, None, 1] * points[None, :, :, 1]
+    for i in range(2, points.shape[2]):
+        values += functions[:, :, None, i] * points[None, :, :, i]
+    return values
+
+
+def bound_cells(staged: Staged, points: Array, near: list[Array]) -> Bounds:
+    """Bounds of the last state on cells with vertices ``points`` (b, v, k + 1), padded by repeating one of them.
+
+    near: for each stage, how near to its threshold (H,) a hinge counts as being on it.
+    """
+    low = high = np.repeat(staged.first[:, None, :], len(points), axis=1)
+    crossings = []
+    for stage, tolerance in zip(staged.stages, near, strict=True):
+        hinges, found = _hinges(stage, low, high, points, tolerance)
+        crossings.append(found)
+        if high is low and len(found.hinge) == 0:
+            low = high = _times(stage.matrix, np.concatenate([low, hinges[0]]))
+        else:
+            lower, upper = np.concatenate([low, hinges[0]]), np.concatenate([high, hinges[1]])
+            middle = _times(stage.matrix, (lower + upper) / 2)
+            reach = _times(abs(stage.matrix), (upper - lower) / 2)
+            low, high = middle - reach, middle + reach
+            high[:, :, 0] += stage.offset[:, None]
+        low[:, :, 0] += stage.offset[:, None]
+    return Bounds(low, high, tuple(crossings))
+
+
+def _times(matrix: Matrix, state: Array) -> Array:
+    n, b, k = state.shape
+    return np.asarray(matrix @ state.reshape(n, b * k)).reshape(-1, b, k)
+
+
+def _hinges(stage: Stage, low: Array, high: Array, points: Array, near: Array) -> tuple[tuple[Array, Array], Crossings]:
+    """Lower and upper affine functions (H, b, k + 1) of the hinges."""
+    below = low[stage.units]
+    below[:, :, 0] -= stage.at[:, None]
+    above = below
+    if high is not low:
+        above = high[stage.units]
+        above[:, :, 0] -= stage.at[:, None]
+    values = on_vertices(below, points)
+    lowest = values.min(2)
+    highest = (values if above is below else on_vertices(above, points)).max(2)
+    active = lowest >= -near[:, None]
+    hinge, cell = np.nonzero(~active & (highest > near[:, None]))
+    slope = active - stage.tilt[:, None]
+    one_line = above is below and len(hinge) == 0
+    lower = _sided(slope, below, above)
+    line = below[hinge, cell]
+    a, b, tilt = lowest[hinge, cell], highest[hinge, cell], stage.tilt[hinge]
+    chord = ((1 - tilt) * b + tilt * a) / (b - a)
+    if len(hinge):
+        rising = (b > -a)[:, None]
+        lower[hinge, cell] = np.where(rising, (1 - tilt)[:, None] * line, -tilt[:, None] * above[hinge, cell])
+    slope[hinge, cell] = chord
+    upper = lower if one_line else _sided(slope, above, below)
+    upper[hinge, cell, 0] -= (chord + tilt) * a
+    exact = np.ones(len(hinge), bool) if above is below else (above[hinge, cell] == line).all(1)
+    return (lower, upper), Crossings(hinge, cell, -a * b / (b - a), exact, line, np.abs(slope))
+
+
+def _sided(slope: Array, near_side: Array, far_side: Array) -> Array:
+    """slope * z for z between two affine functions: ``near_side`` where the slope is positive, else ``far_side``."""
+    if near_side is far_side:
+        return slope[:, :, None] * near_side
+    return slope[:, :, None] * np.where((slope >= 0)[:, :, None], near_side, far_side)

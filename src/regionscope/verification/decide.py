@@ -1,0 +1,202 @@
+"""``verify``: whether a network has a counterexample to a property, on boxes with few free inputs."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError, NotPiecewiseAffine
+from regionscope.geometry import Box
+from regionscope.network import Program, trace
+from regionscope.network.onnx import OnnxNetwork, reference_outputs
+from regionscope.tolerance import UNIT
+from regionscope.verification.by_partition import margin_by_partition
+from regionscope.verification.merge import Array
+from regionscope.verification.property import Case, Constraint, Property
+from regionscope.verification.search import Found, largest_margin
+from regionscope.verification.stages import read_stages, with_slacks
+
+__all__ = ["Verification", "verify"]
+
+MOST_FREE = 3
+_MOST_CELLS = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """What ``verify`` found.
+
+    Attributes:
+        verdict: "unsat": no input fits the property; this concerns the network with real numbers and closed
+            constraints. "sat": ``witness`` fits it, confirmed in float32. "unknown": the margin is within rounding, or
+            the witness was not confirmed. "timeout": a limit was reached first.
+        margin: largest margin found: how far all constraints of one alternative are met; negative: the closest miss,
+            by which at least one of them fails.
+        bound: proven upper bound of the margin; equal to ``margin`` up to ``rounding`` unless a limit was reached.
+        rounding: by how much rounding may change the margin.
+        witness: (*input_shape,) float32 input of that margin, and its ``outputs`` (c,) in float32; None unless "sat".
+        n_regions: number of cells that were needed.
+        reason: one sentence.
+    """
+
+    verdict: Literal["sat", "unsat", "unknown", "timeout"]
+    margin: float
+    bound: float
+    rounding: float
+    witness: Tensor | None
+    outputs: Tensor | None
+    n_regions: int
+    seconds: float
+    reason: str
+
+
+def verify(
+    model: nn.Module, property: Property, *, timeout: float | None = None, max_regions: int = _MOST_CELLS
+) -> Verification:
+    """Decide a property by the exact largest margin over its boxes, which may have at most three free inputs.
+
+    The boxes are cut only where the answer is open: after every layer, each cell has affine bounds on all later values,
+    and a cell whose bound is below the best margin is dropped. For networks of ReLU and other functions of single
+    entries; those with max-pooling or a maximum are decided from the partition into all linear regions.
+
+    model: a network from ``read_onnx``, or any piecewise-affine ``nn.Module``.
+    timeout: seconds after which the search stops with what it has.
+    max_regions: number of cells at which it stops.
+
+    Raises ``InputError`` if more inputs are free: fix some of them with ``property.fixed`` to look at slices. Cost: one
+    pass through the network for each cell; the number of cells grows with how close the answer is.
+    """
+    start = time.monotonic()
+    deadline = math.inf if timeout is None else start + timeout
+    shape = _input_shape(model, property)
+    for case in property.cases:
+        if len(case.free) > MOST_FREE:
+            raise InputError(
+                f"Expected at most {MOST_FREE} free inputs, got {len(case.free)} ({_named(case.free)}). Exact "
+                "verification cuts the whole box; fix all but two inputs with property.fixed({i: value}) (on the "
+                "command line --fix I=VALUE) to verify slices of it."
+            )
+    program = trace(model, shape, device="cpu")
+    if program.n_outputs != property.n_outputs:
+        raise InputError(f"Expected a network with {property.n_outputs} outputs, got {program.n_outputs}.")
+    found = [(case, _margin(program, case, deadline, max_regions)) for case in property.cases]
+    verdict, reason, witness, outputs = _verdict(model, program, property, found)
+    best = max((each for _, each in found), key=lambda each: each.margin, default=None)
+    bound = max((each.bound for _, each in found), default=-math.inf)
+    return Verification(
+        verdict=verdict, reason=reason, witness=witness, outputs=outputs,
+        margin=-math.inf if best is None else best.margin, bound=bound,
+        rounding=max((each.rounding for _, each in found), default=0.0),
+        n_regions=sum(each.cells for _, each in found), seconds=time.monotonic() - start,
+    )  # fmt: skip
+
+
+def _input_shape(model: nn.Module, property: Property) -> tuple[int, ...]:
+    if isinstance(model, OnnxNetwork):
+        shape = model.input_shape
+    elif property.input_shape is not None and len(property.input_shape) > 1:
+        shape = property.input_shape[1:]
+    else:
+        shape = (property.n_inputs,)
+    if math.prod(shape) != property.n_inputs:
+        raise InputError(f"Expected a network with {property.n_inputs} inputs, got one with inputs of shape {shape}.")
+    return shape
+
+
+def _named(places: tuple[int, ...]) -> str:
+    names = [f"X_{i}" for i in places[:6]]
+    return ", ".join(names) + (", ..." if len(places) > 6 else "")
+
+
+def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> Found:
+    """The largest margin on the box of a case."""
+    alternatives: list[list[int]] = []
+    rows: list[Constraint] = []
+    for constraints in case.alternatives:
+        if not constraints:
+            return Found(math.inf, np.zeros(len(case.free)), math.inf, 0.0, 1, True)
+        alternatives.append(list(range(len(rows), len(rows) + len(constraints))))
+        rows.extend(constraints)
+    factors, bounds = np.zeros((len(rows), program.n_outputs)), np.array([float(row.bound) for row in rows])
+    for row, constraint in zip(factors, rows, strict=True):
+        for i, factor in constraint.terms:
+            row[i] = float(factor)
+    where = _box(program, case)
+    if where is None:
+        with torch.no_grad():
+            slacks = bounds - factors @ program(_middle(program, case)[None])[0].double().numpy()
+        margin = float(np.max([slacks[each].min() for each in alternatives]))
+        size = 1024 * UNIT * float(np.abs(bounds).max() + np.abs(slacks).max())
+        return Found(margin, np.zeros(0), margin, size, 1, True)
+    try:
+        staged = with_slacks(read_stages(program, where.embed, where.dim), factors, bounds)
+    except NotPiecewiseAffine:
+        return margin_by_partition(program, where, factors, bounds, alternatives)
+    return largest_margin(staged, alternatives, where, deadline=deadline, max_cells=max_regions)
+
+
+def _middle(program: Program, case: Case) -> Tensor:
+    middle = [float((a + b) / 2) for a, b in zip(case.low, case.high, strict=True)]
+    return torch.tensor(middle, dtype=torch.float64).reshape(program.input_shape)
+
+
+def _box(program: Program, case: Case) -> Box | None:
+    """The box of a case in coordinates from -1 to 1; None for a single point."""
+    if not case.free:
+        return None
+    directions = torch.zeros(len(case.free), len(case.low), dtype=torch.float64)
+    for row, i in zip(directions, case.free, strict=True):
+        row[i] = float((case.high[i] - case.low[i]) / 2)
+    return Box(_middle(program, case), directions.reshape(-1, *program.input_shape), 1.0)
+
+
+_Outcome = tuple[Literal["sat", "unsat", "unknown", "timeout"], str, Tensor | None, Tensor | None]
+
+
+def _verdict(model: nn.Module, program: Program, property: Property, found: list[tuple[Case, Found]]) -> _Outcome:
+    if all(each.bound < -each.rounding for _, each in found):
+        return "unsat", "No input of the boxes fits the property.", None, None
+    for case, each in sorted(found, key=lambda pair: -pair[1].margin):
+        if each.margin > each.rounding:
+            witness = _in_float32(_point(program, case, each.point), case).reshape(program.input_shape)
+            outputs = _confirmed(model, program, witness)
+            numbers = [Fraction(float(x)) for x in witness.reshape(-1)]
+            if property.holds(numbers, [Fraction(float(y)) for y in outputs], free_only=True):
+                return "sat", "The witness fits the property in float32.", witness, outputs
+            reason = f"the margin {each.margin:.3g} is positive, but float32 does not confirm it"
+            return "unknown", f"Not decided: {reason}.", None, None
+    if all(each.complete for _, each in found):
+        margin = max(each.margin for _, each in found)
+        return "unknown", f"Not decided: the margin {margin:.3g} is within rounding.", None, None
+    return "timeout", "The limit of time or regions was reached before all regions were settled.", None, None
+
+
+def _point(program: Program, case: Case, coords: Array) -> Tensor:
+    where = _box(program, case)
+    return _middle(program, case) if where is None else where.embed(torch.from_numpy(coords)[None])[0]
+
+
+def _in_float32(point: Tensor, case: Case) -> Tensor:
+    """The nearest float32 input; a free one stays inside its bounds, a fixed one is rounded."""
+    rounded = point.reshape(-1).numpy().astype(np.float32)
+    for i in case.free:
+        if Fraction(float(rounded[i])) < case.low[i]:
+            rounded[i] = np.nextafter(rounded[i], np.float32(np.inf))
+        elif Fraction(float(rounded[i])) > case.high[i]:
+            rounded[i] = np.nextafter(rounded[i], np.float32(-np.inf))
+    return torch.from_numpy(rounded)
+
+
+def _confirmed(model: nn.Module, program: Program, witness: Tensor) -> Tensor:
+    """Outputs in float32: of the reference evaluator for a file, of the network itself otherwise."""
+    if isinstance(model, OnnxNetwork):
+        return reference_outputs(model, witness[None])[0]
+    with torch.no_grad():
+        return trace(model, program.input_shape, dtype=torch.float32, device="cpu")(witness[None])[0]

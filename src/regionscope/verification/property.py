@@ -1,0 +1,133 @@
+"""A property: boxes of inputs, and what the outputs of a counterexample must satisfy there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from regionscope.errors import InputError
+from regionscope.verification.formula import Atom
+
+__all__ = ["Case", "Constraint", "Property", "property_of"]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """sum of factor * y_i over ``terms`` (i, factor) <= bound, for outputs y."""
+
+    terms: tuple[tuple[int, Fraction], ...]
+    bound: Fraction
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs with low <= x <= high, at which all constraints of one alternative hold."""
+
+    low: tuple[Fraction, ...]
+    high: tuple[Fraction, ...]
+    alternatives: tuple[tuple[Constraint, ...], ...]
+
+    @property
+    def free(self) -> tuple[int, ...]:
+        """Inputs that may vary."""
+        return tuple(i for i, (a, b) in enumerate(zip(self.low, self.high, strict=True)) if a < b)
+
+
+@dataclass(frozen=True)
+class Property:
+    """What a counterexample satisfies: an input in the box of one case, and outputs that fit one of its alternatives.
+
+    input_shape: shape of the network's input with its batch dimension, where the file declares it (version 2).
+    """
+
+    n_inputs: int
+    n_outputs: int
+    cases: tuple[Case, ...]
+    input_shape: tuple[int, ...] | None
+    source: str
+
+    @property
+    def n_free(self) -> int:
+        """Largest number of inputs that vary in one case."""
+        return max((len(case.free) for case in self.cases), default=0)
+
+    def fixed(self, values: Mapping[int, float | str | Fraction]) -> Property:
+        """The same property on a slice: input i has the value ``values[i]``; cases that do not allow it are left out.
+
+        Pass decimals as text to keep them exact: ``fixed({2: "0.1"})``.
+        """
+        try:
+            wanted = {i: Fraction(value) for i, value in values.items()}
+        except (ValueError, OverflowError, ZeroDivisionError, TypeError) as error:
+            raise InputError(f"Expected a finite number for each fixed input, got {dict(values)}.") from error
+        if not all(0 <= i < self.n_inputs for i in wanted):
+            raise InputError(f"Expected inputs from 0 to {self.n_inputs - 1}, got {sorted(wanted)}.")
+        cases = tuple(
+            replace(
+                case,
+                low=tuple(wanted.get(i, end) for i, end in enumerate(case.low)),
+                high=tuple(wanted.get(i, end) for i, end in enumerate(case.high)),
+            )
+            for case in self.cases
+            if all(case.low[i] <= value <= case.high[i] for i, value in wanted.items())
+        )
+        return replace(self, cases=cases)
+
+    def holds(self, inputs: Sequence[Fraction], outputs: Sequence[Fraction], *, free_only: bool = False) -> bool:
+        """Whether these numbers are a counterexample, in exact arithmetic.
+
+        free_only: whether an input that is fixed may differ from its value, as a decimal does when it is rounded.
+        """
+        for case in self.cases:
+            places = case.free if free_only else range(self.n_inputs)
+            if all(case.low[i] <= inputs[i] <= case.high[i] for i in places) and any(
+                all(sum(f * outputs[i] for i, f in each.terms) <= each.bound for each in rows)
+                for rows in case.alternatives
+            ):
+                return True
+        return False
+
+
+def property_of(
+    found: list[list[Atom]], n_inputs: int, n_outputs: int, input_shape: tuple[int, ...] | None, source: str
+) -> Property:
+    """Sort the inequalities of each alternative into a box and constraints; alternatives with one box become a case."""
+    boxes: dict[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], list[tuple[Constraint, ...]]] = {}
+    for atoms in found:
+        low: list[Fraction | None] = [None] * n_inputs
+        high: list[Fraction | None] = [None] * n_inputs
+        rows = [row for atom in atoms if (row := _sorted(atom, low, high, source)) is not None]
+        ends = [
+            (a, b) if a is not None and b is not None else _open(i, source)
+            for i, (a, b) in enumerate(zip(low, high, strict=True))
+        ]
+        if all(a <= b for a, b in ends) and all(row.terms or row.bound >= 0 for row in rows):
+            box = tuple(a for a, _ in ends), tuple(b for _, b in ends)
+            boxes.setdefault(box, []).append(tuple(row for row in rows if row.terms))
+    cases = tuple(Case(low, high, tuple(rows)) for (low, high), rows in boxes.items())
+    return Property(n_inputs, n_outputs, cases, input_shape, source)
+
+
+def _sorted(atom: Atom, low: list[Fraction | None], high: list[Fraction | None], source: str) -> Constraint | None:
+    """Tighten the box by an inequality about one input, or return one about outputs."""
+    variables = list(atom.form.terms.items())
+    if all(kind == "Y" for (kind, _), _ in variables):
+        return Constraint(tuple(sorted((i, f) for (_, i), f in variables)), -atom.form.constant)
+    if len(variables) > 1:
+        raise InputError(f"{source}, line {atom.line}: an inequality about inputs must bound one input by a number.")
+    ((_, i), factor) = variables[0]
+    bound = -atom.form.constant / factor
+    if factor > 0:
+        old = high[i]
+        high[i] = bound if old is None else min(old, bound)
+    else:
+        old = low[i]
+        low[i] = bound if old is None else max(old, bound)
+    return None
+
+
+def _open(i: int, source: str) -> tuple[Fraction, Fraction]:
+    raise InputError(
+        f"{source}: expected a lower and an upper bound for every input in every case, input {i} has none."
+    )

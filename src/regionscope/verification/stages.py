@@ -1,0 +1,179 @@
+"""A program as matrices: hinges max(z - t, 0) of entries z of a state, and an affine map of both to the next state.
+
+The affine stretch between two folds is read off by running it on multiples of unit vectors, so whatever the layers are
+(convolutions, skip connections, sparse matrices), what is left is one matrix, stored sparsely where it pays. Entries
+that are equal or each other's negatives are then merged. A network that writes the identity as relu(z) - relu(-z), or
+the same comparison many times, as lattice networks do, shrinks to the folds that it really has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from regionscope.errors import NotPiecewiseAffine
+from regionscope.network import Kink, Program, Thresholds, Values
+from regionscope.verification.merge import Array, Stage, merged, stored
+
+__all__ = ["Staged", "read_stages", "with_slacks"]
+
+_ROWS = 512  # unit vectors run at a time
+_SCALE = 2.0**40  # of the unit vectors, so that offsets do not round the entries
+
+
+@dataclass(frozen=True, eq=False)
+class Staged:
+    """A network on a slice: ``first`` (n, k + 1) maps (1, coordinates) to the first state; then the stages."""
+
+    first: Array
+    stages: tuple[Stage, ...]
+
+    def run(self, points: Array) -> Array:
+        """The last state (n, p) at points (p, k + 1), whose first entry is 1."""
+        state: Array = self.first @ points.T
+        for stage in self.stages:
+            state = stage.matrix @ stage.with_hinges(state) + stage.offset[:, None]
+        return state
+
+
+def read_stages(program: Program, embed: Callable[[Tensor], Tensor], dim: int) -> Staged:
+    """The program on the slice that ``embed`` maps coordinates (p, k) into.
+
+    Raises NotPiecewiseAffine for a fold that is not a function of single entries (a maximum).
+    """
+    with torch.no_grad():
+        corners = torch.cat([torch.zeros(1, dim, dtype=torch.float64), torch.eye(dim, dtype=torch.float64)])
+        live = program.begin(embed(corners))
+        rows = _packed(live)
+        first = np.concatenate([rows[:1], rows[1:] - rows[:1]]).T
+        stages = []
+        for kink in program.kinks:
+            stage, live = _read_stage(kink, {name: value[:1] for name, value in live.items()})
+            stages.append(stage)
+    return Staged(*merged(np.ascontiguousarray(first), stages))
+
+
+def with_slacks(staged: Staged, factors: Array, bounds: Array) -> Staged:
+    """The same network followed by bounds - factors @ outputs; a constraint holds where its slack is not negative."""
+    if not staged.stages:
+        first = -factors @ staged.first
+        first[:, 0] += bounds
+        return Staged(first, ())
+    *before, last = staged.stages
+    ending = replace(last, matrix=stored(-factors @ last.matrix), offset=bounds - factors @ last.offset)
+    return Staged(*merged(staged.first, [*before, ending]))
+
+
+def _packed(values: Values) -> Array:
+    """All live values side by side, one row per input."""
+    found: Array = torch.cat([value.reshape(len(value), -1) for value in values.values()], 1).double().cpu().numpy()
+    return found
+
+
+def _places(values: Values) -> dict[str, slice]:
+    found, start = {}, 0
+    for name, value in values.items():
+        found[name] = slice(start, start + value[0].numel())
+        start += value[0].numel()
+    return found
+
+
+def _unpacked(rows: Tensor, like: Values) -> Values:
+    places = _places(like)
+    return {name: rows[:, places[name]].reshape(len(rows), *value.shape[1:]) for name, value in like.items()}
+
+
+def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
+    """The fold and the affine stretch behind it. ``live``: one row of the values before; those after are returned."""
+    fold, *rest = kink.instructions
+    if len(fold.reads) != 1 or not isinstance(kink.cuts(live), Thresholds):
+        raise NotPiecewiseAffine(f"'{kink.name}' ({kink.kind}) folds several values at a time.")
+    name = fold.reads[0]
+    place = _places(live)[name]
+    # Behind the fold its result has the place of what it reads; a value that is read again stands at the end.
+    folded = {("" if key == name else key): value for key, value in live.items()}
+    if name not in fold.frees:
+        folded[name] = live[name]
+
+    def run(rows: Tensor) -> Values:
+        values = _unpacked(rows, folded)
+        values[fold.writes] = values.pop("")
+        for instruction in rest:
+            instruction.run(values, consume=False, pure=True)
+        return values
+
+    n, n_before = (sum(value[0].numel() for value in each.values()) for each in (folded, live))
+    zero = run(torch.zeros(1, n, dtype=torch.float64))
+    offset = _packed(zero)[0]
+    columns = []
+    for start in range(0, n, _ROWS):
+        units = torch.zeros(min(_ROWS, n - start), n, dtype=torch.float64)
+        units[torch.arange(len(units)), start + torch.arange(len(units))] = _SCALE
+        columns.append(scipy.sparse.csr_array((_packed(run(units)) - offset) / _SCALE))
+    matrix = scipy.sparse.vstack(columns).T.tocsc()
+    return _as_hinges(_read_fold(kink, live[name]), place, matrix, offset, n_before), zero
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """Entry z becomes offset + slope z + sum over t of jumps[t] max(z - at[t], 0)."""
+
+    offset: Array
+    slope: Array
+    at: Array
+    jumps: Array
+
+
+def _as_hinges(fold: _Fold, place: slice, matrix: Any, offset: Array, n: int) -> Stage:
+    """``matrix`` acts on the folded state and on what was kept; make it act on the state and on its hinges."""
+    mine = matrix[:, place]
+    slopes = np.ones(n)
+    slopes[place] = fold.slope
+    straight = matrix[:, :n] @ scipy.sparse.diags_array(slopes)
+    if matrix.shape[1] > n:
+        kept = scipy.sparse.csr_array(
+            (np.ones(mine.shape[1]), (np.arange(mine.shape[1]), np.arange(place.start, place.stop))), (mine.shape[1], n)
+        )
+        straight = straight + matrix[:, n:] @ kept
+    bent = [mine @ scipy.sparse.diags_array(jump) for jump in fold.jumps]
+    units = np.tile(np.arange(place.start, place.stop), len(fold.at))
+    return Stage(
+        units,
+        fold.at.reshape(-1),
+        np.zeros(len(units)),
+        stored(scipy.sparse.hstack([straight, *bent])),
+        offset + mine @ fold.offset,
+    )
+
+
+def _read_fold(kink: Kink, value: Tensor) -> _Fold:
+    """Thresholds, slopes and jumps of each entry, from values of the fold at a few points."""
+    fold = kink.instructions[0]
+    zero, one = torch.zeros_like(value), torch.ones_like(value)
+
+    def cut(z: Tensor) -> Array:
+        cuts = kink.folds(z, *fold.constants)
+        found: Array = cuts.values[0].double().cpu().numpy()
+        return found
+
+    def at(z: Array) -> Array:
+        found: Array = fold.function(torch.from_numpy(z).reshape(value.shape), *fold.constants).reshape(-1).numpy()
+        return found
+
+    moved = cut(zero)
+    if moved.size != zero.numel() or not np.array_equal(cut(one) - moved, np.ones(moved.size)):
+        raise NotPiecewiseAffine(f"'{kink.name}' ({kink.kind}) folds combinations of values.")
+    cuts = kink.folds(zero, *fold.constants)
+    assert isinstance(cuts, Thresholds)
+    thresholds = np.array([t - moved for t in cuts.at])
+    points = np.concatenate([thresholds[:1] - 1, thresholds, thresholds[-1:] + 1])
+    values = np.stack([at(z) for z in points])
+    slopes = np.diff(values, axis=0) / np.diff(points, axis=0)
+    offset = values[1] - slopes[0] * thresholds[0]
+    return _Fold(offset, slopes[0], thresholds, np.diff(slopes, axis=0))

@@ -1,0 +1,121 @@
+"""``regionscope verify``, and ONNX files and planes of two inputs in ``regions`` and ``decision``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import regionscope as rs
+from onnx_graphs import relu_network
+from regionscope.cli import app
+from regionscope.cli.input_plane import read_plane
+
+pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
+PROPERTY = """(declare-const X_0 Real)
+(declare-const X_1 Real)
+(declare-const Y_0 Real)
+(declare-const Y_1 Real)
+(assert (<= X_0 1)) (assert (>= X_0 -1)) (assert (<= X_1 1)) (assert (>= X_1 -1))
+(assert (>= Y_0 {}))
+"""
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path, float]:
+    network = relu_network(tmp_path / "net.onnx", [2, 8, 2])
+    part = rs.linear_regions(rs.read_onnx(network), rs.Box.between(-1, 1, (2,)))
+    return network, tmp_path / "p.vnnlib", float(part.outputs[:, 0].max())
+
+
+def test_a_witness_is_printed_and_written(files: tuple[Path, Path, float], tmp_path: Path) -> None:
+    network, property, largest = files
+    property.write_text(PROPERTY.format(largest - 0.5))
+    done = run("verify", network, property, "--out", tmp_path / "result.txt", "--json", tmp_path / "result.json")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("sat\n")
+    verdict, assignment = (tmp_path / "result.txt").read_text().split("\n", 1)
+    assert verdict == "sat"
+    numbers = dict(pair.strip("()").split() for pair in assignment.strip()[1:-1].split("\n"))
+    assert list(numbers) == ["X_0", "X_1", "Y_0", "Y_1"]
+    assert float(numbers["Y_0"]) == pytest.approx(largest, abs=1e-5)
+    assert json.loads((tmp_path / "result.json").read_text())["margin"] == pytest.approx(0.5)
+
+
+def test_unsat_gives_the_closest_miss(files: tuple[Path, Path, float], tmp_path: Path) -> None:
+    network, property, largest = files
+    property.write_text(PROPERTY.format(largest + 0.5))
+    done = run("verify", network, property, "--out", tmp_path / "result.txt")
+    assert done.exit_code == 0
+    assert "closest miss: -0.5" in done.output
+    assert (tmp_path / "result.txt").read_text() == "unsat\n"
+    fixed = run("verify", network, property, "--fix", "0=0.25", "--json", "-")
+    assert json.loads(fixed.output)["margin"] <= -0.5
+
+
+def test_an_error_is_written_for_the_competition(files: tuple[Path, Path, float], tmp_path: Path) -> None:
+    network, property, _ = files
+    property.write_text("(assert (or))")
+    done = run("verify", network, property, "--out", tmp_path / "result.txt")
+    assert done.exit_code == 2
+    assert (tmp_path / "result.txt").read_text() == "error\n"
+    property.write_text(PROPERTY.format(0))
+    assert run("verify", network, property, "--fix", "nought").exit_code == 2
+
+
+def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:
+    network = relu_network(tmp_path / "net.onnx", [4, 10, 3])
+    options = ["--model", network, "--vary", 0, 2, "--range", "0=0:100,2=-1:1", "--at", "1=5,3=0.5"]
+    options += ["--scaling", "0=50:25,1=5:2", "--json", tmp_path / "found.json", "--plot", tmp_path / "found.png"]
+    done = run("regions", *options)
+    assert done.exit_code == 0, done.output
+    assert "input 0 in [0, 100], input 2 in [-1, 1]; input 1 = 5, input 3 = 0.5." in done.output
+    assert "input 0 = (value - 50) / 25" in done.output
+    found = json.loads((tmp_path / "found.json").read_text())
+    box = rs.Box([0.0, 0.0, 0.0, 0.5], [[1.0, 0, 0, 0], [0, 0, 1.0, 0]], [2.0, 1.0])
+    part = rs.linear_regions(rs.read_onnx(network), box)
+    assert found["activation_regions"] == part.n_activation_regions
+    assert found["plane"]["scaling"]["0"] == {"offset": 50.0, "unit": 25.0}
+    assert (tmp_path / "found.png").exists()
+    assert run("decision", *options[:-2]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--vary", 0, 1, "--range", "0=0:1,1=0:1"], "have no value"),
+        (["--vary", 0, 9, "--range", "0=0:1,9=0:1", "--at", "1=0,2=0,3=0"], "0 to 3"),
+        (["--vary", 0, 1, "--range", "0=1:0,1=0:1", "--at", "2=0,3=0"], "LO < HI"),
+        (["--vary", 0, 0, "--range", "0=0:1", "--at", "2=0,3=0"], "two inputs"),
+        (["--vary", 0, 1, "--range", "0=0:1,1=0", "--at", "2=0,3=0"], "--range K=LO:HI"),
+        (["--vary", 0, 1, "--range", "0=0:1,1=0:nan", "--at", "2=0,3=0"], "--range K=LO:HI"),
+        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "2=0,3=0", "--scaling", "0=1:0"], "positive units"),
+        (["--at", "2=0"], "--vary I J"),
+        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "2=0,3=0", "--box", -1, 1], "one slice"),
+    ],
+)  # fmt: skip
+def test_a_wrong_plane_is_one_sentence(options: list[object], message: str, tmp_path: Path) -> None:
+    network = relu_network(tmp_path / "net.onnx", [4, 6, 3])
+    done = run("regions", "--model", network, *options)
+    assert done.exit_code == 2
+    assert message in done.output
+
+
+def test_numbers_at_the_axes_are_those_of_the_user() -> None:
+    from matplotlib.figure import Figure
+
+    plane = read_plane((0, 1), "0=0:100,1=-1:1", "2=3", "0=50:25")
+    assert plane is not None
+    ax = Figure().add_subplot()
+    ax.set_xlim(-2, 2)
+    ax.set_ylim(-1, 1)
+    plane.label(ax)
+    assert [float(label.get_text()) for label in ax.get_xticklabels()][:3] == [0, 20, 40]
+    assert ax.get_xlabel() == "input 0"
+    assert "input 2 = 3" in ax.get_title()

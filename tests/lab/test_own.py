@@ -1,0 +1,234 @@
+"""Your own networks and data in experiments, by the name of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+from regionscope.cli import app
+from regionscope.errors import InputError
+from regionscope.lab.config import DataSpec, Experiment
+from regionscope.lab.data import load
+from regionscope.lab.store import RunFolder
+from regionscope.lab.sweep import Sweep, read_experiment
+
+NET = """
+from torch import nn
+
+def build(classes, input_shape, width=8):
+    size = 1
+    for n in input_shape:
+        size *= n
+    return nn.Sequential(nn.Flatten(), nn.Linear(size, width), nn.ReLU(), nn.Linear(width, classes))
+
+class Fixed(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 2))
+
+def wrong():
+    return nn.Linear(2, 7)
+
+network = build(2, (2,))
+number = 3
+"""
+DATA = """
+import torch
+from torch.utils.data import TensorDataset
+from regionscope.lab.data import DataSplit, two_moons
+
+def split(n=40):
+    return DataSplit(two_moons(n, seed=0), two_moons(n, seed=1))
+
+def arrays():
+    x = torch.randn(30, 2, generator=torch.Generator().manual_seed(0))
+    return x, (x[:, 0] > 0).long()
+
+def pair():
+    x, y = arrays()
+    return TensorDataset(x[:20], y[:20]), TensorDataset(x[20:], y[20:])
+
+def nothing():
+    return 5
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "data.py").write_text(DATA)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50, 2))
+    np.savez(tmp_path / "points.npz", x=x, y=(x[:, 0] > 0).astype(int))
+    for i in range(24):
+        place = tmp_path / "photos" / "ab"[i % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (6, 6, 3), dtype=np.uint8)).save(place / f"{i}.png")
+    return tmp_path
+
+
+def experiment(**settings: Any) -> Experiment:
+    document = {"data": "points.npz", "network": "net.py:build", "training": {"epochs": 2, "lr": 0.05}}
+    return read_experiment(document, settings)
+
+
+def run(command: str) -> Any:
+    return CliRunner().invoke(app, command.split())
+
+
+def test_the_file_is_part_of_the_runs_identity(folder: Path) -> None:
+    (folder / "small.py").write_text("from regionscope.lab.zoo import dense as build\n")
+    first = experiment()
+    assert first.network.source
+    assert first.data.source
+    pinned = Experiment.from_dict({"data": "digits", "network": "small.py:build"})
+    assert pinned.key == "bb53b7e904281fb9"  # as for the networks of the zoo, a changed id loses the runs on disk
+    assert Experiment.from_dict(first.to_dict()).key == first.key
+    (folder / "net.py").write_text(NET + "# another comment\n")
+    second = experiment()
+    assert second.key != first.key
+    assert Experiment.from_dict(first.to_dict()).key == first.key  # a stored run keeps its id
+    (folder / "net.py").write_text(NET)
+    assert experiment().key == first.key
+    np.savez(folder / "points.npz", x=np.zeros((4, 2)), y=np.array([0, 1, 0, 1]))
+    assert experiment().key != first.key
+
+
+def test_names_of_the_zoo_have_no_source() -> None:
+    plain = Experiment.from_dict({"data": "digits", "network": "mlp"})
+    assert plain.network.source == plain.data.source == ""
+    assert plain == Experiment.from_dict({"data": {"name": "digits"}, "network": {"name": "mlp"}})
+
+
+def test_train_your_own_network_on_your_own_data(folder: Path) -> None:
+    command = (
+        "train --data points.npz --model net.py:build --epochs 2 --measure linear_regions --set network.options.width=5"
+    )
+    done = run(command)
+    assert done.exit_code == 0, done.output
+    assert "net.py:build on points.npz" in done.stdout
+    again = run(command)
+    assert "nothing was trained" in again.stdout
+    [stored] = (folder / "runs").iterdir()
+    opened = RunFolder.open(stored)
+    before = opened.model_at(opened.checkpoints()[-1])
+    assert before[1].out_features == 5
+    (folder / "net.py").write_text("def build():\n    return None\n")
+    after = RunFolder.open(stored).model_at(opened.checkpoints()[-1])  # from the copy in the folder
+    assert torch.equal(before[1].weight, after[1].weight)
+    (stored / "network.py").unlink()
+    with pytest.raises(InputError, match="as it was when the run was made"):
+        RunFolder.open(stored).model_at(opened.checkpoints()[-1])
+
+
+def test_sweep_your_own_network(folder: Path) -> None:
+    (folder / "grid.toml").write_text(
+        '[base]\nnetwork = "net.py:build"\ndata = "data.py:split"\ntraining.epochs = 1\ntraining.lr = 0.1\n'
+        '[grid]\n"network.options.width" = [3, 4]\nseed = [0, 1]\n'
+    )
+    done = run("sweep run grid.toml --runs runs")
+    assert done.exit_code == 0, done.output
+    assert "4 runs: 4 finished" in done.stdout
+    assert "4 had ended before" in run("sweep run grid.toml --runs runs").stdout
+    other = run("sweep run grid.toml --runs runs --model net.py:Fixed")
+    assert other.exit_code == 2
+    assert "got 'width'" in other.stderr
+    own = Sweep.from_toml(folder / "grid.toml", data="points.npz")
+    assert {one.data.name for one in own} == {"points.npz"}
+    assert {one.network.name for one in own} == {"net.py:build"}
+
+
+def test_a_grid_over_networks_hashes_each_file(folder: Path) -> None:
+    (folder / "other.py").write_text(NET + "\n")
+    sweep = Sweep.of(experiment(), network__name=["net.py:build", "other.py:build"])
+    first, second = sweep
+    assert first.network.source != second.network.source
+    assert first == experiment()
+
+
+@pytest.mark.parametrize("name", ["data.py:split", "data.py:arrays", "data.py:pair", "points.npz", "./photos"])
+def test_both_parts_are_read_and_chosen(name: str) -> None:
+    split = load(DataSpec(name=name, n_train=10, n_test=4))
+    assert (len(split.train), len(split.test)) == (10, 4)
+    assert split.n_classes == 2
+    assert split.input_shape == ((3, 6, 6) if name == "./photos" else (2,))
+    assert split.train.inputs.dtype == torch.float32
+    seen = {tuple(x.flatten().tolist()) for x in split.train.inputs}
+    assert not seen & {tuple(x.flatten().tolist()) for x in split.test.inputs}
+
+
+def test_numbers_stay_and_pixels_are_scaled(folder: Path) -> None:
+    x = np.load("points.npz")["x"].astype(np.float32)
+    assert {tuple(row) for row in load(DataSpec(name="points.npz")).train.inputs.tolist()} <= set(
+        map(tuple, x.tolist())
+    )
+    plain = load(DataSpec(name="./photos", normalise=False))
+    assert 0 <= float(plain.train.inputs.min()) < 0.1
+    assert 0.9 < float(plain.train.inputs.max()) <= 1
+    assert abs(float(load(DataSpec(name="./photos")).train.inputs.mean())) < 1e-5
+    flat = load(DataSpec(name="./photos", options={"flatten": True, "size": 3, "test_share": 0.5}))
+    assert flat.input_shape == (27,)
+    assert len(flat.test) == 12
+
+
+def test_parts_that_the_data_names_are_kept(folder: Path) -> None:
+    for i in range(4):
+        for part in ("train", "test"):
+            place = folder / "sorted" / part / "ab"[i % 2]
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.full((4, 4), 40 * i + (part == "test"), dtype=np.uint8)).save(place / f"{i}.png")
+    split = load(DataSpec(name="sorted/", normalise=False))
+    assert split.input_shape == (1, 4, 4)
+    assert (split.train.inputs[:, 0, 0, 0] * 255).round().tolist() == [0, 80, 40, 120]
+    assert (split.test.inputs[:, 0, 0, 0] * 255).round().tolist() == [1, 81, 41, 121]
+    np.savez("two.npz", x=np.zeros((4, 3)), y=[0, 1, 2, 0], x_test=np.ones((2, 3)), y_test=[1, 1])
+    both = load(DataSpec(name="two.npz"))
+    assert both.n_classes == 3
+    assert both.test.inputs.tolist() == [[1.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("--data points.npz --model nothere.py:build", "Expected a file or folder at 'nothere.py'"),
+        ("--data points.npz --model net.py:nothere", "has no 'nothere'"),
+        ("--data points.npz --model net.py:network", "Expected a function or a class at net.py:network"),
+        ("--data points.npz --model net.py:wrong", r"shape (2, 2), got shape (2, 7)"),
+        ("--data points.npz --model net.py:build --set network.options.with=3", "Did you mean 'width'?"),
+        ("--data ./photos --model net.py:Fixed", "cannot be called with inputs of shape (2, 3, 6, 6)"),
+        ("--data nothere.npz --model net.py:build", "Expected a file or folder at 'nothere.npz'"),
+        ("--data data.py:nothing --model net.py:build", "Return a DataSplit"),
+        ("--data data.py:split --model net.py:build --set data.options.m=3", "got 'm'"),
+        ("--data bad.npz --model net.py:build", "got a, b. Write it with np.savez"),
+        ("--data float.npz --model net.py:build", "Number the classes first"),
+        ("--data nan.npz --model net.py:build", "got NaN or infinity"),
+        ("--data mixed/ --model net.py:build", "Set the option size"),
+        ("--data ./empty --model net.py:build", "got 0 folders with 0 images"),
+        ("--data two_mons --network mlp", "Did you mean 'two_moons'?"),
+        ("--data two_moons --network mpl", "Did you mean 'mlp'?"),
+        ("--data two_moons --network mlp --measure linear_region", "Did you mean 'linear_regions'?"),
+        ("--data two_moons --network mlp --model net.py:build", "got both"),
+        ("--data mnist --network mlp --data-root nowhere", "mnist is not on disk"),
+        ("--data two_moons --network resnet18", "a convolutional network takes images"),
+    ],
+)
+def test_a_failed_start_is_one_sentence_and_leaves_no_folder(command: str, words: str, folder: Path) -> None:
+    np.savez("bad.npz", a=[1], b=[2])
+    np.savez("float.npz", x=np.zeros((3, 2)), y=[0.0, 1.0, 0.5])
+    np.savez("nan.npz", x=np.full((3, 2), np.nan), y=[0, 1, 0])
+    for name, size in (("a", 3), ("b", 4)):
+        (folder / "mixed" / name).mkdir(parents=True)
+        Image.fromarray(np.zeros((size, size), dtype=np.uint8)).save(folder / "mixed" / name / "1.png")
+    (folder / "empty").mkdir()
+    done = run(f"train {command}")
+    assert done.exit_code == 2, done.output
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (folder / "runs").exists()

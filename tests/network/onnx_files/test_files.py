@@ -1,0 +1,203 @@
+"""Whole files: the real networks of the benchmarks, and files that are damaged or hostile."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import regionscope as rs
+from onnx_graphs import MODELS, constant, needs_models, node, relu_network, write
+from regionscope.network.onnx import file, reference_outputs, table
+
+onnx = pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
+FILES = sorted(MODELS.glob("*/onnx/*.onnx.gz")) if MODELS else []
+QUICK = [path for path in FILES if "N=M=32" not in path.name and "N=M=24" not in path.name]
+
+
+def agrees(path: Path) -> None:
+    network = rs.read_onnx(path)
+    x = torch.randn(2, *network.input_shape, generator=torch.Generator().manual_seed(0))
+    wanted = reference_outputs(network, x)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            network(x).reshape(2, -1), wanted, rtol=1e-5, atol=1e-5 * float(wanted.abs().max()), msg=path.name
+        )
+
+
+@needs_models
+def test_real_networks_agree_with_the_reference_evaluator() -> None:
+    for path in QUICK[:: len(QUICK) // 12]:
+        agrees(path)
+
+
+@needs_models
+@pytest.mark.slow
+def test_all_real_networks_agree_with_the_reference_evaluator() -> None:
+    assert len(FILES) == 105
+    for path in FILES:
+        agrees(path)
+
+
+@needs_models
+def test_a_transformer_is_read_and_refused_by_exact_instruments() -> None:
+    assert MODELS is not None
+    network = rs.read_onnx(next((MODELS / "vit_2023" / "onnx").glob("*.gz")))
+    with pytest.raises(rs.NotPiecewiseAffine):
+        rs.trace(network, network.input_shape)
+
+
+def test_kinks_are_named_after_the_nodes(tmp_path: Path) -> None:
+    network = rs.read_onnx(relu_network(tmp_path / "net.onnx", [2, 8, 8, 3]))
+    part = rs.linear_regions(network, rs.Box.between(-1, 1, (2,)))
+    part.check()
+    assert list(part.by_layer) == ["my_Relu", "my_Relu_2"]
+    assert rs.local_complexity(network, torch.zeros(1, 2), dims=2).total.shape == (1,)
+
+
+def test_gzipped_files_are_read(tmp_path: Path) -> None:
+    plain = relu_network(tmp_path / "net.onnx", [2, 4, 2])
+    packed = tmp_path / "net.onnx.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    x = torch.randn(3, 2)
+    assert torch.equal(rs.read_onnx(plain)(x), rs.read_onnx(packed)(x))
+
+
+def test_an_unknown_operator_names_node_operator_and_opset(tmp_path: Path) -> None:
+    path = write(tmp_path / "net.onnx", [node("Sin", ["x"])], {}, [1, 2])
+    with pytest.raises(rs.InputError, match=r"'my_Sin' is the operator Sin \(opset 17\)"):
+        rs.read_onnx(path)
+
+
+def test_open_sizes_need_an_input_shape(tmp_path: Path) -> None:
+    path = write(tmp_path / "net.onnx", [node("Relu", ["x"])], {}, ["n", 3, "height", "width"])
+    with pytest.raises(rs.InputError, match="input_shape"):
+        rs.read_onnx(path)
+    assert rs.read_onnx(path, input_shape=(3, 4, 5))(torch.zeros(2, 3, 4, 5)).shape == (2, 3, 4, 5)
+    with pytest.raises(rs.InputError, match="fits"):
+        rs.read_onnx(path, input_shape=(1, 4, 5))
+
+
+def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:
+    whole = relu_network(tmp_path / "net.onnx", [2, 4, 2]).read_bytes()
+    damaged = tmp_path / "damaged.onnx"
+    for end in range(0, len(whole), 7):
+        damaged.write_bytes(whole[:end])
+        with pytest.raises(rs.InputError):
+            rs.read_onnx(damaged)
+
+
+def test_changed_bytes_give_an_error_or_a_network(tmp_path: Path) -> None:
+    whole = relu_network(tmp_path / "net.onnx", [2, 4, 2]).read_bytes()
+    damaged = tmp_path / "damaged.onnx"
+    random = np.random.default_rng(0)
+    refused = 0
+    for _ in range(200):
+        content = bytearray(whole)
+        content[random.integers(len(content))] = random.integers(256)
+        damaged.write_bytes(bytes(content))
+        try:
+            assert isinstance(rs.read_onnx(damaged), torch.nn.Module)
+        except rs.InputError:
+            refused += 1
+    assert refused > 20
+
+
+def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "LARGEST_FILE", 1000)
+    packed = tmp_path / "net.onnx.gz"
+    packed.write_bytes(gzip.compress(bytes(100_000)))
+    with pytest.raises(rs.InputError, match="unpacked"):
+        rs.read_onnx(packed)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants", "shape", "message"),
+    [
+        ([("Relu", ["b"], ["a"]), ("Relu", ["a"], ["b"]), ("Add", ["x", "b"], ["y"])], {}, [1, 2], "cyclic"),
+        ([("Relu", ["x"], ["y"]), ("Relu", ["x"], ["y"])], {}, [1, 2], "second time"),
+        ([("MatMul", ["x", "w"], ["y"])], {"w": constant(3, 2)}, [1, 2], "do not fit"),
+        ([("ConstantOfShape", ["s"], ["c"]), ("Add", ["x", "c"], ["y"])],
+         {"s": np.array([10**6, 10**6])}, [1, 2], "memory"),
+        ([("MatMul", ["a", "b"], ["c"]), ("Add", ["x", "c"], ["y"])],
+         {"a": np.zeros((10**5, 1), np.float32), "b": np.zeros((1, 10**5), np.float32)}, [1, 2], "fill the memory"),
+        ([("Concat", [a] * 2**10, [b], 1) for a, b in ("xa", "ab", "by")], {}, [1, 2], "fill the memory"),
+        ([("Add", ["x", "a"], ["y"])], {"a": np.zeros((10**5, 1, 1), np.float32)}, [1, 10**4], "fill the memory"),
+        ([("Tile", ["x", "t"], ["y"])], {"t": np.array([1, 10**12])}, [1, 2], "cannot be read"),
+        ([("Expand", ["x", "t"], ["y"])], {"t": np.array([10**9, 10**9, 2])}, [1, 2], "cannot be read"),
+        ([("Relu", ["w"], ["y"])], {"w": constant(1, 2)}, [1, 2], "depends on the input"),
+        ([("Relu", ["x"], ["z"])], {}, [1, 2], "depends on the input"),
+    ],
+    ids=["cycle", "rewritten", "misfit", "enormous", "outer-product", "doubling", "broadcast", "tiles", "expand",
+         "constant", "unwritten"],
+)  # fmt: skip
+def test_a_hostile_graph_is_refused(nodes: Any, constants: Any, shape: Any, message: str, tmp_path: Path) -> None:
+    made = [node(*each[:3], **({"axis": each[3]} if len(each) > 3 else {})) for each in nodes]
+    path = write(tmp_path / "net.onnx", made, constants, shape)
+    with pytest.raises(rs.InputError, match=message):
+        rs.read_onnx(path)
+
+
+def test_many_rows_are_not_taken_for_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = rs.read_onnx(write(tmp_path / "net.onnx", [node("Add", ["x", "a"])], {"a": constant(4)}, [1, 4]))
+    monkeypatch.setattr(table, "LARGEST", 10)
+    assert network(torch.zeros(100, 4)).shape == (100, 4)
+
+
+def test_a_file_that_lies_about_its_output_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "net.onnx", [node("Relu", ["x"])], {}, [1, 2], output=[1, 7])
+    with pytest.raises(rs.InputError, match="declares"):
+        rs.read_onnx(path)
+
+
+def test_a_tensor_that_lies_about_its_shape_is_refused(tmp_path: Path) -> None:
+    path = relu_network(tmp_path / "net.onnx", [2, 4, 2])
+    model = onnx.load(path)
+    for dims in ([10**6, 10**6], [-2, 4], [3, 4]):
+        model.graph.initializer[0].dims[:] = dims
+        path.write_bytes(model.SerializeToString())
+        with pytest.raises(rs.InputError):
+            rs.read_onnx(path)
+
+
+def with_external(path: Path, location: str, **entries: str) -> Path:
+    model = onnx.load(path, load_external_data=False)
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.ClearField("external_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=value)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_external_data_is_read_from_the_folder_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    inside = relu_network(folder / "net.onnx", [2, 4, 2])
+    wanted = rs.read_onnx(inside)(torch.ones(1, 2))
+    weights = onnx.load(inside).graph.initializer[0].raw_data
+    (folder / "weights.bin").write_bytes(b"12" + weights)
+    (tmp_path / "secret.bin").write_bytes(weights)
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    with_external(inside, "weights.bin", offset="2", length=str(len(weights)))
+    assert torch.equal(rs.read_onnx(inside)(torch.ones(1, 2)), wanted)
+    for location in ("../secret.bin", str(tmp_path / "secret.bin"), "link.bin", ""):
+        with_external(inside, location, offset="0", length=str(len(weights)))
+        with pytest.raises(rs.InputError, match="outside"):
+            rs.read_onnx(inside)
+    with_external(inside, "weights.bin", offset="30", length=str(len(weights)))
+    with pytest.raises(rs.InputError, match="bytes"):
+        rs.read_onnx(inside)
+
+
+def test_a_file_that_changed_confirms_nothing(tmp_path: Path) -> None:
+    network = rs.read_onnx(relu_network(tmp_path / "net.onnx", [2, 4, 2]))
+    relu_network(tmp_path / "net.onnx", [2, 4, 2], seed=5)
+    with pytest.raises(rs.InputError, match="changed"):
+        reference_outputs(network, torch.zeros(1, 2))

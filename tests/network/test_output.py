@@ -1,0 +1,200 @@
+"""One of several outputs, and further arguments: every instrument finds what it finds for the plain network."""
+
+from __future__ import annotations
+
+import json
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from typer.testing import CliRunner
+
+import regionscope as rs
+from regionscope.cli import app
+from regionscope.errors import InputError
+from regionscope.network.output import select_output
+
+Pair = namedtuple("Pair", ["features", "logits"])
+X = torch.randn(12, 2, generator=torch.Generator().manual_seed(0))
+Y = torch.arange(12) % 3
+BOX = rs.Box([0.0, 0.0], torch.eye(2), 2.0)
+
+
+@dataclass
+class Both:
+    logits: Tensor
+    features: Tensor
+
+
+class Outputs(dict[str, Tensor]):
+    """As the ModelOutput of transformers: names are keys and attributes, and an index counts the values."""
+
+    def __getattr__(self, name: str) -> Tensor:
+        return self[name]
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return dict.__getitem__(self, key) if isinstance(key, str) else list(self.values())[key]
+
+
+class Net(nn.Module):
+    """2 - 8 - 3, with dropout that asks the mode of the module itself, and a buffer of its own."""
+
+    def __init__(self, pack: Callable[[Tensor, Tensor], Any]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.hidden, self.relu, self.head = nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)
+        self.register_buffer("shift", torch.tensor([0.5]))
+        self.pack = pack
+
+    def forward(self, x: Tensor, offset: Tensor | float = 0.0) -> Any:
+        features = self.relu(self.hidden(x) + offset) + self.shift
+        return self.pack(features, self.head(nn.functional.dropout(features, 0.5, self.training)))
+
+
+PLAIN = Net(lambda features, logits: logits)
+SEVERAL = {
+    "dict, name": (lambda f, y: {"features": f, "logits": y}, "logits"),
+    "dict, index": (lambda f, y: {"features": f, "logits": y}, 1),
+    "tuple": (lambda f, y: (f, y), 1),
+    "list from the end": (lambda f, y: [f, y], -1),
+    "named tuple": (Pair, "logits"),
+    "dataclass": (lambda f, y: Both(y, f), "logits"),
+    "model output": (lambda f, y: Outputs(features=f, logits=y), "logits"),
+    "function": (lambda f, y: {"deep": [f, y]}, lambda found: found["deep"][1]),
+}
+INSTRUMENTS: dict[str, Callable[..., Any]] = {
+    "linear_regions": lambda m, **o: [rs.linear_regions(m, BOX, **o).by_layer],
+    "decision_regions": lambda m, **o: rs.decision_regions(m, BOX, **o).labels.tolist(),
+    "region_count": lambda m, **o: rs.region_count(m, X, slices=4, **o).counts.tolist(),
+    "exact region_count": lambda m, **o: rs.region_count(m, X, slices=4, method="exact", **o).counts.tolist(),
+    "linear_region_count": lambda m, **o: rs.linear_region_count(m, X, slices=4, **o).counts.tolist(),
+    "local_complexity": lambda m, **o: {
+        k: v.tolist() for k, v in rs.local_complexity(m, X, radius=0.5, **o).by_layer.items()
+    },
+    "deformation": lambda m, **o: rs.deformation(m, X, **o).readings(),
+    "trusted_radius": lambda m, **o: rs.trusted_radius(m, X, radii=[0.01, 0.1, 1.0], **o),
+    "fold_migration": lambda m, **o: rs.fold_migration(m, BOX, X, resolution=8, **o).n_folds,
+    "output_margin": lambda m, **o: rs.output_margin(m, X, Y, **o).value,
+    "sharpness": lambda m, **o: rs.sharpness(m, X, Y, **o).value,
+    "error_rate": lambda m, **o: rs.error_rate(m, X, Y, **o).value,
+    "generalisation_gap": lambda m, **o: rs.generalisation_gap(m, (X[:6], Y[:6]), (X[6:], Y[6:]), **o).value,
+    "trace": lambda m, **o: rs.linear_regions(rs.trace(m, (2,), **o), BOX).by_layer,
+    "ComplexityWatch": lambda m, **o: (
+        rs.ComplexityWatch(rs.draw_points(X[:6], X[6:]), radius=0.5, **o)(0, m).levels["train"].mean
+    ),
+}
+
+
+@pytest.mark.parametrize("instrument", INSTRUMENTS)
+def test_every_instrument_takes_every_kind_of_output(instrument: str) -> None:
+    measure = INSTRUMENTS[instrument]
+    wanted = measure(PLAIN)
+    for kind, (pack, output) in SEVERAL.items():
+        model = Net(pack).train()
+        model.shift.requires_grad_(False)
+        assert measure(model, output=output) == wanted, kind
+        assert model.training
+        assert model.hidden.training
+
+
+@pytest.mark.parametrize("instrument", INSTRUMENTS)
+def test_every_instrument_takes_further_arguments(instrument: str) -> None:
+    measure = INSTRUMENTS[instrument]
+    wanted = measure(select_output(PLAIN, lambda y: y, args=[0.4]))
+    assert measure(PLAIN, args=[torch.tensor(0.4, dtype=torch.float64)]) == wanted
+    assert measure(PLAIN, args={"offset": 0.4}) == wanted
+    assert measure(PLAIN) != wanted or instrument in ("error_rate", "generalisation_gap", "trusted_radius")
+
+
+def test_a_selected_module_is_the_module_itself() -> None:
+    model = Net(SEVERAL["tuple"][0])
+    chosen = select_output(model, 1)
+    assert [name for name, _ in chosen.named_modules()] == [name for name, _ in model.named_modules()]
+    assert chosen.state_dict().keys() == model.state_dict().keys()
+    chosen.eval()
+    assert not model.training
+    with torch.no_grad():
+        chosen.hidden.weight.zero_()
+    assert not model.hidden.weight.any()
+    chosen.double()
+    assert model.shift.dtype == torch.float64
+    assert select_output(model) is model
+    calls: list[int] = []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    chosen(X.double())
+    assert calls == [1]
+
+
+def test_functions_can_be_selected_from() -> None:
+    found = rs.region_count(lambda x: {"logits": PLAIN.eval()(x)}, X, slices=4, output="logits")
+    assert found.counts.tolist() == rs.region_count(PLAIN, X, slices=4).counts.tolist()
+    weights = np.random.default_rng(0).normal(size=(2, 3))
+    arrays = rs.region_count(lambda x: (x @ weights, 0), X.numpy(), slices=4, output=0)
+    assert arrays.counts.min() >= 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "sentence"),
+    [
+        ("dict, name", {"output": "logit"}, "called 'logit', got features, logits"),
+        ("dataclass", {"output": "logit"}, "called 'logit', got logits, features"),
+        ("named tuple", {"output": "logit"}, "called 'logit', got features, logits"),
+        ("tuple", {"output": "logits"}, "got a tuple without names"),
+        ("tuple", {"output": 2}, "Expected output below 2"),
+        ("dataclass", {"output": 0}, "a model that returns a sequence for output=0, got Both"),
+        ("plain", {"output": 0}, "got one tensor. Leave output out"),
+        ("plain", {"output": True}, "a name, an index or a function, got True"),
+        ("plain", {"output": 1.5}, "a name, an index or a function"),
+        ("plain", {"args": torch.ones(2)}, "a list, a tuple or a dictionary, got Tensor"),
+        ("dict, name", {}, "output="),
+        ("tuple", {}, "output="),
+        ("dataclass", {}, "output="),
+    ],
+)
+@pytest.mark.parametrize("instrument", ["linear_regions", "region_count"])
+def test_a_wrong_choice_is_one_sentence(instrument: str, kind: str, options: dict[str, Any], sentence: str) -> None:
+    model = PLAIN if kind == "plain" else Net(SEVERAL[kind][0])
+    with pytest.raises(rs.RegionscopeError, match=sentence):
+        INSTRUMENTS[instrument](model, **options)
+
+
+def test_what_was_traced_has_its_output_already() -> None:
+    program = rs.trace(PLAIN, (2,))
+    with pytest.raises(InputError, match="got a traced program"):
+        rs.linear_regions(program, BOX, output="logits")
+
+
+def test_the_command_line_names_an_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        torch.manual_seed(0)\n"
+        "        self.a, self.b = nn.Linear(2, 8), nn.Linear(8, 3)\n\n"
+        "    def forward(self, x):\n        h = self.a(x).relu()\n        return {'features': h, 'logits': self.b(h)}\n"
+    )
+    np.save("x.npy", X.numpy())
+    np.savez("data.npz", x=X.numpy(), y=Y.numpy())
+    for words in (
+        "regions --box -1 1",
+        "decision --box -1 1",
+        "count --data x.npy --slices 3",
+        "complexity --data x.npy",
+    ):
+        command = [*words.split(), "--model", "net.py:Net", "--json", "-"]
+        found = [CliRunner().invoke(app, [*command, "--output", output]) for output in ("logits", "1")]
+        assert [done.exit_code for done in found] == [0, 0], found[0].output
+        first, second = (json.loads(done.stdout) for done in found)
+        assert first.keys() == second.keys()
+    refused = CliRunner().invoke(app, ["regions", "--box", "-1", "1", "--model", "net.py:Net"])
+    assert refused.exit_code == 2
+    train = ["train", "--model", "net.py:Net", "--data", "data.npz", "--epochs", "1", "--lr", "0.1"]
+    assert "--output NAME" in CliRunner().invoke(app, train).stderr
+    done = CliRunner().invoke(app, [*train, "--output", "logits", "--measure", "linear_regions"])
+    assert done.exit_code == 0, done.output
+    assert "linear_regions" in done.stdout

@@ -1,0 +1,85 @@
+"""Pictures of answers: markers stand where the answer says, and legends carry its numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.errors import InputError
+from regionscope.lab.zoo import mlp
+
+NET = mlp([2, 8, 8, 3], seed=4)
+SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 4.0)
+LINE = rs.Segment([-4.0, -3.0], [4.0, 2.0])
+
+
+def texts(figure: object) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]  # type: ignore[attr-defined]
+
+
+def test_extremes_are_marked_where_they_are() -> None:
+    part = rs.linear_regions(NET, SQUARE)
+    found = part.extremes(1)
+    figure = plot.extremes_figure(part, found)
+    fill, low, high = figure.axes[0].collections
+    assert fill.get_array().tolist() == found.by_region.max.tolist()
+    assert low.get_offsets().tolist() == [found.coords_of_min.tolist()]
+    assert high.get_offsets().tolist() == [found.coords_of_max.tolist()]
+    assert texts(figure) == [f"min = {found.min:.4g}", f"max = {found.max:.4g}"]
+
+
+def test_extremes_on_a_line_sit_on_the_graph() -> None:
+    part = rs.linear_regions(NET, LINE)
+    found = part.extremes((0, 1))
+    ax = plot.extremes_figure(part, found).axes[0]
+    assert ax.lines[0].get_ydata().max() == found.max
+    assert ax.collections[1].get_offsets().tolist() == [[found.coords_of_max.item(), found.max]]
+
+
+def test_the_steepest_region_is_marked() -> None:
+    part = rs.linear_regions(NET, SQUARE)
+    found = part.lipschitz()
+    figure = plot.lipschitz_figure(part, found)
+    fill, mark = figure.axes[0].collections
+    assert fill.get_array().tolist() == found.by_region.tolist()
+    assert mark.get_offsets().tolist() == [found.coords.tolist()]
+    assert texts(figure) == [f"L = {found.value:.4g}"]
+    line = rs.linear_regions(NET, LINE)
+    stairs = plot.lipschitz_figure(line, line.lipschitz(output=0)).axes[0].patches[0]
+    assert stairs.get_data().values.max() == line.lipschitz(output=0).value
+
+
+def test_flips_are_dotted_lines_with_both_classes() -> None:
+    dec = rs.decision_regions(NET, LINE)
+    found = rs.flips(NET, LINE)
+    ax = plot.flips_figure(dec, found).axes[0]
+    assert [text.get_text() for text in ax.texts] == [
+        f"{a}→{b}" for a, b in zip(found.before.tolist(), found.after.tolist(), strict=True)
+    ]
+    dotted = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == ":"]
+    assert dotted == found.coords.tolist()
+    with pytest.raises(InputError, match="Expected decision regions on a line"):
+        plot.flips_figure(rs.decision_regions(NET, SQUARE), found)
+
+
+def test_a_single_output_has_flips_too() -> None:
+    net = mlp([2, 8, 1], seed=1)
+    figure = plot.flips_figure(rs.decision_regions(net, LINE), rs.flips(net, LINE))
+    assert figure.axes[0].get_legend() is None
+
+
+def test_the_legend_counts_components_and_holes() -> None:
+    dec = rs.decision_regions(NET, SQUARE)
+    found = dec.topology()
+    expected = {label: one.components for label, one in found.items()}
+    for text, (label, n) in zip(texts(plot.topology_figure(dec, found)), expected.items(), strict=True):
+        assert text.startswith(f"class {label}: {n} component")
+        assert "hole" in text
+
+
+def test_a_cube_has_no_picture() -> None:
+    part = rs.linear_regions(mlp([3, 4, 2], seed=0), rs.Box(torch.zeros(3), torch.eye(3), 1.0))
+    with pytest.raises(InputError, match="dimension"):
+        plot.extremes_figure(part, part.extremes(0))

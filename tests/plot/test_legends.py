@@ -1,0 +1,122 @@
+"""Ten classes have ten colours, and a legend of those that occur, outside the axes."""
+
+from __future__ import annotations
+
+import inspect
+import io
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.errors import InputError
+from regionscope.lab.zoo import mlp
+from regionscope.plot import style
+
+SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 30.0)
+DECISION = rs.decision_regions(mlp([2, 32, 10], seed=1), SQUARE)
+NAMES = [f"the class number {i}" for i in range(10)]
+OCCUR = sorted(set(DECISION.labels.tolist()))
+
+# Machado, Oliveira and Fernandes 2009: how linear RGB looks without one kind of cone.
+SEEN = {
+    "all cones": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+
+
+def oklab(rgb: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Colours (n, 3) in the perceptual space of Ottosson 2020, in which distances are differences that people see."""
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ seen.T
+    cones = np.array([[0.41222147, 0.53633254, 0.05144599], [0.21190350, 0.68069955, 0.10739696],
+                      [0.08830246, 0.28171884, 0.62997870]])  # fmt: skip
+    axes = np.array([[0.21045426, 0.79361779, -0.00407205], [1.97799850, -2.42859221, 0.45059371],
+                     [0.02590404, 0.78277177, -0.80867577]])  # fmt: skip
+    return np.asarray(np.cbrt(np.clip(linear, 0, 1) @ cones.T) @ axes.T)
+
+
+@pytest.mark.parametrize("seen", SEEN)
+@pytest.mark.parametrize(("pale", "least"), [(False, 0.07), (True, 0.04)])
+def test_ten_colours_can_be_told_apart(seen: str, pale: bool, least: float) -> None:
+    colours = oklab(style.class_colours(torch.arange(10), pale=pale), SEEN[seen])
+    apart = np.linalg.norm(colours[:, None] - colours[None], axis=-1) + np.eye(10)
+    assert apart.min() > least
+
+
+def test_ten_markers_differ() -> None:
+    assert len(set(style.MARKERS[:10])) == 10
+
+
+def test_a_legend_names_the_classes_that_occur_outside_the_axes() -> None:
+    assert 1 < len(OCCUR) < 10
+    ax: Any = Figure().add_subplot()
+    plot.decision_regions(DECISION, ax=ax, class_names=NAMES)
+    ax.figure.savefig(io.BytesIO())
+    legend = ax.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == [NAMES[label] for label in OCCUR]
+    box = legend.get_window_extent()
+    assert box.x0 >= ax.get_window_extent().x1
+    assert box.x1 <= ax.figure.bbox.x1  # nothing is cut off
+    for label, patch in zip(OCCUR, legend.get_patches(), strict=True):
+        assert np.allclose(patch.get_facecolor()[:3], style.class_colours(torch.tensor([label]), pale=True)[0])
+
+
+def test_a_second_call_adds_its_classes() -> None:
+    ax: Any = Figure().add_subplot()
+    plot.class_legend(torch.tensor([4, 2]), ax=ax, class_names=NAMES)
+    plot.class_legend(torch.tensor([2, 3, 3]), ax=ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [NAMES[2], "class 3", NAMES[4]]
+
+
+def test_too_few_names_are_refused() -> None:
+    with pytest.raises(InputError, match=r"Expected a name for each class up to 9, got 2 class_names\. Pass"):
+        plot.class_legend(torch.tensor([9]), ax=Figure().add_subplot(), class_names=["a", "b"])
+
+
+def test_a_flat_axes_has_a_legend_of_several_columns() -> None:
+    ax: Any = Figure(figsize=(6, 1.2), layout="constrained").add_subplot()
+    legend = plot.class_legend(torch.arange(10), ax=ax)
+    ax.figure.draw_without_rendering()
+    assert legend.get_window_extent().height <= ax.figure.bbox.height
+
+
+def test_the_decision_figure_has_a_legend() -> None:
+    figure = plot.decision_figure(DECISION, class_names=NAMES)
+    figure.savefig(io.BytesIO())
+    (ax,) = figure.axes
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [NAMES[label] for label in OCCUR]
+    assert ax.get_legend().get_window_extent().x1 <= figure.bbox.x1
+
+
+WITH_AX = [name for name in plot.__all__ if "ax" in getattr(inspect.signature(getattr(plot, name)), "parameters", {})]
+
+
+@pytest.mark.parametrize("name", WITH_AX)
+def test_every_function_with_axes_takes_the_current_ones_by_default(name: str) -> None:
+    assert inspect.signature(getattr(plot, name)).parameters["ax"].default is None
+
+
+def test_the_current_axes_are_drawn_into() -> None:
+    figure, ax = plt.subplots()
+    try:
+        plot.decision_regions(DECISION)
+        plot.decision_boundary(DECISION)
+        assert len(ax.collections) == 3
+        figure.clear()
+        plot.surface(DECISION.partition)
+        assert [one.name for one in figure.axes] == ["3d"]
+    finally:
+        plt.close(figure)

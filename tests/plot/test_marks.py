@@ -1,0 +1,118 @@
+"""Marks on a picture: inputs where they project onto a slice, and thumbnails at the corners of a plane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+from torch.utils.data import TensorDataset
+
+import regionscope as rs
+from regionscope import plot
+from regionscope.errors import InputError
+from regionscope.plot import style
+from regionscope.plot.marks import as_pictures
+
+IMAGES = torch.rand(3, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+PLANE = rs.Box.through(IMAGES, margin=0.3)
+
+
+def axes() -> Any:
+    return Figure(layout="constrained").add_subplot()
+
+
+def offsets(artists: Any) -> np.ndarray:
+    return np.concatenate([np.asarray(artist.get_offsets()) for artist in artists])
+
+
+def test_inputs_are_marked_where_they_project() -> None:
+    ax = axes()
+    drawn = plot.points(PLANE, IMAGES, torch.tensor([2, 0, 2]), ax=ax)
+    assert len(drawn) == 2
+    wanted = PLANE.project(IMAGES).coords.numpy()
+    assert np.allclose(offsets(drawn), wanted[[1, 0, 2]])
+    assert np.allclose(drawn[0].get_facecolor()[0, :3], style.hue(0))
+    assert np.allclose(ax.get_xlim(), PLANE.corners[:, 0].aminmax())
+    pairs = plot.points(PLANE, TensorDataset(IMAGES, torch.tensor([2, 0, 2])), ax=axes())
+    assert np.allclose(offsets(pairs), offsets(drawn))
+
+
+def test_what_is_outside_or_far_away_is_left_out() -> None:
+    inside, outside = PLANE.embed([[0.0, 0.0]]), PLANE.embed(1.1 * PLANE.corners[:1])
+    far = inside + 5.0 * torch.eye(36, dtype=torch.float64)[0].reshape(1, 1, 6, 6)
+    x = torch.cat([inside, outside, far])
+    assert len(offsets(plot.points(PLANE, x, ax=axes()))) == 2
+    assert np.allclose(offsets(plot.points(PLANE, x, ax=axes(), max_distance=1.0)), 0.0)
+
+
+def test_points_of_a_segment_lie_in_its_band() -> None:
+    drawn = plot.points(rs.Segment(IMAGES[0], IMAGES[1]), IMAGES[:2], ax=axes())
+    assert np.allclose(offsets(drawn), [[0.0, 0.5], [1.0, 0.5]])
+    labelled = plot.points(rs.Segment(IMAGES[0], IMAGES[1]), IMAGES[:2], torch.tensor([0, 1]), ax=(ax := axes()))
+    assert np.allclose(offsets(labelled), [[0.0, 0.5], [1.0, 0.5]])
+    assert ax.get_aspect() == "auto"
+
+
+def test_names_of_classes_make_a_legend() -> None:
+    ax = axes()
+    plot.points(PLANE, IMAGES, torch.tensor([2, 0, 2]), ax=ax, class_names=["cat", "dog", "fox"])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["cat", "fox"]
+
+
+def test_a_thumbnail_lies_beside_its_image_away_from_the_others() -> None:
+    ax = axes()
+    drawn = plot.thumbnails(PLANE, IMAGES, torch.tensor([2, 0, 1]), ax=ax)
+    ax.figure.draw_without_rendering()
+    at = PLANE.project(IMAGES).coords.numpy()
+    middle = ax.transData.transform(at.mean(0))
+    for label, where, thumbnail in zip([2, 0, 1], at, drawn, strict=True):
+        box = thumbnail.get_window_extent()
+        centre = np.array([box.x0 + box.x1, box.y0 + box.y1]) / 2
+        corner = ax.transData.transform(where)
+        assert thumbnail.xy == pytest.approx(tuple(where))
+        assert np.linalg.norm(centre - middle) > np.linalg.norm(corner - middle)
+        assert np.linalg.norm(centre - corner) < 1.2 * box.width
+        assert not box.contains(*corner)
+        assert np.allclose(thumbnail.patch.get_edgecolor()[:3], style.hue(label))
+        shown = np.asarray(thumbnail.offsetbox.get_data())
+        assert shown.shape == (6, 6)
+    figure = ax.figure.bbox
+    boxes = [thumbnail.get_window_extent() for thumbnail in drawn]
+    assert all(figure.x0 <= box.x0 and box.x1 <= figure.x1 and box.y1 <= figure.y1 for box in boxes)
+
+
+def test_the_ends_of_a_segment_have_thumbnails() -> None:
+    assert len(plot.thumbnails(rs.Segment(IMAGES[0], IMAGES[1]), IMAGES[:2], ax=axes())) == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "wanted"),
+    [
+        ((1, 5, 4), None, (5, 4)),
+        ((3, 5, 4), None, (5, 4, 3)),
+        ((5, 4, 3), None, (5, 4, 3)),
+        ((5, 4), None, (5, 4)),
+        ((16,), None, (4, 4)),
+        ((48,), None, (4, 4, 3)),
+        ((20,), (5, 4), (5, 4)),
+    ],
+)
+def test_shapes_of_images(shape: tuple[int, ...], given: Any, wanted: tuple[int, ...]) -> None:
+    found = as_pictures(torch.rand(2, *shape) * 7 - 3, given)
+    assert found.shape == (2, *wanted)
+    assert (found.min(), found.max()) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("shape", "given"), [((20,), None), ((5, 5, 5), None), ((20,), (4, 4))])
+def test_what_is_no_image_is_refused(shape: tuple[int, ...], given: Any) -> None:
+    with pytest.raises(InputError, match="image_shape="):
+        as_pictures(torch.rand(2, *shape), given)
+
+
+@pytest.mark.parametrize("draw", [plot.points, plot.thumbnails])
+def test_three_dimensions_have_no_picture(draw: Any) -> None:
+    with pytest.raises(InputError, match="dimension 1 or 2, got dimension 3"):
+        draw(rs.Box(torch.zeros(4), torch.eye(4)[:3]), torch.zeros(1, 4), ax=axes())

@@ -1,0 +1,200 @@
+"""Results in a notebook: one line as text, a table and a bounded figure as HTML, a DataFrame on request."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+import regionscope as rs
+from regionscope.complexity.measure_points import draw_points
+from regionscope.errors import InputError
+from regionscope.lab.sweep.table import RunTable
+from regionscope.lab.train.history import EpochRow, Trained
+from regionscope.lab.zoo import mlp
+from regionscope.measures.over_slices import over_slices
+from regionscope.plot import notebook
+
+NET = mlp([2, 8, 8, 3], seed=8)
+SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+PART, DECISION = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
+X = torch.rand(12, 2, generator=torch.Generator().manual_seed(0))
+COUNT = rs.region_count(NET, X, slices=5)
+LOCAL = rs.local_complexity(NET, X, dims=2)
+ROWS = [
+    {"key": f"{i}", "status": "finished", "training.lr": 0.1 * i, "gap": 0.1 + i, "count": 2.0 * i, "count.spread": 0.1}
+    for i in range(40)
+]
+TABLE = RunTable(("key", "status", "training.lr", "gap", "count", "count.spread"), tuple(ROWS))
+TRAINED = Trained("finished", (EpochRow(1, 5, 0.5, 0.2, 0.3, 1.0), EpochRow(2, 10, 0.4, None, None, 1.0)), 10, 2.0)
+
+
+def watched() -> Any:
+    watch = rs.ComplexityWatch(draw_points(X, X, n=4), dims=2)
+    for step in (0, 5):
+        watch(step, NET)
+    return watch.history
+
+
+def monitored() -> rs.Monitor:
+    monitor = rs.Monitor({"norm": lambda model: 1.5}, when=rs.every(1))
+    for step in range(3):
+        monitor(step, NET)
+    return monitor
+
+
+RESULTS: dict[str, Any] = {
+    "segment": rs.Segment([0.0, 0.0], [3.0, 4.0]),
+    "triangle of images": rs.Simplex(torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(1))),
+    "box": SQUARE,
+    "partition": PART,
+    "decision regions": DECISION,
+    "count": COUNT,
+    "local complexity": LOCAL,
+    "history": watched(),
+    "monitor": monitored(),
+    "training": TRAINED,
+    "runs": TABLE,
+}
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_a_result_is_a_table_and_a_bounded_figure(result: Any) -> None:
+    found = notebook.as_html(result)
+    assert "<table>" in found
+    assert len(found) < 300_000
+    (data,) = re.findall(r"base64,([^\"]+)", found)
+    with Image.open(io.BytesIO(base64.b64decode(data))) as picture:
+        assert 200 < picture.width < 1200
+        assert 100 < picture.height < 1200
+        assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 10
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_a_repr_is_one_short_line(result: Any) -> None:
+    assert "\n" not in repr(result)
+    assert len(repr(result)) < 200
+
+
+def test_a_repr_has_the_numbers_that_matter() -> None:
+    assert f"n_linear_regions={PART.n_linear_regions}" in repr(PART)
+    assert f"n_activation_regions={len(PART)}" in repr(PART)
+    assert f"count={DECISION.count}" in repr(DECISION)
+    assert "test_error" not in repr(TRAINED)
+    assert "40 rows" in repr(TABLE)
+
+
+def test_other_results_have_one_line_too() -> None:
+    values = over_slices(lambda block: torch.ones(len(block)), rs.RandomDirections(X, dim=1, length=1.0), slices=40)
+    migration = rs.fold_migration(NET, SQUARE, X, resolution=9)
+    for result in (values, migration, migration.to_data, rs.deformation(NET, X, dims=2), RESULTS["history"]):
+        assert "\n" not in repr(result)
+        assert "tensor(" not in repr(result)
+
+
+def test_the_table_has_the_counts() -> None:
+    found = notebook.as_html(PART)
+    for number in (PART.n_linear_regions, PART.n_activation_regions, *PART.by_layer.values()):
+        assert f"<td>{number:,}</td>" in found
+    assert f"<td>{COUNT.value:.4g} ± {COUNT.stderr:.2g}</td>" in notebook.as_html(COUNT)
+    assert notebook.as_html(TABLE).count("<tr>") == 1 + notebook.MOST_ROWS
+
+
+def test_large_partitions_have_no_inline_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "MOST_REGIONS", 3)
+    found = notebook.as_html(PART)
+    assert "base64" not in found
+    assert "plot.regions_figure()" in found
+    cube = rs.linear_regions(mlp([3, 2, 2]), rs.Box(torch.zeros(3), torch.eye(3), 1.0))
+    assert "base64" not in notebook.as_html(cube)
+
+
+def test_text_of_users_is_escaped() -> None:
+    table = RunTable(("<b>", "x"), ({"<b>": "<script>", "x": 1}, {"<b>": "a", "x": 2}))
+    found = notebook.as_html(table)
+    assert "<script>" not in found
+    assert "&lt;script&gt;" in found
+
+
+@pytest.fixture
+def shell() -> Iterator[Any]:
+    """The shell of a notebook, which shows HTML."""
+    pytest.importorskip("IPython")
+    from IPython.core.interactiveshell import InteractiveShell
+
+    made = InteractiveShell.instance()
+    made.display_formatter.active_types = made.display_formatter.format_types
+    yield made
+    InteractiveShell.clear_instance()
+
+
+def test_ipython_shows_results_with_the_formatters(shell: Any) -> None:
+    notebook.register()
+    for result in RESULTS.values():
+        shown, _ = shell.display_formatter.format(result)
+        assert shown["text/html"] == notebook.as_html(result)
+        assert shown["text/plain"] == repr(result)
+
+
+def test_importing_the_package_in_a_notebook_is_enough() -> None:
+    pytest.importorskip("IPython")
+    code = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+import regionscope as rs
+formatter = shell.display_formatter.formatters["text/html"]
+formatter.enabled = True
+assert "<table>" in formatter(rs.Segment([0.0], [1.0]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_ipython_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    notebook.register()
+
+
+COLUMNS = {
+    "partition": (PART, len(PART), ["linear_region", "size", "corners", "coordinate_1", "coordinate_2"]),
+    "decision regions": (DECISION, DECISION.count, ["label", "size", "pieces"]),
+    "count": (COUNT, 5, ["count"]),
+    "local complexity": (LOCAL, 12, ["total", *LOCAL.by_layer]),
+    "training": (TRAINED, 2, ["epoch", "step", "loss", "train_error", "test_error", "seconds"]),
+    "runs": (TABLE, 40, list(TABLE.columns)),
+    "monitor": (RESULTS["monitor"], 3, ["step", "name", "value", "spread", "seconds"]),
+    "history": (
+        RESULTS["history"], 2,
+        ["step", "train_accuracy", "test_accuracy",
+         *(f"{name}.{what}" for name in RESULTS["history"].names for what in ("mean", "std", "stderr"))],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("result", "n", "columns"), COLUMNS.values(), ids=COLUMNS)
+def test_a_result_becomes_a_data_frame(result: Any, n: int, columns: list[str]) -> None:
+    pytest.importorskip("pandas")
+    frame = result.to_pandas()
+    assert list(frame.columns) == columns
+    assert len(frame) == n
+
+
+def test_sizes_add_up_in_the_data_frame() -> None:
+    pytest.importorskip("pandas")
+    assert PART.to_pandas()["size"].sum() == pytest.approx(SQUARE.size)
+    assert PART.to_pandas()["linear_region"].nunique() == PART.n_linear_regions
+    assert DECISION.to_pandas()["pieces"].sum() == len(DECISION.partition)
+
+
+def test_without_pandas_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match=r"to_pandas\(\) needs pandas.*regionscope\[notebook\]"):
+        PART.to_pandas()

@@ -1,0 +1,74 @@
+"""The wheel: built from the sources, installed into a clean environment, and used there from another folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.slow
+
+
+def run(command: Sequence[object], folder: Path) -> str:
+    clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+    done = subprocess.run([*map(str, command)], cwd=folder, env=clean, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("setuptools", minversion="77", reason="building the wheel needs setuptools 77")
+    place = tmp_path_factory.mktemp("wheel")
+    source = place / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    build = "from setuptools import build_meta; build_meta.build_wheel('..')"
+    run([sys.executable, "-c", build], source)
+    [built] = place.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel unpacked by pip; its dependencies are those of this Python, but not this checkout."""
+    place = tmp_path_factory.mktemp("clean")
+    venv.create(place, with_pip=True)
+    run([place / "bin" / "python", "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel], place)
+    libraries = next((place / "lib").glob("python*/site-packages"))
+    (libraries / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read
+    return place
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if name.startswith("regionscope/")}
+    package = ROOT / "src" / "regionscope"
+    wanted = {
+        path.relative_to(package.parent).as_posix()
+        for path in package.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    assert held == wanted
+
+
+def test_the_installed_program_works_elsewhere(environment: Path, tmp_path: Path) -> None:
+    program = environment / "bin" / "regionscope"
+    where = "import regionscope; print(regionscope.__file__)"
+    assert str(environment) in run([environment / "bin" / "python", "-c", where], tmp_path)
+    assert "quickstart" in run([program, "--help"], tmp_path)
+    (tmp_path / "net.py").write_text("from torch import nn\ndef build():\n    return nn.Linear(2, 2)\n")
+    assert "linear regions" in run([program, "regions", "--model", "net.py:build", "--box", "-1", "1"], tmp_path)
+    run([program, "quickstart", "--epochs", "1", "--out", "first"], tmp_path)
+    assert (tmp_path / "first" / "explorer.html").stat().st_size > 100_000

@@ -1,0 +1,202 @@
+"""The search for the largest margin against the partition into all regions, and the verdicts drawn from it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import regionscope as rs
+from onnx_graphs import MODELS, needs_models, node, relu_network, write
+from regionscope.lab.zoo import mlp
+from regionscope.verification.by_partition import margin_by_partition
+from regionscope.verification.property import Case, Constraint, Property
+from regionscope.verification.search import largest_margin
+from regionscope.verification.stages import read_stages, with_slacks
+
+
+class Skip(nn.Module):
+    """A value that is folded, used again without the fold, and joined with a leaky and a clipped branch."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(k, 6), nn.Linear(6, 6), nn.Linear(6, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x)
+        g = nn.functional.leaky_relu(self.b(torch.relu(h)), 0.2)
+        return self.c(torch.clamp(g + h, -0.5, 0.8) + torch.abs(h))  # type: ignore[no-any-return]
+
+
+class Doubled(nn.Module):
+    """Writes min and the identity with ReLU alone, as lattice networks do."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self.a = nn.Linear(k, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.a(x)
+        s, d = z[:, :4] + z[:, 4:], z[:, :4] - z[:, 4:]
+        a, b, c, e = torch.relu(torch.cat([s, -s, d, -d], 1)).split(4, 1)
+        y = (a - b - c - e) / 2
+        return torch.stack([y.sum(1), torch.relu(y[:, 0] - y[:, 1])], 1)
+
+
+def dead(k: int) -> nn.Module:
+    """The first layers do not matter, since the last one has no weights."""
+    network = mlp([k, 5, 5, 2], seed=k)
+    nn.init.zeros_([layer for layer in network if isinstance(layer, nn.Linear)][-1].weight)
+    return network
+
+
+NETWORKS = {
+    "dead": dead,
+    "mlp": lambda k: mlp([k, 8, 6, 2], seed=k),
+    "deep": lambda k: mlp([k, 5, 5, 5, 2], seed=k),
+    "skip": Skip,
+    "doubled": Doubled,
+    "linear": lambda k: nn.Linear(k, 2),
+}
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_search_finds_the_margin_of_the_partition(name: str, k: int) -> None:
+    torch.manual_seed(k)
+    network = NETWORKS[name](k)
+    where = rs.Box.between(-1, 1, (k,))
+    program = rs.trace(network, (k,))
+    factors, bounds = np.array([[1.0, -1.0], [0.5, 1.0], [-1.0, 0.2]]), np.array([0.1, 0.2, -0.3])
+    alternatives = [[0, 1], [2]]
+    staged = with_slacks(read_stages(program, where.embed, k), factors, bounds)
+    points = torch.rand(50, k, dtype=torch.float64) * 2 - 1
+    rows = np.concatenate([np.ones((50, 1)), points.numpy()], 1)
+    wanted = bounds[:, None] - factors @ program(where.embed(points)).numpy().T
+    np.testing.assert_allclose(staged.run(rows), wanted, atol=1e-12)
+    found = largest_margin(staged, alternatives, where, deadline=math.inf, max_cells=10**6)
+    twin = margin_by_partition(program, where, factors, bounds, alternatives)
+    assert found.complete
+    assert abs(found.margin - twin.margin) < 1e-9
+    assert found.bound - found.margin <= 2 * found.rounding < 1e-9
+    assert found.cells < max(40, 2 * twin.cells)
+
+
+def test_opposite_and_equal_units_are_merged() -> None:
+    program = rs.trace(Doubled(2), (2,))
+    staged = read_stages(program, lambda c: c, 2)
+    assert sum(kink.n_units for kink in program.kinks) == 17
+    assert sum(len(stage.units) for stage in staged.stages) == 5
+
+
+def box(low: str, high: str, *rows: Constraint, n: int = 2) -> Property:
+    case = Case((Fraction(low),) * n, (Fraction(high),) * n, (rows,))
+    return Property(n, 2, (case,), None, "test")
+
+
+def at_least(i: int, value: str) -> Constraint:
+    return Constraint(((i, Fraction(-1)),), -Fraction(value))
+
+
+def test_verdicts_on_both_sides_of_the_maximum(tmp_path: Path) -> None:
+    """sat just below the largest output, unsat just above it, unknown where float32 cannot tell."""
+    pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
+    network = rs.read_onnx(relu_network(tmp_path / "net.onnx", [2, 12, 12, 2]))
+    part = rs.linear_regions(network, rs.Box.between(-1, 1, (2,)))
+    largest = float(part.outputs[:, 0].max())
+    sat = rs.verify(network, box("-1", "1", at_least(0, str(largest - 0.01))))
+    assert sat.verdict == "sat"
+    assert sat.margin == pytest.approx(0.01, abs=1e-9)
+    assert sat.witness is not None
+    assert sat.outputs is not None
+    assert float(sat.outputs[0]) >= largest - 0.01
+    with torch.no_grad():
+        assert float(network(sat.witness[None])[0, 0]) == pytest.approx(largest, abs=1e-5)
+    unsat = rs.verify(network, box("-1", "1", at_least(0, str(largest + 0.01))))
+    assert (unsat.verdict, unsat.witness) == ("unsat", None)
+    assert unsat.bound == pytest.approx(-0.01, abs=1e-9)
+    assert 1 <= unsat.n_regions < part.n_activation_regions
+    close = rs.verify(network, box("-1", "1", at_least(0, str(largest))))
+    assert close.verdict == "unknown"
+
+
+def test_a_witness_that_float32_does_not_confirm_is_unknown(tmp_path: Path) -> None:
+    """y = (x + 2^-30) - x is positive for real numbers, and 0 in float32."""
+    pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
+    nodes = [node("Add", ["x", "e"], ["s"]), node("Sub", ["s", "x"], ["d"]), node("Concat", ["d", "d"], ["y"], axis=1)]
+    path = write(tmp_path / "net.onnx", nodes, {"e": np.float32([2.0**-30])}, [1, 1])
+    found = rs.verify(rs.read_onnx(path), box("1", "2", at_least(0, "1e-10"), n=1))
+    assert found.verdict == "unknown"
+    assert "float32" in found.reason
+
+
+def test_a_network_with_a_maximum_is_decided_from_its_partition() -> None:
+    class Largest(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat([torch.maximum(x[:, :1], x[:, 1:]), x[:, :1] - x[:, 1:]], 1)
+
+    found = rs.verify(Largest(), box("-1", "1", Constraint(((0, Fraction(1)),), Fraction(-1, 2))))
+    assert (found.verdict, found.n_regions) == ("sat", 2)
+    assert found.margin == pytest.approx(0.5)
+    missed = rs.verify(Largest(), box("-1", "1", Constraint(((0, Fraction(1)),), Fraction(-2))))
+    assert (missed.verdict, missed.margin) == ("unsat", pytest.approx(-1.0))
+
+
+def test_more_free_inputs_are_refused_and_slices_offered() -> None:
+    network = mlp([5, 6, 2], seed=0)
+    wide = box("-1", "1", at_least(0, "100"), n=5)
+    with pytest.raises(rs.InputError, match=r"at most 3 free inputs, got 5 .*fixed"):
+        rs.verify(network, wide)
+    assert rs.verify(network, wide.fixed({2: "0.1", 3: 0.5, 4: 0})).verdict == "unsat"
+    assert wide.fixed({2: 7}).cases == ()
+
+
+def test_a_point_is_decided_by_one_evaluation() -> None:
+    network = mlp([2, 6, 2], seed=0)
+    value = float(rs.trace(network, (2,))(torch.full((1, 2), 0.5))[0, 0])
+    assert rs.verify(network, box("0.5", "0.5", at_least(0, str(value - 0.1)))).verdict == "sat"
+    assert rs.verify(network, box("0.5", "0.5", at_least(0, str(value + 0.1)))).verdict == "unsat"
+
+
+def test_a_limit_is_a_timeout_and_never_an_answer() -> None:
+    network = mlp([2, 30, 30, 2], seed=1)
+    part = rs.linear_regions(network, rs.Box.between(-1, 1, (2,)))
+    above = str(float(part.outputs[:, 0].max()) + 1e-3)
+    found = rs.verify(network, box("-1", "1", at_least(0, above)), max_regions=2)
+    assert (found.verdict, found.witness) == ("timeout", None)
+    assert found.bound > found.margin
+    assert rs.verify(network, box("-1", "1", at_least(0, above)), timeout=0).verdict == "timeout"
+
+
+def test_wrong_sizes_are_refused() -> None:
+    with pytest.raises(rs.InputError, match="3 outputs"):
+        rs.verify(mlp([2, 4, 2], seed=0), Property(2, 3, (), None, "test"))
+    with pytest.raises(rs.InputError, match="inputs"):
+        rs.verify(mlp([2, 4, 2], seed=0), Property(3, 2, (), (1, 2), "test"))
+
+
+@needs_models
+@pytest.mark.parametrize(
+    ("network", "property", "verdict", "margin"),
+    [
+        ("test/onnx/test_nano", "test/vnnlib/test_nano", "unsat", -1.0),
+        ("test/onnx/test_tiny", "test/vnnlib/test_tiny", "unsat", -99.0),
+        ("cersyve/onnx/pendulum_pretrain_con", "cersyve/vnnlib/prop_pendulum", "sat", 0.00120107),
+        ("cersyve/onnx/pendulum_finetune_inv", "cersyve/vnnlib/prop_pendulum", "unsat", -0.00013301),
+        ("tllverifybench_2023/onnx/tllBench_n=2_N=M=8_m=1_instance_0_0", "tllverifybench_2023/vnnlib/property_N=8_0",
+         "unsat", -3.080831),
+        ("tllverifybench_2023/onnx/tllBench_n=2_N=M=16_m=1_instance_1_1", "tllverifybench_2023/vnnlib/property_N=16_1",
+         "sat", 3.974177),
+    ],
+)  # fmt: skip
+def test_benchmark_instances(network: str, property: str, verdict: str, margin: float) -> None:
+    pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
+    assert MODELS is not None
+    found = rs.verify(rs.read_onnx(MODELS / f"{network}.onnx.gz"), rs.read_vnnlib(MODELS / f"{property}.vnnlib.gz"))
+    assert found.verdict == verdict
+    assert found.margin == pytest.approx(margin, rel=1e-5)
