@@ -49,7 +49,7 @@ def main() -> int:
         for job in as_completed([pool.submit(records_of, chunk) for chunk in chunks]):
             records = job.result()
             if options.recheck:
-                report.replace(records)
+                report.replace(records, version)
             else:
                 report.add(records, version)
             if time.monotonic() > saved + 10:

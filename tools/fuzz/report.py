@@ -42,13 +42,15 @@ class Report:
     """All results so far.
 
     seeds: (first, end, version) of each range; ranges do not overlap. networks, seconds: number and processor time of
-        the networks of each kind. differing: networks whose counts differ, by seed.
+        the networks of each kind. differing: networks whose counts differ, by seed. rechecked: version with which the
+        networks that differed were last repeated.
     """
 
     seeds: list[tuple[int, int, str]] = field(default_factory=list)
     networks: Counter[Key] = field(default_factory=Counter)
     seconds: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
     differing: dict[int, Record] = field(default_factory=dict)
+    rechecked: str = ""
 
     def missing(self, first: int, end: int) -> list[int]:
         """The seeds of a range that are not in the report."""
@@ -70,8 +72,9 @@ class Report:
             else:
                 self.seeds.append((first, end, by))
 
-    def replace(self, records: list[Record]) -> None:
+    def replace(self, records: list[Record], version: str) -> None:
         """Take the new result of networks that differed."""
+        self.rechecked = version
         for record in records:
             del self.differing[record.seed]
             if record.found:
@@ -114,6 +117,7 @@ class Report:
             "n_mismatches": len(mismatches),
             "n_undecided": len(close),
             "seconds": round(sum(self.seconds.values())),
+            "rechecked": self.rechecked,
         }
         blocks = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in totals.items()]
         for name, rows in parts.items():
@@ -129,6 +133,7 @@ class Report:
         if not path.exists():
             return Report()
         data, report = json.loads(path.read_text(encoding="utf-8")), Report()
+        report.rechecked = data["rechecked"]
         report.seeds = [(row["first"], row["end"], row["regionscope"]) for row in data["seeds"]]
         for row in data["networks"]:
             key = _key(row)

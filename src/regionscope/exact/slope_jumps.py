@@ -208,10 +208,13 @@ class _Walls:
         return tangents
 
     def _perturbed(self, tangent: Tensor) -> Tensor:
-        """The copies changed by a relative ``_SHAKE``, each entry by its own factor; the rest as it is."""
+        """The copies changed by a relative ``_SHAKE``, each entry by its own factor; the rest as it is.
+
+        A slope and its jump are rounded apart, so they have different factors: units whose slope and jump cancel count.
+        """
         if not self.copies:
             return tangent
-        shape = (self.copies, 1, *tangent.shape[1:])
+        shape = (2, self.copies, 1, *tangent.shape[1:])
         factor = 1 + _SHAKE * (2 * torch.rand(shape, generator=self.generator, dtype=torch.float64, device="cpu") - 1)
         factor = factor.to(tangent.device, tangent.dtype)
         copies = tangent[2 * self.n :].reshape(2, self.copies, self.n, *tangent.shape[1:]) * factor

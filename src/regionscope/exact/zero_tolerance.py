@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,13 +11,14 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.exact.budget import Budget, inputs_of
 from regionscope.geometry import Slice
-from regionscope.network import Program, Thresholds
+from regionscope.network import Cuts, Kink, Program, Thresholds, Values
 from regionscope.tolerance import Tolerance
 
 __all__ = ["at_vertices", "probe_points", "zero_scales"]
 
 _PROBES = 16  # beside the corners
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
+_OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
 
 
 def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget) -> list[Tensor]:
@@ -49,10 +51,13 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance,
             "use a smaller slice, or check the weights."
         )
     least = torch.finfo(torch.float64).tiny
-    return [
+    scales = [
         (tolerance.zero * torch.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clamp(min=least)
         for layer, units in largest
     ]
+    if program.kinks and program.kinks[-1].kind == "argmax":  # it compares the outputs themselves
+        scales[-1] = scales[-2].reshape(len(slices), -1).amax(1)
+    return scales
 
 
 def at_vertices(near: Tensor, slice_id: Tensor) -> Tensor:
@@ -73,7 +78,8 @@ def _magnitudes(program: Program, inputs: Tensor) -> list[tuple[Tensor, Tensor]]
 
     The size of these terms is estimated by perturbing all values by a relative ``shake``, up or down at random: a sum
     changes by that share of its terms, whether they cancel or not. For the layer only the values just before it are
-    perturbed. For a unit those of all layers are, so that it is not mistaken for more than rounding.
+    perturbed. For a unit those of all layers are, so that it is not mistaken for more than rounding. A unit that is off
+    adds its rounding at the fold all the same.
     """
     shake = float(torch.finfo(program.dtype).eps) ** 0.5
     generator = torch.Generator().manual_seed(0)
@@ -83,6 +89,17 @@ def _magnitudes(program: Program, inputs: Tensor) -> list[tuple[Tensor, Tensor]]
             return value
         up = torch.randint(0, 2, value.shape[1:], generator=generator, device="cpu", dtype=torch.bool).to(value.device)
         return torch.where(up, value * (1 + shake), value * (1 - shake))
+
+    def behind(kink: Kink, values: Values, cuts: Cuts) -> Values:
+        first = kink.instructions[0]
+        units = cuts.values if isinstance(cuts, Thresholds) else cuts.values[:, cuts.groups].abs().amax(-1)
+
+        def fold(*inputs: Tensor) -> Tensor:
+            found = first.function(*inputs)
+            return found + _OFF * (shaken(units) - units).reshape(found.shape)
+
+        noisy = replace(kink, instructions=(replace(first, function=fold, into=None), *kink.instructions[1:]))
+        return noisy.advance({name: shaken(value) for name, value in values.items()}, consume=True)
 
     def size(value: Tensor, moved: Tensor) -> Tensor:
         return torch.maximum(value.abs(), (value - moved).abs() * (_CANCELLED / shake)).flatten(1)
@@ -94,8 +111,9 @@ def _magnitudes(program: Program, inputs: Tensor) -> list[tuple[Tensor, Tensor]]
         layer = size(cuts.values, cuts_moved.values).amax(1)
         units = size(cuts.values, cuts_drifted.values) if isinstance(cuts, Thresholds) else layer
         found.append((layer, units))
-        moved = kink.advance({name: shaken(value) for name, value in values.items()}, consume=True)
-        drifted = kink.advance({name: shaken(value) for name, value in drifted.items()}, consume=True)
+        if kink.kind == "argmax":  # changes no value
+            break
+        moved, drifted = behind(kink, values, cuts), behind(kink, drifted, cuts)
         values = kink.advance(values, consume=True)
     outputs = size(program.outputs(values), program.outputs(moved)).amax(1)
     return [*found, (outputs, outputs)]

@@ -26,7 +26,7 @@ __all__ = ["exact", "of_segments", "on_segment", "runs_of_exact"]
 
 _GRID = 200
 _ENOUGH = 0.01  # the paper's counts with 200 and with 500 points on a line agree to the third digit
-_SEGMENTS: dict[Size, dict[str, int]] = {  # how many in which precision; the first ones are the same
+_SEGMENTS: dict[Size, dict[str, int]] = {  # how many lines with which dtype; the first ones are the same
     "smoke": {"float32": 4, "float64": 2},
     "desk": {"float32": 20, "float64": 20},
     "full": {"float32": 20, "float64": 4},
@@ -120,7 +120,7 @@ def exact(workspace: Workspace, size: Size) -> Outcome:
 
 
 def of_segments(found: Mapping[str, Sequence[Answer]], label: str) -> Outcome:
-    """``found``: for each precision the answers for the first lines; float32 has the most."""
+    """``found``: for each dtype the answers for the first lines; float32 has the most."""
     many, few = found["float32"], found["float64"]
     regions, grid = fmean(one["regions"] for one in many), fmean(one["grid"] for one in many)
     missed = [one["regions"] - one["grid"] for one in many]
@@ -150,10 +150,9 @@ def of_segments(found: Mapping[str, Sequence[Answer]], label: str) -> Outcome:
         tables=tuple(_table(dtype, answers) for dtype, answers in found.items()),
         charts=(_by_layer(found), _side_by_side(many)),
         notes=(
-            f"The network: {label}. Lines join two random training points. In float32 the values of units are float32 "
-            "and positions on the line stay float64; pieces shorter than those values resolve are lost or made up, so "
-            "the numbers of pieces are approximate there; one of length 0 lies between two units whose float32 values "
-            "vanish at the same position.",
+            f"The network: {label}. Lines join two random training points. The pieces are computed in float64 with "
+            "either dtype, so their numbers agree; the forward pass that the seconds are compared with runs in the "
+            "dtype itself.",
             "Fewer seconds than a forward pass over the final vertices are possible, since the first layers are run on "
             "the vertices that there are by then.",
         ),
