@@ -22,7 +22,7 @@ from regionscope.network.rules.windows import per_dim
 
 __all__: list[str] = []
 
-_FEW_CHANNELS = 16  # below, cuDNN's convolutions are faster than a matrix product of patches
+_FEW_CHANNELS = 8  # below, and for 1 x 1 kernels, cuDNN is as fast as a matrix product of patches
 _PATCHES = 2**28  # bytes of patches on a GPU at a time
 
 
@@ -93,9 +93,11 @@ def _conv(
     double, on_cpu = call.recorder.dtype == torch.float64, call.recorder.device.type == "cpu"
     plain = spatial == 2 and groups == 1 and not isinstance(padding, str) and set(per_dim(dilation, spatial)) == {1}
     function: Callable[..., Tensor] = run
-    if double and on_cpu and math.prod(kernel) > 1:
+    if math.prod(kernel) == 1:
+        columns = 0
+    elif double and on_cpu:
         function = in_row_blocks(run, columns)
-    elif double and not on_cpu and plain and x.shape[0] >= _FEW_CHANNELS:
+    elif double and plain and x.shape[0] >= _FEW_CHANNELS:
         product = partial(conv2d_by_product, stride=per_dim(stride, 2), padding=per_dim(padding, 2))
         function = in_row_blocks(product, columns, block_bytes=_PATCHES)
     return _weighted(call, x, function, weight, bias, (weight.shape[0], *out), 0, 0 if on_cpu else columns)
