@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,8 +98,13 @@ def test_the_model_is_left_as_it_was() -> None:
     assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
     assert torch.equal(torch.get_rng_state(), random)
     assert torch.equal(net[0].weight.grad, torch.ones_like(net[0].weight))
-    label(lambda x: (x[:, 0] > torch.rand(len(x))).long())
-    assert torch.equal(torch.get_rng_state(), random)
+    ended = threading.Event()
+    beside = threading.Thread(target=ended.wait)
+    for _ in range(2):  # alone, and beside another thread
+        label(lambda x: (x[:, 0] > torch.rand(len(x))).long())
+        assert torch.equal(torch.get_rng_state(), random)
+        beside.is_alive() or beside.start()
+    ended.set()
 
 
 def test_the_mode_comes_back_after_an_error() -> None:

@@ -107,12 +107,13 @@ def open_labeller(
     else:
         examples = None if inputs is None else read_examples(inputs)
         dtype, device = _own_place(model, examples)
-        classify = _function(model, examples is not None and examples.numpy)
     with untouched(model, device=device) as private:
         rows = batch_size or _rows(private, input_shape, dtype, device, memory)
         if isinstance(private, nn.Module):
             refuse_other_answers(private, two_inputs(input_shape, dtype, device))
             classify = _module(private, dtype, device, autocast)
+        else:
+            classify = _function(private, examples is not None and examples.numpy)
         yield Labeller(classify, dtype=dtype, device=device, rows=rows, model=private)
 
 

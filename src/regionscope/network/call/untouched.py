@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from inspect import isfunction
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ def untouched(model: Model, *, device: torch.device | None = None, precise: bool
     afterwards, unless other threads are there that may have drawn. ``torch.inference_mode`` is left for a while: its
     tensors count no versions, and ``torch.enable_grad`` could not bring gradients back.
 
-    model: what is not an ``nn.Module`` is not copied; the rest holds for it too.
+    model: what is not an ``nn.Module`` is not copied; the rest holds for it too. A function is wrapped.
     device: whose random state is kept beside that of the CPU; the model's own by default.
     precise: without TensorFloat-32 (see ``full_precision``); False leaves the user's setting.
     Cost: a copy of the parameters and buffers.
@@ -46,9 +47,11 @@ def untouched(model: Model, *, device: torch.device | None = None, precise: bool
     with torch.inference_mode(False), torch.no_grad(), precision:
         if isinstance(model, nn.Module):
             private: Any = runnable_copy(module)
-            private.__dict__["_compiled_call_impl"] = partial(first_calls.call, private)  # what calling it runs
+            private.__dict__["_compiled_call_impl"] = partial(
+                first_calls.call, private._call_impl
+            )  # calling it runs this
         else:
-            private = model
+            private = partial(first_calls.call, model) if isfunction(model) else model
         try:
             yield private
         finally:
@@ -67,13 +70,13 @@ class _FirstCalls(Draws):
         self._originals = originals
         self._left = _WATCHED
 
-    def call(self, private: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        """What ``private(*args, **kwargs)`` returns."""
+    def call(self, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What ``forward(*args, **kwargs)`` returns."""
         if self._left == 0 and not self.happened:
-            return private._call_impl(*args, **kwargs)
+            return forward(*args, **kwargs)
         self._left = max(0, self._left - 1)
         with self:
-            return private._call_impl(*args, **kwargs)
+            return forward(*args, **kwargs)
 
     def look(self, func: Any, args: Any) -> None:
         if any(id(value) in self._originals for value in args) and func._schema.is_mutable:
