@@ -77,9 +77,9 @@ def counts_together(settings: list[tuple[TwoLayer, torch.Tensor]]) -> list[torch
     return list(counts.split([len(pair) for pair in pairs]))
 
 
-def test_the_inequalities_hold_on_thousands_of_random_networks() -> None:
-    """Both lemmas and the chain on 2,000 random networks of many shapes and scales; a failure would be a finding."""
-    settings = [random_setting(seed) for seed in range(2000)]
+def test_the_inequalities_hold_on_random_networks() -> None:
+    """Both lemmas and the chain on 500 random networks of many shapes and scales; a failure would be a finding."""
+    settings = [random_setting(seed) for seed in range(500)]
     slack_6_4, slack_6_5 = [], []
     for start in range(0, len(settings), 20):
         part = settings[start : start + 20]
