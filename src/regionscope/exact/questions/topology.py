@@ -1,7 +1,7 @@
 """The shape of decision regions on a plane: components, holes, lengths, exactly, from the complex of pieces.
 
 A class is an open set, so its pieces hang together across edges; its complement is closed, so pieces of the complement
-hang together in points too:
+hang together in points too::
 
         +-------+-------+
         |   A   |   B   |     A: two components (they touch in a point only), and so has B.
