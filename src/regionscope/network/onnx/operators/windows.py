@@ -16,7 +16,7 @@ __all__ = ["Window", "padded", "padded_size", "read_window"]
 
 @dataclass(frozen=True)
 class Window:
-    """One number per spatial dimension; ``pads`` are all begins, then all ends; ``automatic`` is ``SAME_*`` or empty."""
+    """One number per dimension; ``pads`` are all begins, then all ends; ``automatic`` is ``SAME_*`` or empty."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
