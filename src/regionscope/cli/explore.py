@@ -36,7 +36,7 @@ BoxOption = Annotated[
     typer.Option("--box", metavar="LO HI", rich_help_panel=_SLICE, help="[LO, HI]^2, for inputs of two numbers."),
 ]
 FramesOption = Annotated[
-    int | None, typer.Option("--frames", metavar="N", min=1, rich_help_panel=_SLICE, help="At most so many frames.")
+    int | None, typer.Option("--frames", metavar="N", min=1, rich_help_panel=_SLICE, help="Largest number of frames.")
 ]
 
 

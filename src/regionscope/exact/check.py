@@ -24,7 +24,7 @@ from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 __all__ = ["check_coverage", "check_maps", "check_network", "check_sample"]
 
 _ROWS = 4096
-_SHARE = 100  # one region in so many is compared with the network in every computation,
+_SHARE = 100  # one of this number of regions is compared with the network in every computation,
 _SAMPLE_BYTES = 1 << 17  # and more of them as long as their live values take no more memory
 
 

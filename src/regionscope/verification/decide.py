@@ -43,7 +43,7 @@ class Verification:
         rounding: by how much rounding may change the margin.
         witness: (*input_shape,) float32 input of that margin, and its ``outputs`` (c,) in float32; None unless "sat".
         n_regions: number of cells that were needed.
-        reason: one sentence.
+        reason: the reason, as a sentence.
     """
 
     verdict: Literal["sat", "unsat", "unknown", "timeout"]

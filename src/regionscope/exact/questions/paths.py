@@ -15,7 +15,7 @@ from regionscope.network import Program, Values, full_precision
 
 __all__ = ["Paths", "Pieces", "gradients", "input_gradients", "pieces_of"]
 
-_PIECES = 1 << 18  # about so many are cut at a time
+_PIECES = 1 << 18  # about this number of pieces is cut at a time
 _PATHS = 256
 _FIRST = 8  # paths, before it is known how many pieces a path has
 _BYTES = {"cpu": 1 << 26, "cuda": 1 << 33}  # of live values, where gradients are computed

@@ -18,7 +18,7 @@ from regionscope.lab.experiment import fail
 from regionscope.lab.sweep.work import Job, JobResult, work
 
 _TRIES = 2  # a run whose worker dies this often is taken for the reason
-_STARTS = 5  # so many workers in a row may be killed before they begin
+_STARTS = 5  # number of workers in a row that may be killed before they begin
 _LOOK = 0.3  # seconds between two looks at the parent, and between two reports of progress
 
 
