@@ -100,7 +100,7 @@ def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate) -> tuple[Chords, Me
     kept, their crossings, and the cells in which one was left out: cutting those again, with the new vertices in
     place, settles it.
     """
-    i, j = _alternating_pairs(chords)
+    i, j = alternating_pairs(chords)
     unsettled = chords.cell[:0]
     while True:
         found = _measure(mesh, chords, i, j, evaluate)
@@ -115,7 +115,7 @@ def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate) -> tuple[Chords, Me
         chords = chords.keep(good)
 
 
-def _alternating_pairs(chords: Chords) -> tuple[Tensor, Tensor]:
+def alternating_pairs(chords: Chords) -> tuple[Tensor, Tensor]:
     """Pairs of chords whose ends alternate around their cell."""
     low = torch.searchsorted(chords.p, chords.p, right=True)
     high = torch.searchsorted(chords.p, chords.q)
@@ -187,6 +187,46 @@ def _rank(found: _Entries, n: int) -> Meetings:
     return Meetings(found.pair_i, found.pair_j, t[0], t[1], ranks[0], ranks[1])
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """What chords leave of the cells that they cut.
+
+    touched: the cells that are cut, ascending. cell: (n,) the old cell of each piece.
+    corners, sides, offsets: the loops of the pieces, as in ``Mesh``. Side ``len(mesh.edges) + i`` is part i of the
+        chords. parts: offsets of the parts of each chord. nodes: (m, 2) the two vertices of each part.
+    """
+
+    touched: Tensor
+    cell: Tensor
+    corners: Tensor
+    sides: Tensor
+    offsets: Tensor
+    parts: Tensor
+    nodes: Tensor
+
+
+def divide(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> Pieces:
+    """The pieces of the cells that have a chord, in the order of these cells. ``vertex`` (x,): of each crossing."""
+    touched = chords.cell.unique_consecutive()
+    if len(chords) == 0:
+        none = chords.cell
+        return Pieces(none, none, none, none, none.new_zeros(1), none.new_zeros(1), none.new_empty(0, 2))
+    slots, slot_offsets = gather_rows(mesh.offsets, touched)
+    local = torch.full((len(mesh.corners),), -1, dtype=torch.int64, device=slots.device)
+    local[slots] = torch.arange(len(slots), device=slots.device)
+    parts, nodes = _chord_parts(mesh, chords, met, vertex)
+    loops, loop_offsets = _cycles(_following(mesh, chords, met, parts, local, slot_offsets))
+    m = len(nodes)
+    new_edges = torch.arange(m, device=slots.device) + len(mesh.edges)
+    origin = torch.cat([mesh.corners[slots], nodes[:, 0], nodes[:, 1]])
+    side = torch.cat([mesh.sides[slots], new_edges, new_edges])
+    chord_cell = torch.repeat_interleave(chords.cell, parts.diff(), output_size=m)
+    slot_cell = torch.repeat_interleave(touched, slot_offsets.diff(), output_size=len(slots))
+    half_cell = torch.cat([slot_cell, chord_cell, chord_cell])
+    cell = half_cell[loops[loop_offsets[:-1]]]
+    return Pieces(touched, cell, origin.index_select(0, loops), side.index_select(0, loops), loop_offsets, parts, nodes)
+
+
 def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Tensor]:
     """The mesh after cutting cells along the chords, and the old cell that each new cell comes from.
 
@@ -195,35 +235,22 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Te
     """
     if len(chords) == 0:
         return mesh, torch.arange(mesh.n_cells, device=mesh.edges.device)
-    touched = chords.cell.unique()
-    slots, slot_offsets = gather_rows(mesh.offsets, touched)
-    local = torch.full((len(mesh.corners),), -1, dtype=torch.int64, device=slots.device)
-    local[slots] = torch.arange(len(slots), device=slots.device)
-    parts, nodes = _chord_parts(mesh, chords, met)
-    following = _following(mesh, chords, met, parts, local, slot_offsets)
-
-    m = int(parts[-1])
-    new_edges = torch.arange(m, device=slots.device) + len(mesh.edges)
-    origin = torch.cat([mesh.corners[slots], nodes[:, 0], nodes[:, 1]])
-    side = torch.cat([mesh.sides[slots], new_edges, new_edges])
-    chord_cell = torch.repeat_interleave(chords.cell, parts.diff(), output_size=m)
-    slot_cell = torch.repeat_interleave(touched, slot_offsets.diff(), output_size=len(slots))
-    half_cell = torch.cat([slot_cell, chord_cell, chord_cell])
-    loops, loop_offsets = _cycles(following)
-
-    whole = torch.ones(mesh.n_cells, dtype=torch.bool, device=slots.device)
-    whole[touched] = False
+    vertex = mesh.n_vertices + torch.arange(len(met), device=chords.p.device)
+    found = divide(mesh, chords, met, vertex)
+    m = len(found.nodes)
+    whole = torch.ones(mesh.n_cells, dtype=torch.bool, device=vertex.device)
+    whole[found.touched] = False
     whole = whole.nonzero()[:, 0]
     kept, kept_offsets = gather_rows(mesh.offsets, whole)
-    corners = torch.cat([mesh.corners[kept], origin[loops]])
-    sides = torch.cat([mesh.sides[kept], side[loops]])
-    offsets = torch.cat([kept_offsets[:-1], loop_offsets + len(kept)])
-    old_cell = torch.cat([whole, half_cell[loops[loop_offsets[:-1]]]])
+    corners = torch.cat([mesh.corners[kept], found.corners])
+    sides = torch.cat([mesh.sides[kept], found.sides])
+    offsets = torch.cat([kept_offsets[:-1], found.offsets + len(kept)])
+    old_cell = torch.cat([whole, found.cell])
     order = old_cell.argsort(stable=True)
     index, offsets = gather_rows(offsets, order)
     result = Mesh(
         mesh.n_vertices + len(met),
-        torch.cat([mesh.edges, nodes]),
+        torch.cat([mesh.edges, found.nodes]),
         torch.cat([mesh.layer, mesh.layer.new_full((m,), layer)]),
         torch.cat([mesh.tags, mesh.tags.new_full((m,), -1)]),
         corners[index],
@@ -234,15 +261,14 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Te
     return result, old_cell[order]
 
 
-def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings) -> tuple[Tensor, Tensor]:
+def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> tuple[Tensor, Tensor]:
     """Offsets (n + 1,) of the parts of each chord between crossings, and the two vertices of each part (m, 2)."""
     n = len(chords)
     crossings = torch.bincount(met.i, minlength=n) + torch.bincount(met.j, minlength=n)
     parts = offsets_of(crossings + 1)
-    nodes = torch.empty((int(parts[-1]), 2), dtype=torch.int64, device=parts.device)
+    nodes = torch.empty((n + 2 * len(met), 2), dtype=torch.int64, device=parts.device)
     nodes[parts[:-1], 0] = mesh.corners[chords.p]
     nodes[parts[1:] - 1, 1] = mesh.corners[chords.q]
-    vertex = mesh.n_vertices + torch.arange(len(met), device=parts.device)
     for chord, rank in ((met.i, met.rank_i), (met.j, met.rank_j)):
         nodes[parts[chord] + rank, 1] = vertex
         nodes[parts[chord] + rank + 1, 0] = vertex
@@ -284,23 +310,22 @@ def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: 
 def _cycles(following: Tensor) -> tuple[Tensor, Tensor]:
     """The cycles of a permutation as a ragged array, each from its smallest element on, sorted by it."""
     n = len(following)
-    label = torch.arange(n, device=following.device)
-    jump = following
+    number = torch.arange(n, device=following.device)
+    label, jump = number, following
     while True:
-        label = torch.minimum(label, label[jump])
-        if bool((label == label[following]).all()):
+        label = torch.minimum(label, label.index_select(0, jump))
+        if torch.equal(label, label.index_select(0, following)):
             break
-        jump = jump[jump]
-    counts = torch.bincount(label, minlength=n)
-    heads = counts.nonzero()[:, 0]
-    counts = counts[heads]
+        jump = jump.index_select(0, jump)
+    heads = (label == number).nonzero()[:, 0]
+    counts = torch.bincount(label, minlength=n).index_select(0, heads)
     offsets = offsets_of(counts)
-    by_length = counts.argsort(descending=True)
-    current, place = heads[by_length], offsets[:-1][by_length]
-    alive = len(heads) - torch.bincount(counts).cumsum(0)  # cycles longer than s
-    loops = torch.empty(n, dtype=torch.int64, device=following.device)
-    for step, count in enumerate(alive.tolist()):
-        current, place = current[:count], place[:count]
-        loops[place + step] = current
-        current = following[current]
+    loops = torch.empty_like(following)
+    current, place, left = heads, offsets[:-1], counts
+    while len(current):
+        loops.scatter_(0, place, current)
+        alive = (left > 1).nonzero()[:, 0]
+        if len(alive) < len(current):
+            current, place, left = (x.index_select(0, alive) for x in (current, place, left))
+        current, place, left = following.index_select(0, current), place + 1, left - 1
     return loops, offsets
