@@ -91,7 +91,7 @@ def prove(program: Program, piece: Slice, found: SpacePartition) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_as_one_unit_after_another(kind: str, seed: int) -> None:
-    piece = TETRAHEDRON if seed % 2 else CUBE
+    piece: Slice = TETRAHEDRON if seed % 2 else CUBE
     program = trace(network(kind, seed), (3,))
     found, record = run(program, piece)
     prove(program, piece, found)
@@ -121,7 +121,7 @@ def test_planes_in_general_position() -> None:
 
 def test_many_slices_together_are_the_same_as_one_by_one() -> None:
     program = trace(network("plain", 5), (3,))
-    slices = [CUBE, Box([0.1] * 3, torch.eye(3), 0.2), TETRAHEDRON]
+    slices: list[Slice] = [CUBE, Box([0.1] * 3, torch.eye(3), 0.2), TETRAHEDRON]
     together, record = run(program, *slices)
     for i, piece in enumerate(slices):
         alone, own = run(program, piece)
