@@ -11,6 +11,7 @@ from torch import Tensor
 from regionscope.exact.budget import Budget, Record, inputs_of
 from regionscope.exact.polytopes import CellPartition, carry_cells
 from regionscope.exact.zero_tolerance import at_vertices
+from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.planar.split import Units
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.slices import Slice
@@ -126,8 +127,12 @@ def _extended(rows: Tensor, batches: Sequence[NewVertices]) -> Tensor:
     total = len(rows) + sum(len(new) for new in batches)
     out, count = rows.new_empty(total, *rows.shape[1:]), len(rows)
     out[:count] = rows
+    step = rows_at_a_time(16 * max(1, rows[:1].numel()), rows.device)
     for new in batches:
-        a, b = out.index_select(0, new.a), out.index_select(0, new.b)
-        torch.lerp(a, b, new.t.to(rows.dtype).view(-1, *[1] * (rows.ndim - 1)), out=out[count : count + len(new)])
+        weight = new.t.to(rows.dtype).view(-1, *[1] * (rows.ndim - 1))
+        for start in range(0, len(new), step):
+            a, b = (out.index_select(0, end[start : start + step]) for end in (new.a, new.b))
+            stop = min(start + step, len(new))
+            torch.lerp(a, b, weight[start:stop], out=out[count + start : count + stop])
         count += len(new)
     return out

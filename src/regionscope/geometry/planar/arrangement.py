@@ -28,7 +28,7 @@ from torch import Tensor
 
 from regionscope.geometry.crossing import coincident
 from regionscope.geometry.planar.mesh import Mesh
-from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, ranges, sort_by
+from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners, ranges, sort_by
 
 _PAIRS = 1 << 22  # pairs of chords examined at a time
 
@@ -212,18 +212,18 @@ def divide(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> Pieces:
         none = chords.cell
         return Pieces(none, none, none, none, none.new_zeros(1), none.new_zeros(1), none.new_empty(0, 2))
     slots, slot_offsets = gather_rows(mesh.offsets, touched)
-    local = torch.full((len(mesh.corners),), -1, dtype=torch.int64, device=slots.device)
-    local[slots] = torch.arange(len(slots), device=slots.device)
+    local = torch.empty(len(mesh.corners), dtype=torch.int64, device=slots.device)
+    local.scatter_(0, slots, torch.arange(len(slots), device=slots.device))
     parts, nodes = _chord_parts(mesh, chords, met, vertex)
     loops, loop_offsets = _cycles(_following(mesh, chords, met, parts, local, slot_offsets))
     m = len(nodes)
     new_edges = torch.arange(m, device=slots.device) + len(mesh.edges)
-    origin = torch.cat([mesh.corners[slots], nodes[:, 0], nodes[:, 1]])
-    side = torch.cat([mesh.sides[slots], new_edges, new_edges])
-    chord_cell = torch.repeat_interleave(chords.cell, parts.diff(), output_size=m)
-    slot_cell = torch.repeat_interleave(touched, slot_offsets.diff(), output_size=len(slots))
+    origin = torch.cat([mesh.corners.index_select(0, slots), nodes[:, 0], nodes[:, 1]])
+    side = torch.cat([mesh.sides.index_select(0, slots), new_edges, new_edges])
+    chord_cell = chords.cell.index_select(0, owners(parts, m))
+    slot_cell = touched.index_select(0, owners(slot_offsets, len(slots)))
     half_cell = torch.cat([slot_cell, chord_cell, chord_cell])
-    cell = half_cell[loops[loop_offsets[:-1]]]
+    cell = half_cell.index_select(0, loops.index_select(0, loop_offsets[:-1]))
     return Pieces(touched, cell, origin.index_select(0, loops), side.index_select(0, loops), loop_offsets, parts, nodes)
 
 
@@ -270,8 +270,9 @@ def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> t
     nodes[parts[:-1], 0] = mesh.corners[chords.p]
     nodes[parts[1:] - 1, 1] = mesh.corners[chords.q]
     for chord, rank in ((met.i, met.rank_i), (met.j, met.rank_j)):
-        nodes[parts[chord] + rank, 1] = vertex
-        nodes[parts[chord] + rank + 1, 0] = vertex
+        place = 2 * (parts.index_select(0, chord) + rank)  # the part that ends in the crossing
+        nodes.view(-1).scatter_(0, place + 1, vertex)
+        nodes.view(-1).scatter_(0, place + 2, vertex)
     return parts, nodes
 
 
@@ -284,11 +285,9 @@ def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: 
     following = torch.empty(b + 2 * m, dtype=torch.int64, device=parts.device)
     following[:b] = next_in_row(slot_offsets)
     # two chords: i comes first around the cell, so the end q_j lies on the left of i, and p_i on the left of j
-    i, j = b + parts[met.i] + met.rank_i, b + parts[met.j] + met.rank_j  # the parts that end in the crossing
-    following[i] = j + 1
-    following[i + 1 + m] = j + m
-    following[j] = i + m
-    following[j + 1 + m] = i + 1
+    i, j = (b + parts.index_select(0, x) + rank for x, rank in ((met.i, met.rank_i), (met.j, met.rank_j)))
+    for here, then in ((i, j + 1), (i + 1 + m, j + m), (j, i + m), (j + 1 + m, i + 1)):  # i and j end in the crossing
+        following.scatter_(0, here, then)
     # ends of chords on the border of their cell
     p_out, q_out = b + parts[:-1], b + parts[1:] - 1 + m
     p_in, q_in = p_out + m, q_out - m
@@ -296,14 +295,15 @@ def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: 
     slot = torch.cat([chords.p, chords.q])
     turn = torch.cat([chords.q - chords.p, lengths - (chords.q - chords.p)])  # how far round the other end lies
     order = (slot * (int(lengths.max()) + 1) + turn).argsort()
-    slot, leave, arrive = slot[order], torch.cat([p_out, q_out])[order], torch.cat([p_in, q_in])[order]
+    slot, leave, arrive = (x.index_select(0, order) for x in (slot, torch.cat([p_out, q_out]), torch.cat([p_in, q_in])))
     first = torch.ones(len(slot), dtype=torch.bool, device=slot.device)
     first[1:] = slot[1:] != slot[:-1]
     last = first.roll(-1)
     before = torch.empty(b, dtype=torch.int64, device=slot.device)
-    before[following[:b]] = torch.arange(b, device=slot.device)
-    following[arrive] = torch.where(first, local[slot], leave.roll(1))
-    following[before[local[slot[last]]]] = leave[last]
+    before.scatter_(0, following[:b], torch.arange(b, device=slot.device))
+    place = local.index_select(0, slot)
+    following.scatter_(0, arrive, torch.where(first, place, leave.roll(1)))
+    following[before[place[last]]] = leave[last]
     return following
 
 
@@ -318,9 +318,14 @@ def _cycles(following: Tensor) -> tuple[Tensor, Tensor]:
             break
         jump = jump.index_select(0, jump)
     heads = (label == number).nonzero()[:, 0]
-    counts = torch.bincount(label, minlength=n).index_select(0, heads)
+    members = torch.zeros_like(label).scatter_add_(0, label, torch.ones_like(label[:1]).expand(n))
+    return walk(following, heads, members.index_select(0, heads))
+
+
+def walk(following: Tensor, heads: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of ``counts`` elements, each from its head on to the one that follows, as a ragged array."""
     offsets = offsets_of(counts)
-    loops = torch.empty_like(following)
+    loops = following.new_empty(int(offsets[-1]))
     current, place, left = heads, offsets[:-1], counts
     while len(current):
         loops.scatter_(0, place, current)

@@ -29,9 +29,9 @@ class Units:
 
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
         n = self.values.shape[1]
-        value = self.values[vertices, units % n].double()
         if self.at == (0.0,):
-            return value
+            return self.values[vertices, units].double()
+        value = self.values[vertices, units % n].double()
         return value - torch.tensor(self.at, dtype=torch.float64, device=value.device)[units // n]
 
     def near(self, vertices: Tensor, units: Tensor) -> Tensor:

@@ -51,8 +51,9 @@ def assemble(cut: FaceCut, found: Sections, table: SignTable, label: int) -> tup
         raise Unresolved
     start = offsets_of(expected)
     place = torch.arange(len(old), device=old.device) - offsets_of(children)[old]
-    cells = torch.where(faces.cells >= 0, start[faces.cells], -1)
-    cells.view(-1)[half.place[order]] = (start[old] + place).index_select(0, number)
+    outside = torch.cat([start[:-1], start.new_full((1,), -1)])  # -1 stands for the last entry
+    cells = torch.stack([outside[side] for side in faces.cells.unbind(1)], 1)
+    cells.view(-1).scatter_(0, half.place.index_select(0, order), (start[old] + place).index_select(0, number))
     return replace(faces, cells=cells, slice_id=whole.slice_id[old_cell]), old_cell
 
 
@@ -80,11 +81,16 @@ def _half_faces(faces: Solids, found: Sections, table: SignTable) -> _HalfFaces:
     """The faces of the cells that are cut. All units that cut a cell must have one sign on each of its faces."""
     touched = torch.zeros(faces.n_cells + 1, dtype=torch.bool, device=found.cell.device)
     touched[found.cell] = True  # the last entry is the outside, -1
-    sides = [touched[side].nonzero()[:, 0] for side in faces.cells.unbind(1)]
-    parents = [side.index_select(0, own) for side, own in zip(faces.cells.unbind(1), sides, strict=True)]
-    above, below = (_somewhere(faces, _bits(words)) for words in (table.words, table.words >> 1))
-    unit = torch.full_like(faces.wall, -1)
-    unit[-len(found.of_piece) :] = found.unit.index_select(0, found.of_piece)
+    near = [touched[side] for side in faces.cells.unbind(1)]
+    chosen = (near[0] | near[1]).nonzero()[:, 0]
+    sides = [mask.index_select(0, chosen).nonzero()[:, 0] for mask in near]  # rows of ``chosen``
+    parents = [
+        side.index_select(0, chosen.index_select(0, row))
+        for side, row in zip(faces.cells.unbind(1), sides, strict=True)
+    ]
+    above, below = (_somewhere(faces, chosen, _bits(words)) for words in (table.words, table.words >> 1))
+    unit = torch.full_like(chosen, -1)
+    unit[-len(found.of_piece) :] = found.unit.index_select(0, found.of_piece)  # all sections are chosen
     words = []
     for i, (up, down) in enumerate(zip(above, below, strict=True)):
         cutting = _bit(found.unit, i).new_zeros(faces.n_cells).index_add_(0, found.cell, _bit(found.unit, i))
@@ -97,7 +103,8 @@ def _half_faces(faces: Solids, found: Sections, table: SignTable) -> _HalfFaces:
             word = up.index_select(0, face) & cuts
             parts.append(word | mine if side else word)
         words.append(torch.cat(parts))
-    return _HalfFaces(torch.cat([2 * sides[0], 2 * sides[1] + 1]), torch.cat(parents), words)
+    place = torch.cat([2 * chosen.index_select(0, row) + side for side, row in enumerate(sides)])
+    return _HalfFaces(place, torch.cat(parents), words)
 
 
 def _bit(unit: Tensor, word: int) -> Tensor:
@@ -112,9 +119,10 @@ def _bits(codes: Tensor) -> list[Tensor]:
     return [word.contiguous() for word in gathered.view(torch.int64).unbind(1)]
 
 
-def _somewhere(faces: Solids, sets: list[Tensor]) -> list[Tensor]:
-    """The union of the sets of a face's corners, for each face."""
-    corner, left = faces.offsets[:-1], faces.offsets.diff()
+def _somewhere(faces: Solids, chosen: Tensor, sets: list[Tensor]) -> list[Tensor]:
+    """The union of the sets of a face's corners, for each of the chosen faces."""
+    corner = faces.offsets.index_select(0, chosen)
+    left = faces.offsets.index_select(0, chosen + 1) - corner
     vertex = [faces.corners.index_select(0, corner + step) for step in range(3)]
     found = [each.index_select(0, vertex[0]) for each in sets]
     for each, into in zip(sets, found, strict=True):

@@ -120,11 +120,11 @@ def _cut_along(
         whole,
         n_vertices=whole.n_vertices + len(met),
         edges=torch.cat([whole.edges, pieces.nodes]),
-        corners=torch.cat([whole.corners[index], pieces.corners]),
-        sides=torch.cat([whole.sides[index], pieces.sides]),
+        corners=torch.cat([whole.corners.index_select(0, index), pieces.corners]),
+        sides=torch.cat([whole.sides.index_select(0, index), pieces.sides]),
         offsets=torch.cat([offsets[:-1], pieces.offsets + len(index)]),
-        cells=whole.cells[old_face],
-        wall=whole.wall[old_face],
+        cells=torch.stack([side.index_select(0, old_face) for side in whole.cells.unbind(1)], 1),
+        wall=whole.wall.index_select(0, old_face),
     )
     zeros, along_edges = _zero_edges(solids, table, divided)
     ends = solids.edges[divided.points.edge]
@@ -144,12 +144,13 @@ def _cut_along(
 
 def _on_faces(whole: Solids, chords: Chords, parts: Tensor, m: int, more: Curves) -> Curves:
     """The parts of the chords, each for the cells on both sides of its face, and ``more``."""
-    number = torch.repeat_interleave(parts.diff(), output_size=m)
-    cells, unit = whole.cells[chords.cell[number]], chords.unit[number]
+    number = owners(parts, m)
+    face, unit = chords.cell.index_select(0, number), chords.unit.index_select(0, number)
+    first, second = (side.index_select(0, face) for side in whole.cells.unbind(1))
     edge = len(whole.edges) + torch.arange(m, device=unit.device)
-    both = (cells[:, 1] >= 0).nonzero()[:, 0]
+    both = (second >= 0).nonzero()[:, 0]
     return Curves(
-        torch.cat([cells[:, 0], cells[both, 1], more.cell]),
+        torch.cat([first, second[both], more.cell]),
         torch.cat([unit, unit[both], more.unit]),
         torch.cat([edge, edge[both], more.edge]),
     )
@@ -159,7 +160,7 @@ def _edge_points(solids: Solids, units: Units, table: SignTable, scanned: Tensor
     """New points where a unit changes sign along an edge."""
     edges = solids.edges if scanned is None else solids.edges[scanned]
     row, unit = table.sign_changes(edges[:, 0], edges[:, 1])
-    a, b = edges[row].unbind(1)
+    a, b = (end.index_select(0, row) for end in edges.unbind(1))
     edge = row if scanned is None else scanned[row]
     return place_points(edge, unit, units(a, unit), units(b, unit), units.near(a, unit))
 
@@ -172,36 +173,41 @@ def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided
     first = torch.arange(e, device=device) + before
     index = torch.arange(p, device=device)
     edges = torch.empty((e + p, 2), dtype=torch.int64, device=device)
-    edges[first, 0] = solids.edges[:, 0]
-    edges[first + counts, 1] = solids.edges[:, 1]
-    edges[points.edge + index + 1, 0] = v + index
-    edges[points.edge + index, 1] = v + index
+    place = 2 * (points.edge + index)  # of the part that ends in the point
+    for here, vertex in (
+        (2 * first, solids.edges[:, 0]), (2 * (first + counts) + 1, solids.edges[:, 1]),
+        (place + 1, v + index), (place + 2, v + index),
+    ):  # fmt: skip
+        edges.view(-1).scatter_(0, here, vertex)
 
-    extra = counts[solids.sides]
+    extra = counts.index_select(0, solids.sides)
     total = offsets_of(extra)
     start = torch.arange(len(extra), device=device) + total[:-1]
     crossed = extra.nonzero()[:, 0]
-    side, k = solids.sides[crossed], extra[crossed]
-    forwards = solids.corners[crossed] == solids.edges[side, 0]
+    side, k, corner = (x.index_select(0, crossed) for x in (solids.sides, extra, solids.corners))
+    forwards = corner == solids.edges[:, 0].index_select(0, side)
     corners = torch.empty(len(extra) + int(total[-1]), dtype=torch.int64, device=device)
     sides = torch.empty_like(corners)
-    corners[start] = solids.corners
-    sides[start] = first[solids.sides]
+    corners.scatter_(0, start, solids.corners)
+    sides.scatter_(0, start, first.index_select(0, solids.sides))
     back = ~forwards
     sides[start[crossed[back]]] += k[back]
-    of = torch.repeat_interleave(k)
-    step = torch.arange(len(of), device=device) - offsets_of(k)[of]  # of the point along the side
-    rank = torch.where(forwards[of], step, k[of] - 1 - step)
-    slot, point = start[crossed[of]] + 1 + step, before[side[of]] + rank
-    corners[slot] = v + point
-    sides[slot] = first[side[of]] + rank + forwards[of]
+    ends = offsets_of(k)
+    of = owners(ends)
+    step = torch.arange(len(of), device=device) - ends.index_select(0, of)  # of the point along the side
+    ahead, whole_side = forwards.index_select(0, of), side.index_select(0, of)
+    rank = torch.where(ahead, step, k.index_select(0, of) - 1 - step)
+    slot = start.index_select(0, crossed).index_select(0, of) + 1 + step
+    point = before.index_select(0, whole_side) + rank
+    corners.scatter_(0, slot, v + point)
+    sides.scatter_(0, slot, first.index_select(0, whole_side) + rank + ahead)
     whole = replace(
         solids, n_vertices=v + p, edges=edges, corners=corners, sides=sides,
         offsets=torch.cat([start, start.new_full((1,), len(corners))])[solids.offsets],
     )  # fmt: skip
-    face = solids.face_of_corner[crossed[of]]
+    face = solids.face_of_corner.index_select(0, crossed).index_select(0, of)
     if len(crossings.unit) == p:
-        unit = crossings.unit[point]
+        unit = crossings.unit.index_select(0, point)
     else:  # several units share a point
         shared = torch.bincount(crossings.point, minlength=p)
         unit = crossings.unit[ranges(offsets_of(shared)[point], shared[point])]

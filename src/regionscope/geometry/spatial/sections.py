@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.crossing import coincident
-from regionscope.geometry.planar.arrangement import Chords, Meetings, Pieces, alternating_pairs, divide
+from regionscope.geometry.planar.arrangement import Chords, Meetings, Pieces, alternating_pairs, divide, walk
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.planar.split import Units
 from regionscope.geometry.polytope.split import NewVertices
@@ -113,28 +113,20 @@ def _borders(curves: Curves, edges: Tensor, n_vertices: int, n_units: int) -> _L
     """Link the edges of each section into a loop."""
     key, order = (curves.cell * n_units + curves.unit).sort()
     group, section, counts = torch.unique_consecutive(key, return_inverse=True, return_counts=True)
-    edge = curves.edge[order]
-    ends = edges[edge]  # half-edge 2 i + 1 runs along edge i from its second end
+    edge = curves.edge.index_select(0, order)
+    ends = edges.index_select(0, edge)  # half-edge 2 i + 1 runs along edge i from its second end
     place, half = (section[:, None] * n_vertices + ends).flatten().sort()
     pairs = place.view(-1, 2)
     if not bool((pairs[:, 0] == pairs[:, 1]).all()) or bool((pairs[1:, 0] == pairs[:-1, 1]).any()):
         raise Unresolved
-    mate = torch.empty_like(half)
-    mate[half[::2]], mate[half[1::2]] = half[1::2], half[::2]
-    offsets = offsets_of(counts)
-    by_length = counts.argsort(descending=True)
-    alive = len(counts) - torch.bincount(counts).cumsum(0)
-    current, at = 2 * offsets[:-1][by_length], offsets[:-1][by_length]
-    loop = torch.empty_like(edge)
-    for step, count in enumerate(alive.tolist()):
-        current, at = current[:count], at[:count]
-        loop[at + step] = current
-        current = mate[current ^ 1]
+    one, other = half.view(-1, 2).unbind(1)
+    following = torch.empty_like(half).scatter_(0, one ^ 1, other).scatter_(0, other ^ 1, one)
+    loop, offsets = walk(following, 2 * (counts.cumsum(0) - counts), counts)
     seen = torch.zeros(len(edge), dtype=torch.bool, device=edge.device)
     seen[loop >> 1] = True
     if not bool(seen.all()):
         raise Unresolved
-    corners, sides = ends.flatten()[loop], edge[loop >> 1]
+    corners, sides = ends.flatten().index_select(0, loop), edge.index_select(0, loop >> 1)
     none = group[:0]
     mesh = Mesh(n_vertices, edges, none, none, corners, sides, offsets, none)
     return _Loops(group // n_units, group % n_units, mesh)
