@@ -4,6 +4,7 @@
   ``forward_observer`` are its parts.
 - ``measure_points``: where to measure; ``history``: the same points again and again over a training.
 - ``complexity_gap``: train against test points. ``deformation``: up to which radius the numbers can be trusted.
+- ``spline_features``: where a prompt lies in the partitions of a transformer's MLP layers.
 - ``migration``: fold density against the distance to the data and to the decision boundary, on exact slices.
 """
 
@@ -14,6 +15,7 @@ from regionscope.complexity.local_complexity import LocalComplexity, local_compl
 from regionscope.complexity.measure_points import MeasurePoints, draw_points, uniform_points
 from regionscope.complexity.migration import FoldProfile, Migration, fold_migration, fold_profiles
 from regionscope.complexity.neighbourhoods import orthonormal_frames
+from regionscope.complexity.spline_features import SplineFeatures, spline_features
 
 __all__ = [
     "ComplexityGap",
@@ -25,6 +27,7 @@ __all__ = [
     "LocalComplexity",
     "MeasurePoints",
     "Migration",
+    "SplineFeatures",
     "complexity_gap",
     "deformation",
     "draw_points",
@@ -32,6 +35,7 @@ __all__ = [
     "fold_profiles",
     "local_complexity",
     "orthonormal_frames",
+    "spline_features",
     "trusted_radius",
     "uniform_points",
 ]

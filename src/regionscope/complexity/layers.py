@@ -30,6 +30,8 @@ class Layer:
     name: as in ``by_layer``. role: an activation, a max-pooling, or a linear output that no activation follows.
     units: entries for one input. axis: which axis of the tensor runs over the batch (None: it cannot be told).
     kinds: the type of the module itself, and of the linear or convolution layers that feed it directly.
+    positions: number of tokens, where a linear layer made a tensor (b, t, width); 1 for (b, width), 0 for others.
+    fed_by: names of the linear layers that feed an activation directly.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Layer:
     units: int
     axis: int | None
     kinds: frozenset[type[nn.Module]]
+    positions: int = 0
+    fed_by: tuple[str, ...] = ()
 
     def rows(self, values: Tensor, n: int) -> Tensor:
         """The units of each of the n inputs: (n, units)."""
@@ -137,9 +141,14 @@ def select_layers(
     return tuple(offered)
 
 
+def matching(name: str, choice: str) -> bool:
+    """Whether a layer of this name is meant by a name or pattern."""
+    return name == choice or fnmatchcase(name, choice)
+
+
 def _matches(layer: Layer, choice: str | type[nn.Module]) -> bool:
     if isinstance(choice, str):
-        return layer.name == choice or fnmatchcase(layer.name, choice)
+        return matching(layer.name, choice)
     return isinstance(choice, type) and any(issubclass(kind, choice) for kind in layer.kinds)
 
 
@@ -166,7 +175,8 @@ class _LayerLister(ForwardObserver):
         self._rows = rows
         self._followed: set[int] = set()  # places in ``layers`` of linear outputs that an activation follows
         self._sources: Any = WeakTensorKeyDictionary()
-        for tensor in (*model.parameters(), *model.buffers()):
+        held = (tensor for tensor in vars(model).values() if isinstance(tensor, Tensor))
+        for tensor in (*model.parameters(), *model.buffers(), *held):
             self._sources[tensor] = None
 
     def counted(self) -> Iterator[int]:
@@ -180,7 +190,7 @@ class _LayerLister(ForwardObserver):
         if sources is not None:
             self._followed |= sources
             feeding = frozenset[type[nn.Module]]().union(*(self.layers[i].kinds for i in sources))
-            self._add(name, "activation", found.values, kind, len(found.at), feeding)
+            self._add(name, "activation", found.values, kind, len(found.at), feeding, sorted(sources))
             sources = frozenset()
         return self._run(func, args, kwargs, sources)
 
@@ -213,11 +223,25 @@ class _LayerLister(ForwardObserver):
         kind: type[nn.Module] | None,
         folds: int = 1,
         feeding: frozenset[type[nn.Module]] = frozenset(),
+        sources: Sequence[int] = (),
     ) -> None:
         kinds = feeding if kind is None else feeding | {kind}
-        self.layers.append(Layer(name, role, folds * values.numel() // self._rows, None, kinds))
+        entries = values.numel() // self._rows
+        fed_by = tuple(self.layers[i].name for i in sources)
+        positions = self._positions(values, [self.shapes[i] for i in sources] or [values.shape])
+        wide = any(issubclass(each, nn.Linear) for each in kinds)
+        self.layers.append(Layer(name, role, folds * entries, None, kinds, positions if wide else 0, fed_by))
         self.shapes.append(values.shape)
         self.in_order.append(_one_after_the_other(values, self._rows))
+
+    def _positions(self, values: Tensor, made: Sequence[Size]) -> int:
+        """Number of tokens of an input in ``values``, which come from linear outputs of the shapes ``made``."""
+        shape = made[0]
+        kept = values.shape[-1:] == shape[-1:] or values.shape[: len(shape) - 1] == shape[:-1]
+        if not kept or len(shape) < 2 or not shape.numel() or any(other != shape for other in made):
+            return 0
+        positions = shape.numel() // (self._rows * shape[-1])
+        return positions if positions and values.numel() % (self._rows * positions) == 0 else 0
 
     def _of(self, args: Any, kwargs: Mapping[str, Any]) -> frozenset[int] | None:
         """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""

@@ -31,9 +31,10 @@ class SignChanges(ForwardObserver):
         self._version = self._m = 0
 
     def counts(self, points: Tensor, batches: Iterable[VertexBatch], shape: Sequence[int]) -> dict[str, Tensor]:
-        """How many units of each layer fold inside the hull of each of the points (n, d), -1 where NaN came: (n,).
+        """How many units of each layer fold inside the hull of each of the points (n, d), -1 where NaN came.
 
-        Every vertex of the batches is an input of ``shape``.
+        (n, positions) for layers that work on tokens, (n, 1) for others. Every vertex of the batches is an input of
+        ``shape``.
         """
         self._ranges = {}
         self._points = points
@@ -46,13 +47,14 @@ class SignChanges(ForwardObserver):
         return {name: self._count(name) for name in self._layers}
 
     def _count(self, name: str) -> Tensor:
-        low, high = self._ranges[name]
-        if self._layers[name].role == "max_pool":
-            return (low != high).sum(1)
+        layer = self._layers[name]
+        low, high = (ends.reshape(len(ends), layer.positions or 1, -1) for ends in self._ranges[name])
+        if layer.role == "max_pool":
+            return (low != high).sum(2)
         cut = sum(
-            (((low < t) & (high > t)).sum(1) for t in self._at[name]), torch.zeros((), dtype=torch.int64, device="cpu")
+            (((low < t) & (high > t)).sum(2) for t in self._at[name]), torch.zeros((), dtype=torch.int64, device="cpu")
         )
-        return torch.where((low != low).any(1), -1, cut)
+        return torch.where((low != low).any(2), -1, cut)
 
     def at_activation(
         self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
