@@ -22,7 +22,8 @@ _OF_NETWORK = ("output", "args")  # of a run, its network has them
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 OWN: dict[str, Any] = {
-    "points": Literal["points"], "n": int | None, "domain": _Pair | None, "by_layer": bool, "seed": int | None,
+    "points": Literal["points"], "n": int | None, "domain": _Pair | None, "by_layer": bool,
+    "by_position": bool, "relative": bool, "seed": int | None,
     "where": Literal["auto", "box", "plane"], "margin": float | None, "box": _Pair | None, "dims": int | None,
     "loss": Literal["cross_entropy", "mse"] | None,
 }  # fmt: skip
