@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.complexity.activations import Folds, winners
+from regionscope.complexity.activations import Folds, attention_winners, centred, operation, winners
 from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.complexity.layers import Layer
 from regionscope.complexity.neighbourhoods import VertexBatch
@@ -49,7 +49,7 @@ class SignChanges(ForwardObserver):
     def _count(self, name: str) -> Tensor:
         layer = self._layers[name]
         low, high = (ends.reshape(len(ends), layer.positions or 1, -1) for ends in self._ranges[name])
-        if layer.role == "max_pool":
+        if layer.role in ("max_pool", "attention"):
             return (low != high).sum(2)
         cut = sum(
             (((low < t) & (high > t)).sum(2) for t in self._at[name]), torch.zeros((), dtype=torch.int64, device="cpu")
@@ -69,6 +69,19 @@ class SignChanges(ForwardObserver):
     ) -> Any:
         if name in self._layers:
             self._gather(name, winners(func.__name__, args, kwargs))
+        return func(*args, **kwargs)
+
+    def at_attention(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if name in self._layers:
+            self._gather(name, attention_winners(func, args, kwargs))
+        return func(*args, **kwargs)
+
+    def at_norm(self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if name in self._layers:
+            self._at[name] = (0.0,)
+            self._gather(name, centred(operation(func), args, kwargs))
         return func(*args, **kwargs)
 
     def at_linear(
