@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regionscope.complexity.layers import Layer, LayerChoice, list_layers, select_layers
+from regionscope.complexity.layers import Layer, LayerChoice, Role, list_layers, select_layers
 from regionscope.complexity.neighbourhoods import FrameChoice, Neighbourhoods, Shape
 from regionscope.complexity.sign_changes import SignChanges
 from regionscope.errors import InputError
@@ -120,6 +121,8 @@ def local_complexity(
     layers: LayerChoice | None = None,
     linear_outputs: bool = False,
     max_pool: bool = False,
+    attention: bool = False,
+    norms: bool = False,
     seed: int = 0,
     generator: torch.Generator | None = None,
     memory: int | None = None,
@@ -145,6 +148,10 @@ def local_complexity(
         ``layers=nn.Conv2d`` counts convolutions only.
     linear_outputs: also count outputs of linear and convolution layers that no activation follows, at zero.
     max_pool: also count windows of max-pooling whose largest entry changes.
+    attention: also count rows of attention (a head at a query) whose largest weight moves to another key, and rows of
+        every other softmax likewise. It has no kink; this is where it switches. Costs a product of queries and keys.
+    norms: also count entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no kink
+        either. Normalisations that are written out with other torch functions are not seen.
     seed, generator: where the frames come from; a generator gives new ones at each call.
     memory: bytes of live values to stay within, down to one vertex at a time; 16 MiB on a CPU, whose caches like small
         pieces, and 1 GiB on a GPU. The result is the same.
@@ -161,8 +168,10 @@ def local_complexity(
         where = Neighbourhoods.read(
             model, points, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
         )
-        return _counts(model, where, layers, memory, max_pool=max_pool, linear_outputs=linear_outputs)
+        return _counts(model, where, layers, roles, memory)
 
+    asked = {"max_pool": max_pool, "linear": linear_outputs, "attention": attention, "norm": norms}
+    roles: set[Role] = {"activation", *(role for role, wanted in asked.items() if wanted)}  # type: ignore[arg-type]
     if not takes_tokens(model, inputs):
         if attention_mask is not None:
             raise InputError("Expected attention_mask with token ids, got it with inputs that are not ids.")
@@ -194,12 +203,11 @@ class _Counts:
 
 
 def _counts(
-    model: nn.Module, where: Neighbourhoods, layers: LayerChoice | None, memory: int | None, *, max_pool: bool,
-    linear_outputs: bool,
-) -> _Counts:  # fmt: skip
+    model: nn.Module, where: Neighbourhoods, layers: LayerChoice | None, roles: Set[Role], memory: int | None
+) -> _Counts:
     with untouched(model) as private:
         found = list_layers(private, where.points[0].reshape(where.shape))
-        chosen = select_layers(found, layers, max_pool=max_pool, linear_outputs=linear_outputs)
+        chosen = select_layers(found, layers, roles)
         sign_changes = SignChanges(private, chosen)
         with sign_changes.watching():
             parts = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from regionscope.checks import whole as whole_number
 from regionscope.complexity.forward_observer import ForwardObserver
-from regionscope.complexity.layers import LayerChoice, list_layers, matching
+from regionscope.complexity.layers import list_layers, matching
 from regionscope.errors import InputError
 from regionscope.extras import data_frame
+from regionscope.network import untouched
 from regionscope.network.embedded import embedded
 from regionscope.network.output import Arguments
 from regionscope.network.token_ids import read_tokens, without_padding
@@ -75,7 +76,7 @@ def spline_features(
     ids: Any,
     *,
     attention_mask: Any = None,
-    layers: LayerChoice | None = None,
+    layers: str | Sequence[str] | None = None,
     batch_size: int = 32,
     args: Arguments = (),
 ) -> SplineFeatures:
@@ -88,38 +89,40 @@ def spline_features(
     as in the authors' code. Differs: biases count; padding is left out; the deviation of a single token is 0.
 
     model: takes token ids (n, t). ids: (n, t) whole numbers, or (t,). attention_mask: (n, t), 0 where it is padding.
-    layers: names, patterns or module types of the linear layers; by default all those that feed an activation directly
-        and work on tokens. batch_size: prompts at a time; the result is the same up to rounding.
+    layers: names or patterns of the linear layers; by default all those that feed an activation directly and work on
+        tokens. batch_size: prompts at a time; the result is the same up to rounding.
     Cost: one forward pass over the prompts.
     """
     tokens, mask = read_tokens(ids, attention_mask)
     whole_number("batch_size", batch_size)
-    values: Tensor | None = None
+    longest_first = reversed([*without_padding(tokens, mask)])
     names: tuple[str, ...] = ()
-    for group in reversed([*without_padding(tokens, mask)]):  # the longest prompts show all layers
+    rows, parts = [], []
+    for group in longest_first:
         view = embedded(model, group.ids, args=args, output=lambda result: result, position=None)
-        with torch.no_grad():
-            names = _mlp_layers(view.model, view.inputs[0], layers)
-            observer = _Observer(view.model, names)
+        with untouched(view.model) as private:
+            names = names or _mlp_layers(private, view.inputs[0], layers)
+            observer = _Observer(private, names)
             with observer.watching():
-                found = torch.cat([observer.features(part) for part in view.inputs.split(batch_size)])
-        values = found.new_empty(len(tokens), len(names), len(FEATURES)) if values is None else values
-        values[group.rows.to(values.device)] = found
-    assert values is not None
-    return SplineFeatures(values, names, mask.sum(1))
+                parts += [observer.features(part) for part in view.inputs.split(batch_size)]
+        rows.append(group.rows)
+    order = torch.cat(rows).argsort()
+    return SplineFeatures(torch.cat(parts)[order.to(parts[0].device)], names, mask.sum(1))
 
 
-def _mlp_layers(model: nn.Module, example: Tensor, layers: LayerChoice | None) -> tuple[str, ...]:
+def _mlp_layers(model: nn.Module, example: Tensor, layers: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The linear layers, each of which alone feeds an activation at every token."""
     found = list_layers(model, example)
-    feeding = {name for layer in found.layers if layer.positions and len(layer.fed_by) == 1 for name in layer.fed_by}
-    names = [name for name in found.linear if name in feeding]
-    if layers is not None:
-        names = [name for name in names if matching(name, layers)]
-    if not names:
-        raise InputError(
-            f"Expected layers that feed an activation at every token, got none. The layers are {', '.join(feeding)}."
-        )
-    return tuple(names)
+    feeding = [layer.fed_by[0] for layer in found.layers if len(layer.fed_by) == 1 and layer.positions == len(example)]
+    offered = [name for name in found.linear if name in feeding]
+    choices = ["*"] if layers is None else [layers] if isinstance(layers, str) else list(layers)
+    for choice in choices:
+        if not any(matching(name, choice) for name in offered):
+            shown = ", ".join(offered) or "none"
+            raise InputError(
+                f"Expected layers that feed an activation at every token, got {choice!r}. There are {shown}."
+            )
+    return tuple(name for name in offered if any(matching(name, choice) for choice in choices))
 
 
 class _Observer(ForwardObserver):

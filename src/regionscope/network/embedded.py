@@ -26,6 +26,8 @@ from regionscope.network.token_ids import read_tokens, without_padding
 
 __all__ = ["Embedded", "EmbeddedModel", "embedded"]
 
+_ROWS = 64  # sequences that are embedded at a time
+
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
@@ -86,7 +88,9 @@ def embedded(
     with torch.no_grad(), full_precision():
         name = _embedding_of(whole, real[:1], args) if at is None else _named(whole, at)
         made = EmbeddedModel(whole, name, real[0], None if position is None else position % t, output, args)
-        return Embedded(made, made.embed(real), made.position, name)
+        inputs = made.embed(real)
+        made.use_head_at_position(inputs[:2])
+        return Embedded(made, inputs, made.position, name)
 
 
 class EmbeddedModel(nn.Module):
@@ -122,21 +126,39 @@ class EmbeddedModel(nn.Module):
         if not given.used:
             raise InputError(f"Expected the model to call '{self.at}' in its forward pass, but it does not.")
         found = chosen_output(result, self.output) if self.output is not None else _logits(result)
-        return found[:, self.position] if self.position is not None and found.ndim == 3 else found
+        if self.position is None or found.ndim != 3:
+            return found
+        return found[:, self.position if found.shape[1] == inputs.shape[1] else 0]
+
+    def use_head_at_position(self, inputs: Tensor) -> None:
+        """Let a linear layer that makes the logits run at ``position`` alone, if that gives the same logits.
+
+        With a large vocabulary the logits of all tokens would take more memory than everything before them.
+        """
+        if self.position is None or inputs.shape[1] == 1:
+            return
+        made: list[tuple[nn.Module, Tensor]] = []
+
+        def look(module: nn.Module, args: Any, output: Any) -> None:
+            made.append((module, output))
+
+        handles = [m.register_forward_hook(look) for m in self.modules() if isinstance(m, nn.Linear)]
+        try:
+            before = self(inputs)
+        finally:
+            for handle in handles:
+                handle.remove()
+        last, logits = made[-1] if made else (None, None)
+        if last is None or before.untyped_storage().data_ptr() != logits.untyped_storage().data_ptr():
+            return
+        handle = last.register_forward_pre_hook(_Keep(self.__dict__["given"], self.position, inputs.shape[1]))
+        after = self(inputs)
+        if after.shape != before.shape or not torch.allclose(after, before, rtol=1e-4, atol=1e-5):
+            handle.remove()
 
     def embed(self, ids: Tensor) -> Tensor:
-        """The output (n, t, d) of the replaced module for token ids (n, t)."""
-        given = self.__dict__["given"]
-        given.value, given.kept = None, []
-        parts = []
-        for part in ids.split(64):
-            _call(self.__dict__["whole"], part, self.args)
-            if not given.kept:
-                raise InputError(f"Expected the model to call '{self.at}' in its forward pass, but it does not.")
-            parts.append(given.kept.pop())
-            given.kept = []
-        given.kept = None
-        found = torch.cat(parts)
+        """The output (n, t, d) of the replaced module for token ids (n, t); what follows it does not run."""
+        found = torch.cat([self._until_replaced(part) for part in ids.split(_ROWS)])
         if found.ndim != 3 or found.shape[:2] != ids.shape:
             raise InputError(
                 f"Expected '{self.at}' to return hidden states ({len(ids)}, {ids.shape[1]}, d), got shape "
@@ -144,25 +166,56 @@ class EmbeddedModel(nn.Module):
             )
         return found
 
+    def _until_replaced(self, ids: Tensor) -> Tensor:
+        given = self.__dict__["given"]
+        given.value, given.stop = None, True
+        try:
+            _call(self.__dict__["whole"], ids, self.args)
+        except _Reached as reached:
+            return reached.output
+        finally:
+            given.stop = False
+        raise InputError(f"Expected the model to call '{self.at}' in its forward pass, but it does not.")
+
     def __repr__(self) -> str:
         return f"EmbeddedModel(at={self.at!r}, position={self.position}, {type(self.__dict__['whole']).__name__})"
 
 
+class _Reached(Exception):
+    """Ends a forward pass at the module whose output is wanted."""
+
+    def __init__(self, output: Tensor) -> None:
+        super().__init__()
+        self.output = output
+
+
 class _Replace:
-    """The forward hook: keeps the output of its module, or returns the given values in its place."""
+    """The forward hook: returns the given values in place of its module's output, or ends the pass there."""
 
     def __init__(self, given: threading.local) -> None:
         self.given = given
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> Any:
+        several = isinstance(output, tuple)
+        if getattr(self.given, "stop", False):
+            raise _Reached(output[0] if several else output)
         value = getattr(self.given, "value", None)
-        first = output[0] if isinstance(output, tuple) else output
-        if getattr(self.given, "kept", None) is not None:
-            self.given.kept.append(first)
         if value is None:
             return None
         self.given.used = True
-        return (value, *output[1:]) if isinstance(output, tuple) else value
+        return (value, *output[1:]) if several else value
+
+
+class _Keep:
+    """The hook before the head: keeps the hidden state at one position of the t, while embeddings are given."""
+
+    def __init__(self, given: threading.local, position: int, t: int) -> None:
+        self.given, self.position, self.t = given, position, t
+
+    def __call__(self, module: nn.Module, args: Any) -> Any:
+        if getattr(self.given, "value", None) is None or args[0].ndim != 3 or args[0].shape[1] != self.t:
+            return None
+        return (args[0][:, self.position : self.position + 1], *args[1:])
 
 
 def _call(whole: nn.Module, ids: Tensor, args: Arguments) -> Any:
