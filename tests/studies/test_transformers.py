@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from regionscope.lab import sweep
+from regionscope.lab.sweep.grid import Sweep
 from regionscope.plot.charts import chart_figure
 from regionscope.studies.humayun2023.curves import Curve
 from regionscope.studies.li2025.tables import Point
@@ -87,7 +88,7 @@ def test_runs_at_full_size_are_those_that_the_pages_describe() -> None:
     assert len(grid(IMAGES["full"])) == 27
     for experiment in sums("full"):
         assert experiment.network.options == {"depth": 1, "width": 128, "activation": "relu", "norm": False}
-        assert experiment.training.epochs * 4 == 40_000  # 3,831 pairs in batches of 1,024
+        assert experiment.training.epochs * 8 == 40_000  # 3,831 pairs in batches of 512
     assert {one.training.weight_decay for one in sums("full", decay=0.0)} == {0.0}
     assert {one.data.label_noise for one in sums("full", random_labels=True)} == {1.0}
 
@@ -102,3 +103,8 @@ def test_every_study_runs_at_smoke_size(study: Study, tmp_path: Path) -> None:
     assert found.charts
     for chart in found.charts:
         assert chart_figure(chart).axes
+
+
+def test_the_sweep_file_is_the_study() -> None:
+    file = Sweep.from_toml(Path(__file__).parents[2] / "examples" / "table1_cifar10_vit.toml")
+    assert file.keys == tuple(one.key for one in grid(IMAGES["full"]))

@@ -96,6 +96,8 @@ def _rule(name: str, types: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]
         return "one of " + ", ".join(choices), lambda value: value in choices
     if bool in types:
         return "true or false", lambda value: isinstance(value, bool)
+    if name == "position":
+        return "a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)
     if int in types:
         least = 0 if name == "seed" else 1
         return f"a whole number of at least {least}", lambda value: is_whole(value, least=least)
