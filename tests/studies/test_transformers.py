@@ -88,7 +88,7 @@ def test_runs_at_full_size_are_those_that_the_pages_describe() -> None:
     assert len(grid(IMAGES["full"])) == 27
     for experiment in sums("full"):
         assert experiment.network.options == {"depth": 1, "width": 128, "activation": "relu", "norm": False}
-        assert experiment.training.epochs * 8 == 40_000  # 3,831 pairs in batches of 512
+        assert experiment.training.epochs * 4 == 40_000  # 3,831 pairs in batches of 1,024
     assert {one.training.weight_decay for one in sums("full", decay=0.0)} == {0.0}
     assert {one.data.label_noise for one in sums("full", random_labels=True)} == {1.0}
 

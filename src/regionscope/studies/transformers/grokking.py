@@ -183,8 +183,8 @@ GROKKING = Study(
     analyse=_analyse,
     scaled={
         "smoke": "p = 7, width 8, 60 steps: too short to grok.",
-        "desk": "p = 59, 50% of the pairs, width 64, batches of 256, 6,000 steps, LC at 100 points; three seeds.",
+        "desk": "p = 59, 40% of the pairs, width 64, batches of 512, 6,000 steps, LC at 100 points; three seeds.",
         "full": "The setting of Nanda et al. 2023 (p = 113, 30% of the pairs, width 128, no LayerNorm, weight decay 1) "
-        "with batches of 512 and 40,000 steps, LC at 500 points; three seeds.",
+        "with batches of 1,024 and 40,000 steps, LC at 500 points; three seeds.",
     },
 )

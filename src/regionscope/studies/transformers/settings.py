@@ -2,7 +2,7 @@
 
 Modular addition follows Nanda et al. 2023 ("Progress measures for grokking via mechanistic interpretability"): one
 layer of width 128 with ReLU and without LayerNorm, p = 113, 30% of the pairs, AdamW with rate 0.001 and weight decay 1;
-but batches of 512 in place of all pairs. The text and the images follow Li et al. 2025: settings of learning rate,
+but batches of 1,024 in place of all pairs. The text and the images follow Li et al. 2025: settings of learning rate,
 batch size and weight decay, whose networks fit their data.
 """
 
@@ -55,10 +55,10 @@ _SUMS: dict[Size, Sums] = {
         modulus=7, train_share=0.6, width=8, batch=16, steps=60, looks=3, points=8, seeds=(0,)
     ),
     "desk": Sums(
-        modulus=59, train_share=0.5, width=64, batch=256, steps=6000, looks=50, points=100, seeds=(0, 1, 2)
+        modulus=59, train_share=0.4, width=64, batch=512, steps=6000, looks=50, points=100, seeds=(0, 1, 2)
     ),
     "full": Sums(
-        modulus=113, train_share=0.3, width=128, batch=512, steps=40_000, looks=80, points=500, seeds=(0, 1, 2)
+        modulus=113, train_share=0.3, width=128, batch=1024, steps=40_000, looks=80, points=500, seeds=(0, 1, 2)
     ),
 }  # fmt: skip
 
