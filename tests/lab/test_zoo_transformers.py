@@ -14,7 +14,7 @@ from regionscope.errors import InputError
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec, Training
 from regionscope.lab.data import Dataset, load
-from regionscope.lab.train import train
+from regionscope.lab.train import evaluate, train
 from regionscope.lab.zoo.transformer import Attention, Layer
 
 SMALL = {"depth": 2, "width": 8, "heads": 2}
@@ -135,3 +135,12 @@ def test_a_network_without_positions_is_refused() -> None:
         train(zoo.mlp([3, 2]), data, Training(loss="next_token"))
     with pytest.raises(InputError, match="mixup = 0"):
         Training(loss="next_token", mixup=1.0)
+
+
+def test_sequences_are_evaluated_in_batches_that_fit_their_embeddings() -> None:
+    model, seen = tiny(width=512, depth=1), []
+    model.register_forward_pre_hook(lambda module, args: seen.append(len(args[0])))
+    loss, accuracy = evaluate(model, ids(350), torch.zeros(350, dtype=torch.int64))
+    assert max(seen) <= 2**20 // (6 * 512)
+    assert sum(seen) == 350
+    assert 0 <= accuracy <= 1 < loss < 5
