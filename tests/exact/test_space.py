@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -10,14 +12,17 @@ import regionscope as rs
 from compare_space import CUBE, KINDS, TETRAHEDRON, compare, network, unit_by_unit
 from regionscope.exact import space as engine
 from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.polytopes import CellPartition, partition_cells
 from regionscope.exact.reference import reference_partition
+from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import SpacePartition, partition_space
 from regionscope.exact.zero_tolerance import zero_scales
 from regionscope.geometry import Box, Slice
 from regionscope.geometry.polytope.complex import centres
 from regionscope.geometry.polytope.faces import facets
+from regionscope.geometry.ragged import owners
 from regionscope.geometry.spatial.faces import Unresolved
-from regionscope.network import Program, patterns, trace
+from regionscope.network import Program, Values, patterns, trace
 from regionscope.tolerance import Tolerance
 
 
@@ -137,3 +142,23 @@ def test_maxima_behind_thresholds() -> None:
     part = rs.linear_regions(program, CUBE)
     part.check()
     assert len(part) == reference_partition(program, CUBE).n_activation_regions > 10
+
+
+@pytest.mark.parametrize("engine_of", [partition_space, partition_cells])
+def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., SpacePartition | CellPartition]) -> None:
+    """Cells in the lower half of the cube alone: those of the whole partition that lie there, and no others."""
+    program = trace(network("plain", 3), (3,))
+    scales = zero_scales(program, [CUBE], Tolerance.of(program.dtype), Budget(1 << 30))
+
+    def keep(_: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
+        assert all(len(rows) == len(coords) for rows in values.values())
+        lowest = torch.zeros(len(offsets) - 1).double()
+        return lowest.scatter_reduce(0, owners(offsets), coords[corners, 2], "amin") < -0.4
+
+    record = Record.start(len(program.kinks), 1, None)
+    found = engine_of(program, [CUBE], scales, Budget(1 << 30), record, keep)
+    batch = RegionBatch.of_space(found, program)
+    whole = rs.linear_regions(program, CUBE)
+    wanted = keep(0, whole.corners, whole.offsets, whole.vertices, {})
+    assert 0 < int(wanted.sum()) < len(whole)
+    assert torch.allclose(batch.sizes.sort().values, whole.sizes[wanted].sort().values, atol=1e-13)

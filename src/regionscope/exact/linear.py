@@ -19,7 +19,7 @@ from regionscope.exact.partition import Partition
 from regionscope.exact.plane import partition_planes
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
-from regionscope.exact.space import SpacePartition, partition_space
+from regionscope.exact.space import partition_space
 from regionscope.exact.zero_tolerance import zero_scales
 from regionscope.geometry import Slice
 from regionscope.network import Program, full_precision, trace
@@ -218,10 +218,7 @@ def _cut(
     if slices[0].dim == 2:
         return RegionBatch.of_mesh(*partition_planes(program, slices, scales, budget, record))
     partition = partition_space if slices[0].dim == 3 else partition_cells
-    found = partition(program, slices, scales, budget, record)
-    if isinstance(found, SpacePartition):
-        return RegionBatch.of_solids(found.solids, found.coords, found.outputs, program)
-    return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
+    return RegionBatch.of_space(partition(program, slices, scales, budget, record), program)
 
 
 def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:

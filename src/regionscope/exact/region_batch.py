@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.line import LineState
+from regionscope.exact.polytopes import CellPartition
+from regionscope.exact.space import SpacePartition
 from regionscope.exact.walls import Walls
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
-from regionscope.geometry.spatial.solids import Solids
 from regionscope.network import Program
 
 __all__ = ["RegionBatch"]
@@ -57,13 +58,17 @@ class RegionBatch:
         return RegionBatch(coords, outputs, slice_id, mesh.corners, mesh.offsets, areas(mesh, coords), walls)
 
     @staticmethod
-    def of_solids(solids: Solids, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:
+    def of_space(found: SpacePartition | CellPartition, program: Program) -> RegionBatch:
+        """Of a partition in three or more dimensions."""
+        if isinstance(found, CellPartition):
+            return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
+        solids, coords = found.solids, found.coords
         corners, offsets = solids.cell_corners()
         walls = Walls(solids.corners, solids.offsets, solids.cells, _layers(solids.wall, program))
         slice_id = solids.slice_id.new_zeros(solids.n_vertices)
         slice_id[corners] = solids.slice_id[owners(offsets, len(corners))]
         sizes = solids.volumes(coords, corners[offsets[:-1]])
-        return RegionBatch(coords, outputs, slice_id, corners, offsets, sizes, walls)
+        return RegionBatch(coords, found.outputs, slice_id, corners, offsets, sizes, walls)
 
     @staticmethod
     def of_cells(cells: Complex, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Record, inputs_of
+from regionscope.exact.budget import Budget, Keep, Record, inputs_of
 from regionscope.exact.polytopes import CellPartition, carry_cells
 from regionscope.exact.zero_tolerance import at_vertices
 from regionscope.geometry.blocks import rows_at_a_time
@@ -71,13 +71,16 @@ def begin_space(program: Program, slices: Sequence[Slice]) -> SpaceState:
 
 
 def partition_space(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
-) -> SpacePartition | CellPartition:
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record,
+    keep: Keep | None = None,
+) -> SpacePartition | CellPartition:  # fmt: skip
     """The exact partition of slices of dimension 3.
 
     scales: how near to zero counts as zero, from ``zero_scales``. Where units are compared with each other (maxima), or
     where rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after
     another. Raises ``TooManyRegions`` when a slice has more regions than ``budget.max_regions``.
+
+    keep: which cells to go on with after each nonlinearity; the others are left out of the result.
 
     Cost: in proportion to the number of regions after each layer.
     """
@@ -90,11 +93,15 @@ def partition_space(
             found = None
         if found is None:
             cells = state.solids.as_complex()
-            return carry_cells(program, scales, budget, record, k, cells, state.coords, state.slice_id, state.values)
+            return carry_cells(
+                program, scales, budget, record, k, cells, state.coords, state.slice_id, state.values, keep
+            )
         state, snapped = found
         record.snap(state.slice_id[snapped])
         record.add(k, state.solids.slice_id, budget.max_regions)
         state = replace(state, values=kink.advance(state.values, consume=True))
+        if keep is not None:
+            state = state.take(keep(k, *state.solids.cell_corners(), state.coords, state.values))
         record.finish(1 / len(program.kinks))
     return SpacePartition(state.solids, state.coords, program.outputs(state.values))
 
