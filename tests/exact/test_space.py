@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ import regionscope as rs
 from compare_space import CUBE, KINDS, TETRAHEDRON, compare, network, unit_by_unit
 from regionscope.exact import space as engine
 from regionscope.exact.budget import Budget, Record, TooManyRegions
-from regionscope.exact.polytopes import CellPartition, partition_cells
+from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.reference import reference_partition
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import SpacePartition, partition_space
@@ -29,7 +30,7 @@ from regionscope.tolerance import Tolerance
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> tuple[SpacePartition, Record]:
     scales = zero_scales(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.kinks), len(slices), None)
-    found = partition_space(program, slices, scales, Budget(1 << 30, max_regions), record)
+    (found,) = partition_space(program, slices, scales, Budget(1 << 30, max_regions), record)
     assert isinstance(found, SpacePartition)  # no unit had to be cut by itself
     return found, record
 
@@ -99,6 +100,20 @@ def test_many_slices_together_are_the_same_as_one_by_one() -> None:
         assert torch.allclose(sizes(part).sort().values, sizes(alone).sort().values, atol=1e-13)
 
 
+@pytest.mark.parametrize("rows", [1, 100, 400])
+def test_slices_in_groups_are_the_same_as_all_together(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    program = trace(network("plain", 5), (3,))
+    slices = [Box([0.1 * i] * 3, torch.eye(3), 0.3 + 0.1 * i) for i in range(5)]
+    together = rs.linear_regions(program, slices)
+    monkeypatch.setattr(Budget, "rows", lambda *_: rows)
+    for one, other in zip(rs.linear_regions(program, slices), together, strict=True):
+        one.check()
+        assert (one.by_layer, len(one.vertices)) == (other.by_layer, len(other.vertices))
+        assert torch.allclose(one.sizes.sort().values, other.sizes.sort().values, atol=1e-14)
+        assert one.walls.regions.shape == other.walls.regions.shape
+        assert one.n_linear_regions == other.n_linear_regions
+
+
 def test_a_limit_stops_at_the_layer_that_breaks_it() -> None:
     program = trace(network("plain", 6), (3,))
     first, second = run(program, CUBE)[1].counts[:, 0].tolist()
@@ -145,7 +160,7 @@ def test_maxima_behind_thresholds() -> None:
 
 
 @pytest.mark.parametrize("engine_of", [partition_space, partition_cells])
-def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., SpacePartition | CellPartition]) -> None:
+def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> None:
     """Cells in the lower half of the cube alone: those of the whole partition that lie there, and no others."""
     program = trace(network("plain", 3), (3,))
     scales = zero_scales(program, [CUBE], Tolerance.of(program.dtype), Budget(1 << 30))
@@ -157,7 +172,7 @@ def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., SpacePartit
 
     record = Record.start(len(program.kinks), 1, None)
     found = engine_of(program, [CUBE], scales, Budget(1 << 30), record, keep)
-    batch = RegionBatch.of_space(found, program)
+    batch = RegionBatch.of_space(found if isinstance(found, list) else [found], program)
     whole = rs.linear_regions(program, CUBE)
     wanted = keep(0, whole.corners, whole.offsets, whole.vertices, {})
     assert 0 < int(wanted.sum()) < len(whole)

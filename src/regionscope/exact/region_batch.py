@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -58,10 +59,18 @@ class RegionBatch:
         return RegionBatch(coords, outputs, slice_id, mesh.corners, mesh.offsets, areas(mesh, coords), walls)
 
     @staticmethod
-    def of_space(found: SpacePartition | CellPartition, program: Program) -> RegionBatch:
-        """Of a partition in three or more dimensions."""
-        if isinstance(found, CellPartition):
-            return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
+    def of_space(found: Sequence[SpacePartition | CellPartition], program: Program) -> RegionBatch:
+        """Of partitions in three or more dimensions."""
+        parts = [
+            RegionBatch.of_cells(part.cells, part.coords, part.outputs, program)
+            if isinstance(part, CellPartition)
+            else RegionBatch._of_solids(part, program)
+            for part in found
+        ]
+        return parts[0] if len(parts) == 1 else RegionBatch._together(parts)
+
+    @staticmethod
+    def _of_solids(found: SpacePartition, program: Program) -> RegionBatch:
         solids, coords = found.solids, found.coords
         corners, offsets = solids.cell_corners()
         walls = Walls(solids.corners, solids.offsets, solids.cells, _layers(solids.wall, program))
@@ -76,6 +85,28 @@ class RegionBatch:
         walls = Walls(found.corners, found.offsets, found.cells, _layers(found.wall, program))
         sizes = volumes(cells, coords)
         return RegionBatch(coords, outputs, cells.vertex_slice_id, cells.corners, cells.offsets, sizes, walls)
+
+    @staticmethod
+    def _together(parts: Sequence[RegionBatch]) -> RegionBatch:
+        """All regions in the order of the parts, which share no vertex."""
+        first_vertex = [0, *accumulate(len(part.coords) for part in parts)]
+        first_region = [0, *accumulate(len(part.sizes) for part in parts)]
+        walls = [part.walls for part in parts]
+        return RegionBatch(
+            *(torch.cat([getattr(part, name) for part in parts]) for name in ("coords", "outputs", "slice_id")),
+            torch.cat([part.corners + first for part, first in zip(parts, first_vertex, strict=False)]),
+            offsets_of(torch.cat([part.offsets.diff() for part in parts])),
+            torch.cat([part.sizes for part in parts]),
+            Walls(
+                torch.cat([wall.vertices + first for wall, first in zip(walls, first_vertex, strict=False)]),
+                offsets_of(torch.cat([wall.offsets.diff() for wall in walls])),
+                torch.cat([
+                    torch.where(wall.regions < 0, -1, wall.regions + first)
+                    for wall, first in zip(walls, first_region, strict=False)
+                ]),
+                torch.cat([wall.layer for wall in walls]),
+            ),
+        )  # fmt: skip
 
     def apart(self, n_slices: int) -> list[RegionBatch]:
         """One for each slice, numbered from 0 in every one; their order stays. One pass, however many there are."""
