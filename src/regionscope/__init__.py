@@ -94,6 +94,7 @@ __all__ = [
     "select_output",
     "sharpness",
     "slice_margin",
+    "soft_local_complexity",
     "spline_features",
     "trace",
     "trusted_radius",

@@ -15,6 +15,7 @@ from regionscope.complexity import (
     fold_migration,
     local_complexity,
     orthonormal_frames,
+    soft_local_complexity,
     spline_features,
     trusted_radius,
     uniform_points,
