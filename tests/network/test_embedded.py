@@ -120,6 +120,7 @@ def test_slices_end_at_the_embeddings() -> None:
     [
         (lambda: rs.embedded(GPT, IDS.float()), "Expected token ids as whole numbers"),
         (lambda: rs.embedded(GPT, IDS, position=6), "Expected position from -6 to 5"),
+        (lambda: rs.embedded(GPT, IDS, position=2, output=lambda logits: logits[:, -1]), "Leave position out"),
         (lambda: rs.embedded(GPT, IDS, at="layers.7"), "Choose from tokens"),
         (lambda: rs.embedded(GPT, IDS, at="positions"), "to return hidden states"),
         (lambda: rs.embedded(nn.Linear(2, 2), IDS), "Expected one nn.Embedding|failed on inputs"),

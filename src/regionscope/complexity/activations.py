@@ -124,7 +124,14 @@ def centred(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
 
 
 # Arguments of multi_head_attention_forward after the first 15.
-_MHA = ("need_weights", "attn_mask", "use_separate_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
+_MHA: tuple[str, ...] = (
+    "need_weights",
+    "attn_mask",
+    "use_separate_proj_weight",
+    "q_proj_weight",
+    "k_proj_weight",
+    "v_proj_weight",
+)
 _MHA += ("static_k", "static_v", "average_attn_weights", "is_causal")
 
 

@@ -84,12 +84,12 @@ def embedded(
     t = real.shape[1]
     if position is not None and not (isinstance(position, int) and -t <= position < t):
         raise InputError(f"Expected position from {-t} to {t - 1} for sequences of {t} real tokens, got {position!r}.")
-    whole = runnable_copy(unwrapped(model))
-    with torch.no_grad(), full_precision():
+    with torch.inference_mode(False), torch.no_grad(), full_precision():
+        whole = runnable_copy(unwrapped(model))
         name = _embedding_of(whole, real[:1], args) if at is None else _named(whole, at)
         made = EmbeddedModel(whole, name, real[0], None if position is None else position % t, output, args)
         inputs = made.embed(real)
-        made.use_head_at_position(inputs[:2])
+        made.settle_position(inputs[:2])
         return Embedded(made, inputs, made.position, name)
 
 
@@ -117,6 +117,12 @@ class EmbeddedModel(nn.Module):
 
     def forward(self, inputs: Tensor) -> Any:
         """The logits for the embeddings ``inputs`` (n, t, d)."""
+        found = self._everywhere(inputs)
+        if self.position is None or found.ndim != 3:
+            return found
+        return found[:, self.position if found.shape[1] == inputs.shape[1] else 0]
+
+    def _everywhere(self, inputs: Tensor) -> Any:
         given = self.__dict__["given"]
         given.value, given.used = inputs, False
         try:
@@ -125,17 +131,16 @@ class EmbeddedModel(nn.Module):
             given.value = None
         if not given.used:
             raise InputError(f"Expected the model to call '{self.at}' in its forward pass, but it does not.")
-        found = chosen_output(result, self.output) if self.output is not None else _logits(result)
-        if self.position is None or found.ndim != 3:
-            return found
-        return found[:, self.position if found.shape[1] == inputs.shape[1] else 0]
+        return chosen_output(result, self.output) if self.output is not None else _logits(result)
 
-    def use_head_at_position(self, inputs: Tensor) -> None:
+    def settle_position(self, inputs: Tensor) -> None:
         """Let a linear layer that makes the logits run at ``position`` alone, if that gives the same logits.
 
-        With a large vocabulary the logits of all tokens would take more memory than everything before them.
+        With a large vocabulary the logits of all tokens would take more memory than everything before them. A model
+        without logits at each token is refused where another token than the last was asked for.
         """
-        if self.position is None or inputs.shape[1] == 1:
+        t = inputs.shape[1]
+        if self.position is None or t == 1:
             return
         made: list[tuple[nn.Module, Tensor]] = []
 
@@ -144,15 +149,21 @@ class EmbeddedModel(nn.Module):
 
         handles = [m.register_forward_hook(look) for m in self.modules() if isinstance(m, nn.Linear)]
         try:
-            before = self(inputs)
+            everywhere = self._everywhere(inputs)
         finally:
             for handle in handles:
                 handle.remove()
-        last, logits = made[-1] if made else (None, None)
-        if last is None or before.untyped_storage().data_ptr() != logits.untyped_storage().data_ptr():
+        if everywhere.ndim != 3:
+            if self.position == t - 1:
+                return
+            raise InputError(
+                f"Expected logits ({len(inputs)}, {t}, vocabulary) for position={self.position}, got shape "
+                f"{tuple(everywhere.shape)}. Leave position out."
+            )
+        if not made or everywhere.untyped_storage().data_ptr() != made[-1][1].untyped_storage().data_ptr():
             return
-        handle = last.register_forward_pre_hook(_Keep(self.__dict__["given"], self.position, inputs.shape[1]))
-        after = self(inputs)
+        handle = made[-1][0].register_forward_pre_hook(_Keep(self.__dict__["given"], self.position, t))
+        after, before = self(inputs), everywhere[:, self.position]
         if after.shape != before.shape or not torch.allclose(after, before, rtol=1e-4, atol=1e-5):
             handle.remove()
 
