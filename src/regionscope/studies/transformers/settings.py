@@ -76,9 +76,9 @@ TEXT: dict[Size, Grid] = {
         lines=100, planes=10, loss="next_token",
     ),
     "full": Grid(
-        data=DataSpec(name="text", n_train=1024, n_test=6000),
+        data=DataSpec(name="text", n_train=512, n_test=6000),
         network=NetworkSpec(name="gpt", options={"width": 256}),
-        epochs=300, lr=(0.001, 0.0005, 0.00025), batch_size=(16, 32, 64), weight_decay=(0.01, 0.5), seeds=(0, 1, 2),
+        epochs=600, lr=(0.002, 0.001, 0.0005), batch_size=(16, 32, 64), weight_decay=(0.01,), seeds=(0, 1, 2),
         lines=500, planes=50, loss="next_token",
     ),
 }  # fmt: skip
