@@ -82,7 +82,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
             accuracy_chart(runs),
             chart('LC of the MLP at "=", at train (solid) and test points', train, test),
             chart("Test accuracy by seed, weight decay 1", _by_seed(new), y="test accuracy"),
-            chart('LC of the MLP at "=" by seed, at train points, weight decay 1', _by_seed(train[_MAIN])),
+            chart("LC at train points by seed, weight decay 1", _by_seed(train[_MAIN])),
             chart("Norm of the weights", {label: curve(mine, "norm.l2") for label, mine in runs.items()}, y="l2 norm"),
         ),
         notes=(
