@@ -10,6 +10,7 @@ Start at ``trace``. To accept a new activation or layer, add its rule to ``rules
 - ``call/``: running a user's model without side effects.
 """
 
+from regionscope.network.call.draws import Draws
 from regionscope.network.call.precision import full_precision
 from regionscope.network.call.untouched import home, same_modes, untouched
 from regionscope.network.call.wrappers import unwrapped
@@ -17,11 +18,13 @@ from regionscope.network.cuts import Cuts, Maxima, Thresholds
 from regionscope.network.decision import with_decision
 from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
+from regionscope.network.private_copy import runnable_copy
 from regionscope.network.program import Kink, Program, Values
 from regionscope.network.trace import trace
 
 __all__ = [
     "Cuts",
+    "Draws",
     "Kink",
     "Maxima",
     "Program",
@@ -30,6 +33,7 @@ __all__ = [
     "full_precision",
     "home",
     "patterns",
+    "runnable_copy",
     "same_modes",
     "select_output",
     "trace",
