@@ -174,13 +174,13 @@ def holds_decisions(path: Path) -> bool:
 
 @overload
 def decision_regions(
-    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
+    model: nn.Module | Program, slice: Slice, *,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
     progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> DecisionRegions: ...  # fmt: skip
 @overload
 def decision_regions(
-    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
+    model: nn.Module | Program, slice: Sequence[Slice], *,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
     progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> list[DecisionRegions]: ...  # fmt: skip
@@ -188,7 +188,6 @@ def decision_regions(
     model: nn.Module | Program,
     slice: Slice | Sequence[Slice],
     *,
-    dtype: torch.dtype | None = None,
     max_regions: int | None = None,
     memory: int | None = None,
     tolerance: Tolerance | None = None,
@@ -203,7 +202,7 @@ def decision_regions(
     for ``on_limit``: a partition that is cut off has no decisions yet, so a limit that is reached is always raised.
     """
     slices = as_list(slice)
-    program = program_of(select_output(model, output, args), slices, dtype)
+    program = program_of(select_output(model, output, args), slices)
     if len(program.output_shape) > 1:
         raise InputError(
             f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "

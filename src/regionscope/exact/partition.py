@@ -20,7 +20,7 @@ from regionscope.exact.check import check_coverage, check_maps, check_network
 from regionscope.exact.questions.export import dual_graph, geojson, networkx_graph, pandas_table, svg_paths
 from regionscope.exact.questions.extremes import Extremes, extremes
 from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
-from regionscope.exact.questions.weights import Output, output_weights
+from regionscope.exact.questions.weights import Target, output_weights
 from regionscope.exact.slope_jumps import output_rounding, slope_jumps
 from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls, components
@@ -227,7 +227,7 @@ class Partition:
         here = self.vertices.device
         return jacobian.to(here), (outputs.detach() - linear).to(here)
 
-    def extremes(self, weights: Output) -> Extremes:
+    def extremes(self, weights: Target) -> Extremes:
         """The smallest and the largest value of a linear function of the outputs, on the slice and on each region.
 
         weights: the index of an output, a pair (i, j) for output i minus output j, or c floats. Both values are
@@ -237,7 +237,7 @@ class Partition:
         (chosen,) = output_weights(weights, 1, self.outputs.shape[1])
         return extremes(self.slice, self.vertices, self.outputs, self.corners, self.offsets, chosen)
 
-    def lipschitz(self, *, norm: float = 2, output: Output | None = None) -> Lipschitz:
+    def lipschitz(self, *, norm: float = 2, output: Target | None = None) -> Lipschitz:
         """The exact Lipschitz constant of the network restricted to the slice, and where it is attained.
 
         It is a lower bound for the constant of the network itself, whose gradient also points out of the slice.
