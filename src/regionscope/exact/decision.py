@@ -57,7 +57,9 @@ class DecisionRegions:
     def __repr__(self) -> str:
         classes = len(self.labels.unique())
         size = self.partition.slice.size
-        return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, classes={classes}, size={size:.6g})"
+        snapped = f", n_snapped={self.partition.n_snapped}" if self.partition.n_snapped else ""
+        counts = f"count={self.count}, classes={classes}{snapped}"
+        return f"DecisionRegions(dim={self.partition.dim}, {counts}, size={size:.6g})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each decision region: its label, its size, and the number of pieces."""
@@ -66,8 +68,9 @@ class DecisionRegions:
         return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def readings(self) -> tuple[Reading, ...]:
-        """The number of decision regions."""
-        return (("", self.count, None),)
+        """The number of decision regions, and of signs that rounding hides if any; see ``Partition.n_snapped``."""
+        snapped = self.partition.n_snapped
+        return (("", self.count, None), *([("snapped", snapped, None)] if snapped else []))
 
     @property
     def count(self) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Record, bytes_of, inputs_of
-from regionscope.exact.zero_tolerance import at_vertices
+from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry.crossing import Points, SignTable, place_points
 from regionscope.geometry.interpolation import Interpolation
@@ -53,7 +53,7 @@ def partition_lines(
 
 
 def cut_line(cuts: Thresholds | Maxima, state: LineState, near: Tensor) -> tuple[Points, Tensor]:
-    """New breakpoints, sorted; and an old vertex for each sign that could not be told from zero."""
+    """New breakpoints, sorted; and an old vertex for each pair of folds that could not be told apart."""
     start = state.intervals
     if isinstance(cuts, Thresholds):
         table = SignTable.of(cuts.values, cuts.at, near)
@@ -95,8 +95,9 @@ class _LineCutter:
         """Carry breakpoints through nonlinearity k and all later ones."""
         kinks = self.program.kinks
         while k < len(kinks):
-            points, snapped = cut_line(kinks[k].cuts(state.values), state, at_vertices(self.scales[k], state.slice_id))
-            self.record.snap(state.slice_id[snapped])
+            cuts, near = kinks[k].cuts(state.values), at_vertices(self.scales[k], state.slice_id)
+            points, merged = cut_line(cuts, state, near)
+            self.record.snap(state.slice_id[torch.cat([snapped_signs(cuts, near), merged])])
             order = in_order(len(state.coords), points)
             interpolation = Interpolation.of_points(len(state.coords), points.edge, points.edge + 1, points.t)
             rows = self.budget.rows(kinks[k], self.held, state.coords.device)

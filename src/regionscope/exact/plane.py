@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Record, bytes_of, inputs_of
-from regionscope.exact.zero_tolerance import at_vertices
+from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.envelope import split_maxima
@@ -87,7 +87,10 @@ class _PlaneCutter:
                 k, cells, zeros = k + 1, None, None
                 continue
             near = at_vertices(self.scales[k], state.slice_id)
-            result = cut_plane(kinks[k].cuts(state.values), state, near, k, cells, zeros)
+            cuts = kinks[k].cuts(state.values)
+            if cells is None:  # later, the new vertices lie on the folds that made them
+                self.record.snap(state.slice_id[snapped_signs(cuts, near)])
+            result = cut_plane(cuts, state, near, k, cells, zeros)
             self.record.snap(state.slice_id[result.snapped])
             rows = self.budget.rows(kinks[k], self.held, state.coords.device)
             if result.mesh.n_vertices > rows and result.mesh.n_cells > 1:

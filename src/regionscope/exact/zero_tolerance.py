@@ -11,10 +11,11 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.exact.budget import Budget, inputs_of
 from regionscope.geometry import Slice
+from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Cuts, Kink, Program, Thresholds, Values
 from regionscope.tolerance import Tolerance
 
-__all__ = ["at_vertices", "probe_points", "zero_scales"]
+__all__ = ["at_vertices", "probe_points", "snapped_signs", "zero_scales"]
 
 _PROBES = 16  # beside the corners
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
@@ -63,6 +64,28 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance,
 def at_vertices(near: Tensor, slice_id: Tensor) -> Tensor:
     """``near`` (slices, ...) of one kink for the slice of each vertex, (v, ...)."""
     return near.expand(len(slice_id), *near.shape[1:]) if len(near) == 1 else near[slice_id]
+
+
+def snapped_signs(cuts: Cuts, near: Tensor) -> Tensor:
+    """The vertex of each value that is not zero and counts as zero: (n,) rows of ``cuts``, once for each value.
+
+    near: (v,) or (v, units). Of candidates for a maximum, the lag behind the largest one is looked at. If there is no
+    such value, and no two folds fall together on an edge, every sign was decided beyond rounding.
+    """
+    found = []
+    columns = cuts.values.shape[1] if isinstance(cuts, Thresholds) else cuts.groups.numel()
+    step = rows_at_a_time(columns * cuts.values.element_size(), cuts.values.device)
+    for start in range(0, len(cuts.values), step):
+        block = cuts.values[start : start + step]
+        if isinstance(cuts, Thresholds):
+            tolerance = near[start : start + step].reshape(len(block), -1)
+            gaps = [block - at for at in cuts.at]
+        else:
+            tolerance = near[start : start + step, None, None]
+            candidates = block[:, cuts.groups]
+            gaps = [candidates.amax(-1, keepdim=True) - candidates]
+        found += [((gap != 0) & (gap.abs() <= tolerance)).nonzero()[:, 0] + start for gap in gaps]
+    return torch.cat(found) if found else torch.empty(0, dtype=torch.int64, device=near.device)
 
 
 def probe_points(corners: Tensor) -> Tensor:
