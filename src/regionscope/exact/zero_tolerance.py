@@ -18,6 +18,7 @@ from regionscope.tolerance import Tolerance
 __all__ = ["at_vertices", "probe_points", "snapped_signs", "zero_scales"]
 
 _PROBES = 16  # beside the corners
+_LEAST = torch.finfo(torch.float64).tiny  # the tolerance of a unit that is zero on all probe points
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 _OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
 
@@ -51,9 +52,8 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance,
             "The network gives NaN or infinite values on the slice; exact regions need finite ones: "
             "use a smaller slice, or check the weights."
         )
-    least = torch.finfo(torch.float64).tiny
     scales = [
-        (tolerance.zero * torch.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clamp(min=least)
+        (tolerance.zero * torch.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clamp(min=_LEAST)
         for layer, units in largest
     ]
     if program.kinks and program.kinks[-1].kind == "argmax":  # it compares the outputs themselves
@@ -67,24 +67,27 @@ def at_vertices(near: Tensor, slice_id: Tensor) -> Tensor:
 
 
 def snapped_signs(cuts: Cuts, near: Tensor) -> Tensor:
-    """The vertex of each value that is not zero and counts as zero: (n,) rows of ``cuts``, once for each value.
+    """The vertex of each value that counts as zero: (n,) rows of ``cuts``, once for each value.
 
-    near: (v,) or (v, units). Of candidates for a maximum, the lag behind the largest one is looked at. If there is no
-    such value, and no two folds fall together on an edge, every sign was decided beyond rounding.
+    near: (v,) or (v, units). A value may be zero after rounding alone, so zeros count too, but for units that are zero
+    on all probe points. Of candidates for a maximum, those count that lag a little behind the largest one, unless all
+    are zero, as behind ReLU. If there is none, and no two folds fall together on an edge, every sign was decided beyond
+    rounding.
     """
     found = []
     columns = cuts.values.shape[1] if isinstance(cuts, Thresholds) else cuts.groups.numel()
     step = rows_at_a_time(columns * cuts.values.element_size(), cuts.values.device)
     for start in range(0, len(cuts.values), step):
-        block = cuts.values[start : start + step]
+        block, tolerance = cuts.values[start : start + step], near[start : start + step]
         if isinstance(cuts, Thresholds):
-            tolerance = near[start : start + step].reshape(len(block), -1)
-            gaps = [block - at for at in cuts.at]
+            tolerance = tolerance.reshape(len(block), -1)
+            alive = tolerance > _LEAST
+            hidden = [((block - at).abs() <= tolerance) & alive for at in cuts.at]
         else:
-            tolerance = near[start : start + step, None, None]
-            candidates = block[:, cuts.groups]
-            gaps = [candidates.amax(-1, keepdim=True) - candidates]
-        found += [((gap != 0) & (gap.abs() <= tolerance)).nonzero()[:, 0] + start for gap in gaps]
+            candidates, tolerance = block[:, cuts.groups], tolerance[:, None, None]
+            top = candidates.amax(-1, keepdim=True)
+            hidden = [(candidates < top) & (top - candidates <= tolerance) & (top.abs() > tolerance)]
+        found += [each.nonzero()[:, 0] + start for each in hidden]
     return torch.cat(found) if found else torch.empty(0, dtype=torch.int64, device=near.device)
 
 
