@@ -106,13 +106,13 @@ def test_slopes_too_steep_for_float64_are_an_error(dim: int) -> None:
         rs.linear_regions(*_steep(seed, 10.0, 3, dim)).check()
 
 
-@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("dim", [1, 2, 3])
 def test_folds_that_rounding_hides_are_reported(dim: int) -> None:
     """The second unit folds 1e-16 behind the first one: both counted as one fold, and nothing said so."""
-    net = nn.Sequential(nn.Linear(2, 1), nn.ReLU(), nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double()
+    net = nn.Sequential(nn.Linear(3, 1), nn.ReLU(), nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double()
     names = ("0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias")
-    wide, shift = torch.tensor([[1e8, 0.0]]), torch.tensor([-1.0])
-    piece = rs.Box([0.0, 0.0], torch.eye(2)[:dim], 1.0)
+    wide, shift = torch.tensor([[1e8, 0.0, 0.0]]), torch.tensor([-1.0])
+    piece = rs.Box([0.0, 0.0, 0.0], torch.eye(3)[:dim], 1.0)
     for steep, regions in ((wide[:, :1], 2), (torch.tensor([[1e-5]]), 3)):
         net.load_state_dict(dict(zip(names, (wide, shift, steep, shift, -steep, shift), strict=True)))
         part, dec = rs.linear_regions(net, piece), rs.decision_regions(net, piece)

@@ -70,9 +70,9 @@ def snapped_signs(cuts: Cuts, near: Tensor) -> Tensor:
     """The vertex of each value that counts as zero: (n,) rows of ``cuts``, once for each value.
 
     near: (v,) or (v, units). A value may be zero after rounding alone, so zeros count too, but for units that are zero
-    on all probe points. Of candidates for a maximum, those count that lag a little behind the largest one, unless all
-    are zero, as behind ReLU. If there is none, and no two folds fall together on an edge, every sign was decided beyond
-    rounding.
+    on all probe points. Of candidates for a maximum, those count that lag a little behind the largest one, except where
+    a ReLU before it left zeros and the rounding of its own fold. If there is none, and no two folds fall together on an
+    edge, every sign was decided beyond rounding.
     """
     found = []
     columns = cuts.values.shape[1] if isinstance(cuts, Thresholds) else cuts.groups.numel()
@@ -86,7 +86,8 @@ def snapped_signs(cuts: Cuts, near: Tensor) -> Tensor:
         else:
             candidates, tolerance = block[:, cuts.groups], tolerance[:, None, None]
             top = candidates.amax(-1, keepdim=True)
-            hidden = [(candidates < top) & (top - candidates <= tolerance) & (top.abs() > tolerance)]
+            off = (candidates == 0) & (top <= tolerance)
+            hidden = [(candidates < top) & (top - candidates <= tolerance) & ~off]
         found += [each.nonzero()[:, 0] + start for each in hidden]
     return torch.cat(found) if found else torch.empty(0, dtype=torch.int64, device=near.device)
 
