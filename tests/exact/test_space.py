@@ -15,7 +15,7 @@ from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.reference import reference_partition
 from regionscope.exact.space import SpacePartition, partition_space
-from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Box, Simplex, Slice
 from regionscope.geometry.polytope.complex import centres
 from regionscope.geometry.polytope.faces import facets, volumes
@@ -50,7 +50,7 @@ def network(kind: str, seed: int, *, depth: int = 2, width: int = 5) -> nn.Seque
 
 
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> tuple[SpacePartition, Record]:
-    scales = zero_scales(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
+    scales = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.kinks), len(slices), None)
     found = partition_space(program, slices, scales, Budget(1 << 30, max_regions), record)
     assert isinstance(found, SpacePartition)  # no unit had to be cut by itself
@@ -60,7 +60,7 @@ def run(program: Program, *slices: Slice, max_regions: int | None = None) -> tup
 def one_by_one(program: Program, piece: Slice) -> tuple[Tensor, list[int]]:
     """Sorted volumes and counts by the engine that cuts by one unit after another."""
     record = Record.start(len(program.kinks), 1, None)
-    scales = zero_scales(program, [piece], Tolerance.of(program.dtype), Budget(1 << 30))
+    scales = zero_tolerances_of(program, [piece], Tolerance.of(program.dtype), Budget(1 << 30))
     found = partition_cells(program, [piece], scales, Budget(1 << 30), record)
     return volumes(found.cells, found.coords).sort().values, record.counts[:, 0].tolist()
 

@@ -235,14 +235,15 @@ def label_pieces(part: Partition) -> DecisionRegions:
 
 def _labels(part: Partition) -> Tensor:
     """The label of every piece: the lowest candidate that leads at all its corners."""
-    near, outputs = part.stats.rounding, part.outputs
+    zero_tolerance, outputs = part.stats.rounding, part.outputs
     if outputs.shape[1] == 1:
         of, at_corners = owners(part.offsets, len(part.corners)), outputs[part.corners, 0]
         highest = outputs.new_full((len(part),), -torch.inf).scatter_reduce(0, of, at_corners, "amax")
         lowest_value = outputs.new_full((len(part),), torch.inf).scatter_reduce(0, of, at_corners, "amin")
-        return ((highest > near) & (highest > -lowest_value)).long()  # a crossing may come out on either side of 0
+        above = highest > -lowest_value  # a crossing may come out on either side of 0
+        return ((highest > zero_tolerance) & above).long()
     groups = torch.arange(outputs.shape[1], device=outputs.device)[None]
-    tolerance = torch.full((len(outputs),), near, dtype=torch.float64, device=outputs.device)
+    tolerance = torch.full((len(outputs),), zero_tolerance, dtype=torch.float64, device=outputs.device)
     common = cell_leaders(leaders(Candidates(outputs, groups, tolerance)), part.corners, part.offsets)
     labels = lowest(common[:, 0])
     unclear = (labels < 0).nonzero()[:, 0]  # thinner than rounding: no candidate leads at every corner

@@ -22,7 +22,7 @@ from regionscope.exact.plane import partition_planes
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import SpacePartition, partition_space
-from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.network import Program, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
@@ -177,15 +177,15 @@ def _cut_within_limits(
     start: Callable[[int], Record],
 ) -> BatchResult:
     """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
-    scales = zero_scales(program, slices, tolerance, budget)
+    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget)
     n_kinks, status = len(program.kinks), Status()
     while True:
         shortened = program.shortened(n_kinks)
         record = start(n_kinks)
         try:
-            found = _cut(shortened, slices, scales, budget, record)
+            found = _cut(shortened, slices, zero_tolerances, budget, record)
             if status:
-                check_sample(program, slices, found, scales[-1], budget)
+                check_sample(program, slices, found, zero_tolerances[-1], budget)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
@@ -198,19 +198,21 @@ def _cut_within_limits(
             n_kinks, status = limit.kink, Status(complete=False, reason=reason)
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
-    return BatchResult(program, slices, found, scales[-1], by_layer, record.snapped, tolerance, status, seconds=0.0)
+    return BatchResult(
+        program, slices, found, zero_tolerances[-1], by_layer, record.snapped, tolerance, status, seconds=0.0
+    )
 
 
 def _cut(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record
 ) -> RegionBatch:
     """Cut by the method for the dimension of the slices."""
     if slices[0].dim == 1:
-        return RegionBatch.of_lines(*partition_lines(program, slices, scales, budget, record))
+        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record))
     if slices[0].dim == 2:
-        return RegionBatch.of_mesh(*partition_planes(program, slices, scales, budget, record))
+        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record))
     partition = partition_space if slices[0].dim == 3 else partition_cells
-    found = partition(program, slices, scales, budget, record)
+    found = partition(program, slices, zero_tolerances, budget, record)
     if isinstance(found, SpacePartition):
         return RegionBatch.of_solids(found.solids, found.coords, found.outputs, program)
     return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)

@@ -41,8 +41,8 @@ def partition_cells(
 ) -> CellPartition:
     """The exact partition of slices of one dimension k into polytopes on which the network is affine.
 
-    scales: how near to zero counts as zero, from ``zero_scales``. Raises ``TooManyRegions`` as soon as a slice has more
-    regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
+    scales: how near to zero counts as zero, from ``zero_tolerances_of``. Raises ``TooManyRegions`` as soon as a slice
+    has more regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
 
     Cost: for each unit that changes sign somewhere a scan of all cells, and work in proportion to what is cut; the
     number of regions grows like (units)^k, and all of them are held in memory at once.

@@ -75,9 +75,9 @@ def partition_space(
 ) -> SpacePartition | CellPartition:
     """The exact partition of slices of dimension 3.
 
-    scales: how near to zero counts as zero, from ``zero_scales``. Where units are compared with each other (maxima), or
-    where rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after
-    another. Raises ``TooManyRegions`` when a slice has more regions than ``budget.max_regions``.
+    scales: how near to zero counts as zero, from ``zero_tolerances_of``. Where units are compared with each other
+    (maxima), or where rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit
+    after another. Raises ``TooManyRegions`` when a slice has more regions than ``budget.max_regions``.
 
     Cost: in proportion to the number of regions after each layer.
     """
@@ -103,8 +103,8 @@ def partition_space(
 def cut_space(program: Program, k: int, state: SpaceState, near: Tensor) -> tuple[SpaceState, Tensor]:
     """Cut the cells where nonlinearity k folds, which compares units with thresholds; before it is applied.
 
-    near: how near to zero counts as zero, from ``zero_scales``. Also returns the vertices at which a sign could not be
-    told from zero, once for each time. Raises ``Unresolved`` where rounding leaves signs that fit no cut.
+    near: how near to zero counts as zero, from ``zero_tolerances_of``. Also returns the vertices at which a sign could
+    not be told from zero, once for each time. Raises ``Unresolved`` where rounding leaves signs that fit no cut.
     """
     kink = program.kinks[k]
 
