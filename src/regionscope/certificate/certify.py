@@ -141,9 +141,9 @@ class _Judge:
         if self.reasons:
             good = {key for key, fine in zip(keys, self.settled, strict=True) if fine}
             start = [
-                keys[i] for i in self.reasons if self.true.of(self.patterns[i]) is not None and keys[i] not in good
+                keys[i] for i in self.reasons if keys[i] not in good and self.true.of(self.patterns[i]) is not None
             ]
-            found = self.true.grow(start, good.__contains__, self.most)
+            found = self.true.grow(start or ([] if good else [self.true.somewhere()]), good.__contains__, self.most)
             if found is None:
                 self.left = self.left or int(np.maximum(proof.undecided, 1)[list(self.reasons)].sum())
             else:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from regionscope.certificate.integers import IntegerNetwork, Integers, Pattern
-from regionscope.certificate.polytopes import Point, Polytope, region_of
+from regionscope.certificate.polytopes import Polytope, region_of
 
 __all__ = ["TrueRegion", "TrueRegions"]
 
@@ -37,9 +38,13 @@ class TrueRegions:
             self.known[key] = self._computed(pattern)
         return self.known[key]
 
-    def at(self, point: Point) -> TrueRegion | None:
-        """The region that a homogeneous point lies in."""
-        return self.of(self.network.pattern(point))
+    def somewhere(self) -> bytes:
+        """The pattern of a region that touches the middle of the slice."""
+        network = self.network
+        middle = [sum(numbers) for numbers in zip(*network.corners, strict=True)]
+        directions = ([step**power for power in range(network.dim)] for step in itertools.count(1))
+        patterns = (network.pattern(middle, direction) for direction in directions)
+        return next(pattern.tobytes() for pattern in patterns if self.of(pattern) is not None)
 
     def _computed(self, pattern: Pattern) -> TrueRegion | None:
         network = self.network

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,11 @@ class Certificate:
     def readings(self) -> tuple[Reading, ...]:
         """Whether it is certified (1 or 0), and the numbers of signs decided in integers and left open."""
         return ("", int(self.certified), None), ("recomputed", self.recomputed, None), ("unproved", self.unproved, None)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything but the document, ready for JSON."""
+        numbers = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "document"}
+        return numbers | {"refuted": [asdict(one) for one in self.refuted]}
 
     def save(self, path: str | Path) -> Path:
         """Write the document as JSON, for ``tools/check_certificate.py``; only a certified partition has it."""
