@@ -21,7 +21,8 @@ import regionscope as rs
 from fuzz.compare import piece_of
 from fuzz.networks import FAMILIES, network
 from fuzz.truth import truth_of
-from regionscope.certificate.filter import frames_of, screen
+from regionscope.certificate.filter import screen
+from regionscope.certificate.frames import frames_of
 from regionscope.certificate.integers import IntegerNetwork, homogeneous
 from regionscope.certificate.steps import read_steps
 from regionscope.errors import LimitReached, MissingLibrary
@@ -100,7 +101,7 @@ def test_integers_alone_give_the_same_certificate(monkeypatch: pytest.MonkeyPatc
 
 
 def test_error_bounds_hold() -> None:
-    """Each float function of a unit differs from the true one by no more than its bound, on all of [-2, 2]^2."""
+    """Each float function of a unit differs from the true one by no more than its bound, on all of [-3, 3]^2."""
     layers = [nn.Linear(2, 9), nn.LeakyReLU(0.1), nn.Linear(9, 9), nn.Hardsigmoid(), nn.Linear(9, 3)]
     torch.manual_seed(3)
     part = rs.linear_regions(nn.Sequential(*layers).double(), SQUARE)
@@ -121,7 +122,7 @@ def test_error_bounds_hold() -> None:
         constant += sum(a * c for a, c in zip(slopes, at, strict=True))
         local = [a * Fraction(float(scale)) for a, scale in zip(slopes, frames.scale[region], strict=True)]
         gaps = [abs(a - Fraction(float(b))) for a, b in zip([constant, *local], row, strict=True)]
-        shares.append(float((gaps[0] + 2 * sum(gaps[1:])) / Fraction(float(error))))
+        shares.append(float((gaps[0] + 3 * sum(gaps[1:])) / Fraction(float(error))))
     assert len(shares) > 100
     assert 0.001 < max(shares) < 1
 
@@ -169,9 +170,14 @@ def test_space_is_certified_in_integers() -> None:
 
 
 def test_each_kind_of_damage_is_refuted() -> None:
-    found = damage.run(8)
-    assert [one.kind for one in found] == [*damage.KINDS] * 2
+    """tools/damage.py does this 1,000 times; docs/damage.json is its report."""
+    found = [one for seed in range(40) if (one := damage.outcome(seed)) is not None]
+    assert {one.kind for one in found} == {*damage.KINDS}
+    assert len(found) > 20
     assert all(one.refuted and one.rejected for one in found)
+    report = json.loads((Path(damage.__file__).parents[1] / "docs" / "damage.json").read_text())
+    assert report["damages"] == 1000
+    assert report["missed"] == []
 
 
 def test_a_wrong_merge_and_a_wrong_layer_are_refuted() -> None:

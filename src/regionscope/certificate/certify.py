@@ -20,7 +20,8 @@ import numpy as np
 from regionscope.certificate.claim import Claim, Index, wall_rows
 from regionscope.certificate.corners import Proof, prove
 from regionscope.certificate.document import document
-from regionscope.certificate.filter import Screened, fold_rows, frames_of, screen
+from regionscope.certificate.filter import Screened, fold_rows, screen
+from regionscope.certificate.frames import frames_of
 from regionscope.certificate.integers import IntegerNetwork, Integers, homogeneous
 from regionscope.certificate.regions import TrueRegion, TrueRegions
 from regionscope.certificate.result import Certificate, Refutation

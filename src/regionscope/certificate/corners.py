@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.certificate.claim import Claim, Index
-from regionscope.certificate.filter import UNIT, Frames, Near, size
+from regionscope.certificate.filter import Near, size
+from regionscope.certificate.frames import UNIT, Frames
 from regionscope.certificate.steps import Numbers
 
 __all__ = ["Proof", "prove"]
@@ -45,7 +46,8 @@ def prove(claim: Claim, frames: Frames, near: Near, sides: Index, n_rows: int, s
     start = (claim.vertices[claim.corners] - frames.reference[owner]) / frames.scale[owner]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         point, radius = _corrected(start, [(near.rows[i], near.error[i]) for i in lines])
-        kept = np.abs(point).max(1) + radius <= 1.009
+        # The true corner lies in the box of its region, and of each group of regions around it, enlarged by 1%.
+        kept = (np.abs(point).max(1) + radius <= 1.009) & (np.abs(point - start).max(1) + radius <= 0.002)
         shift = ((np.abs(point - start) + radius[:, None]) * frames.scale[owner]).max(1)
         turns = _turns(claim, point, radius)
         undecided, nearest = _signs(claim, frames, near, n_rows, lines, point, radius)

@@ -1,38 +1,34 @@
-"""The units of a network as affine functions on each region, in float64 with a bound of the error.
+"""The units of a network as affine functions on groups of regions, in float64 with a bound of the error.
 
-Each region has a frame of its own, q = (c - reference) / scale, in which its corners lie in [-1, 1]^k. A unit is
-a_0 + a_1 q_1 + ... + a_k q_k, and ``error`` bounds the difference to the true function on [-2, 2]^k. A sum of n terms
-that are rounded in any order differs from the true one by less than n u sum |terms| / (1 - n u), with u = 2^-53; all
-bounds here use twice that, which pays for the rounding of the bound itself. A bound of 0 means that nothing was
-rounded: a unit that reads units that are off is exactly zero.
+Regions with one pattern so far form a group; it has a frame q = (c - reference) / scale in which their corners lie in
+[-1, 1]^k. A unit is a_0 + a_1 q_1 + ... + a_k q_k there, and ``error`` bounds the difference to the true function on
+[-3, 3]^k. A unit that keeps its sign on the box of a group is done; else it is looked at in the frame of each region.
+At a fold the groups divide, and all functions move to the new frames.
+
+A sum of n terms that are rounded in any order differs from the true one by less than n u sum |terms| / (1 - n u), with
+u = 2^-53; all bounds here use twice that, which pays for the rounding of the bound itself. A bound of 0 means that
+nothing was rounded: a unit that reads units that are off is exactly zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regionscope.certificate.frames import UNIT, Frames
 from regionscope.certificate.integers import Pattern
 from regionscope.certificate.steps import Affine, Fold, Largest, Numbers, Pieces, Steps
 from regionscope.geometry import Slice
 
-__all__ = ["UNIT", "Frames", "Near", "Screened", "fold_rows", "frames_of", "screen"]
+__all__ = ["Near", "Screened", "fold_rows", "screen", "size"]
 
-UNIT = 2.0**-52  # twice the unit of rounding
 _LEAST = 2.0**-700  # added to bounds that are not 0, in place of what underflows
 _REACH = 1.01  # corners lie this far from the reference, after they have been corrected
-_BYTES = 1 << 27
-
-
-@dataclass(frozen=True)
-class Frames:
-    """reference: (r, k) a point inside each region; scale: (r, k) powers of two."""
-
-    reference: Numbers
-    scale: Numbers
+_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -63,29 +59,17 @@ class Screened:
     slope_error: Numbers
 
 
-def frames_of(vertices: Numbers, corners: NDArray[np.int64], offsets: NDArray[np.int64]) -> Frames:
-    """The mean of the corners of each region, and the reach of its corners rounded up to a power of two."""
-    lengths = np.diff(offsets)
-    points = vertices[corners]
-    reference = np.add.reduceat(points, offsets[:-1], axis=0) / lengths[:, None]
-    reach = np.maximum.reduceat(np.abs(points - np.repeat(reference, lengths, 0)), offsets[:-1], axis=0)
-    return Frames(reference, 2.0 ** np.ceil(np.log2(np.maximum(reach, 2.0**-200)) + 1e-9))
-
-
 def fold_rows(fold: Fold) -> int:
     """Number of constraints of each unit of a fold."""
     return fold.groups.shape[1] if isinstance(fold, Largest) else len(fold.at)
 
 
 def screen(steps: Steps, slice: Slice, frames: Frames) -> Screened:
-    """Patterns, near constraints and slopes of all regions. Cost: k + 2 forward passes for each region."""
+    """Patterns, near constraints and slopes of all regions. Cost: at most k + 2 forward passes for each region."""
     n, k = frames.reference.shape
     widest = max([len(step.shift) for step in steps.steps if isinstance(step, Affine)], default=1)
     rows = max(1, _BYTES // (8 * (k + 2) * max(1, widest)))
-    blocks = [
-        _Block(slice, Frames(frames.reference[i : i + rows], frames.scale[i : i + rows]), i, steps).run()
-        for i in range(0, n, rows)
-    ]
+    blocks = [_Block(slice, frames.part(i, i + rows), i, steps).run() for i in range(0, n, rows)]
     near = Near(*(np.concatenate(parts) for parts in zip(*(block.near for block in blocks), strict=True)))
     order = near.key.argsort(kind="stable")
     return Screened(
@@ -98,8 +82,8 @@ def screen(steps: Steps, slice: Slice, frames: Frames) -> Screened:
 
 
 def size(columns: Numbers) -> Numbers:
-    """|a_0| + 2 (|a_1| + ... + |a_k|) of columns (k + 1, ...), the largest absolute value on [-2, 2]^k."""
-    found: Numbers = np.abs(columns[0]) + 2 * _spread(columns)
+    """|a_0| + 3 (|a_1| + ... + |a_k|) of columns (k + 1, ...), the largest absolute value on [-3, 3]^k."""
+    found: Numbers = np.abs(columns[0]) + 3 * _spread(columns)
     return found
 
 
@@ -115,22 +99,44 @@ def _padded(bound: Numbers) -> Numbers:
     return np.where(bound > 0, bound + _LEAST, bound)
 
 
-class _Block:
-    """Some regions on their way through the network: values (k + 1, entries, regions), errors (entries, regions)."""
+def _fails(margin: Numbers, spread: Numbers, error: Numbers) -> NDArray[np.bool_]:
+    """Whether a constraint with this value at the reference may be zero or negative somewhere in the box."""
+    bound = (_REACH + 16 * UNIT) * spread + (error + 8 * UNIT * np.abs(margin))
+    return ~(margin > bound)
 
-    def __init__(self, slice: Slice, frames: Frames, first: int, steps: Steps) -> None:
-        self.steps, self.frames, self.first = steps, frames, first
-        self.count, self.k = frames.reference.shape
-        self.border = slice.halfspaces
+
+@dataclass(frozen=True)
+class _Looks:
+    """Functions of groups at the regions of these groups: place of the function, region, value there, bound of the
+    error; near: those that may be zero in the box of the region, with rows (k + 1, near) in its frame."""
+
+    place: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    value: Numbers
+    bound: Numbers
+    near: NDArray[np.int64]
+    rows: Numbers
+
+
+class _Block:
+    """Some regions on their way through the network: values (k + 1, entries, groups), errors (entries, groups)."""
+
+    def __init__(self, slice: Slice, cells: Frames, first: int, steps: Steps) -> None:
+        self.steps, self.cells, self.first = steps, cells, first
+        self.count, self.k = cells.reference.shape
+        self.border = tuple(part.cpu().numpy() for part in slice.halfspaces)
         self.n_rows = len(self.border[0]) + sum(fold.n_units * fold_rows(fold) for fold in steps.folds)
         self.found: list[tuple[NDArray[np.int64], Numbers, Numbers]] = []
-        self.patterns: list[Pattern] = []
+        self.pattern = np.zeros((self.count, steps.n_units), dtype=np.int16)
         self.sure = np.ones(self.count, dtype=bool)
-        self.base = 0
+        self.base, self.column = 0, 0
+        self.random = np.random.default_rng(0)
+        self.group = np.zeros(self.count, dtype=np.int64)
+        self.frames = cells.together(self.group, 1)
         origin, basis = slice.origin.reshape(-1).cpu().numpy(), slice.basis.flatten(1).cpu().numpy()
-        value = origin[:, None] + basis.T @ frames.reference.T  # (d, regions)
-        slopes = [row[:, None] * scale for row, scale in zip(basis, frames.scale.T, strict=True)]
-        terms = np.abs(origin)[:, None] + np.abs(basis).T @ np.abs(frames.reference).T
+        value = origin[:, None] + basis.T @ self.frames.reference.T  # (d, 1)
+        slopes = [row[:, None] * scale for row, scale in zip(basis, self.frames.scale.T, strict=True)]
+        terms = np.abs(origin)[:, None] + np.abs(basis).T @ np.abs(self.frames.reference).T
         self.values = {steps.input_name: np.stack([value, *slopes])}
         self.errors = {steps.input_name: _padded((self.k + 8) * UNIT * terms)}
 
@@ -148,37 +154,51 @@ class _Block:
             for name in {*_reads(step)} - {self.steps.output_name}:
                 if last[name] == i:
                     del self.values[name], self.errors[name]
-        pattern = np.concatenate(self.patterns) if self.patterns else np.zeros((0, self.count), dtype=np.int16)
-        self.pattern = np.ascontiguousarray(pattern.T)
         outputs, error = self.values[self.steps.output_name], self.errors[self.steps.output_name]
         scale = self.frames.scale[:, None]
-        self.slopes = outputs[1:].transpose(2, 1, 0) / scale
-        self.slope_error = error.T[..., None] / scale
+        self.slopes = (outputs[1:].transpose(2, 1, 0) / scale)[self.group]
+        self.slope_error = (error.T[..., None] / scale)[self.group]
         self.near = tuple(np.concatenate(parts) for parts in zip(*self.found, strict=True))
         return self
 
     def _borders(self) -> None:
-        normals, bounds = (part.cpu().numpy() for part in self.border)
-        reference, scale = self.frames.reference, self.frames.scale
+        normals, bounds = self.border
+        reference, scale = self.cells.reference, self.cells.scale
         value = bounds[:, None] - normals @ reference.T
         rows = np.stack([value, *(-normals[:, i, None] * scale[:, i] for i in range(self.k))])
         error = (self.k + 8) * UNIT * (np.abs(bounds)[:, None] + np.abs(normals) @ np.abs(reference).T)
-        unit, region = self._near(value, _spread(rows), error, np.zeros(value.shape, dtype=bool))
-        self._keep(unit, region, rows[:, unit, region], error[unit, region])
+        unit, cell = np.nonzero(_fails(value, _spread(rows), error))
+        self._keep(unit, cell, rows[:, unit, cell], error[unit, cell])
         self.base += len(normals)
 
-    def _near(
-        self, margin: Numbers, spread: Numbers, error: Numbers, nothing: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Entry and region of the constraints that may fail near their region, unless they are ``nothing``."""
-        bound = (_REACH + 16 * UNIT) * spread + (error + 8 * UNIT * np.abs(margin))
-        unit, region = np.nonzero(~((margin > bound) | nothing))
-        return unit.astype(np.int64), region.astype(np.int64)
-
-    def _keep(self, number: NDArray[np.int64], region: NDArray[np.int64], rows: Numbers, error: Numbers) -> None:
-        """Constraints rows (k + 1, n) with these numbers, counted from ``base``."""
-        key = (self.first + region) * self.n_rows + self.base + number
+    def _keep(self, number: NDArray[Any], cell: NDArray[Any], rows: Numbers, error: Numbers) -> None:
+        """Constraints rows (k + 1, n) with these numbers, counted from ``base``, in the frames of regions."""
+        key = (self.first + cell) * self.n_rows + self.base + number
         self.found.append((key.astype(np.int64), np.ascontiguousarray(rows.T), error))
+
+    def _regions_of(self, group: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All regions of some groups, one group after another: the place in ``group``, and the region."""
+        order = self.group.argsort(kind="stable")
+        counts = np.bincount(self.group, minlength=len(self.frames.scale))
+        starts, many = np.cumsum(counts) - counts, counts[group]
+        place = np.repeat(np.arange(len(group)), many)
+        within = np.arange(len(place)) - np.repeat(np.cumsum(many) - many, many)
+        return place, order[starts[group][place] + within]
+
+    def _moved(
+        self, rows: Numbers, error: Numbers, old: Frames, of: NDArray[Any], new: Frames, to: NDArray[Any]
+    ) -> tuple[Numbers, Numbers]:
+        """Functions (k + 1, ..., n) of the frames ``old[of]`` in the frames ``new[to]``, and their errors (..., n).
+
+        With d = new reference and s = new scale in the old frame, an error |e_0| + 3 sum |e_i| becomes at most
+        |e_0| + sum (|d_i| + 3 s_i) |e_i|.
+        """
+        shift, ratio, grown = old.change(of, new, to)
+        out = rows.copy()
+        for i in range(self.k):
+            out[0] += rows[1 + i] * shift[:, i]
+            out[1 + i] *= ratio[:, i]
+        return out, _padded(grown * (error + (2 * self.k + 8) * UNIT * size(rows)))
 
     def _affine(self, step: Affine) -> None:
         if len(step.terms) == 1 and not step.shift.any():
@@ -191,9 +211,9 @@ class _Block:
                 self.errors[step.writes] = error if same else error[moved]
                 return
         n_terms = 1 + sum(int(matrix.terms.max(initial=0)) for _, matrix in step.terms)
-        share = (n_terms + 8) * UNIT
-        out = np.zeros((self.k + 1, len(step.shift), self.count))
-        bound = np.zeros((len(step.shift), self.count))
+        share, groups = (n_terms + 8) * UNIT, len(self.frames.scale)
+        out = np.zeros((self.k + 1, len(step.shift), groups))
+        bound = np.zeros((len(step.shift), groups))
         for source, matrix in step.terms:
             here = self.values[source]
             for i, column in enumerate(here):
@@ -209,24 +229,74 @@ class _Block:
         spread = _spread(here)
         exact = (error == 0) & (spread == 0)  # a constant that is known
         piece = np.zeros(error.shape, dtype=np.int16)
+        own = []
         for t, at in enumerate(fold.at):
             value = here[0] - at if at else here[0]
-            above = value > 0
             bound = error + 2 * UNIT * (np.abs(here[0]) + abs(at)) if at else error
-            unit, region = self._near(np.abs(value), spread, bound, exact)
-            sign = np.where(above[unit, region], 1.0, -1.0)
-            rows = here[:, unit, region]
-            rows[0] = value[unit, region]
-            own = bound[unit, region]
-            self.sure[region[~(np.abs(rows[0]) > own)]] = False
-            self._keep(unit * len(fold.at) + t, region, sign * rows, own)
-            piece += above
+            piece += value > 0
+            unit, group = np.nonzero(_fails(np.abs(value), spread, bound) & ~exact)
+            rows = here[:, unit, group]
+            rows[0] = value[unit, group]
+            own.append((t, unit, self._at_regions(rows, bound[unit, group], group)))
+        pattern = self.pattern[:, self.column : self.column + fold.n_units]
+        pattern[:] = piece.T[self.group]
+        changed: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        for t, unit, seen in own:
+            above, column, cell = seen.value > 0, unit[seen.place], seen.cell
+            default = piece[column, self.group[cell]] > t
+            pattern[cell, column] += above.astype(np.int16) - default.astype(np.int16)
+            changed.append((cell, column))
+            self.sure[cell[~(np.abs(seen.value) > seen.bound)]] = False
+            sign, near = np.where(above[seen.near], 1.0, -1.0), seen.near
+            self._keep(column[near] * len(fold.at) + t, cell[near], sign * seen.rows, seen.bound[near])
         self.base += fold.n_units * len(fold.at)
-        self.patterns.append(piece)
+        self._divide(fold, changed)
         if fold.writes:
-            self._through(fold, here, error, piece)
+            self._through(fold)
 
-    def _through(self, fold: Pieces, here: Numbers, error: Numbers, piece: Pattern) -> None:
+    def _at_regions(self, rows: Numbers, error: Numbers, group: NDArray[Any]) -> _Looks:
+        """Functions (k + 1, n) of groups in the frames of all their regions."""
+        place, cell = self._regions_of(group)
+        shift, ratio, grown = self.frames.change(self.group, self.cells, np.arange(self.count))
+        bound = _padded((error + (2 * self.k + 8) * UNIT * size(rows))[place] * grown[cell])
+        value, spread, sizes = rows[0][place], np.zeros(len(place)), np.abs(rows)
+        for i in range(self.k):
+            value += rows[1 + i][place] * shift[cell, i]
+            spread += sizes[1 + i][place] * ratio[cell, i]
+        near = np.flatnonzero(_fails(np.abs(value), spread, bound))
+        slopes = [rows[1 + i][place[near]] * ratio[cell[near], i] for i in range(self.k)]
+        return _Looks(place, cell, value, bound, near, np.stack([value[near], *slopes]))
+
+    def _divide(self, fold: Fold, changed: list[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+        """New groups: regions of one group that are on the same pieces of this fold. All live functions move there."""
+        pattern = self.pattern[:, self.column : self.column + fold.n_units]
+        self.column += fold.n_units
+        weights = self.random.integers(1, 2**62, fold.n_units).astype(np.uint64)
+        mark = np.zeros(self.count, dtype=np.uint64)
+        for cell, column in changed:
+            np.add.at(mark, cell, weights[column] * (pattern[cell, column] + 1).astype(np.uint64))
+        order = np.lexsort((mark, self.group))
+        starts = np.ones(self.count, dtype=bool)
+        starts[1:] = (np.diff(self.group[order]) != 0) | (mark[order][1:] != mark[order][:-1])
+        starts[1:] |= (pattern[order[1:]] != pattern[order[:-1]]).any(1)  # two patterns with one mark, if that happens
+        new = np.empty(self.count, dtype=np.int64)
+        new[order] = np.cumsum(starts) - 1
+        first = order[starts]
+        parent, old = self.group[first], self.frames
+        self.group, self.member = new, first
+        self.frames = self.cells.together(new, len(first))
+        if len(first) == len(old.scale):  # nothing was divided, and the boxes are the same
+            self.frames = Frames(*(each[parent] for each in (old.reference, old.scale, old.low, old.high)))
+        to = np.arange(len(first))
+        for name in self.values:
+            rows, error = self.values[name][..., parent], self.errors[name][..., parent]
+            if len(first) != len(old.scale):
+                rows, error = self._moved(rows, error, old, parent, self.frames, to)
+            self.values[name], self.errors[name] = rows, error
+
+    def _through(self, fold: Pieces) -> None:
+        here, error = self.values[fold.source], self.errors[fold.source]
+        piece = self.pattern[self.member, self.column - fold.n_units : self.column].T
         index = np.arange(len(error))[:, None]
         alike = (fold.slopes == fold.slopes[:, :1]).all()
         slope = (fold.slopes[:, 0][piece] if alike else fold.slopes[piece, index]) / fold.divisor
@@ -242,25 +312,53 @@ class _Block:
         self.values[fold.writes], self.errors[fold.writes] = out, bound
 
     def _largest(self, fold: Largest) -> None:
-        here, error = self.values[fold.source], self.errors[fold.source]
-        groups = fold.groups
-        winner = here[0][groups].argmax(1)  # (w, regions), the first of equal ones
-        chosen = groups[np.arange(len(groups))[:, None], winner]
-        region_of = np.arange(self.count)
-        best, best_error = here[:, chosen, region_of], error[chosen, region_of]
+        here, error, groups = self.values[fold.source], self.errors[fold.source], fold.groups
+        winner = here[0][groups].argmax(1)  # (w, groups of regions), the first of equal ones
+        open_ = np.zeros(winner.shape, dtype=bool)
         for j in range(groups.shape[1]):
-            other, other_error = here[:, groups[:, j]], error[groups[:, j]]
-            same = (chosen == groups[:, j, None]) | ((best == other).all(0) & (best_error + other_error == 0))
-            rows = best - other
-            bound = best_error + other_error + 2 * UNIT * (size(best) + size(other))
-            unit, region = self._near(rows[0], _spread(rows), bound, same)
-            kept, own = rows[:, unit, region], bound[unit, region]
-            self.sure[region[~(kept[0] > own)]] = False
-            self._keep(unit * groups.shape[1] + j, region, kept, own)
+            open_ |= self._compared(fold, here, error, winner, j)
+        pattern = self.pattern[:, self.column : self.column + fold.n_units]
+        pattern[:] = winner.T[self.group]
+        unit, group = np.nonzero(open_)
+        place, cell = self._regions_of(group)
+        unit, group = unit[place], group[place]
+        members = groups[unit]  # (n, m)
+        rows, bounds = self._moved(
+            here[:, members.T, group], error[members.T, group], self.frames, group, self.cells, cell
+        )  # (k + 1, m, n)
+        best = rows[0].argmax(0)
+        pattern[cell, unit] = best
+        index = np.arange(len(cell))
+        top, top_error, chosen = rows[:, best, index], bounds[best, index], members[index, best]
+        exact = (here[:, members.T, group] == here[:, chosen, group][:, None]).all(0)
+        exact &= error[members.T, group] + error[chosen, group] == 0
+        for j in range(groups.shape[1]):
+            gap = top - rows[:, j]
+            bound = top_error + bounds[j] + 2 * UNIT * (size(top) + size(rows[:, j]))
+            same = (members[:, j] == chosen) | (exact[j] & (best <= j))
+            self.sure[cell[~((gap[0] > bound) | same)]] = False
+            near = _fails(gap[0], _spread(gap), bound) & ~same
+            self._keep((unit * groups.shape[1] + j)[near], cell[near], gap[:, near], bound[near])
         self.base += groups.size
-        self.patterns.append(winner.astype(np.int16))
+        self._divide(fold, [(cell, unit)])
         if fold.writes:
-            self.values[fold.writes], self.errors[fold.writes] = best, best_error
+            chosen = groups[np.arange(len(groups))[:, None], pattern[self.member].T]
+            index = np.arange(len(self.frames.scale))
+            here, error = self.values[fold.source], self.errors[fold.source]
+            self.values[fold.writes], self.errors[fold.writes] = here[:, chosen, index], error[chosen, index]
+
+    def _compared(
+        self, fold: Largest, here: Numbers, error: Numbers, winner: NDArray[Any], j: int
+    ) -> NDArray[np.bool_]:
+        """Whether candidate j may be as large as the winner somewhere in the box of a group."""
+        chosen = fold.groups[np.arange(len(winner))[:, None], winner]
+        index = np.arange(winner.shape[1])
+        best, best_error = here[:, chosen, index], error[chosen, index]
+        other, other_error = here[:, fold.groups[:, j]], error[fold.groups[:, j]]
+        gap = best - other
+        bound = best_error + other_error + 2 * UNIT * (size(best) + size(other))
+        same = (chosen == fold.groups[:, j, None]) | ((gap == 0).all(0) & (best_error + other_error == 0))
+        return _fails(gap[0], _spread(gap), bound) & ~same
 
 
 def _reads(step: Affine | Fold) -> Iterator[str]:

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from regionscope.certificate.claim import Index
-from regionscope.certificate.filter import UNIT
+from regionscope.certificate.frames import UNIT
 from regionscope.certificate.integers import Integers, Pattern
 from regionscope.certificate.steps import Numbers, Steps
 
