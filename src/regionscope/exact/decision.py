@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regionscope.certificate import Certificate, certify
 from regionscope.errors import InputError
 from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
 from regionscope.exact.partition import Partition
@@ -152,6 +153,11 @@ class DecisionRegions:
         return DecisionRegions(
             part, self.piece_labels.to(device), self.piece_regions.to(device), self.labels.to(device)
         )
+
+    def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
+        """Whether pieces, labels and decision regions are the true ones; see ``Partition.certify``."""
+        claims = self.piece_labels.cpu().numpy(), self.piece_regions.cpu().numpy()
+        return certify(self.partition, claims, max_recomputed=max_recomputed)
 
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""
