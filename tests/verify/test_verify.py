@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from onnx_graphs import MODELS, needs_models, node, relu_network, write
+from regionscope.exact.bounding.stages import read_stages, with_slacks
 from regionscope.lab.zoo import mlp
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import largest_margin
-from regionscope.verification.stages import read_stages, with_slacks
 
 
 class Skip(nn.Module):

@@ -26,7 +26,9 @@ from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
-__all__ = ["BatchResult", "Progress", "as_list", "exact_regions", "linear_regions", "one_shape", "program_of"]
+__all__ = [
+    "BatchResult", "Progress", "as_list", "check_shapes", "exact_regions", "linear_regions", "one_shape", "program_of",
+]  # fmt: skip
 
 Progress = Callable[[float], None]
 
@@ -159,12 +161,7 @@ def exact_regions(
     """Check the arguments, and cut all slices together."""
     start = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
-    for piece in slices:
-        if piece.input_shape != program.input_shape:
-            raise SliceError(
-                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
-                f"{program.input_shape}; build the slice from inputs of that shape."
-            )
+    check_shapes(program, slices)
     if tolerance is None:
         tolerance = Tolerance.of(program.dtype)
     of_kind("tolerance", tolerance, Tolerance, advice="write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
@@ -233,6 +230,16 @@ def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
             f"Slices worked through together must have one dimension, these have {dims}; call once for each."
         )
     return slices
+
+
+def check_shapes(program: Program, slices: Sequence[Slice]) -> None:
+    """Raise unless the slices consist of inputs of the network."""
+    for piece in slices:
+        if piece.input_shape != program.input_shape:
+            raise SliceError(
+                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
+                f"{program.input_shape}; build the slice from inputs of that shape."
+            )
 
 
 def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:

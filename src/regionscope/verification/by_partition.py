@@ -6,10 +6,10 @@ import numpy as np
 import scipy.optimize
 
 from regionscope.exact import linear_regions
+from regionscope.exact.bounding.merge import Array
 from regionscope.geometry import Slice
 from regionscope.network import Program
 from regionscope.tolerance import UNIT
-from regionscope.verification.merge import Array
 from regionscope.verification.search import Found
 
 __all__ = ["margin_by_partition"]

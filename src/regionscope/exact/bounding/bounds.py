@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
-from regionscope.verification.merge import Array, Indices, Matrix, Stage
-from regionscope.verification.stages import Staged
+from regionscope.exact.bounding.merge import Array, Indices, Matrix, Stage
+from regionscope.exact.bounding.stages import Staged
+from regionscope.tolerance import UNIT
 
-__all__ = ["Bounds", "Crossings", "bound_cells", "on_vertices"]
+__all__ = ["Bounds", "Crossings", "bound_cells", "on_vertices", "padded_points", "rounding_of", "with_ones"]
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -120,3 +122,42 @@ def _sided(slope: Array, near_side: Array, far_side: Array) -> Array:
     if near_side is far_side:
         return slope[:, :, None] * near_side
     return slope[:, :, None] * np.where((slope >= 0)[:, :, None], near_side, far_side)
+
+
+def with_ones(coords: Array) -> Array:
+    """Points (p, k + 1) = (1, coordinates)."""
+    return np.concatenate([np.ones((len(coords), 1)), coords], 1)
+
+
+def padded_points(corners: Tensor, offsets: Tensor, coords: Tensor) -> Array:
+    """(b, v, k + 1) vertices of each cell, from ragged ``corners``; shorter ones repeat their first vertex."""
+    sizes, start = offsets.diff().cpu().numpy(), offsets[:-1].cpu().numpy()
+    places = np.arange(sizes.max(initial=0))[None, :]
+    index = start[:, None] + np.where(places < sizes[:, None], places, 0)
+    found: Array = with_ones(coords.cpu().numpy())[corners.cpu().numpy()[index]]
+    return found
+
+
+def rounding_of(staged: Staged, corners: Array) -> tuple[list[Array], Array]:
+    """How near to its threshold counts as on it, (n,) for each stage, and the error of each slack.
+
+    The magnitude of each sum is taken from probe points of the slice; errors grow through the absolute weights.
+    corners: (m, k + 1).
+    """
+    random = np.random.default_rng(0)
+    weights = random.exponential(size=(64, len(corners)))
+    points = np.concatenate([corners, weights / weights.sum(1, keepdims=True) @ corners])
+    state = staged.first @ points.T
+    terms = (np.abs(staged.first) @ np.abs(points.T)).max(1)
+    error = 16 * UNIT * terms
+    near = []
+    for stage in staged.stages:
+        near.append(128 * UNIT * (terms[stage.units] + np.abs(stage.at)))
+        wider = np.concatenate([error, error[stage.units] + near[-1]])  # a hinge is at most as steep as 1
+        state = stage.with_hinges(state)
+        size = abs(stage.matrix)
+        width = int(np.max((stage.matrix != 0).sum(1), initial=0))
+        terms = (size @ np.abs(state)).max(1) + np.abs(stage.offset)
+        error = size @ wider + (width + 8) * 2 * UNIT * terms
+        state = stage.matrix @ state + stage.offset[:, None]
+    return near, error

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import NotPiecewiseAffine
+from regionscope.exact.bounding.merge import Array, Stage, merged, stored
 from regionscope.network import Kink, Program, Thresholds, Values
-from regionscope.verification.merge import Array, Stage, merged, stored
 
 __all__ = ["Staged", "read_stages", "with_slacks"]
 
