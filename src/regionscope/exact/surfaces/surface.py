@@ -30,11 +30,11 @@ class Faces(NamedTuple):
 
 
 class _Edges(NamedTuple):
-    """ends (e, k - 1): vertices of each edge. of (n,): the edge of each corner. count (e,): faces at each edge."""
+    """ends (e, k - 1): vertices of each edge. of (n,): the edge of each corner. faces (e,): number of its faces."""
 
     ends: Tensor
     of: Tensor
-    count: Tensor
+    faces: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,8 @@ class LevelSet:
         gram = basis @ basis.T
         if self.dim == 2:
             along = self.vertices[self.corners[self.offsets[1:] - 1]] - self.vertices[self.corners[self.offsets[:-1]]]
-            return ((along @ gram) * along).sum(1).sqrt()
+            length: Tensor = ((along @ gram) * along).sum(1).sqrt()
+            return length
         normals = normals_of(self.vertices, self.corners, self.offsets)
         # the area under a linear map with Gram matrix G: half of sqrt(n^T adj(G) n)
         adjugate = torch.linalg.inv(gram) * torch.linalg.det(gram)
@@ -126,6 +127,11 @@ class LevelSet:
         return _Edges(torch.stack([keys // max(n, 1), keys % max(n, 1)], 1), of, count)
 
     @property
+    def edges(self) -> Tensor:
+        """(e, k - 1) vertices of the edges of all faces, each once; on a plane the ends of segments."""
+        return self._edges.ends
+
+    @property
     def euler(self) -> int:
         """Euler characteristic: vertices - edges + faces; on a plane vertices - segments."""
         return (
@@ -138,18 +144,18 @@ class LevelSet:
 
         On a plane the ends of open curves. Between two classes also the points where a third class takes over.
         """
-        return self._edges.ends[self._edges.count == 1]
+        return self._edges.ends[self._edges.faces == 1]
 
     @cached_property
     def n_nonmanifold(self) -> int:
         """Number of edges with more than two faces and of vertices at which several sheets touch; 0 for a manifold."""
-        crowded = int((self._edges.count > 2).sum())
+        crowded = int((self._edges.faces > 2).sum())
         if self.dim == 2:
             return crowded
         following = next_in_row(self.offsets)
         order = self._edges.of.argsort(stable=True)
-        twice = (self._edges.count == 2).nonzero()[:, 0]
-        first = torch.cumsum(self._edges.count, 0)[twice] - 2
+        twice = (self._edges.faces == 2).nonzero()[:, 0]
+        first = torch.cumsum(self._edges.faces, 0)[twice] - 2
         a, b = order[first], order[first + 1]  # the two corners from which this edge starts
         same = self.corners[a] == self.corners[b]
         pairs = torch.cat(
