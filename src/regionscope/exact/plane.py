@@ -91,7 +91,7 @@ class _PlaneCutter:
                 values = kinks[k].advance(state.values, consume=True)
                 state = PlaneState(state.mesh, state.coords, state.slice_id, values)
                 if self.keep is not None:
-                    state = _kept(state, self.keep(k, state.mesh.corners, state.mesh.offsets, state.coords, values))
+                    state = _kept(state, self.keep(k, state.mesh.corners, state.mesh.offsets, values))
                 k, cells, zeros = k + 1, None, None
                 continue
             near = at_vertices(self.scales[k], state.slice_id)

@@ -66,7 +66,7 @@ def partition_cells(
         record.add(k, cells.slice_id, budget.max_regions)
         values = kink.advance(values, consume=True)
         if keep is not None:
-            cells, kept = cells.take(keep(k, cells.corners, cells.offsets, coords, values)).compact()
+            cells, kept = cells.take(keep(k, cells.corners, cells.offsets, values)).compact()
             values = {name: rows[kept] for name, rows in values.items()}
             coords, slice_id = coords[kept], slice_id[kept]
         record.finish(1 / len(program.kinks))

@@ -17,7 +17,8 @@ from regionscope.plot import style
 from regionscope.plot.figures import counted
 
 _LAMP = np.array([0.30, -0.64, 0.71])  # towards the default view, above the reader's left shoulder
-_ZOOM = 0.88  # leaves room for the labels of the axes
+_BASE, _TINT = np.array([0.72, 0.83, 0.93]), 0.5  # a common colour, and how far the tint of a face is from it
+_ZOOM = 0.8  # leaves room for the labels of the axes
 
 
 def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
@@ -42,8 +43,8 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
     sizes = np.diff(offsets)[:, None]
     # The last corner is repeated up to the longest: matplotlib fills shorter polygons with whatever memory holds.
     place = offsets[:-1, None] + np.minimum(np.arange(sizes.max(initial=1)), sizes - 1)
-    light = np.clip(0.72 + 0.34 * (found.normals.cpu().numpy() @ _LAMP), 0.0, 1.0)
-    colours = style.region_colours(torch.arange(len(found))) * light[:, None]
+    light = np.clip(0.66 + 0.4 * (found.normals.cpu().numpy() @ _LAMP), 0.0, 1.0)
+    colours = (_BASE + _TINT * (style.region_colours(torch.arange(len(found))) - _BASE)) * light[:, None]
     drawn = Poly3DCollection(
         points[corners[place]], facecolors=colours, edgecolors=style.EDGE, linewidths=style.edge_width(len(found))
     )

@@ -21,7 +21,7 @@ from regionscope.errors import NotPiecewiseAffine
 from regionscope.exact.bounding.merge import Array, Stage, merged, stored
 from regionscope.network import Kink, Program, Thresholds, Values
 
-__all__ = ["Staged", "read_stages", "with_slacks"]
+__all__ = ["Staged", "read_matrices", "read_stages", "with_slacks"]
 
 _ROWS = 512  # unit vectors run at a time
 _SCALE = 2.0**40  # of the unit vectors, so that offsets do not round the entries
@@ -47,16 +47,25 @@ def read_stages(program: Program, embed: Callable[[Tensor], Tensor], dim: int) -
 
     Raises NotPiecewiseAffine for a fold that is not a function of single entries (a maximum).
     """
+    first, stages, _ = read_matrices(program, embed, dim)
+    return Staged(*merged(first, stages))
+
+
+def read_matrices(
+    program: Program, embed: Callable[[Tensor], Tensor], dim: int
+) -> tuple[Array, list[Stage], list[tuple[str, ...]]]:
+    """As ``read_stages`` before merging, and the names of the live values that make up the state before each stage."""
     with torch.no_grad():
         corners = torch.cat([torch.zeros(1, dim, dtype=torch.float64), torch.eye(dim, dtype=torch.float64)])
         live = program.begin(embed(corners))
         rows = _packed(live)
         first = np.concatenate([rows[:1], rows[1:] - rows[:1]]).T
-        stages = []
+        stages, names = [], [tuple(live)]
         for kink in program.kinks:
             stage, live = _read_stage(kink, {name: value[:1] for name, value in live.items()})
             stages.append(stage)
-    return Staged(*merged(np.ascontiguousarray(first), stages))
+            names.append(tuple(live))
+    return np.ascontiguousarray(first), stages, names
 
 
 def with_slacks(staged: Staged, factors: Array, bounds: Array) -> Staged:
