@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_memory, check_progress, of_kind, whole
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
-from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions
 from regionscope.exact.check import check_sample
 from regionscope.exact.line import partition_lines
 from regionscope.exact.partition import Partition
 from regionscope.exact.plane import partition_planes
+from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
-from regionscope.exact.space import partition_cells
+from regionscope.exact.space import SpacePartition, partition_space
 from regionscope.exact.zero_tolerance import zero_scales
 from regionscope.geometry import Slice
 from regionscope.network import Program, full_precision, trace
@@ -27,7 +28,8 @@ from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
 __all__ = [
-    "BatchResult", "Progress", "as_list", "check_shapes", "exact_regions", "linear_regions", "one_shape", "program_of",
+    "BatchResult", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions", "one_shape",
+    "program_of",
 ]  # fmt: skip
 
 Progress = Callable[[float], None]
@@ -64,7 +66,7 @@ def linear_regions(
 
     The network is interpreted on the vertices of the current partition; at every nonlinearity each region is cut along
     the zero sets of the units that change sign in it, and every live value is interpolated to the new vertices.
-    Dimension 1 and 2 work at any size, higher dimensions for small networks. The module is read, never run or changed.
+    Dimension 1 to 3 work at any size, higher dimensions for small networks. The module is read, never run or changed.
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
     slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
@@ -187,7 +189,7 @@ def _cut_within_limits(
         shortened = program.shortened(n_kinks)
         record = Record.start(n_kinks, len(slices), progress)
         try:
-            found = _cut(shortened, slices, scales, budget, record)
+            found = cut_slices(shortened, slices, scales, budget, record)
             if status:
                 check_sample(program, slices, found, scales[-1], budget)
             break
@@ -205,16 +207,22 @@ def _cut_within_limits(
     return BatchResult(program, slices, found, scales[-1], by_layer, record.snapped, tolerance, status, seconds=0.0)
 
 
-def _cut(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
-) -> RegionBatch:
-    """Cut by the method for the dimension of the slices."""
+def cut_slices(
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record,
+    keep: Keep | None = None,
+) -> RegionBatch:  # fmt: skip
+    """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``."""
     if slices[0].dim == 1:
         return RegionBatch.of_lines(*partition_lines(program, slices, scales, budget, record))
     if slices[0].dim == 2:
-        return RegionBatch.of_mesh(*partition_planes(program, slices, scales, budget, record))
-    found = partition_cells(program, slices, scales, budget, record)
-    return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
+        return RegionBatch.of_mesh(*partition_planes(program, slices, scales, budget, record, keep))
+    if slices[0].dim > 3:
+        found = partition_cells(program, slices, scales, budget, record)
+        return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
+    in_space = partition_space(program, slices, scales, budget, record, keep)
+    if isinstance(in_space, SpacePartition):
+        return RegionBatch.of_solids(in_space.solids, in_space.coords, in_space.outputs, program)
+    return RegionBatch.of_cells(in_space.cells, in_space.coords, in_space.outputs, program)
 
 
 def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:

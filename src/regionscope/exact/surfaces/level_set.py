@@ -13,12 +13,10 @@ from regionscope.checks import check_memory, check_progress, real, whole
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.decision import extremes_at_corners, labels_of
-from regionscope.exact.linear import Progress, as_list, check_shapes, program_of
-from regionscope.exact.plane import partition_planes
+from regionscope.exact.linear import Progress, as_list, check_shapes, cut_slices, program_of
 from regionscope.exact.questions.weights import Output as Target
 from regionscope.exact.questions.weights import output_weights
 from regionscope.exact.region_batch import RegionBatch
-from regionscope.exact.space import partition_cells
 from regionscope.exact.surfaces.polygons import in_order, normals_of
 from regionscope.exact.surfaces.pruning import Levels, Pruning
 from regionscope.exact.surfaces.surface import LevelSet
@@ -85,7 +83,7 @@ def level_set(
         record = Record.start(len(cut.kinks), 1, progress)
         keep = Pruning(program, where, levels, float(scales[-1]))
         try:
-            found = _partition(cut, where, scales, budget, record, keep)
+            found = cut_slices(cut, [where], scales, budget, record, keep)
         except TooManyRegions as limit:
             raise LimitReached(
                 f"Stopped because there are more than max_regions = {max_regions} regions after "
@@ -132,15 +130,6 @@ def _read_classes(classes: int | Sequence[int], c: int) -> list[int]:
             f"Expected one class or two different ones among the {c} outputs, got {classes}. Use value for one output."
         )
     return chosen
-
-
-def _partition(
-    program: Program, where: Slice, scales: Sequence[Tensor], budget: Budget, record: Record, keep: Pruning
-) -> RegionBatch:
-    if where.dim == 2:
-        return RegionBatch.of_mesh(*partition_planes(program, [where], scales, budget, record, keep))
-    found = partition_cells(program, [where], scales, budget, record, keep)
-    return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
 
 
 def _sides(
