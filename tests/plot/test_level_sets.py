@@ -12,6 +12,7 @@ from regionscope.errors import InputError
 from regionscope.exact import LevelSet, level_set
 from regionscope.geometry import Box
 from regionscope.plot import style
+from regionscope.plot.notebook import as_html
 
 
 class Diamond(nn.Module):
@@ -41,6 +42,12 @@ def test_faces_of_a_surface_are_shaded_polygons() -> None:
     assert len(np.unique(drawn.get_facecolor(), axis=0)) == 8
     assert figure.axes[0].get_xlim()[1] == pytest.approx(1.0)
     plot.level_set_figure(found(3, radius=0.2)).canvas.draw()  # nothing on it
+
+
+def test_a_notebook_shows_the_numbers_and_the_picture() -> None:
+    shown = as_html(found(3))
+    assert "<td>euler</td><td>2</td>" in shown
+    assert "data:image/png" in shown
 
 
 def test_flat_axes_are_refused_for_a_surface() -> None:

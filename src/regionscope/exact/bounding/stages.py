@@ -118,12 +118,13 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
         return values
 
     n, n_before = (sum(value[0].numel() for value in each.values()) for each in (folded, live))
-    zero = run(torch.zeros(1, n, dtype=torch.float64))
+    place_of = {"dtype": torch.float64, "device": live[name].device}
+    zero = run(torch.zeros(1, n, **place_of))
     offset = _packed(zero)[0]
     columns = []
     for start in range(0, n, _ROWS):
-        units = torch.zeros(min(_ROWS, n - start), n, dtype=torch.float64)
-        units[torch.arange(len(units)), start + torch.arange(len(units))] = _SCALE
+        units = torch.zeros(min(_ROWS, n - start), n, **place_of)
+        units.diagonal(start).fill_(_SCALE)
         columns.append(scipy.sparse.csr_array((_packed(run(units)) - offset) / _SCALE))
     matrix = scipy.sparse.vstack(columns).T.tocsc()
     return _as_hinges(_read_fold(kink, live[name]), place, matrix, offset, n_before), zero
@@ -172,7 +173,8 @@ def _read_fold(kink: Kink, value: Tensor) -> _Fold:
         return found
 
     def at(z: Array) -> Array:
-        found: Array = fold.function(torch.from_numpy(z).reshape(value.shape), *fold.constants).reshape(-1).numpy()
+        folded = fold.function(torch.from_numpy(z).to(value.device).reshape(value.shape), *fold.constants)
+        found: Array = folded.reshape(-1).cpu().numpy()
         return found
 
     moved = cut(zero)

@@ -103,22 +103,17 @@ def _levels(
     c, device = program.n_outputs, program.device
     if classes is None:
         weights = output_weights(target, 1, c).to(device)
-        return Levels(weights, torch.full((1,), -value, dtype=torch.float64, device=device), (0,)), with_level(
-            program, weights[0], value
-        )
+        levels = Levels(weights, torch.full((1,), -value, dtype=torch.float64, device=device), 1)
+        return levels, with_level(program, weights[0], value)
     if target is not None or value != 0.0:
         raise InputError("Expected classes without value and target, got both. Give one of them.")
     chosen = _read_classes(classes, c)
     unit = torch.eye(c, dtype=torch.float64, device=device)
-    others = [i for i in range(c) if i != chosen[0]]
-    rows = [unit[i] - unit[chosen[0]] for i in others]
-    between: tuple[int, ...] = tuple(range(len(others)))
-    needed: tuple[int, ...] = ()
+    rows = [unit[i] - unit[chosen[0]] for i in (chosen[1:] or range(c)) if i != chosen[0]]
+    n = len(rows)
     if len(chosen) == 2:
-        between = (others.index(chosen[1]),)
-        needed = tuple(range(len(rows), len(rows) + 2 * (c - 2)))
         rows += [unit[one] - unit[i] for i in range(c) if i not in chosen for one in chosen]
-    return Levels(torch.stack(rows), unit.new_zeros(len(rows)), between, needed), with_decision(program)
+    return Levels(torch.stack(rows), unit.new_zeros(len(rows)), n), with_decision(program)
 
 
 def _read_classes(classes: int | Sequence[int], c: int) -> list[int]:
@@ -179,7 +174,7 @@ def _surface(
         vertices=found.coords[used],
         corners=corners,
         offsets=offsets,
-        normals=normals / size.clamp(min=torch.finfo(size.dtype).tiny)[:, None],
+        normals=normals / size.clamp(min=torch.finfo(size.dtype).tiny)[:, None] + 0.0,  # no -0
         flat=_centres(found, regions),
         flat_size=float(found.sizes[regions].sum()) * where.scale,
         value=None if classes is not None else float(value),

@@ -34,21 +34,19 @@ _BLOCK = 1 << 22  # of these, how much is gathered at a time: stays in the cache
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The set where the largest of the rows ``between`` is 0 and no row ``needed`` is negative.
+    """The set where the largest of the first n rows ``factors @ outputs + shifts`` is 0, and no later one is negative.
 
-    factors: (q, c). shifts: (q,). Row i is ``factors[i] @ outputs + shifts[i]``.
+    factors: (q, c). shifts: (q,).
     """
 
     factors: Tensor
     shifts: Tensor
-    between: tuple[int, ...]
-    needed: tuple[int, ...] = ()
+    n: int
 
     def met(self, low: Tensor, high: Tensor, tolerance: float) -> Tensor:
         """Whether the set may meet cells on which the rows lie between ``low`` and ``high`` (r, q)."""
-        between, needed = list(self.between), list(self.needed)
-        found = (low[:, between].amax(1) <= tolerance) & (high[:, between].amax(1) >= -tolerance)
-        return found & (high[:, needed] >= -tolerance).all(1)
+        found = (low[:, : self.n].amax(1) <= tolerance) & (high[:, : self.n].amax(1) >= -tolerance)
+        return found & (high[:, self.n :] >= -tolerance).all(1)
 
 
 class Pruning:
@@ -81,10 +79,10 @@ class Pruning:
         elif k < last and self.steps:
             rows = torch.cat([values[name].reshape(len(values[name]), -1) for name in self.names[k + 1]], 1)
             wide = sum(step.width for step in self.steps[k + 1 :])
-            cells = max(1, _BYTES * (len(offsets) - 1) // (8 * wide * len(corners)))
-            for start in range(0, len(mask), cells):
-                part = offsets[start : start + cells + 1]
-                mask[start : start + cells] = self._met(rows, corners[part[0] : part[-1]], part - part[0], k + 1)
+            many = max(1, _BYTES * len(mask) // (8 * wide * len(corners)))
+            for start in range(0, len(mask), many):
+                part = offsets[start : start + many + 1]
+                mask[start : start + many] = self._met(rows, corners[part[0] : part[-1]], part - part[0], k + 1)
         if not bool(mask.any()):
             mask[0] = True
         return mask

@@ -107,7 +107,8 @@ class LevelSet:
         normals = normals_of(self.vertices, self.corners, self.offsets)
         # the area under a linear map with Gram matrix G: half of sqrt(n^T adj(G) n)
         adjugate = torch.linalg.inv(gram) * torch.linalg.det(gram)
-        return ((normals @ adjugate) * normals).sum(1).clamp(min=0).sqrt() / 2
+        area: Tensor = ((normals @ adjugate) * normals).sum(1).clamp(min=0).sqrt() / 2
+        return area
 
     @property
     def area(self) -> float:
@@ -206,7 +207,7 @@ class LevelSet:
         corners, offsets = self.corners, self.offsets
         if triangles:
             corners = self.triangles().flatten()
-            offsets = torch.arange(0, len(corners) + 1, 3)
+            offsets = 3 * torch.arange(len(corners) // 3 + 1, device=corners.device)
         return write_mesh(Path(path), *(each.cpu().numpy() for each in (points, corners, offsets)))
 
     def to(self, device: torch.device | str) -> LevelSet:
