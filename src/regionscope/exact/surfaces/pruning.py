@@ -148,9 +148,11 @@ class _Step:
         """
         least, most = fold.amin(1), fold.amax(1)
         below_r, above_r = below[:, self.units], above[:, self.units]
-        gap = -(least.clamp(max=0) * most.clamp(min=0)) / (most - least).clamp(min=torch.finfo(least.dtype).tiny)
+        top = most.clamp(min=0)
+        gap = least.clamp(max=0).mul_(top).div_((least - most).clamp_(max=-torch.finfo(least.dtype).tiny))
         on = most + above_r > 0
-        found = _through(self.bent, (below_r + gap) * on, above_r * on)
+        # a hinge is at least 0, so it is less than interpolated by at most the largest value at a vertex
+        found = _through(self.bent, torch.minimum(gap.add_(below_r), top).mul_(on), above_r * on)
         if self.straight is None:
             return found
         more = _through(self.straight, below, above)
