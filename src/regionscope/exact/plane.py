@@ -91,7 +91,8 @@ class _PlaneCutter:
                 values = kinks[k].advance(state.values, consume=True)
                 state = PlaneState(state.mesh, state.coords, state.slice_id, values)
                 if self.keep is not None:
-                    state = _kept(state, self.keep(k, state.mesh.corners, state.mesh.offsets, values))
+                    mesh = state.mesh
+                    state = _kept(state, self.keep(k, mesh.corners, mesh.offsets, state.coords, values))
                 k, cells, zeros = k + 1, None, None
                 continue
             near = at_vertices(self.scales[k], state.slice_id)

@@ -67,7 +67,7 @@ class Pruning:
         self.tolerance = self.near + float((levels.factors.abs().cpu() @ torch.from_numpy(error)).max())
         self.steps = [_Step.of(stage, program.device) for stage in stages]
 
-    def __call__(self, k: int, corners: Tensor, offsets: Tensor, values: Values) -> Tensor:
+    def __call__(self, k: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
         """Which cells to keep behind nonlinearity ``k``; at least one."""
         mask = torch.ones(len(offsets) - 1, dtype=torch.bool, device=corners.device)
         last = len(self.program.kinks) - 1
