@@ -8,12 +8,15 @@ from regionscope.complexity import (
     Deformation,
     LocalComplexity,
     Migration,
+    SplineFeatures,
     complexity_gap,
     deformation,
     draw_points,
     fold_migration,
     local_complexity,
     orthonormal_frames,
+    soft_local_complexity,
+    spline_features,
     trusted_radius,
     uniform_points,
 )
@@ -47,6 +50,7 @@ from regionscope.lab.monitor import Monitor, every, log_spaced
 from regionscope.measures import (
     Correlation,
     Gap,
+    LinearProbe,
     ParameterNorms,
     RegionCount,
     Sharpness,
@@ -56,6 +60,7 @@ from regionscope.measures import (
     distance_from,
     error_rate,
     generalisation_gap,
+    linear_probe,
     linear_region_count,
     output_margin,
     parameter_norms,
@@ -63,9 +68,16 @@ from regionscope.measures import (
     sharpness,
     slice_margin,
 )
-from regionscope.network import select_output, trace
+from regionscope.network import Block, Embedded, block, embedded, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, read_onnx
-from regionscope.sampled import Hulls, LinesFromOrigin, RandomDirections, count_components
+from regionscope.sampled import (
+    EmbeddingSlice,
+    Hulls,
+    LinesFromOrigin,
+    RandomDirections,
+    count_components,
+    embedding_slice,
+)
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate, Readable
 from regionscope.verification import Property, Verification, read_vnnlib, verify

@@ -1,218 +1,177 @@
-"""Polytopes carried through a network: counts by brute force, by sampling, by the slow twin, and one by one."""
+"""Cells in space, cut by all units of a layer at once, against the polytopes, the slow twin and each other."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import linprog
 from torch import Tensor, nn
 
-from regionscope.errors import CheckFailed
+import regionscope as rs
 from regionscope.exact import space as engine
 from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.reference import reference_partition
-from regionscope.exact.space import CellPartition, partition_cells
+from regionscope.exact.space import SpacePartition, partition_space
 from regionscope.exact.zero_tolerance import zero_scales
 from regionscope.geometry import Box, Simplex, Slice
 from regionscope.geometry.polytope.complex import centres
 from regionscope.geometry.polytope.faces import facets, volumes
-from regionscope.network import Program, patterns, trace, with_decision
+from regionscope.geometry.spatial.faces import Unresolved
+from regionscope.network import Program, patterns, trace
 from regionscope.tolerance import Tolerance
 
-
-@dataclass(frozen=True)
-class Run:
-    found: CellPartition
-    record: Record
+CUBE = Box([0.0] * 3, torch.eye(3), 1.0)
+TETRAHEDRON = Simplex(torch.cat([torch.zeros(1, 3), torch.eye(3)]) * 3 - 1)
+KINDS = ("plain", "no bias", "whole numbers", "halves", "ReLU6", "Hardtanh", "repeated", "no weight")
 
 
-def run(program: Program, *slices: Slice, max_regions: int | None = None) -> Run:
+def network(kind: str, seed: int, *, depth: int = 2, width: int = 5) -> nn.Sequential:
+    """A random network; most kinds have planes that meet in lines, points, faces or each other."""
+    generator = torch.Generator().manual_seed(seed)
+    parts: list[nn.Module] = []
+    for fan_in, fan_out in pairwise([3, *[width] * depth, 2]):
+        weight = torch.randn(fan_out, fan_in, generator=generator, dtype=torch.float64)
+        bias = torch.randn(fan_out, generator=generator, dtype=torch.float64) / 2
+        if kind == "no bias":
+            bias *= 0
+        elif kind in ("whole numbers", "halves"):
+            weight, bias = (2 * weight).round().clamp(-2, 2), bias.round() / (1 + (kind == "halves"))
+        elif kind == "repeated":
+            weight[1], bias[1], weight[-1], bias[-1] = weight[0], bias[0], -weight[0], -bias[0]
+        elif kind == "no weight":
+            weight[0], bias[1] = 0, 0
+        layer = nn.Linear(fan_in, fan_out).double()
+        layer.load_state_dict({"weight": weight, "bias": bias})
+        parts += [layer, {"ReLU6": nn.ReLU6, "Hardtanh": nn.Hardtanh}.get(kind, nn.ReLU)()]
+    return nn.Sequential(*parts[:-1])
+
+
+def run(program: Program, *slices: Slice, max_regions: int | None = None) -> tuple[SpacePartition, Record]:
     scales = zero_scales(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.kinks), len(slices), None)
-    return Run(partition_cells(program, slices, scales, Budget(1 << 30, max_regions), record), record)
+    found = partition_space(program, slices, scales, Budget(1 << 30, max_regions), record)
+    assert isinstance(found, SpacePartition)  # no unit had to be cut by itself
+    return found, record
 
 
-def mlp(*sizes: int, seed: int = 0, bias: bool = True) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        layers = [nn.Linear(a, b, bias=bias) for a, b in pairwise(sizes)]
-    return nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1]).double()
+def one_by_one(program: Program, piece: Slice) -> tuple[Tensor, list[int]]:
+    """Sorted volumes and counts by the engine that cuts by one unit after another."""
+    record = Record.start(len(program.kinks), 1, None)
+    scales = zero_scales(program, [piece], Tolerance.of(program.dtype), Budget(1 << 30))
+    found = partition_cells(program, [piece], scales, Budget(1 << 30), record)
+    return volumes(found.cells, found.coords).sort().values, record.counts[:, 0].tolist()
 
 
-def cube(k: int, radius: float = 1.0) -> Box:
-    return Box([0.0] * k, torch.eye(k), radius)
+def sizes(found: SpacePartition) -> Tensor:
+    corners, offsets = found.solids.cell_corners()
+    return found.solids.volumes(found.coords, corners[offsets[:-1]])
 
 
-def prove(program: Program, piece: Slice, found: CellPartition) -> None:
+def prove(program: Program, piece: Slice, found: SpacePartition) -> None:
     """Cells fill the slice, meet face to face, have one pattern each, and the network is affine on them."""
-    cells, coords = found.cells, found.coords
-    assert float(volumes(cells, coords).sum()) * piece.scale == pytest.approx(piece.size, rel=1e-10)
+    solids, coords = found.solids, found.coords
+    assert float(sizes(found).sum()) * piece.scale == pytest.approx(piece.size, rel=1e-10)
+    cells = solids.as_complex()
     around = facets(cells)
-    assert torch.equal(around.cells[:, 1] < 0, around.wall < 0)
+    assert len(around.wall) == solids.n_faces  # as sets of vertices, every face is there once
+    assert torch.equal(solids.cells[:, 1] < 0, solids.wall < 0)
     middle = centres(cells, coords)
-    assert len(patterns(program, piece.embed(middle)).unique(dim=0)) == cells.n_cells
-    assert torch.allclose(program(piece.embed(coords)), found.outputs, atol=1e-12)
-    assert torch.allclose(program(piece.embed(middle)), centres(cells, found.outputs), atol=1e-12)
+    signs = patterns(program, piece.embed(middle))
+    assert len(signs.unique(dim=0)) == solids.n_cells
+    inner = solids.wall >= 0
+    differ = signs[solids.cells[inner, 0]] != signs[solids.cells[inner, 1]]
+    assert bool(differ.gather(1, solids.wall[inner, None]).all())  # the unit of a wall changes its side there
+    assert torch.allclose(program(piece.embed(coords)), found.outputs, atol=1e-11)
+    assert torch.allclose(program(piece.embed(middle)), centres(cells, found.outputs), atol=1e-11)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_sampled_patterns_are_all_found(seed: int) -> None:
-    program, piece = trace(mlp(3, 8, 8, 2, seed=seed), (3,)), cube(3)
-    found = run(program, piece).found
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
+def test_as_one_unit_after_another(kind: str, seed: int) -> None:
+    piece: Slice = TETRAHEDRON if seed % 2 else CUBE
+    program = trace(network(kind, seed), (3,))
+    found, record = run(program, piece)
     prove(program, piece, found)
-    generator = torch.Generator().manual_seed(seed)
-    samples = 2 * torch.rand(50_000, 3, generator=generator, dtype=torch.float64) - 1
-    seen = {tuple(row) for row in patterns(program, samples).unique(dim=0).tolist()}
-    known = {tuple(row) for row in patterns(program, piece.embed(centres(found.cells, found.coords))).tolist()}
-    assert seen <= known
-    assert len(seen) > 0.8 * len(known)  # the samples resolve most regions
+    volume, counts = one_by_one(program, piece)
+    assert record.counts[:, 0].tolist() == counts
+    assert torch.allclose(sizes(found).sort().values, volume, atol=1e-13)
 
 
-def count_by_linear_programs(network: nn.Module, piece: Slice) -> int:
-    """Activation patterns with an interior, by a linear program for each unit and each pattern so far."""
-    linears = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
-    k = piece.dim
-    nodes = [([(*piece.halfspaces,)], torch.eye(k).double(), torch.zeros(k).double())]
-    for layer in linears[:-1]:
-        following = []
-        for limits, slope, constant in nodes:
-            W, b = layer.weight.detach() @ slope, layer.weight.detach() @ constant + layer.bias.detach()
-            branches: list[tuple[list[tuple[Tensor, Tensor]], list[float]]] = [(limits, [])]
-            for w, c in zip(W, b, strict=True):
-                branches = [
-                    ([*rows, (-s * w[None], s * c[None])], [*signs, float(s > 0)])
-                    for rows, signs in branches
-                    for s in (1, -1)
-                    if has_interior([*rows, (-s * w[None], s * c[None])])
-                ]
-            for rows, signs in branches:
-                on = torch.tensor(signs).double()
-                following.append((rows, on[:, None] * W, on * b))
-        nodes = following
-    return len(nodes)
+@pytest.mark.parametrize("kind", ["no bias", "whole numbers"])
+def test_the_slow_twin_agrees(kind: str) -> None:
+    program = trace(network(kind, 1, width=3), (3,))
+    part, twin = rs.linear_regions(program, CUBE), reference_partition(program, CUBE)
+    part.check()
+    assert (len(part), part.by_layer) == (twin.n_activation_regions, dict(twin.by_layer))
+    assert np.allclose(np.sort(part.sizes.numpy()), np.sort(twin.sizes), atol=1e-12)
 
 
-def has_interior(rows: list[tuple[Tensor, Tensor]]) -> bool:
-    A, b = (torch.cat(parts).numpy() for parts in zip(*rows, strict=True))
-    norms = np.linalg.norm(A, axis=1, keepdims=True)
-    k = A.shape[1]
-    answer = linprog([0.0] * k + [-1.0], A_ub=np.hstack([A, norms]), b_ub=b, bounds=[(None, None)] * k + [(None, 1.0)])
-    return answer.status == 0 and float(answer.x[-1]) > 1e-9
-
-
-@pytest.mark.parametrize(
-    ("k", "widths", "seed"),
-    [(1, (4, 4), 0), (2, (4, 4), 1), (3, (4, 3), 2), pytest.param(4, (3, 3), 3, marks=pytest.mark.slow)],
-)
-def test_counts_by_linear_programs(k: int, widths: tuple[int, ...], seed: int) -> None:
-    network, piece = mlp(k, *widths, 2, seed=seed), cube(k)
-    program = trace(network, (k,))
-    found = run(program, piece).found
-    assert found.cells.n_cells == count_by_linear_programs(network, piece)
-    prove(program, piece, found)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("k", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
-def test_the_slow_twin_agrees(k: int, bias: bool) -> None:
-    widths = (6, 5) if k < 3 else (4, 4)
-    program = trace(mlp(k, *widths, 2, seed=k, bias=bias), (k,))
-    corners = torch.cat([torch.zeros(1, k), torch.eye(k)]) - 0.3
-    for piece in (cube(k), Simplex(corners)):
-        answer, twin = run(program, piece), reference_partition(program, piece)
-        assert answer.found.cells.n_cells == twin.n_activation_regions
-        assert answer.record.counts[:, 0].tolist() == list(twin.by_layer.values())
-        sizes = volumes(answer.found.cells, answer.found.coords) * piece.scale
-        assert np.allclose(np.sort(sizes.numpy()), np.sort(twin.sizes), atol=1e-12)
-
-
-def test_units_with_two_kinks_and_maxima() -> None:
-    class Mixed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second, self.last = nn.Linear(3, 4), nn.Linear(4, 6), nn.Linear(3, 2)
-
-        def forward(self, x: Tensor) -> Tensor:
-            h = nn.functional.relu6(4 * self.first(x) + 3)
-            return self.last(self.second(h).view(-1, 3, 2).amax(2))
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(4)
-        program = trace(Mixed().double(), (3,))
-    answer, twin = run(program, cube(3)), reference_partition(program, cube(3))
-    assert answer.found.cells.n_cells == twin.n_activation_regions > 20
-    prove(program, cube(3), answer.found)
-
-
-def test_walls_name_the_unit_that_folds() -> None:
-    program = trace(mlp(3, 5, 4, 2, seed=5), (3,))
-    found = run(program, cube(3)).found
-    around = facets(found.cells)
-    inner = around.wall >= 0
-    sides = patterns(program, cube(3).embed(centres(found.cells, found.coords)))[around.cells[inner]]
-    differ = sides[:, 0] != sides[:, 1]
-    assert torch.equal(differ.sum(1), torch.ones(int(inner.sum())).long())
-    assert torch.equal(differ.int().argmax(1), around.wall[inner])
-
-
-def test_decision_pieces_have_one_label() -> None:
-    program = with_decision(trace(mlp(3, 6, 6, 4, seed=6), (3,)))
-    found = run(program, cube(3, 3.0)).found
-    labels = found.outputs[found.cells.corners]
-    middle = centres(found.cells, found.outputs)
-    chosen = middle.argmax(1)[found.cells.cell_of_corner]
-    assert bool((labels.gather(1, chosen[:, None])[:, 0] >= labels.amax(1) - 1e-10).all())
-    assert len(middle.argmax(1).unique()) > 1
+def test_planes_in_general_position() -> None:
+    """n planes cut a ball into 1 + n + C(n, 2) + C(n, 3) cells, of which all are found at once."""
+    model = nn.Sequential(nn.Linear(3, 9), nn.ReLU(), nn.Linear(9, 1)).double()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.randn(9, 3, generator=torch.Generator().manual_seed(0)))
+        model[0].bias.copy_(torch.rand(9, generator=torch.Generator().manual_seed(1)) / 50)
+    found, _ = run(trace(model, (3,)), Box([0.0] * 3, torch.eye(3), 40.0))
+    assert found.solids.n_cells == 1 + 9 + 36 + 84
 
 
 def test_many_slices_together_are_the_same_as_one_by_one() -> None:
-    program = trace(mlp(3, 7, 7, 2, seed=7), (3,))
-    slices = [cube(3), cube(3, 0.2), Simplex(torch.cat([torch.zeros(1, 3), 2 * torch.eye(3)]))]
-    together = run(program, *slices)
+    program = trace(network("plain", 5), (3,))
+    slices: list[Slice] = [CUBE, Box([0.1] * 3, torch.eye(3), 0.2), TETRAHEDRON]
+    together, record = run(program, *slices)
     for i, piece in enumerate(slices):
-        alone = run(program, piece)
-        mine, kept = together.found.cells.take(together.found.cells.slice_id == i).compact()
-        assert together.record.counts[:, i].tolist() == alone.record.counts[:, 0].tolist()
-        sizes = volumes(mine, together.found.coords[kept]).sort().values
-        assert torch.allclose(sizes, volumes(alone.found.cells, alone.found.coords).sort().values, atol=1e-13)
-        assert torch.allclose(
-            program(piece.embed(together.found.coords[kept])), together.found.outputs[kept], atol=1e-12
-        )
+        alone, own = run(program, piece)
+        assert record.counts[:, i].tolist() == own.counts[:, 0].tolist()
+        mine, kept = together.solids.take(together.solids.slice_id == i)
+        part = SpacePartition(mine, together.coords[kept], together.outputs[kept])
+        prove(program, piece, part)
+        assert torch.allclose(sizes(part).sort().values, sizes(alone).sort().values, atol=1e-13)
 
 
 def test_a_limit_stops_at_the_layer_that_breaks_it() -> None:
-    program = trace(mlp(3, 8, 8, 2), (3,))
-    first, second = run(program, cube(3)).record.counts[:, 0].tolist()
-    assert run(program, cube(3), max_regions=second).found.cells.n_cells == second
-    for limit, kink in ((second - 1, 1), (first, 1), (first - 1, 0), (1, 0)):
+    program = trace(network("plain", 6), (3,))
+    first, second = run(program, CUBE)[1].counts[:, 0].tolist()
+    assert run(program, CUBE, max_regions=second)[0].solids.n_cells == second
+    for limit, kink in ((second - 1, 1), (first - 1, 0)):
         with pytest.raises(TooManyRegions) as stopped:
-            run(program, cube(3), max_regions=limit)
+            run(program, CUBE, max_regions=limit)
         assert stopped.value.kink == kink
 
 
-def test_a_network_without_kinks_is_one_region() -> None:
-    found = run(trace(nn.Linear(3, 2).double(), (3,)), cube(3)).found
-    assert (found.cells.n_cells, len(found.coords)) == (1, 8)
+@pytest.mark.parametrize("layer", [0, 1])
+def test_signs_that_fit_no_cut_are_left_to_the_polytopes(monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
+    program = trace(network("plain", 7), (3,))
+    whole = rs.linear_regions(program, CUBE)
+    cut = engine.cut_space
+
+    def unresolved(program: Program, k: int, *args: object) -> object:
+        if k == layer:
+            raise Unresolved
+        return cut(program, k, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine, "cut_space", unresolved)
+    part = rs.linear_regions(program, CUBE)
+    part.check()
+    assert (part.by_layer, part.n_linear_regions) == (whole.by_layer, whole.n_linear_regions)
+    assert torch.allclose(part.sizes.sort().values, whole.sizes.sort().values, atol=1e-13)
 
 
-def test_dead_and_repeated_units() -> None:
-    network = mlp(3, 4, 3, 1)
-    with torch.no_grad():
-        network[0].weight.copy_(torch.tensor([[1.0, 0, 0], [-1.0, 0, 0], [1.0, 0, 0], [0, 0, 0]]))
-        network[0].bias.zero_()
-        network[2].weight.fill_(-1.0)  # never active
-        network[2].bias.fill_(-0.5)
-    answer = run(trace(network, (3,)), cube(3))
-    assert answer.record.counts[:, 0].tolist() == [2, 2]
+def test_maxima_behind_thresholds() -> None:
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = network("plain", 8, depth=1, width=3), nn.Linear(2, 2).double()
 
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(self.last(torch.stack([self.first(x), x[:, :2]], 2).amax(2)))
 
-def test_a_cut_that_rounding_spoils_is_never_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    true_split = engine.split
-    monkeypatch.setattr(engine, "split", lambda *args, **kwargs: replace(true_split(*args, **kwargs), unresolved=1))
-    with pytest.raises(CheckFailed, match="fit no flat cut"):
-        run(trace(mlp(3, 4, 2), (3,)), cube(3))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        program = trace(Pooled(), (3,))
+    part = rs.linear_regions(program, CUBE)
+    part.check()
+    assert len(part) == reference_partition(program, CUBE).n_activation_regions > 10

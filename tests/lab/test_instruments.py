@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.lab import instruments
-from regionscope.lab.config import MeasureSpec, Training
-from regionscope.lab.data import Dataset, DataSplit, two_moons
+from regionscope.lab import instruments, zoo
+from regionscope.lab.config import DataSpec, MeasureSpec, Training
+from regionscope.lab.data import Dataset, DataSplit, load, two_moons
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.monitor import Monitor, every
 from regionscope.lab.train import train
@@ -226,7 +226,14 @@ SET_BY_THE_RUN = {
     "initial",
     "generator",
 }
-PYTHON_ONLY = {"progress", "on_limit", ("linear_regions", "tolerance"), ("decision_regions", "tolerance"), "options"}
+PYTHON_ONLY = {
+    "progress",
+    "on_limit",
+    "attention_mask",
+    ("linear_regions", "tolerance"),
+    ("decision_regions", "tolerance"),
+    "options",
+}
 
 
 def test_every_parameter_of_a_function_is_an_option() -> None:
@@ -253,3 +260,24 @@ def test_options_reach_the_function(net: nn.Module) -> None:
     for options, sentence in (({"autocast": "int8"}, "one of float16"), ({"autocast": 3}, "one of float16")):
         with pytest.raises(InputError, match=sentence):
             rows(net, "region_count", **options)
+
+
+def test_tokens_are_counted_and_measured_in_the_space_of_their_embeddings() -> None:
+    split = load(DataSpec(name="modular_addition", n_train=12, n_test=6, options={"modulus": 5, "train_share": 0.6}))
+    model = zoo.build("gpt", classes=6, input_shape=(3,), depth=1, width=8, heads=2, activation="relu")
+    spread = model.tokens(split.train.inputs).detach().flatten(1)
+    radius = float((spread - spread.mean(0)).square().sum(1).mean().sqrt())
+    asked = {"n": 12, "dims": 5, "seed": 1}
+    found = rows(model, "local_complexity", split=split, radius=0.3, relative=True, by_position=True, **asked)
+    plain = rs.local_complexity(model, split.train.inputs, radius=0.3 * radius, dims=5, seed=1)
+    assert found["it"] == pytest.approx((plain.mean, plain.stderr))
+    assert sum(found[f"it.position.{i}"][0] for i in range(3)) == pytest.approx(plain.mean)
+    assert plain.mean > 0
+    counted = rows(model, "region_count", split=split, dim=1, slices=4, grid=20, seed=1)
+    assert counted["it"][0] == rs.region_count(model, split.train.inputs, dim=1, slices=4, grid=20, seed=1).value
+    with pytest.raises(InputError, match=r"position of region_count to be a whole number, got 0\.5"):
+        rows(model, "region_count", split=split, position=0.5)
+    with pytest.raises(InputError, match="work on tokens for by_position"):
+        instruments.build(MeasureSpec(instrument="local_complexity", options={"by_position": True}), FLAT)(
+            mlp([2, 3, 2])
+        )

@@ -29,8 +29,9 @@ PARAMETERS = {
     "simpledla": 15_142_970,
     "mlp": 3072 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10,
     "cnn": 3 * 32 * 9 + 3 * 32 * 32 * 9 + 4 * 2 * 32 + 32 * 10 + 10,
+    "vit": (48 + 1) * 192 + 64 * 192 + 6 * (12 * 192**2 + 13 * 192) + 2 * 192 + 192 * 10 + 10,
 }
-CONVOLUTIONAL = [name for name in PARAMETERS if name != "mlp"]
+CONVOLUTIONAL = [name for name in PARAMETERS if name not in ("mlp", "vit")]
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("resnet18", {"bn": False, "width": 16}),
     ("resnet18", {"stem": "imagenet", "width": 16}),
@@ -63,7 +64,7 @@ def test_a_flat_head_sees_every_position(pooling: str, depth: int, sides: tuple[
 
 
 def test_all_names_are_listed() -> None:
-    assert sorted(zoo.names()) == sorted(PARAMETERS)
+    assert sorted(zoo.names()) == sorted([*PARAMETERS, "gpt"])  # which takes tokens: see test_zoo_transformers
 
 
 @pytest.mark.parametrize("name", PARAMETERS)

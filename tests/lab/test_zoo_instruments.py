@@ -75,7 +75,7 @@ def test_smooth_layers_are_refused_by_name(name: str, options: dict[str, Any], s
         rs.linear_regions(model, rs.Segment(*images(2)))
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", [name for name in zoo.names() if name != "gpt"])
 def test_every_network_can_be_counted_and_watched(name: str) -> None:
     model = used(name, {"width": 16} if name in ("resnet18", "resnet34", "preactresnet18", "senet18") else {})
     before = {key: value.clone() for key, value in model.state_dict().items()}
@@ -84,7 +84,7 @@ def test_every_network_can_be_counted_and_watched(name: str) -> None:
     assert 1 <= count.value <= 8
     found = rs.local_complexity(model, images(2), dims=3, radius=0.5)
     assert found.mean > 0
-    kinds = nn.ReLU | nn.SiLU | nn.Sigmoid
+    kinds = nn.ReLU | nn.SiLU | nn.Sigmoid | nn.GELU
     assert set(found.by_layer) == {n for n, m in model.named_modules() if isinstance(m, kinds)}
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 

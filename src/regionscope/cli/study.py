@@ -29,7 +29,10 @@ from regionscope.studies.workspace import Workspace
 
 __all__ = ["study"]
 
-study = typer.Typer(no_args_is_help=True, help="Every table and figure of the four papers, rerun by one command.")
+study = typer.Typer(
+    no_args_is_help=True,
+    help="Every table and figure of the four papers, and questions beyond them, each rerun by one command.",
+)
 
 _PROVENANCE = ("regionscope", "commit", "torch", "python", "device", "device_name", "machine", "cores")
 

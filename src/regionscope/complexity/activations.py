@@ -58,6 +58,11 @@ _POOLS: dict[str, Callable[..., Any]] = {
 }
 MAX_POOLS = {**_POOLS, **{f"{name}_with_indices": pool for name, pool in _POOLS.items()}}
 
+# Attention and normalisation have no kink. What counts as a fold of theirs is stated in ``attention_winners`` and
+# ``centred``; they are counted only where the user asks for it.
+ATTENTION = ("scaled_dot_product_attention", "multi_head_attention_forward", "softmax")
+NORMS = ("layer_norm", "rms_norm")
+
 
 def operation(function: Callable[..., Any]) -> str:
     """The name of a torch function; ``relu_`` works in place and is ``relu`` all the same.
@@ -89,6 +94,60 @@ def winners(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
     value = argument(args, kwargs, 0, "input")
     indices: Tensor = MAX_POOLS[op](value, *args[1:], **options, return_indices=True)[1]
     return indices
+
+
+def attention_winners(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Which key has the largest weight for each query: (b, queries, heads), or with fewer axes where a softmax has.
+
+    A row of attention folds where this key changes, as a window of max-pooling does where its largest entry changes.
+    """
+    op = operation(func)
+    if op == "softmax":
+        dim = argument(args, kwargs, 1, "dim", default=-1)
+        found: Tensor = argument(args, kwargs, 0, "input", "self").argmax(dim)
+    elif op == "multi_head_attention_forward":
+        named = {**dict(zip(_MHA, args[15:], strict=False)), **kwargs, "need_weights": True}
+        found = func(*args[:15], **{**named, "average_attn_weights": False})[1].argmax(-1)
+    else:
+        found = _scores(args, kwargs).argmax(-1)
+    return found.movedim(-1, 1) if found.ndim > 2 else found
+
+
+def centred(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """What a normalisation divides by the spread: x minus its mean for LayerNorm, x for RMSNorm.
+
+    An entry of a normalisation folds where this changes sign: its output has the same sign before scale and shift.
+    """
+    values: Tensor = argument(args, kwargs, 0, "input")
+    dims = tuple(range(-len(argument(args, kwargs, 1, "normalized_shape")), 0))
+    return values - values.mean(dims, keepdim=True) if op == "layer_norm" else values
+
+
+# Arguments of multi_head_attention_forward after the first 15.
+_MHA: tuple[str, ...] = (
+    "need_weights",
+    "attn_mask",
+    "use_separate_proj_weight",
+    "q_proj_weight",
+    "k_proj_weight",
+    "v_proj_weight",
+)
+_MHA += ("static_k", "static_v", "average_attn_weights", "is_causal")
+
+
+def _scores(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """The scores (b, heads, queries, keys) of scaled dot-product attention, before the softmax."""
+    query, key = argument(args, kwargs, 0, "query"), argument(args, kwargs, 1, "key")
+    if key.ndim > 2 and key.shape[-3] != query.shape[-3]:  # several heads share a key
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+    scale = argument(args, kwargs, 6, "scale")
+    scores: Tensor = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    mask = argument(args, kwargs, 3, "attn_mask")
+    if argument(args, kwargs, 5, "is_causal", default=False):
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if mask is None:
+        return scores
+    return scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
 
 
 def _folds(values: Any, at: Sequence[Any]) -> Folds | None:

@@ -16,7 +16,16 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regionscope.complexity.activations import LINEAR, MAX_POOLS, Folds, argument, folds, operation
+from regionscope.complexity.activations import (
+    ATTENTION,
+    LINEAR,
+    MAX_POOLS,
+    NORMS,
+    Folds,
+    argument,
+    folds,
+    operation,
+)
 from regionscope.errors import InputError
 from regionscope.network.call.forward import call_model
 
@@ -73,8 +82,15 @@ class ForwardObserver(TorchFunctionMode):
                 f"'{self._name(op)[0]}' normalises with the statistics of the batch, so a point has no neighbourhood "
                 "of its own; give the layer running statistics (track_running_stats=True), which eval mode uses."
             )
+        if op == "addmm" and len(args) == 3 and not kwargs and isinstance(args[2], nn.Parameter):
+            # A linear layer by another name: the Conv1D of GPT-2.
+            return self.at_linear(*self._name(op), nn.functional.linear, (args[1], args[2].t(), args[0]), {})
         if op in LINEAR:
             return self.at_linear(*self._name(op), func, args, kwargs)
+        if op in ATTENTION:
+            return self.at_attention(*self._name(op), func, args, kwargs)
+        if op in NORMS:
+            return self.at_norm(*self._name(op), func, args, kwargs)
         if op in MAX_POOLS:
             return self.at_max_pool(*self._name(op.removesuffix("_with_indices")), func, args, kwargs)
         found = folds(op, args, kwargs)
@@ -105,6 +121,14 @@ class ForwardObserver(TorchFunctionMode):
         self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
         return func(*args, **kwargs)
+
+    def at_attention(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        return self.at_other(operation(func), func, args, kwargs)
+
+    def at_norm(self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        return self.at_other(operation(func), func, args, kwargs)
 
     def at_other(self, op: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return func(*args, **kwargs)

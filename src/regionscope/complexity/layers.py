@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -11,11 +11,12 @@ import torch
 from torch import Size, Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regionscope.complexity.activations import LINEAR, Folds, operation
+from regionscope.complexity.activations import LINEAR, Folds, argument, attention_winners, centred, operation
 from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import refuse_other_answers
 
+Role = Literal["activation", "max_pool", "linear", "attention", "norm"]
 LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
 
 _OTHER = 0.37  # the last input of a pass is this minus the others, so that its values differ
@@ -27,16 +28,22 @@ _ROWS, _FEWER = 7, 5  # inputs of the two passes: the axis of a layer whose size
 class Layer:
     """A place in the forward pass where units can be counted.
 
-    name: as in ``by_layer``. role: an activation, a max-pooling, or a linear output that no activation follows.
+    name: as in ``by_layer``. role: an activation, a max-pooling, a linear output that no activation follows, attention
+    or a normalisation.
     units: entries for one input. axis: which axis of the tensor runs over the batch (None: it cannot be told).
     kinds: the type of the module itself, and of the linear or convolution layers that feed it directly.
+    positions: number of tokens, where a linear layer or attention made a tensor (b, t, width); 1 for (b, width), 0 for
+    others.
+    fed_by: names of the linear layers that feed an activation directly.
     """
 
     name: str
-    role: Literal["activation", "max_pool", "linear"]
+    role: Role
     units: int
     axis: int | None
     kinds: frozenset[type[nn.Module]]
+    positions: int = 0
+    fed_by: tuple[str, ...] = ()
 
     def rows(self, values: Tensor, n: int) -> Tensor:
         """The units of each of the n inputs: (n, units)."""
@@ -108,11 +115,8 @@ def _batch_axis(shape: Size, fewer: Size, in_order: bool) -> int | None:
     return None
 
 
-def select_layers(
-    found: LayerList, layers: LayerChoice | None, *, max_pool: bool, linear_outputs: bool
-) -> tuple[Layer, ...]:
-    """The layers that the options ask for; an ``InputError`` names what there is when a choice matches nothing."""
-    roles = {"activation"} | ({"max_pool"} if max_pool else set()) | ({"linear"} if linear_outputs else set())
+def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]) -> tuple[Layer, ...]:
+    """The chosen layers of these roles; an ``InputError`` names what there is when a choice matches nothing."""
     offered = [layer for layer in found.layers if layer.role in roles]
     if not offered:
         raise InputError(
@@ -137,15 +141,20 @@ def select_layers(
     return tuple(offered)
 
 
+def matching(name: str, choice: str) -> bool:
+    """Whether a layer of this name is meant by a name or pattern."""
+    return name == choice or fnmatchcase(name, choice)
+
+
 def _matches(layer: Layer, choice: str | type[nn.Module]) -> bool:
     if isinstance(choice, str):
-        return layer.name == choice or fnmatchcase(layer.name, choice)
+        return matching(layer.name, choice)
     return isinstance(choice, type) and any(issubclass(kind, choice) for kind in layer.kinds)
 
 
-def _also(found: LayerList, roles: set[str]) -> str:
+def _also(found: LayerList, roles: Set[Role]) -> str:
     """What would be there with other options."""
-    options = {"linear": "linear_outputs", "max_pool": "max_pool"}
+    options = {"linear": "linear_outputs", "max_pool": "max_pool", "attention": "attention", "norm": "norms"}
     more = []
     for role, option in options.items():
         names = [layer.name for layer in found.layers if layer.role == role]
@@ -166,7 +175,8 @@ class _LayerLister(ForwardObserver):
         self._rows = rows
         self._followed: set[int] = set()  # places in ``layers`` of linear outputs that an activation follows
         self._sources: Any = WeakTensorKeyDictionary()
-        for tensor in (*model.parameters(), *model.buffers()):
+        held = (tensor for tensor in vars(model).values() if isinstance(tensor, Tensor))
+        for tensor in (*model.parameters(), *model.buffers(), *held):
             self._sources[tensor] = None
 
     def counted(self) -> Iterator[int]:
@@ -180,7 +190,7 @@ class _LayerLister(ForwardObserver):
         if sources is not None:
             self._followed |= sources
             feeding = frozenset[type[nn.Module]]().union(*(self.layers[i].kinds for i in sources))
-            self._add(name, "activation", found.values, kind, len(found.at), feeding)
+            self._add(name, "activation", found.values, kind, len(found.at), feeding, sorted(sources))
             sources = frozenset()
         return self._run(func, args, kwargs, sources)
 
@@ -202,22 +212,56 @@ class _LayerLister(ForwardObserver):
             self._add(name, "max_pool", output if isinstance(output, Tensor) else output[0], kind)
         return output
 
+    def at_attention(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        sources = self._of(args, kwargs)
+        if sources is not None:
+            values = attention_winners(func, args, kwargs)
+            self._add(name, "attention", values, kind, positions=values.shape[1] if values.ndim > 1 else 1)
+        return self._run(func, args, kwargs, sources)
+
+    def at_norm(self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        sources = self._of(args, kwargs)
+        if sources is not None:
+            values = centred(operation(func), args, kwargs)
+            width = Size(argument(args, kwargs, 1, "normalized_shape")).numel()
+            self._add(name, "norm", values, kind, positions=values.numel() // (self._rows * width))
+        return self._run(func, args, kwargs, sources)
+
     def at_other(self, op: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return self._run(func, args, kwargs, self._of(args, kwargs), writes_first=op == "__setitem__")
 
     def _add(
         self,
         name: str,
-        role: Literal["activation", "max_pool", "linear"],
+        role: Role,
         values: Tensor,
         kind: type[nn.Module] | None,
         folds: int = 1,
         feeding: frozenset[type[nn.Module]] = frozenset(),
+        sources: Sequence[int] = (),
+        positions: int | None = None,
     ) -> None:
         kinds = feeding if kind is None else feeding | {kind}
-        self.layers.append(Layer(name, role, folds * values.numel() // self._rows, None, kinds))
+        entries = values.numel() // self._rows
+        fed_by = tuple(self.layers[i].name for i in sources)
+        if positions is None:
+            wide = any(issubclass(each, nn.Linear) for each in kinds)
+            made = [self.shapes[i] for i in sources] or [values.shape]
+            positions = self._positions(values, made) if wide else 0
+        self.layers.append(Layer(name, role, folds * entries, None, kinds, positions, fed_by))
         self.shapes.append(values.shape)
         self.in_order.append(_one_after_the_other(values, self._rows))
+
+    def _positions(self, values: Tensor, made: Sequence[Size]) -> int:
+        """Number of tokens of an input in ``values``, which come from linear outputs of the shapes ``made``."""
+        shape = made[0]
+        kept = values.shape[-1:] == shape[-1:] or values.shape[: len(shape) - 1] == shape[:-1]
+        if not kept or len(shape) < 2 or not shape.numel() or any(other != shape for other in made):
+            return 0
+        positions = shape.numel() // (self._rows * shape[-1])
+        return positions if positions and values.numel() % (self._rows * positions) == 0 else 0
 
     def _of(self, args: Any, kwargs: Mapping[str, Any]) -> frozenset[int] | None:
         """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Set
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regionscope.complexity.layers import LayerChoice, list_layers, select_layers
+from regionscope.complexity.layers import Layer, LayerChoice, Role, list_layers, select_layers
 from regionscope.complexity.neighbourhoods import FrameChoice, Neighbourhoods, Shape
 from regionscope.complexity.sign_changes import SignChanges
 from regionscope.errors import InputError
 from regionscope.extras import data_frame
 from regionscope.inputs import Inputs
 from regionscope.network import untouched
+from regionscope.network.embedded import embedded
 from regionscope.network.output import Arguments, Output, select_output
-from regionscope.types import Reading
+from regionscope.network.token_ids import TokenGroup, read_tokens, takes_tokens, without_padding
+from regionscope.types import Estimate, Reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +28,10 @@ class LocalComplexity:
     """Local complexity of b points.
 
     total: (b,) units that fold the neighbourhood of each point. by_layer: the same for each layer, in the order of the
-        forward pass; they add up to ``total``. units: how many units each layer has (for one input).
+        forward pass; they add up to ``total``. units: how many units each layer has, for one input (for the longest
+        one, where sequences differ in length).
     dims, radius: of the neighbourhood.
+    by_position: (b, t) float64 for each layer that works on tokens: the units at each token; NaN where it is padding.
     """
 
     total: Tensor
@@ -34,6 +39,7 @@ class LocalComplexity:
     units: dict[str, int]
     dims: int
     radius: float
+    by_position: dict[str, Tensor] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         error = f" ± {self.stderr:.2g}" if len(self) > 1 else ""
@@ -67,6 +73,42 @@ class LocalComplexity:
         """Standard error of the mean over the points; NaN for a single one."""
         return self.std / math.sqrt(len(self))
 
+    @property
+    def by_block(self) -> dict[str, Tensor]:
+        """(b,) for each block: the sum of its layers. "layers.3.mlp.act" belongs to the block "layers.3".
+
+        A block is the part of a layer's name up to its first number; a layer without one is its own block.
+        """
+        found: dict[str, Tensor] = {}
+        for name, counts in self.by_layer.items():
+            key = _block_of(name)
+            found[key] = found[key] + counts if key in found else counts
+        return found
+
+    @property
+    def layer_means(self) -> dict[str, Estimate]:
+        """Mean over the points, with its standard error, for each layer."""
+        return {name: Estimate.of(counts) for name, counts in self.by_layer.items()}
+
+    @property
+    def block_means(self) -> dict[str, Estimate]:
+        """Mean over the points, with its standard error, for each block."""
+        return {name: Estimate.of(counts) for name, counts in self.by_block.items()}
+
+    @property
+    def position_means(self) -> dict[str, list[Estimate]]:
+        """For each layer that works on tokens, the mean at each position over the points with a real token there."""
+        return {
+            name: [Estimate.of(column[~column.isnan()]) for column in counts.unbind(1)]
+            for name, counts in self.by_position.items()
+        }
+
+
+def _block_of(name: str) -> str:
+    parts = name.split(".")
+    number = next((i for i, part in enumerate(parts) if part.isdigit()), len(parts))
+    return ".".join(parts[: number + 1])
+
 
 def local_complexity(
     model: nn.Module,
@@ -79,11 +121,14 @@ def local_complexity(
     layers: LayerChoice | None = None,
     linear_outputs: bool = False,
     max_pool: bool = False,
+    attention: bool = False,
+    norms: bool = False,
     seed: int = 0,
     generator: torch.Generator | None = None,
     memory: int | None = None,
     output: Output | None = None,
     args: Arguments = (),
+    attention_mask: Any = None,
 ) -> LocalComplexity:
     """LC(x, r) = #{units whose pre-activation takes both signs on the vertices x ± r v_p}, p = 1..P, v_p orthonormal.
 
@@ -93,7 +138,8 @@ def local_complexity(
     ``nn.Module``, in eval mode and the model's own dtype and device; the model, its gradients, buffers and hooks and
     the random state are as before.
 
-    inputs: the points x, (b, *input_shape), as a tensor, an array, a Dataset or a DataLoader.
+    inputs: the points x, (b, *input_shape), as a tensor, an array, a Dataset or a DataLoader. Token ids (b, t) of a
+        model with an ``nn.Embedding`` stand for their embeddings (t, d): see ``embedded``.
     dims, radius: P, by default min(25, d) for inputs of d numbers, and r.
     frames: "shared", "per-point", or orthonormal directions of your own, (P, *input_shape) or (b, P, *input_shape), in
         place of ``dims``; see ``orthonormal_frames``.
@@ -102,32 +148,89 @@ def local_complexity(
         ``layers=nn.Conv2d`` counts convolutions only.
     linear_outputs: also count outputs of linear and convolution layers that no activation follows, at zero.
     max_pool: also count windows of max-pooling whose largest entry changes.
+    attention: also count rows of attention (a head at a query) whose largest weight moves to another key, and rows of
+        every other softmax likewise. It has no kink; this is where it switches. Costs a product of queries and keys.
+    norms: also count entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no kink
+        either. Normalisations that are written out with other torch functions are not seen.
     seed, generator: where the frames come from; a generator gives new ones at each call.
     memory: bytes of live values to stay within, down to one vertex at a time; 16 MiB on a CPU, whose caches like small
         pieces, and 1 GiB on a GPU. The result is the same.
     output, args: which part of the model's output counts, and its further arguments; see ``select_output``.
+    attention_mask: (b, t) with token ids, 0 where a token is padding. Padding is cut off and never counts.
 
     Cost: one forward pass of 2·P·b inputs; with a shared frame less, as the first linear or convolution layer is
     W x + b ± r W v.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}.")
-    model = select_output(model, output, args)
-    where = Neighbourhoods.read(
-        model, inputs, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
-    )
+
+    def count(model: nn.Module, points: Inputs) -> _Counts:
+        where = Neighbourhoods.read(
+            model, points, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
+        )
+        return _counts(model, where, layers, roles, memory)
+
+    asked = {"max_pool": max_pool, "linear": linear_outputs, "attention": attention, "norm": norms}
+    roles: set[Role] = {"activation", *(role for role, wanted in asked.items() if wanted)}  # type: ignore[arg-type]
+    if not takes_tokens(model, inputs):
+        if attention_mask is not None:
+            raise InputError("Expected attention_mask with token ids, got it with inputs that are not ids.")
+        found = count(select_output(model, output, args), inputs)
+        shown = [layer for layer in found.layers if layer.positions > 1]
+        by_position = {layer.name: found.counts[layer.name].double() for layer in shown}
+        by_layer = {name: counts.sum(1) for name, counts in found.counts.items()}
+    else:
+        ids, mask = read_tokens(inputs, attention_mask)
+        by_layer, by_position = {}, {}
+        for group in without_padding(ids, mask):
+            position = None if linear_outputs else -1  # else the head runs at one token only
+            view = embedded(model, group.ids, position=position, output=output, args=args)
+            found = count(view.model, view.inputs)
+            for layer in found.layers:
+                _place(by_layer, by_position, layer, found.counts[layer.name], group, mask)
+    total = torch.stack(list(by_layer.values())).sum(0)
+    units = {layer.name: layer.units for layer in found.layers}
+    return LocalComplexity(total, by_layer, units, found.dims, radius, by_position)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """(b, positions or 1) for each of the chosen layers."""
+
+    counts: dict[str, Tensor]
+    layers: tuple[Layer, ...]
+    dims: int
+
+
+def _counts(
+    model: nn.Module, where: Neighbourhoods, layers: LayerChoice | None, roles: Set[Role], memory: int | None
+) -> _Counts:
     with untouched(model) as private:
         found = list_layers(private, where.points[0].reshape(where.shape))
-        chosen = select_layers(found, layers, max_pool=max_pool, linear_outputs=linear_outputs)
+        chosen = select_layers(found, layers, roles)
         sign_changes = SignChanges(private, chosen)
         with sign_changes.watching():
-            counted = [
+            parts = [
                 sign_changes.counts(where.points[chunk.start : chunk.stop], where.vertex_batches(chunk), where.shape)
                 for chunk in where.chunks(found.row_bytes, memory)
             ]
-    by_layer = {layer.name: torch.cat([counts[layer.name] for counts in counted]) for layer in chosen}
-    for name, counts in by_layer.items():
+    counted = {layer.name: torch.cat([counts[layer.name] for counts in parts]) for layer in chosen}
+    for name, counts in counted.items():
         if bool((counts < 0).any()):
             raise InputError(f"'{name}' receives NaN; look for NaN or infinite weights in the layers before it.")
-    total = torch.stack(list(by_layer.values())).sum(0)
-    return LocalComplexity(total, by_layer, {layer.name: layer.units for layer in chosen}, where.dims, radius)
+    return _Counts(counted, chosen, where.dims)
+
+
+def _place(
+    by_layer: dict[str, Tensor], by_position: dict[str, Tensor], layer: Layer, counts: Tensor, group: TokenGroup,
+    mask: Tensor,
+) -> None:  # fmt: skip
+    """Write the counts of a group of sequences to their rows, and to the columns at which their tokens stood."""
+    rows, columns = group.rows.to(counts.device), group.columns.to(counts.device)
+    if layer.name not in by_layer:
+        by_layer[layer.name] = counts.new_zeros(len(mask))
+    by_layer[layer.name][rows] = counts.sum(1)
+    if layer.positions == columns.shape[1]:
+        if layer.name not in by_position:
+            by_position[layer.name] = counts.new_full(tuple(mask.shape), math.nan, dtype=torch.float64)
+        by_position[layer.name][rows[:, None], columns] = counts.double()

@@ -17,8 +17,9 @@ from regionscope.exact.check import check_sample
 from regionscope.exact.line import partition_lines
 from regionscope.exact.partition import Partition
 from regionscope.exact.plane import partition_planes
+from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
-from regionscope.exact.space import partition_cells
+from regionscope.exact.space import SpacePartition, partition_space
 from regionscope.exact.zero_tolerance import zero_scales
 from regionscope.geometry import Slice
 from regionscope.network import Program, full_precision, trace
@@ -62,7 +63,7 @@ def linear_regions(
 
     The network is interpreted on the vertices of the current partition; at every nonlinearity each region is cut along
     the zero sets of the units that change sign in it, and every live value is interpolated to the new vertices.
-    Dimension 1 and 2 work at any size, higher dimensions for small networks. The module is read, never run or changed.
+    Dimension 1 to 3 work at any size, higher dimensions for small networks. The module is read, never run or changed.
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
     slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
@@ -216,7 +217,10 @@ def _cut(
         return RegionBatch.of_lines(*partition_lines(program, slices, scales, budget, record))
     if slices[0].dim == 2:
         return RegionBatch.of_mesh(*partition_planes(program, slices, scales, budget, record))
-    found = partition_cells(program, slices, scales, budget, record)
+    partition = partition_space if slices[0].dim == 3 else partition_cells
+    found = partition(program, slices, scales, budget, record)
+    if isinstance(found, SpacePartition):
+        return RegionBatch.of_solids(found.solids, found.coords, found.outputs, program)
     return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
 
 

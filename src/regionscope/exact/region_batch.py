@@ -13,7 +13,8 @@ from regionscope.exact.walls import Walls
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes
-from regionscope.geometry.ragged import gather_rows, offsets_of
+from regionscope.geometry.ragged import gather_rows, offsets_of, owners
+from regionscope.geometry.spatial.solids import Solids
 from regionscope.network import Program
 
 __all__ = ["RegionBatch"]
@@ -56,11 +57,18 @@ class RegionBatch:
         return RegionBatch(coords, outputs, slice_id, mesh.corners, mesh.offsets, areas(mesh, coords), walls)
 
     @staticmethod
+    def of_solids(solids: Solids, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:
+        corners, offsets = solids.cell_corners()
+        walls = Walls(solids.corners, solids.offsets, solids.cells, _layers(solids.wall, program))
+        slice_id = solids.slice_id.new_zeros(solids.n_vertices)
+        slice_id[corners] = solids.slice_id[owners(offsets, len(corners))]
+        sizes = solids.volumes(coords, corners[offsets[:-1]])
+        return RegionBatch(coords, outputs, slice_id, corners, offsets, sizes, walls)
+
+    @staticmethod
     def of_cells(cells: Complex, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:
         found = facets(cells)
-        ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]], device="cpu").cumsum(0).to(coords.device)
-        layer = torch.where(found.wall < 0, -1, torch.searchsorted(ends, found.wall, right=True) - 1)
-        walls = Walls(found.corners, found.offsets, found.cells, layer)
+        walls = Walls(found.corners, found.offsets, found.cells, _layers(found.wall, program))
         sizes = volumes(cells, coords)
         return RegionBatch(coords, outputs, cells.vertex_slice_id, cells.corners, cells.offsets, sizes, walls)
 
@@ -86,6 +94,12 @@ class RegionBatch:
                 *of_vertices, *of_regions, *of_walls, strict=True
             )
         ]
+
+
+def _layers(wall: Tensor, program: Program) -> Tensor:
+    """The nonlinearity of each unit (counted over all of them), -1 for a negative number."""
+    ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]], device="cpu").cumsum(0).to(wall.device)
+    return torch.where(wall < 0, -1, torch.searchsorted(ends, wall, right=True) - 1)
 
 
 @dataclass(frozen=True)

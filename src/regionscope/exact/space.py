@@ -1,159 +1,138 @@
-"""Exact regions on slices of any dimension, meant for dim >= 3: polytopes are cut by one unit after another."""
+"""Exact regions on three-dimensional slices: cells carried through the network, cut by all units of a layer at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from regionscope.errors import CheckFailed
-from regionscope.exact.budget import Budget, Record, TooManyRegions, inputs_of
-from regionscope.geometry.polytope.complex import Complex
-from regionscope.geometry.polytope.maximum import clip_max
-from regionscope.geometry.polytope.split import NewVertices, split
+from regionscope.exact.budget import Budget, Record, inputs_of
+from regionscope.exact.polytopes import CellPartition, carry_cells
+from regionscope.exact.zero_tolerance import at_vertices
+from regionscope.geometry.blocks import rows_at_a_time
+from regionscope.geometry.planar.split import Units
+from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.slices import Slice
-from regionscope.network import Maxima, Program, Thresholds
+from regionscope.geometry.spatial.cut import cut_solids
+from regionscope.geometry.spatial.faces import Unresolved
+from regionscope.geometry.spatial.solids import Solids
+from regionscope.network import Program, Thresholds
 
-__all__ = ["CellPartition", "partition_cells"]
+__all__ = ["SpacePartition", "SpaceState", "begin_space", "cut_space", "partition_space"]
 
 
 @dataclass(frozen=True)
-class CellPartition:
+class SpacePartition:
     """The exact partition of all slices.
 
-    Attributes:
-        cells: one polytope for each region; ``cells.slice_id`` tells the slice. A facet's wall is the index of the unit
-            that folds there, counted over all kinks in order (``Program.n_units``), or negative on the slice's border.
-        coords: (v, k) slice coordinates of the vertices.
-        outputs: (v, c) the network's outputs at the vertices.
+    solids: one cell for each region. A face's wall is the index of the unit that folds there, counted over all kinks
+        in order, or negative on the slice's border.
+    coords: (v, 3) slice coordinates of the vertices. outputs: (v, c) the network's outputs there.
     """
 
-    cells: Complex
+    solids: Solids
     coords: Tensor
     outputs: Tensor
 
 
-def partition_cells(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
-) -> CellPartition:
-    """The exact partition of slices of one dimension k into polytopes on which the network is affine.
+@dataclass(frozen=True)
+class SpaceState:
+    """Cells with what is known at their vertices: coordinates (v, 3), the slice they belong to (v,), live values."""
 
-    scales: how near to zero counts as zero, from ``zero_scales``. Raises ``TooManyRegions`` as soon as a slice has more
-    regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
+    solids: Solids
+    coords: Tensor
+    slice_id: Tensor
+    values: dict[str, Tensor]
 
-    Cost: for each unit that changes sign somewhere a scan of all cells, and work in proportion to what is cut; the
-    number of regions grows like (units)^k, and all of them are held in memory at once.
-    """
+    def extend(self, batches: Sequence[NewVertices]) -> SpaceState:
+        """With new vertices, each batch built on the vertices before it."""
+        slice_id = self.slice_id
+        for new in batches:
+            slice_id = torch.cat([slice_id, slice_id.index_select(0, new.a)])
+        values = {name: _extended(rows, batches) for name, rows in self.values.items()}
+        return SpaceState(self.solids, _extended(self.coords, batches), slice_id, values)
+
+    def take(self, cells: Tensor) -> SpaceState:
+        """The cells of a mask (r,) alone."""
+        solids, kept = self.solids.take(cells)
+        values = {name: rows.index_select(0, kept) for name, rows in self.values.items()}
+        return SpaceState(solids, self.coords[kept], self.slice_id[kept], values)
+
+
+def begin_space(program: Program, slices: Sequence[Slice]) -> SpaceState:
+    """One cell for each slice, before the first nonlinearity."""
     domains = [(s.corners, *s.halfspaces) for s in slices]
     domains = [(c.to(program.device), a.to(program.device), b.to(program.device)) for c, a, b in domains]
-    cells, coords = Complex.of_domains(domains)
-    slice_id = cells.vertex_slice_id
-    values = program.begin(inputs_of(program, slices, coords, slice_id))
-    first_unit = 0
+    solids, coords = Solids.of_domains(domains)
+    slice_id = torch.tensor([i for i, (c, _, _) in enumerate(domains) for _ in c], device=program.device)
+    return SpaceState(solids, coords, slice_id, program.begin(inputs_of(program, slices, coords, slice_id)))
+
+
+def partition_space(
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
+) -> SpacePartition | CellPartition:
+    """The exact partition of slices of dimension 3.
+
+    scales: how near to zero counts as zero, from ``zero_scales``. Where units are compared with each other (maxima), or
+    where rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after
+    another. Raises ``TooManyRegions`` when a slice has more regions than ``budget.max_regions``.
+
+    Cost: in proportion to the number of regions after each layer.
+    """
+    state = begin_space(program, slices)
     for k, kink in enumerate(program.kinks):
-        cuts = kink.cuts(values)
-        cutter = _SpaceCutter(cells, _Rows(cuts.values), slice_id, scales[k], k, first_unit, budget, record)
-        cutter.cut(cuts)
-        cells, kept = cutter.cells.compact()
-        first_unit += kink.n_units
-        values = {name: _follow(rows, cutter.history, kept) for name, rows in values.items()}
-        coords, slice_id = _follow(coords, cutter.history, kept), cutter.slice_id[kept]
-        record.add(k, cells.slice_id, budget.max_regions)
-        values = kink.advance(values, consume=True)
+        cuts = kink.cuts(state.values)
+        try:
+            found = cut_space(program, k, state, scales[k]) if isinstance(cuts, Thresholds) else None
+        except Unresolved:
+            found = None
+        if found is None:
+            cells = state.solids.as_complex()
+            return carry_cells(program, scales, budget, record, k, cells, state.coords, state.slice_id, state.values)
+        state, snapped = found
+        record.snap(state.slice_id[snapped])
+        record.add(k, state.solids.slice_id, budget.max_regions)
+        state = replace(state, values=kink.advance(state.values, consume=True))
         record.finish(1 / len(program.kinks))
-    return CellPartition(cells, coords, program.outputs(values))
+    return SpacePartition(state.solids, state.coords, program.outputs(state.values))
 
 
-class _Rows:
-    """A matrix that grows at the bottom in place: appending costs the new rows only, on average."""
+def cut_space(program: Program, k: int, state: SpaceState, near: Tensor) -> tuple[SpaceState, Tensor]:
+    """Cut the cells where nonlinearity k folds, which compares units with thresholds; before it is applied.
 
-    def __init__(self, rows: Tensor, capacity: int = 0) -> None:
-        self._buffer = rows.new_empty(capacity or 2 * len(rows), *rows.shape[1:])
-        self._buffer[: len(rows)] = rows
-        self._count = len(rows)
+    near: how near to zero counts as zero, from ``zero_scales``. Also returns the vertices at which a sign could not be
+    told from zero, once for each time. Raises ``Unresolved`` where rounding leaves signs that fit no cut.
+    """
+    kink = program.kinks[k]
 
-    @property
-    def filled(self) -> Tensor:
-        """The rows so far, as a view."""
-        return self._buffer[: self._count]
+    def units() -> Units:
+        cuts = kink.cuts(state.values)
+        assert isinstance(cuts, Thresholds)
+        return Units(cuts.values, cuts.at, at_vertices(near, state.slice_id))
 
-    def append(self, rows: Tensor) -> None:
-        """Add rows at the bottom."""
-        count = self._count + len(rows)
-        if count > len(self._buffer):
-            grown = self._buffer.new_empty(max(count, 2 * len(self._buffer)), *rows.shape[1:])
-            grown[: self._count] = self.filled
-            self._buffer = grown
-        self._buffer[self._count : count] = rows
-        self._count = count
+    def extend(batches: Sequence[NewVertices]) -> Units:
+        nonlocal state
+        state = state.extend(batches)
+        return units()
 
-
-@dataclass
-class _SpaceCutter:
-    """One nonlinearity: the cells so far, the values that fold at their vertices, and how the vertices came about."""
-
-    cells: Complex
-    rows: _Rows
-    slice_id: Tensor  # (v,) slice of each vertex
-    near: Tensor  # (slices,) or (slices, units): what counts as zero
-    kink: int
-    first_unit: int
-    budget: Budget
-    record: Record
-
-    def __post_init__(self) -> None:
-        self.history: list[NewVertices] = []
-
-    def cut(self, cuts: Thresholds | Maxima) -> None:
-        """Cut the cells by all units of the nonlinearity, one after another."""
-        if isinstance(cuts, Thresholds):
-            for t, at in enumerate(cuts.at):
-                for i in _changing_sign(cuts.values, at):
-                    self._cut_threshold(i, at, self.first_unit + t * cuts.values.shape[1] + i)
-        else:
-            for w, group in enumerate(cuts.groups):
-                self._cut_maximum(group.unique(), self.first_unit + w)
-
-    def _cut_threshold(self, column: int, at: float, label: int) -> None:
-        u = self.rows.filled[:, column] - at
-        codes = torch.where(u.abs() <= self.near[self.slice_id, column], 0, u.sign())
-        result = split(self.cells, codes, u, label=label)
-        before = self.cells.n_vertices
-        self._took(result.cells, (result.new,), result.snapped, result.unresolved)
-        self.rows.filled[before:, column] = at
-
-    def _cut_maximum(self, columns: Tensor, label: int) -> None:
-        result = clip_max(self.cells, self.rows.filled[:, columns], self.near[self.slice_id], label=label)
-        self._took(result.cells, result.new, result.snapped, result.unresolved)
-
-    def _took(self, cells: Complex, batches: Sequence[NewVertices], snapped: Tensor, unresolved: int) -> None:
-        self.cells = cells
-        for new in batches:
-            self.rows.append(new.lerp(self.rows.filled))
-            self.slice_id = torch.cat([self.slice_id, self.slice_id[new.a]])
-            self.history.append(new)
-        self.record.snap(self.slice_id[snapped])
-        if unresolved:
-            raise CheckFailed(
-                f"Rounding left {unresolved} region(s) in which the signs of a unit fit no flat cut, so the partition "
-                "would be wrong; take a larger slice, or pass a Tolerance with another zero."
-            )
-        limit = self.budget.max_regions
-        if limit is not None and int(torch.bincount(cells.slice_id).max()) > limit:
-            raise TooManyRegions(self.kink)
+    label = sum(earlier.n_units for earlier in program.kinks[:k])
+    solids, snapped = cut_solids(state.solids, units(), extend, label=label)
+    return replace(state, solids=solids), snapped
 
 
-def _changing_sign(values: Tensor, at: float) -> list[int]:
-    """Columns with values on both sides of the threshold; the others cut nothing."""
-    both: list[int] = ((values > at).any(0) & (values < at).any(0)).nonzero().flatten().tolist()
-    return both
-
-
-def _follow(x: Tensor, history: Sequence[NewVertices], kept: Tensor) -> Tensor:
-    """Values at the vertices after all cuts, for anything affine on the cells before them."""
-    rows = _Rows(x, len(x) + sum(len(new) for new in history))
-    for new in history:
-        rows.append(new.lerp(rows.filled))
-    return rows.filled if len(kept) == len(rows.filled) else rows.filled[kept]
+def _extended(rows: Tensor, batches: Sequence[NewVertices]) -> Tensor:
+    """Rows (v, ...) at the old vertices, then at the new ones."""
+    total = len(rows) + sum(len(new) for new in batches)
+    out, count = rows.new_empty(total, *rows.shape[1:]), len(rows)
+    out[:count] = rows
+    step = rows_at_a_time(16 * max(1, rows[:1].numel()), rows.device)
+    for new in batches:
+        weight = new.t.to(rows.dtype).view(-1, *[1] * (rows.ndim - 1))
+        for start in range(0, len(new), step):
+            a, b = (out.index_select(0, end[start : start + step]) for end in (new.a, new.b))
+            stop = min(start + step, len(new))
+            torch.lerp(a, b, weight[start:stop], out=out[count + start : count + stop])
+        count += len(new)
+    return out

@@ -23,8 +23,12 @@ def owners(offsets: Tensor, total: int | None = None) -> Tensor:
     >>> owners(torch.tensor([0, 2, 2, 5])).tolist()
     [0, 0, 2, 2, 2]
     """
-    rows = torch.arange(len(offsets) - 1, device=offsets.device)
-    return torch.repeat_interleave(rows, offsets.diff(), output_size=total)
+    total = int(offsets[-1]) if total is None else total
+    if len(offsets) < 2:
+        return offsets[:0]
+    steps = offsets.new_zeros(total + 1)  # one up at the start of each row but the first
+    steps.scatter_add_(0, offsets[1:-1], offsets.new_ones(1).expand(len(offsets) - 2))
+    return steps[:-1].cumsum(0)
 
 
 def ranges(starts: Tensor, counts: Tensor) -> Tensor:
@@ -34,14 +38,14 @@ def ranges(starts: Tensor, counts: Tensor) -> Tensor:
     [5, 6, 0, 1, 2]
     """
     offsets = offsets_of(counts)
-    shift = torch.repeat_interleave(starts - offsets[:-1], counts)
-    return torch.arange(len(shift), device=starts.device) + shift
+    row = owners(offsets)
+    return torch.arange(len(row), device=starts.device) + (starts - offsets[:-1]).index_select(0, row)
 
 
 def gather_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Indices of all values of ``rows``, in that order, and the offsets of the result. Cost: that of ``rows`` alone."""
-    starts = offsets[rows]
-    counts = offsets[rows + 1] - starts
+    starts = offsets.index_select(0, rows)
+    counts = offsets.index_select(0, rows + 1) - starts
     return ranges(starts, counts), offsets_of(counts)
 
 

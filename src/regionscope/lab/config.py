@@ -19,7 +19,7 @@ Options = dict[str, Any]
 
 OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad")
 LEARNING_RATES = ("constant", "cosine")
-LOSSES = ("cross_entropy", "mse")
+LOSSES = ("cross_entropy", "mse", "next_token")
 AUGMENTATIONS = ("none", "crop_flip")
 PRECISIONS = ("float32", "float64", "bf16")
 
@@ -71,9 +71,10 @@ class NetworkSpec:
 class Training:
     """How to train. The defaults are those of Li et al. 2025 where the paper states them.
 
-    ``schedule`` is the learning rate's course over all steps; ``mixup`` is alpha of the Beta distribution (0: none);
-    ``checkpoints`` is a schedule in words, such as "every 5 epochs" or "log 1 10000 50" (steps); train and test error
-    are taken every ``evaluate_every`` epochs and at the end.
+    ``loss``: "next_token" is the cross-entropy of the next token at every position of a sequence, for a network with a
+    method ``every_position``. ``schedule`` is the learning rate's course over all steps; ``mixup`` is alpha of the Beta
+    distribution (0: none); ``checkpoints`` is a schedule in words, such as "every 5 epochs" or "log 1 10000 50"
+    (steps); train and test error are taken every ``evaluate_every`` epochs and at the end.
     """
 
     epochs: int = 100
@@ -100,6 +101,8 @@ class Training:
         _one_of("training.precision", self.precision, PRECISIONS)
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise InputError(f"Expected a positive training.lr, got {self.lr}.")
+        if self.loss == "next_token" and self.mixup:
+            raise InputError(f"Expected training.mixup = 0 with the loss next_token, got {self.mixup}.")
         if self.momentum >= 1:
             raise InputError(f"Expected training.momentum below 1, got {self.momentum}.")
 

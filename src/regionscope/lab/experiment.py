@@ -268,8 +268,9 @@ def _monitors(folder: RunFolder, split: DataSplit, initial: Mapping[str, Tensor]
     done = [Row.from_dict(row) for row in folder.rows() if row["name"] not in HISTORY]
     found: list[Monitor] = []
     seed = derived_seed(experiment.seed, "points")  # not the numbers that made the weights
+    loss = "mse" if experiment.training.loss == "mse" else "cross_entropy"  # of the outputs, which "next_token" is too
     for spec in experiment.measures:
-        measure = instruments.build(spec, split, seed=seed, initial=initial, loss=experiment.training.loss)
+        measure = instruments.build(spec, split, seed=seed, initial=initial, loss=loss)
         found.append(_StoringMonitor(folder, spec.name, measure, spec.when, done))
     return found
 

@@ -3,7 +3,7 @@
 - Counts over many slices: ``region_count`` (also ``linear_region_count``) and ``over_slices``.
 - Scalars of a model: ``gap`` (error rates), ``margin``, ``norms``, ``sharpness``.
 - What theory says: ``bounds`` and ``expected_counts``.
-- Relations between numbers: ``correlate`` and ``fit``; ``statistics`` has their error bars.
+- Relations between numbers: ``correlate``, ``fit`` and ``probe``; ``statistics`` has their error bars.
 """
 
 from regionscope.measures.bounds import Bound, region_bounds
@@ -21,6 +21,7 @@ from regionscope.measures.gap import Gap, error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin, slice_margin
 from regionscope.measures.norms import ParameterNorms, distance_from, parameter_norms
 from regionscope.measures.over_slices import SliceValues, over_slices
+from regionscope.measures.probe import LinearProbe, linear_probe
 from regionscope.measures.region_count import RegionCount, linear_region_count, region_count
 from regionscope.measures.sharpness import Sharpness, sharpness
 
@@ -31,6 +32,7 @@ __all__ = [
     "CorrelationRow",
     "Gap",
     "LinearFit",
+    "LinearProbe",
     "ParameterNorms",
     "RegionCount",
     "Sharpness",
@@ -44,6 +46,7 @@ __all__ = [
     "hanin_rolnick",
     "kac_rice",
     "linear_fit",
+    "linear_probe",
     "linear_region_count",
     "output_margin",
     "over_slices",

@@ -19,7 +19,9 @@ from regionscope.geometry import Slice
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.measures.over_slices import bootstrap_interval, over_slices
 from regionscope.network import Program, trace
+from regionscope.network.embedded import embedded
 from regionscope.network.output import Arguments, Output, select_output
+from regionscope.network.token_ids import takes_tokens
 from regionscope.sampled.drawn_slices import (
     GivenSlices,
     Hulls,
@@ -116,7 +118,7 @@ def region_count(
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
     batch_size: int | None = None, memory: int | None = None, autocast: torch.dtype | None = None,
     max_points: int = 100_000, progress: Callable[[float], None] | None = None, output: Output | None = None,
-    args: Arguments = (),
+    args: Arguments = (), position: int = -1, attention_mask: Any = None,
 ) -> RegionCount:  # fmt: skip
     """R_d: the mean number of connected regions of one predicted label on slices through d + 1 random inputs.
 
@@ -132,9 +134,15 @@ def region_count(
         for more see ``default_grid``); "refined" halves the spacing until a slice's count stays, up to ``max_points``
         points; "exact" takes the decision regions of a piecewise-affine ``nn.Module``.
     output, args: which part of the model's output are the logits, and its further arguments; see ``select_output``.
+    position, attention_mask: for token ids (n, t) as inputs: the regions are those of the next token at ``position``,
+        on slices through the embeddings of the sequences; see ``embedded``. -1 is the last real token.
     Cost: a forward pass over slices * lattice points in batches that fit ``memory``; exact: see ``decision_regions``.
     """
-    model = select_output(model, output, args)
+    if inputs is not None and takes_tokens(model, inputs):
+        view = embedded(model, inputs, position=position, attention_mask=attention_mask, output=output, args=args)
+        model, inputs = view.model, view.inputs
+    else:
+        model = select_output(model, output, args)
     examples = None if inputs is None else read_examples(inputs)
     sampler = slice_sampler(
         examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator

@@ -6,27 +6,35 @@ Start at ``trace``. To accept a new activation or layer, add its rule to ``rules
   tensors, ``overwritten`` watches what must not be read, ``record`` holds the operations that the rules record,
   ``refuse`` the sentences for what is not piecewise affine.
 - The result: ``assemble`` makes a ``program`` of ``operations`` and ``cuts``; ``pattern`` and ``decision`` use it.
+- Sequence models: ``token_ids`` reads ids and masks, ``embedded`` makes a model a function of embeddings, ``block``
+  reads one MLP block of it.
 - ``output``: one of several outputs of a model, with its further arguments fixed.
 - ``call/``: running a user's model without side effects.
 """
 
+from regionscope.network.block import Block, block
 from regionscope.network.call.precision import full_precision
 from regionscope.network.call.untouched import home, same_modes, untouched
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.cuts import Cuts, Maxima, Thresholds
 from regionscope.network.decision import with_decision
+from regionscope.network.embedded import Embedded, embedded
 from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
 from regionscope.network.program import Kink, Program, Values
 from regionscope.network.trace import trace
 
 __all__ = [
+    "Block",
     "Cuts",
+    "Embedded",
     "Kink",
     "Maxima",
     "Program",
     "Thresholds",
     "Values",
+    "block",
+    "embedded",
     "full_precision",
     "home",
     "patterns",

@@ -47,7 +47,7 @@ def select_output(model: Any, output: Output | None = None, args: Arguments = ()
         return SelectedOutput(model, output, args)
     if not callable(model):
         raise InputError(f"Expected a module or a function with output= or args=, got {type(model).__name__}.")
-    return lambda inputs: _chosen(_called(model, inputs, args), output)
+    return lambda inputs: chosen_output(_called(model, inputs, args), output)
 
 
 class SelectedOutput(nn.Module):
@@ -76,7 +76,7 @@ class SelectedOutput(nn.Module):
 
     def forward(self, inputs: Tensor) -> Any:
         """The chosen part of the output."""
-        return _chosen(_called(self.__dict__["whole"], inputs, self.__dict__["args"]), self.__dict__["output"])
+        return chosen_output(_called(self.__dict__["whole"], inputs, self.__dict__["args"]), self.__dict__["output"])
 
     def __repr__(self) -> str:
         return f"SelectedOutput({self.__dict__['output']!r}, {self.__dict__['whole']!r})"
@@ -92,7 +92,8 @@ def _called(model: Callable[..., Any], inputs: Any, args: Arguments) -> Any:
     return model(inputs, *map(fitting, args))
 
 
-def _chosen(result: Any, output: Output | None) -> Any:
+def chosen_output(result: Any, output: Output | None) -> Any:
+    """The part of ``result`` that ``output`` names, or all of it."""
     if output is None:
         return result
     if callable(output):

@@ -1,6 +1,7 @@
 """Labels of any classifier on slices drawn from data: grids, connected components, refinement.
 
 - ``drawn_slices``: slices through random inputs, in random directions, from the origin.
+- ``embedding_slice``: slices between the embeddings of token sequences.
 - ``labels`` and ``label_points``: any classifier as a function from points to integer labels; ``half_precision``: the
   same labels from a quick pass on a GPU.
 - ``lattice``, ``grid`` and ``components``: points on a slice, and the pieces of one label among them.
@@ -11,10 +12,12 @@
 
 from regionscope.sampled.components import count_components
 from regionscope.sampled.drawn_slices import GivenSlices, Hulls, LinesFromOrigin, RandomDirections, SliceSampler
+from regionscope.sampled.embedding_slice import EmbeddingSlice, embedding_slice
 from regionscope.sampled.grid import LabelMap, label_maps
 from regionscope.sampled.labels import open_labeller
 
 __all__ = [
+    "EmbeddingSlice",
     "GivenSlices",
     "Hulls",
     "LabelMap",
@@ -22,6 +25,7 @@ __all__ = [
     "RandomDirections",
     "SliceSampler",
     "count_components",
+    "embedding_slice",
     "label_maps",
     "open_labeller",
 ]

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from regionscope.errors import InputError
-from regionscope.studies import humayun2023, li2025, qi2023, safran2022
+from regionscope.studies import humayun2023, li2025, qi2023, safran2022, transformers
 from regionscope.studies.humayun2023 import items as humayun2023_items
 from regionscope.studies.items import Item
 from regionscope.studies.li2025 import items as li2025_items
 from regionscope.studies.qi2023 import items as qi2023_items
 from regionscope.studies.safran2022 import items as safran2022_items
 from regionscope.studies.study import Study
+from regionscope.studies.transformers import items as transformers_items
 
 ITEMS: dict[str, tuple[Item, ...]] = {
     "li2025": li2025_items.ITEMS,
     "humayun2023": humayun2023_items.ITEMS,
     "qi2023": qi2023_items.ITEMS,
     "safran2022": safran2022_items.ITEMS,
+    "transformers": transformers_items.ITEMS,
 }
 CAUSES: dict[str, dict[str, str]] = {
     **li2025_items.CAUSES, **humayun2023_items.CAUSES, **qi2023_items.CAUSES, **safran2022_items.CAUSES,
+    **transformers_items.CAUSES,
 }  # fmt: skip
 
 
 def studies() -> tuple[Study, ...]:
-    """Every study, paper by paper, in the order of the papers."""
-    return (*li2025.STUDIES, *humayun2023.STUDIES, *qi2023.STUDIES, *safran2022.STUDIES)
+    """Every study, paper by paper, in the order of the papers; then those beyond them."""
+    return (*li2025.STUDIES, *humayun2023.STUDIES, *qi2023.STUDIES, *safran2022.STUDIES, *transformers.STUDIES)
 
 
 def cause(study: str, what: str) -> str:

@@ -12,7 +12,9 @@ from regionscope.studies.verdict import Grade, Verdict, overall
 
 __all__ = ["Cell", "Evidence", "Item", "covered", "evidence"]
 
-_PLACES = re.compile(r"(Figure|Table|Theorem|Lemma|Corollary|Example|Section)s? (\d[\d.]*(?:(?:, | and )\d[\d.]*)*)")
+_PLACES = re.compile(
+    r"(Figure|Table|Theorem|Lemma|Corollary|Example|Section|Question)s? (\d[\d.]*(?:(?:, | and )\d[\d.]*)*)"
+)
 
 Pages = Mapping[str, Mapping[str, Any]]  # data.json by study
 

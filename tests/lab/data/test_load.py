@@ -101,7 +101,7 @@ def test_label_noise_follows_its_seed() -> None:
 
 def test_everything_has_a_name() -> None:
     assert set(names()) == {
-        "two_moons", "gaussian_quantiles", "random_labels", "univariate", "digits",
+        "two_moons", "gaussian_quantiles", "random_labels", "univariate", "modular_addition", "text", "digits",
         "mnist", "fashion_mnist", "cifar10", "cifar100", "imagenet",
     }  # fmt: skip
 

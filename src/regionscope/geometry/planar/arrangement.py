@@ -28,7 +28,7 @@ from torch import Tensor
 
 from regionscope.geometry.crossing import coincident
 from regionscope.geometry.planar.mesh import Mesh
-from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, ranges, sort_by
+from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners, ranges, sort_by
 
 _PAIRS = 1 << 22  # pairs of chords examined at a time
 
@@ -100,7 +100,7 @@ def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate) -> tuple[Chords, Me
     kept, their crossings, and the cells in which one was left out: cutting those again, with the new vertices in
     place, settles it.
     """
-    i, j = _alternating_pairs(chords)
+    i, j = alternating_pairs(chords)
     unsettled = chords.cell[:0]
     while True:
         found = _measure(mesh, chords, i, j, evaluate)
@@ -115,7 +115,7 @@ def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate) -> tuple[Chords, Me
         chords = chords.keep(good)
 
 
-def _alternating_pairs(chords: Chords) -> tuple[Tensor, Tensor]:
+def alternating_pairs(chords: Chords) -> tuple[Tensor, Tensor]:
     """Pairs of chords whose ends alternate around their cell."""
     low = torch.searchsorted(chords.p, chords.p, right=True)
     high = torch.searchsorted(chords.p, chords.q)
@@ -187,6 +187,46 @@ def _rank(found: _Entries, n: int) -> Meetings:
     return Meetings(found.pair_i, found.pair_j, t[0], t[1], ranks[0], ranks[1])
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """What chords leave of the cells that they cut.
+
+    touched: the cells that are cut, ascending. cell: (n,) the old cell of each piece.
+    corners, sides, offsets: the loops of the pieces, as in ``Mesh``. Side ``len(mesh.edges) + i`` is part i of the
+        chords. parts: offsets of the parts of each chord. nodes: (m, 2) the two vertices of each part.
+    """
+
+    touched: Tensor
+    cell: Tensor
+    corners: Tensor
+    sides: Tensor
+    offsets: Tensor
+    parts: Tensor
+    nodes: Tensor
+
+
+def divide(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> Pieces:
+    """The pieces of the cells that have a chord, in the order of these cells. ``vertex`` (x,): of each crossing."""
+    touched = chords.cell.unique_consecutive()
+    if len(chords) == 0:
+        none = chords.cell
+        return Pieces(none, none, none, none, none.new_zeros(1), none.new_zeros(1), none.new_empty(0, 2))
+    slots, slot_offsets = gather_rows(mesh.offsets, touched)
+    local = torch.empty(len(mesh.corners), dtype=torch.int64, device=slots.device)
+    local.scatter_(0, slots, torch.arange(len(slots), device=slots.device))
+    parts, nodes = _chord_parts(mesh, chords, met, vertex)
+    loops, loop_offsets = _cycles(_following(mesh, chords, met, parts, local, slot_offsets))
+    m = len(nodes)
+    new_edges = torch.arange(m, device=slots.device) + len(mesh.edges)
+    origin = torch.cat([mesh.corners.index_select(0, slots), nodes[:, 0], nodes[:, 1]])
+    side = torch.cat([mesh.sides.index_select(0, slots), new_edges, new_edges])
+    chord_cell = chords.cell.index_select(0, owners(parts, m))
+    slot_cell = touched.index_select(0, owners(slot_offsets, len(slots)))
+    half_cell = torch.cat([slot_cell, chord_cell, chord_cell])
+    cell = half_cell.index_select(0, loops.index_select(0, loop_offsets[:-1]))
+    return Pieces(touched, cell, origin.index_select(0, loops), side.index_select(0, loops), loop_offsets, parts, nodes)
+
+
 def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Tensor]:
     """The mesh after cutting cells along the chords, and the old cell that each new cell comes from.
 
@@ -195,35 +235,22 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Te
     """
     if len(chords) == 0:
         return mesh, torch.arange(mesh.n_cells, device=mesh.edges.device)
-    touched = chords.cell.unique()
-    slots, slot_offsets = gather_rows(mesh.offsets, touched)
-    local = torch.full((len(mesh.corners),), -1, dtype=torch.int64, device=slots.device)
-    local[slots] = torch.arange(len(slots), device=slots.device)
-    parts, nodes = _chord_parts(mesh, chords, met)
-    following = _following(mesh, chords, met, parts, local, slot_offsets)
-
-    m = int(parts[-1])
-    new_edges = torch.arange(m, device=slots.device) + len(mesh.edges)
-    origin = torch.cat([mesh.corners[slots], nodes[:, 0], nodes[:, 1]])
-    side = torch.cat([mesh.sides[slots], new_edges, new_edges])
-    chord_cell = torch.repeat_interleave(chords.cell, parts.diff(), output_size=m)
-    slot_cell = torch.repeat_interleave(touched, slot_offsets.diff(), output_size=len(slots))
-    half_cell = torch.cat([slot_cell, chord_cell, chord_cell])
-    loops, loop_offsets = _cycles(following)
-
-    whole = torch.ones(mesh.n_cells, dtype=torch.bool, device=slots.device)
-    whole[touched] = False
+    vertex = mesh.n_vertices + torch.arange(len(met), device=chords.p.device)
+    found = divide(mesh, chords, met, vertex)
+    m = len(found.nodes)
+    whole = torch.ones(mesh.n_cells, dtype=torch.bool, device=vertex.device)
+    whole[found.touched] = False
     whole = whole.nonzero()[:, 0]
     kept, kept_offsets = gather_rows(mesh.offsets, whole)
-    corners = torch.cat([mesh.corners[kept], origin[loops]])
-    sides = torch.cat([mesh.sides[kept], side[loops]])
-    offsets = torch.cat([kept_offsets[:-1], loop_offsets + len(kept)])
-    old_cell = torch.cat([whole, half_cell[loops[loop_offsets[:-1]]]])
+    corners = torch.cat([mesh.corners[kept], found.corners])
+    sides = torch.cat([mesh.sides[kept], found.sides])
+    offsets = torch.cat([kept_offsets[:-1], found.offsets + len(kept)])
+    old_cell = torch.cat([whole, found.cell])
     order = old_cell.argsort(stable=True)
     index, offsets = gather_rows(offsets, order)
     result = Mesh(
         mesh.n_vertices + len(met),
-        torch.cat([mesh.edges, nodes]),
+        torch.cat([mesh.edges, found.nodes]),
         torch.cat([mesh.layer, mesh.layer.new_full((m,), layer)]),
         torch.cat([mesh.tags, mesh.tags.new_full((m,), -1)]),
         corners[index],
@@ -234,18 +261,18 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Te
     return result, old_cell[order]
 
 
-def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings) -> tuple[Tensor, Tensor]:
+def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> tuple[Tensor, Tensor]:
     """Offsets (n + 1,) of the parts of each chord between crossings, and the two vertices of each part (m, 2)."""
     n = len(chords)
     crossings = torch.bincount(met.i, minlength=n) + torch.bincount(met.j, minlength=n)
     parts = offsets_of(crossings + 1)
-    nodes = torch.empty((int(parts[-1]), 2), dtype=torch.int64, device=parts.device)
+    nodes = torch.empty((n + 2 * len(met), 2), dtype=torch.int64, device=parts.device)
     nodes[parts[:-1], 0] = mesh.corners[chords.p]
     nodes[parts[1:] - 1, 1] = mesh.corners[chords.q]
-    vertex = mesh.n_vertices + torch.arange(len(met), device=parts.device)
     for chord, rank in ((met.i, met.rank_i), (met.j, met.rank_j)):
-        nodes[parts[chord] + rank, 1] = vertex
-        nodes[parts[chord] + rank + 1, 0] = vertex
+        place = 2 * (parts.index_select(0, chord) + rank)  # the part that ends in the crossing
+        nodes.view(-1).scatter_(0, place + 1, vertex)
+        nodes.view(-1).scatter_(0, place + 2, vertex)
     return parts, nodes
 
 
@@ -258,11 +285,9 @@ def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: 
     following = torch.empty(b + 2 * m, dtype=torch.int64, device=parts.device)
     following[:b] = next_in_row(slot_offsets)
     # two chords: i comes first around the cell, so the end q_j lies on the left of i, and p_i on the left of j
-    i, j = b + parts[met.i] + met.rank_i, b + parts[met.j] + met.rank_j  # the parts that end in the crossing
-    following[i] = j + 1
-    following[i + 1 + m] = j + m
-    following[j] = i + m
-    following[j + 1 + m] = i + 1
+    i, j = (b + parts.index_select(0, x) + rank for x, rank in ((met.i, met.rank_i), (met.j, met.rank_j)))
+    for here, then in ((i, j + 1), (i + 1 + m, j + m), (j, i + m), (j + 1 + m, i + 1)):  # i and j end in the crossing
+        following.scatter_(0, here, then)
     # ends of chords on the border of their cell
     p_out, q_out = b + parts[:-1], b + parts[1:] - 1 + m
     p_in, q_in = p_out + m, q_out - m
@@ -270,37 +295,42 @@ def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: 
     slot = torch.cat([chords.p, chords.q])
     turn = torch.cat([chords.q - chords.p, lengths - (chords.q - chords.p)])  # how far round the other end lies
     order = (slot * (int(lengths.max()) + 1) + turn).argsort()
-    slot, leave, arrive = slot[order], torch.cat([p_out, q_out])[order], torch.cat([p_in, q_in])[order]
+    slot, leave, arrive = (x.index_select(0, order) for x in (slot, torch.cat([p_out, q_out]), torch.cat([p_in, q_in])))
     first = torch.ones(len(slot), dtype=torch.bool, device=slot.device)
     first[1:] = slot[1:] != slot[:-1]
     last = first.roll(-1)
     before = torch.empty(b, dtype=torch.int64, device=slot.device)
-    before[following[:b]] = torch.arange(b, device=slot.device)
-    following[arrive] = torch.where(first, local[slot], leave.roll(1))
-    following[before[local[slot[last]]]] = leave[last]
+    before.scatter_(0, following[:b], torch.arange(b, device=slot.device))
+    place = local.index_select(0, slot)
+    following.scatter_(0, arrive, torch.where(first, place, leave.roll(1)))
+    following[before[place[last]]] = leave[last]
     return following
 
 
 def _cycles(following: Tensor) -> tuple[Tensor, Tensor]:
     """The cycles of a permutation as a ragged array, each from its smallest element on, sorted by it."""
     n = len(following)
-    label = torch.arange(n, device=following.device)
-    jump = following
+    number = torch.arange(n, device=following.device)
+    label, jump = number, following
     while True:
-        label = torch.minimum(label, label[jump])
-        if bool((label == label[following]).all()):
+        label = torch.minimum(label, label.index_select(0, jump))
+        if torch.equal(label, label.index_select(0, following)):
             break
-        jump = jump[jump]
-    counts = torch.bincount(label, minlength=n)
-    heads = counts.nonzero()[:, 0]
-    counts = counts[heads]
+        jump = jump.index_select(0, jump)
+    heads = (label == number).nonzero()[:, 0]
+    members = torch.zeros_like(label).scatter_add_(0, label, torch.ones_like(label[:1]).expand(n))
+    return walk(following, heads, members.index_select(0, heads))
+
+
+def walk(following: Tensor, heads: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of ``counts`` elements, each from its head on to the one that follows, as a ragged array."""
     offsets = offsets_of(counts)
-    by_length = counts.argsort(descending=True)
-    current, place = heads[by_length], offsets[:-1][by_length]
-    alive = len(heads) - torch.bincount(counts).cumsum(0)  # cycles longer than s
-    loops = torch.empty(n, dtype=torch.int64, device=following.device)
-    for step, count in enumerate(alive.tolist()):
-        current, place = current[:count], place[:count]
-        loops[place + step] = current
-        current = following[current]
+    loops = following.new_empty(int(offsets[-1]))
+    current, place, left = heads, offsets[:-1], counts
+    while len(current):
+        loops.scatter_(0, place, current)
+        alive = (left > 1).nonzero()[:, 0]
+        if len(alive) < len(current):
+            current, place, left = (x.index_select(0, alive) for x in (current, place, left))
+        current, place, left = following.index_select(0, current), place + 1, left - 1
     return loops, offsets

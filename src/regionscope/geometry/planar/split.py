@@ -29,9 +29,9 @@ class Units:
 
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
         n = self.values.shape[1]
-        value = self.values[vertices, units % n].double()
         if self.at == (0.0,):
-            return value
+            return self.values[vertices, units].double()
+        value = self.values[vertices, units % n].double()
         return value - torch.tensor(self.at, dtype=torch.float64, device=value.device)[units // n]
 
     def near(self, vertices: Tensor, units: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def split(
     points, crossings = _edge_points(mesh, units, table, cells)
     divided = subdivide(mesh, points)
     evaluate = OnPoints.of(mesh, points, units)
-    corner, unit, snapped = _ends_at_vertices(mesh, units, table, cells)
+    corner, unit, snapped = ends_at_vertices(mesh, units, table, cells)
     slot = torch.cat([divided.point_slots[crossings.point].flatten(), divided.corner_slots[corner]])
     chord_ends = _ChordEnds(slot, torch.cat([crossings.unit.repeat_interleave(2), unit])).inside(divided.mesh, cells)
     chords, repaired = _chords(divided.mesh, chord_ends, table, crossings, evaluate)
@@ -148,9 +148,7 @@ class OnPoints:
         return torch.lerp(at_first, self.units.of_group(self.second[vertices], group), self.t[vertices, None])
 
 
-def _ends_at_vertices(
-    mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
+def ends_at_vertices(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Corners at which a zero line enters a cell through an existing vertex: (corner, unit) pairs.
 
     The unit is zero there and has opposite signs at the two neighbouring corners; where rounding leaves it zero at two

@@ -15,6 +15,7 @@ from regionscope.lab.data.digits import digits_split
 from regionscope.lab.data.files import data_root, the_command, the_folder
 from regionscope.lab.data.imagenet import read_imagenet
 from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels
+from regionscope.lab.data.tokens import BOOK, modular_addition_split, read_text, text_split
 from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
 from regionscope.lab.data.univariate import univariate_split
 from regionscope.lab.load import check_call
@@ -43,8 +44,8 @@ class DataSource:
 def names() -> tuple[str, ...]:
     """The names that ``load`` knows.
 
-    >>> names()[:5]
-    ('two_moons', 'gaussian_quantiles', 'random_labels', 'univariate', 'digits')
+    >>> names()[:4]
+    ('two_moons', 'gaussian_quantiles', 'random_labels', 'univariate')
     """
     return tuple(CATALOGUE)
 
@@ -124,6 +125,15 @@ def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSpli
             f"Expected the option switches of univariate to be a number or a list of places, got {switches!r}."
         )
     return univariate_split(spec.n_train or 100, spec.n_test or 1000, seed=spec.seed, **options)
+
+
+def _text(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
+    text = read_text(options.pop("book"), root)
+    return text_split(text, spec.n_train, spec.n_test, seed=spec.seed, **options)
+
+
+def _modular_addition(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
+    return modular_addition_split(spec.n_train, spec.n_test, seed=spec.seed, **options)
 
 
 def _digits(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
@@ -210,6 +220,12 @@ CATALOGUE: dict[str, DataSource] = {
     ),
     "univariate": DataSource(
         "a line labelled by a teacher", "1", "2", {"teacher_width": 3, "switches": None, "radius": 1.0}, _univariate
+    ),
+    "modular_addition": DataSource(
+        "a, b, = with a + b mod p", "3", "98", {"modulus": 97, "train_share": 0.4}, _modular_addition
+    ),
+    "text": DataSource(
+        "bytes of a book", "64", "256", {"book": BOOK, "context": 64, "stride": 64, "test_share": 0.1}, _text
     ),
     "digits": DataSource("1,797 handwritten digits", "1, 8, 8", "10", {"test_share": 0.2, **_IMAGES}, _digits),
     "mnist": DataSource("70,000 digits", "1, 28, 28", "10", _IMAGES, _idx("MNIST/raw"), ("MNIST/raw",)),

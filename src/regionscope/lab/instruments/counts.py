@@ -26,7 +26,8 @@ def _on_slices(count: Callable[..., Any], context: MeasurementContext, options: 
 
     def make(part: str) -> Callable[[Any], Any]:
         inputs = context.points(part, None, options)
-        slice_sampler(inputs, **drawn).draw(0)  # so that what cannot be drawn is said now
+        if inputs.is_floating_point():  # token ids are embedded first
+            slice_sampler(inputs, **drawn).draw(0)  # so that what cannot be drawn is said now
         return lambda model: count(model, inputs, **own)
 
     return for_each(options["points"], make)

@@ -22,7 +22,8 @@ _OF_NETWORK = ("output", "args")  # of a run, its network has them
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 OWN: dict[str, Any] = {
-    "points": Literal["points"], "n": int | None, "domain": _Pair | None, "by_layer": bool, "seed": int | None,
+    "points": Literal["points"], "n": int | None, "domain": _Pair | None, "by_layer": bool,
+    "by_position": bool, "relative": bool, "seed": int | None,
     "where": Literal["auto", "box", "plane"], "margin": float | None, "box": _Pair | None, "dims": int | None,
     "loss": Literal["cross_entropy", "mse"] | None,
 }  # fmt: skip
@@ -95,6 +96,8 @@ def _rule(name: str, types: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]
         return "one of " + ", ".join(choices), lambda value: value in choices
     if bool in types:
         return "true or false", lambda value: isinstance(value, bool)
+    if name == "position":
+        return "a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)
     if int in types:
         least = 0 if name == "seed" else 1
         return f"a whole number of at least {least}", lambda value: is_whole(value, least=least)

@@ -63,7 +63,7 @@ _INSTRUMENTS = {
     ),
     "local_complexity": _Instrument(
         "mean local complexity at train, test or random points", local.complexity, local_complexity,
-        {**_POINTS, **_NEAR, "by_layer": False},
+        {**_POINTS, **_NEAR, "by_layer": False, "by_position": False, "relative": False},
     ),
     "complexity_gap": _Instrument(
         "local complexity at train points minus that at test points, and how well it tells them apart", local.gap,

@@ -69,7 +69,7 @@ class Batches:
         self, inputs: Tensor, labels: Tensor, training: Training, classes: int, randomness: Randomness, model: nn.Module
     ) -> None:
         self._inputs = inputs
-        self._targets = loss_targets(labels, training, classes, inputs.dtype)
+        self._targets = loss_targets(inputs, labels, training, classes)
         self._training, self._classes, self._randomness = training, classes, randomness
         self._size = training.batch_size
         self._layout = torch.channels_last if inputs.is_cuda and inputs.ndim == 4 else torch.preserve_format

@@ -23,7 +23,7 @@ def _entropies(logits: Tensor, wanted: Tensor) -> Tensor:
 
 
 _SUMS = {"cross_entropy": _entropies, "mse": _squares}  # over the examples of a batch
-_NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 22}  # input entries in one batch
+_NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 22}  # input entries in one batch, of tokens those of their embeddings
 
 
 def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "cross_entropy") -> tuple[float, float]:
@@ -67,6 +67,7 @@ def wrong_labels(logits: Tensor, wanted: Tensor) -> Tensor:
 def _outputs(model: nn.Module, inputs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """(logits, labels) on the model's device, so many rows at a time."""
     device, dtype = home(model, like=inputs)
-    rows = max(1, _NUMBERS.get(device.type, 1 << 20) // max(1, inputs[0].numel()))
+    width = max((each.embedding_dim for each in model.modules() if isinstance(each, nn.Embedding)), default=1)
+    rows = max(1, _NUMBERS.get(device.type, 1 << 20) // max(1, inputs[0].numel() * width))
     for part, wanted in zip(inputs.split(rows), labels.split(rows), strict=True):
         yield model(part.to(device, dtype)), wanted.to(device)

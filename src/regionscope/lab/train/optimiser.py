@@ -54,14 +54,24 @@ def rate_schedule(training: Training, total: int) -> Callable[[int], float] | No
     return lambda step: half * (1.0 + math.cos(turn * step))
 
 
-def loss_targets(labels: Tensor, training: Training, classes: int, dtype: torch.dtype) -> Tensor:
-    """What the loss compares with: labels (n,), or one-hot rows (n, c) for the squared error."""
-    return functional.one_hot(labels, classes).to(dtype) if training.loss == "mse" else labels
+def loss_targets(inputs: Tensor, labels: Tensor, training: Training, classes: int) -> Tensor:
+    """What the loss compares with: labels (n,); one-hot rows (n, c) for the squared error; the token that follows each
+    position, (n, l), for "next_token"."""
+    if training.loss == "mse":
+        return functional.one_hot(labels, classes).to(inputs.dtype)
+    return torch.cat([inputs[:, 1:].long(), labels[:, None]], 1) if training.loss == "next_token" else labels
 
 
 def loss_function(training: Training) -> Callable[[Tensor, Tensor], Tensor]:
     """(outputs (b, c), targets) -> mean loss. The squared error is averaged over examples and classes."""
+    if training.loss == "next_token":
+        return _over_positions
     return functional.mse_loss if training.loss == "mse" else functional.cross_entropy
+
+
+def _over_positions(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy over the positions of sequences: outputs (b, l, c), targets (b, l)."""
+    return functional.cross_entropy(outputs.flatten(0, 1), targets.flatten())
 
 
 def float_type(training: Training) -> torch.dtype:

@@ -25,7 +25,7 @@ from regionscope.lab.train.evaluation import error_share
 from regionscope.lab.train.history import EpochRow, RunStatus, Trained, TrainingProgress
 from regionscope.lab.train.optimiser import REPLAYABLE, build_optimizer, float_type, loss_function, rate_schedule
 from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
-from regionscope.lab.train.step import CompiledStep, Replay, Run, TrainingStep, set_rate
+from regionscope.lab.train.step import CompiledStep, Replay, Run, TrainingStep, every_position, set_rate
 from regionscope.network import home, same_modes
 
 _LOOK = 256  # steps between looks at the loss
@@ -62,7 +62,8 @@ class Session:
         replay = replay and self.device.type == "cuda" and training.optimizer in REPLAYABLE
         self.optimizer = build_optimizer(training, model.parameters(), self.device, replay=replay)
         self.rate = rate_schedule(training, self.total)
-        parts = (model, self.optimizer, loss_function(training), self._autocast)
+        stepped = every_position(model, train) if training.loss == "next_token" else model
+        parts = (stepped, self.optimizer, loss_function(training), self._autocast)
         self._advance: Run = TrainingStep(*parts)
         if replay:
             quick = CompiledStep(*parts) if compiled else None

@@ -9,10 +9,32 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regionscope.errors import InputError
+from regionscope.lab.data import Dataset
+
 _WARM = 3  # steps before recording: optimisers make their state in the first, libraries choose their kernels
 
 Run = Callable[[Tensor, Tensor], Tensor]
 """(inputs, targets) -> the loss before the step"""
+
+
+class _EveryPosition(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model: Any = model
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.model.every_position(inputs)  # type: ignore[no-any-return]
+
+
+def every_position(model: nn.Module, data: Dataset) -> nn.Module:
+    """``model.every_position`` as a module: logits (b, l, tokens) for sequences (b, l)."""
+    if not hasattr(model, "every_position") or data.inputs.ndim != 2:
+        raise InputError(
+            "Expected a network with a method every_position and sequences (n, l) for the loss next_token, got "
+            f"{type(model).__name__} and inputs of shape {tuple(data.inputs.shape)}. Use the loss cross_entropy."
+        )
+    return _EveryPosition(model)
 
 
 class TrainingStep:

@@ -21,6 +21,7 @@ from .regnet import regnetx200mf
 from .resnet import preactresnet18, resnet18, resnet34, senet18
 from .seeding import seeded
 from .shufflenet import shufflenetv2
+from .transformer import gpt, vit
 from .vgg import vgg19
 
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
@@ -36,6 +37,8 @@ _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "simpledla": simpledla,
     "mlp": dense,
     "cnn": cnn,
+    "vit": vit,
+    "gpt": gpt,
 }
 """To add a network: a file with a function of keyword arguments (classes, input_shape, options), and a line here."""
 

@@ -1,0 +1,86 @@
+"""``soft_local_complexity``: local complexity with a gradient, for penalties on folds near the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.checks import real
+from regionscope.complexity.activations import Folds
+from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
+from regionscope.errors import InputError
+from regionscope.inputs import Inputs
+
+
+def soft_local_complexity(
+    model: nn.Module,
+    inputs: Inputs,
+    *,
+    dims: int | None = None,
+    radius: float = 0.005,
+    temperature: float = 0.1,
+    seed: int = 0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """(b,) sum over units of σ(h / (τ (h - l))) σ(-l / (τ (h - l))), with a gradient to the weights of ``model``.
+
+    l, h: lowest and highest pre-activation of the unit (minus the place of its kink) over the vertices x ± r v_p of
+    ``local_complexity``. A unit that folds deep inside the neighbourhood counts 1, one that is far from folding 0. As
+    the temperature τ goes to 0 this becomes ``local_complexity``; like that one it does not change where the
+    pre-activations of a unit are scaled.
+
+    inputs: the points x, (b, *input_shape); for token ids, pass their embeddings and a model that takes them.
+    dims, radius, seed, generator: as in ``local_complexity``. The model runs as it is, in its own mode; BatchNorm must
+    be in eval mode, since a neighbourhood has no statistics of its own.
+    Cost: one forward pass of 2·P·b inputs that is kept for the gradient.
+
+    >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
+    >>> penalty = soft_local_complexity(net, torch.zeros(3, 2), radius=1.0).mean()
+    >>> penalty.backward()
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"Expected a torch module, got {type(model).__name__}.")
+    if not real("temperature", temperature) > 0:
+        raise InputError(f"Expected a temperature larger than 0, got {temperature}.")
+    where = Neighbourhoods.read(
+        model, inputs, dims=dims, radius=radius, frames="shared", hull="cross-polytope", seed=seed, generator=generator
+    )
+    assert where.frames is not None  # shared ones are drawn at once
+    vertices = offsets(where.hull, where.frames, radius) + where.points
+    observer = _Ranges(model, *vertices.shape[:2])
+    with observer.watching():
+        observer.forward(vertices.reshape(-1, *where.shape))
+    if not observer.found:
+        raise InputError("The forward pass calls no activation that can be seen, so there is nothing to count.")
+    return sum((_soft(low, high, temperature) for low, high in observer.found), torch.zeros_like(where.points[:, 0]))
+
+
+def _soft(low: Tensor, high: Tensor, temperature: float) -> Tensor:
+    scale = temperature * (high - low).clamp_min(torch.finfo(low.dtype).tiny)
+    return ((high / scale).sigmoid() * (-low / scale).sigmoid()).sum(1)
+
+
+class _Ranges(ForwardObserver):
+    """Lowest and highest pre-activation minus the kink, (n, units), over m vertices around n points."""
+
+    def __init__(self, model: nn.Module, m: int, n: int) -> None:
+        super().__init__(model)
+        self._m, self._n = m, n
+        self.found: list[tuple[Tensor, Tensor]] = []
+
+    def at_activation(
+        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if found.values.ndim == 0 or len(found.values) != self._m * self._n:
+            raise InputError(
+                f"Expected '{name}' to work on a tensor whose first axis is the batch, got shape "
+                f"{tuple(found.values.shape)}."
+            )
+        values = found.values.clone().reshape(self._m, self._n, -1)  # the activation may work in place
+        low, high = values.amin(0), values.amax(0)
+        self.found += [(low - at, high - at) for at in found.at]
+        return func(*args, **kwargs)

@@ -1,0 +1,160 @@
+"""``spline_features``: seven numbers for each MLP layer that say where a prompt lies in the partition of the layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.checks import whole as whole_number
+from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.layers import list_layers, matching
+from regionscope.errors import InputError
+from regionscope.extras import data_frame
+from regionscope.network import untouched
+from regionscope.network.embedded import embedded
+from regionscope.network.output import Arguments
+from regionscope.network.token_ids import read_tokens, without_padding
+from regionscope.types import Estimate, Reading
+
+__all__ = ["FEATURES", "SplineFeatures", "spline_features"]
+
+FEATURES = (
+    "positive_mean",
+    "positive_min",
+    "positive_max",
+    "positive_std",
+    "distance_min",
+    "distance_mean",
+    "distance_std",
+)
+"""Of the share of units with a positive pre-activation, and of the distance to the nearest fold, over the tokens."""
+
+
+@dataclass(frozen=True, eq=False)
+class SplineFeatures:
+    """Seven features of each MLP layer for n prompts.
+
+    values: (n, layers, 7) float64, in the order of ``FEATURES``. layers: names of the linear layers, in the order of
+    the forward pass. tokens: (n,) number of real tokens of each prompt.
+    """
+
+    values: Tensor
+    layers: tuple[str, ...]
+    tokens: Tensor
+
+    def __repr__(self) -> str:
+        return f"SplineFeatures(prompts={len(self.values)}, layers={len(self.layers)}, features={len(FEATURES)})"
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean of each feature over the prompts, for each layer; the first is the mean share of positive units."""
+        means = [Estimate.of(column) for column in self.table.T]
+        named = zip(self.columns, means, strict=True)
+        main = Estimate.of(self.values[:, :, 0].mean(1))
+        return (("", main.value, main.stderr), *((name, mean.value, mean.stderr) for name, mean in named))
+
+    @property
+    def table(self) -> Tensor:
+        """(n, 7 * layers): one row for each prompt."""
+        return self.values.flatten(1)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of ``table``: "layer:feature"."""
+        return tuple(f"{layer}:{feature}" for layer in self.layers for feature in FEATURES)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each prompt."""
+        return data_frame(dict(zip(self.columns, self.table.T.cpu().numpy(), strict=True)))
+
+
+def spline_features(
+    model: nn.Module,
+    ids: Any,
+    *,
+    attention_mask: Any = None,
+    layers: str | Sequence[str] | None = None,
+    batch_size: int = 32,
+    args: Arguments = (),
+) -> SplineFeatures:
+    """The seven features of Balestriero et al. 2023 for each MLP layer and prompt.
+
+    h = W x + b are the pre-activations of a layer at one token: those of the gate where there is one. For each token,
+    the share of positive entries of h, and min_i |h_i| / ||W_i||, the distance in the layer's input space to the
+    nearest hyperplane at which the layer folds. The features are the mean, least, largest and standard deviation
+    (n - 1) of the share over the real tokens, and the least, mean and standard deviation of the distance. Definitions
+    as in the authors' code. Differs: biases count; padding is left out; the deviation of a single token is 0.
+
+    model: takes token ids (n, t). ids: (n, t) whole numbers, or (t,). attention_mask: (n, t), 0 where it is padding.
+    layers: names or patterns of the linear layers; by default all those that feed an activation directly and work on
+        tokens. batch_size: prompts at a time; the result is the same up to rounding.
+    Cost: one forward pass over the prompts.
+    """
+    tokens, mask = read_tokens(ids, attention_mask)
+    whole_number("batch_size", batch_size)
+    longest_first = reversed([*without_padding(tokens, mask)])
+    names: tuple[str, ...] = ()
+    rows, parts = [], []
+    for group in longest_first:
+        view = embedded(model, group.ids, args=args, output=lambda result: result, position=None)
+        with untouched(view.model) as private:
+            names = names or _mlp_layers(private, view.inputs[0], layers)
+            observer = _Observer(private, names)
+            with observer.watching():
+                parts += [observer.features(part) for part in view.inputs.split(batch_size)]
+        rows.append(group.rows)
+    order = torch.cat(rows).argsort()
+    return SplineFeatures(torch.cat(parts)[order.to(parts[0].device)], names, mask.sum(1))
+
+
+def _mlp_layers(model: nn.Module, example: Tensor, layers: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The linear layers, each of which alone feeds an activation at every token."""
+    found = list_layers(model, example)
+    feeding = [layer.fed_by[0] for layer in found.layers if len(layer.fed_by) == 1 and layer.positions == len(example)]
+    offered = [name for name in found.linear if name in feeding]
+    choices = ["*"] if layers is None else [layers] if isinstance(layers, str) else list(layers)
+    for choice in choices:
+        if not any(matching(name, choice) for name in offered):
+            shown = ", ".join(offered) or "none"
+            raise InputError(
+                f"Expected layers that feed an activation at every token, got {choice!r}. There are {shown}."
+            )
+    return tuple(name for name in offered if any(matching(name, choice) for choice in choices))
+
+
+class _Observer(ForwardObserver):
+    def __init__(self, model: nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__(model)
+        self._names = names
+        self._found: dict[str, Tensor] = {}
+        self._n = 0
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """(n, layers, 7) of the prompts ``inputs`` (n, t, d)."""
+        self._n, self._found = len(inputs), {}
+        self.forward(inputs)
+        return torch.stack([self._found[name] for name in self._names], 1)
+
+    def at_linear(
+        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        output: Tensor = func(*args, **kwargs)
+        if name in self._names:
+            weight = args[1] if len(args) > 1 else kwargs["weight"]
+            self._found[name] = features_of(output.reshape(self._n, -1, output.shape[-1]), weight)
+        return output
+
+
+def features_of(h: Tensor, weight: Tensor) -> Tensor:
+    """The seven features (n, 7) of pre-activations h (n, t, units) and the weight (units, d) that made them."""
+    positive = (h > 0).double().mean(2)
+    distance = (h.double().abs() / weight.double().norm(dim=1)).amin(2)
+    columns = [positive.mean(1), positive.amin(1), positive.amax(1), _std(positive)]
+    return torch.stack([*columns, distance.amin(1), distance.mean(1), _std(distance)], 1)
+
+
+def _std(values: Tensor) -> Tensor:
+    return values.std(1) if values.shape[1] > 1 else torch.zeros_like(values[:, 0])

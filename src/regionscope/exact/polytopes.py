@@ -1,0 +1,167 @@
+"""Exact regions on slices of any dimension, meant for dim >= 3: polytopes are cut by one unit after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regionscope.errors import CheckFailed
+from regionscope.exact.budget import Budget, Record, TooManyRegions, inputs_of
+from regionscope.geometry.polytope.complex import Complex
+from regionscope.geometry.polytope.maximum import clip_max
+from regionscope.geometry.polytope.split import NewVertices, split
+from regionscope.geometry.slices import Slice
+from regionscope.network import Maxima, Program, Thresholds
+
+__all__ = ["CellPartition", "carry_cells", "partition_cells"]
+
+
+@dataclass(frozen=True)
+class CellPartition:
+    """The exact partition of all slices.
+
+    Attributes:
+        cells: one polytope for each region; ``cells.slice_id`` tells the slice. A facet's wall is the index of the unit
+            that folds there, counted over all kinks in order (``Program.n_units``), or negative on the slice's border.
+        coords: (v, k) slice coordinates of the vertices.
+        outputs: (v, c) the network's outputs at the vertices.
+    """
+
+    cells: Complex
+    coords: Tensor
+    outputs: Tensor
+
+
+def partition_cells(
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
+) -> CellPartition:
+    """The exact partition of slices of one dimension k into polytopes on which the network is affine.
+
+    scales: how near to zero counts as zero, from ``zero_scales``. Raises ``TooManyRegions`` as soon as a slice has more
+    regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
+
+    Cost: for each unit that changes sign somewhere a scan of all cells, and work in proportion to what is cut; the
+    number of regions grows like (units)^k, and all of them are held in memory at once.
+    """
+    domains = [(s.corners, *s.halfspaces) for s in slices]
+    domains = [(c.to(program.device), a.to(program.device), b.to(program.device)) for c, a, b in domains]
+    cells, coords = Complex.of_domains(domains)
+    slice_id = cells.vertex_slice_id
+    values = program.begin(inputs_of(program, slices, coords, slice_id))
+    return carry_cells(program, scales, budget, record, 0, cells, coords, slice_id, values)
+
+
+def carry_cells(
+    program: Program, scales: Sequence[Tensor], budget: Budget, record: Record, start: int, cells: Complex,
+    coords: Tensor, slice_id: Tensor, values: dict[str, Tensor],
+) -> CellPartition:  # fmt: skip
+    """Cut the cells at nonlinearity ``start`` and all later ones."""
+    first_unit = sum(kink.n_units for kink in program.kinks[:start])
+    for k, kink in enumerate(program.kinks[start:], start):
+        cuts = kink.cuts(values)
+        cutter = _SpaceCutter(cells, _Rows(cuts.values), slice_id, scales[k], k, first_unit, budget, record)
+        cutter.cut(cuts)
+        cells, kept = cutter.cells.compact()
+        first_unit += kink.n_units
+        values = {name: _follow(rows, cutter.history, kept) for name, rows in values.items()}
+        coords, slice_id = _follow(coords, cutter.history, kept), cutter.slice_id[kept]
+        record.add(k, cells.slice_id, budget.max_regions)
+        values = kink.advance(values, consume=True)
+        record.finish(1 / len(program.kinks))
+    return CellPartition(cells, coords, program.outputs(values))
+
+
+class _Rows:
+    """A matrix that grows at the bottom in place: appending costs the new rows only, on average."""
+
+    def __init__(self, rows: Tensor, capacity: int = 0) -> None:
+        self._buffer = rows.new_empty(capacity or 2 * len(rows), *rows.shape[1:])
+        self._buffer[: len(rows)] = rows
+        self._count = len(rows)
+
+    @property
+    def filled(self) -> Tensor:
+        """The rows so far, as a view."""
+        return self._buffer[: self._count]
+
+    def append(self, rows: Tensor) -> None:
+        """Add rows at the bottom."""
+        count = self._count + len(rows)
+        if count > len(self._buffer):
+            grown = self._buffer.new_empty(max(count, 2 * len(self._buffer)), *rows.shape[1:])
+            grown[: self._count] = self.filled
+            self._buffer = grown
+        self._buffer[self._count : count] = rows
+        self._count = count
+
+
+@dataclass
+class _SpaceCutter:
+    """One nonlinearity: the cells so far, the values that fold at their vertices, and how the vertices came about."""
+
+    cells: Complex
+    rows: _Rows
+    slice_id: Tensor  # (v,) slice of each vertex
+    near: Tensor  # (slices,) or (slices, units): what counts as zero
+    kink: int
+    first_unit: int
+    budget: Budget
+    record: Record
+
+    def __post_init__(self) -> None:
+        self.history: list[NewVertices] = []
+
+    def cut(self, cuts: Thresholds | Maxima) -> None:
+        """Cut the cells by all units of the nonlinearity, one after another."""
+        if isinstance(cuts, Thresholds):
+            for t, at in enumerate(cuts.at):
+                for i in _changing_sign(cuts.values, at):
+                    self._cut_threshold(i, at, self.first_unit + t * cuts.values.shape[1] + i)
+        else:
+            for w, group in enumerate(cuts.groups):
+                self._cut_maximum(group.unique(), self.first_unit + w)
+
+    def _cut_threshold(self, column: int, at: float, label: int) -> None:
+        u = self.rows.filled[:, column] - at
+        codes = torch.where(u.abs() <= self.near[self.slice_id, column], 0, u.sign())
+        result = split(self.cells, codes, u, label=label)
+        before = self.cells.n_vertices
+        self._took(result.cells, (result.new,), result.snapped, result.unresolved)
+        self.rows.filled[before:, column] = at
+
+    def _cut_maximum(self, columns: Tensor, label: int) -> None:
+        result = clip_max(self.cells, self.rows.filled[:, columns], self.near[self.slice_id], label=label)
+        self._took(result.cells, result.new, result.snapped, result.unresolved)
+
+    def _took(self, cells: Complex, batches: Sequence[NewVertices], snapped: Tensor, unresolved: int) -> None:
+        self.cells = cells
+        for new in batches:
+            self.rows.append(new.lerp(self.rows.filled))
+            self.slice_id = torch.cat([self.slice_id, self.slice_id[new.a]])
+            self.history.append(new)
+        self.record.snap(self.slice_id[snapped])
+        if unresolved:
+            raise CheckFailed(
+                f"Rounding left {unresolved} region(s) in which the signs of a unit fit no flat cut, so the partition "
+                "would be wrong; take a larger slice, or pass a Tolerance with another zero."
+            )
+        limit = self.budget.max_regions
+        if limit is not None and int(torch.bincount(cells.slice_id).max()) > limit:
+            raise TooManyRegions(self.kink)
+
+
+def _changing_sign(values: Tensor, at: float) -> list[int]:
+    """Columns with values on both sides of the threshold; the others cut nothing."""
+    both: list[int] = ((values > at).any(0) & (values < at).any(0)).nonzero().flatten().tolist()
+    return both
+
+
+def _follow(x: Tensor, history: Sequence[NewVertices], kept: Tensor) -> Tensor:
+    """Values at the vertices after all cuts, for anything affine on the cells before them."""
+    rows = _Rows(x, len(x) + sum(len(new) for new in history))
+    for new in history:
+        rows.append(new.lerp(rows.filled))
+    return rows.filled if len(kept) == len(rows.filled) else rows.filled[kept]

@@ -1,0 +1,6 @@
+"""Convex cells in space, cut by all units of a layer at once; start at ``cut``.
+
+- ``solids``: cells that share vertices, edges and faces by index.
+- ``faces``: points on the edges, and the faces cut by lines. ``sections``: the cells cut by planes.
+- ``assemble``: which pieces bound which new cell. ``cut``: all of these, in rounds.
+"""

@@ -1,0 +1,152 @@
+"""``block``: one MLP block of a sequence model, read as a piecewise-affine program around a real activation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.checks import of_kind
+from regionscope.errors import CheckFailed, InputError, NotPiecewiseAffine
+from regionscope.network.call.forward import call_model
+from regionscope.network.call.untouched import home, untouched
+from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.output import Arguments
+from regionscope.network.program import Program
+from regionscope.network.token_ids import read_tokens, takes_tokens
+from regionscope.network.trace import trace
+
+__all__ = ["Block", "block"]
+
+_ALIKE = 1e-3  # of the largest output: by how much the program in float64 may differ from the model in float32
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One block as a piecewise-affine function of a token's vector, and where the context puts it.
+
+    program: from inputs (n, d) of the block to its outputs; pass it to ``linear_regions`` with slices of (d,) inputs.
+    inputs: (t, d) float64, the block's own inputs at the real tokens of the context, after the LayerNorm in front of
+    it. position: the token that was asked for. name: of the block.
+    """
+
+    program: Program
+    inputs: Tensor
+    position: int
+    name: str
+
+    @property
+    def activation(self) -> Tensor:
+        """The block's input (d,) at ``position``: the point to look around."""
+        return self.inputs[self.position]
+
+    def __repr__(self) -> str:
+        t, d = self.inputs.shape
+        return f"Block({self.name!r}, tokens={t}, width={d}, position={self.position})"
+
+
+def block(
+    model: nn.Module,
+    name: str | Sequence[str],
+    context: Any,
+    *,
+    position: int = -1,
+    attention_mask: Any = None,
+    args: Arguments = (),
+) -> Block:
+    """The block ``name`` of ``model`` as a piecewise-affine program, with its real inputs in one context.
+
+    The regions of the program are exact on any slice of the block's own input, which stands after the LayerNorm. On
+    planes of the residual stream, before the LayerNorm, the block is not piecewise affine: sample those with
+    ``embedding_slice(..., at=...)`` and ``region_count``.
+
+    model: run once, as a private copy. name: of a module that works on each token alone, such as "layers.3.mlp", or the
+        names of several that run one after another (["layers.3.linear1", "layers.3.activation", "layers.3.linear2"]).
+    context: token ids (t,), or one input of the model (*input_shape).
+    position: of the token to look around; -1 is the last real token. attention_mask: (t,), 0 where it is padding.
+    args: further arguments of the model.
+    Raises NotPiecewiseAffine for GELU and other smooth blocks. Cost: one forward pass of the model, and ``trace``.
+    """
+    names = (name,) if isinstance(name, str) else tuple(name)
+    if not names:
+        raise InputError("Expected the name of a block, got an empty list.")
+    if not isinstance(model, nn.Module):
+        raise InputError(f"Expected a torch module, got {type(model).__name__}.")
+    whole = unwrapped(model)
+    shown = ", ".join(names)
+    inputs, outputs = _seen(whole, names, _one_input(whole, context, attention_mask), args)
+    t = len(inputs)
+    if not (isinstance(position, int) and -t <= position < t):
+        raise InputError(f"Expected position from {-t} to {t - 1} for {t} real tokens, got {position!r}.")
+    part = whole.get_submodule(names[0]) if len(names) == 1 else _Chain([_part(whole, each) for each in names])
+    try:
+        program = trace(part, (inputs.shape[1],))
+    except NotPiecewiseAffine as error:
+        raise NotPiecewiseAffine(
+            f"Expected '{shown}' to be piecewise affine, got a block that is not: {error} For this block sample the "
+            "next token with embedding_slice() and region_count()."
+        ) from error
+    found = program(inputs).reshape(outputs.shape)
+    if not bool(((found - outputs).abs() <= _ALIKE * outputs.abs().max()).all()):
+        raise CheckFailed(
+            f"'{shown}', read alone, differs from what the model computes there by "
+            f"{float((found - outputs).abs().max()):.2g}. Name all modules from the block's input to its output."
+        )
+    return Block(program, inputs, position % t, shown)
+
+
+class _Chain(nn.Module):
+    """Modules and functions that run one after another."""
+
+    def __init__(self, parts: Sequence[Callable[[Any], Any]]) -> None:
+        super().__init__()
+        self.parts = [*parts]
+
+    def forward(self, x: Any) -> Any:
+        return reduce(lambda value, part: part(value), self.parts, x)
+
+
+def _part(whole: nn.Module, name: str) -> Callable[[Any], Any]:
+    found: Any = whole
+    for step in name.split("."):
+        found = getattr(found, step, None)
+    if not callable(found):
+        raise InputError(f"Expected the name of a part of the model, got {name!r}. See model.named_modules().")
+    return found  # type: ignore[no-any-return]
+
+
+def _one_input(whole: nn.Module, context: Any, attention_mask: Any) -> Tensor:
+    device, dtype = home(whole)
+    if takes_tokens(whole, context):
+        ids, mask = read_tokens(context, attention_mask)
+        if len(ids) != 1:
+            raise InputError(f"Expected one context (t,), got {len(ids)}. Call block() once for each.")
+        return ids[mask][None].to(device)
+    return torch.as_tensor(context, device=device, dtype=dtype)[None]
+
+
+def _seen(whole: nn.Module, names: Sequence[str], inputs: Tensor, args: Arguments) -> tuple[Tensor, Tensor]:
+    """The input (t, d) of the first module and the output (t, c) of the last one in a forward pass, in float64."""
+    seen: dict[str, Tensor] = {}
+
+    def before(module: nn.Module, given: Any) -> None:
+        seen.setdefault("in", given[0].detach().double().flatten(0, -2))
+
+    def after(module: nn.Module, given: Any, output: Any) -> None:
+        seen.setdefault("out", output.detach().double().flatten(0, -2))
+
+    with untouched(whole) as private:
+        ends = [_part(private, name) for name in (names[0], names[-1])]
+        for name, part in zip((names[0], names[-1]), ends, strict=True):
+            of_kind(f"The first and the last part of a block, here {name!r},", part, nn.Module)
+        ends[0].register_forward_pre_hook(before)  # type: ignore[attr-defined]
+        ends[1].register_forward_hook(after)  # type: ignore[attr-defined]
+        further, named = ((), args) if isinstance(args, Mapping) else (args, {})
+        call_model(lambda given: private(given, *further, **named), inputs)
+    if len(seen) < 2:
+        raise InputError(f"Expected the model to call '{', '.join(names)}' in its forward pass, but it does not.")
+    return seen["in"], seen["out"]

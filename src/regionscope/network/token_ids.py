@@ -1,0 +1,78 @@
+"""Token ids and padding masks: read, checked, and cut into groups of sequences without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError
+from regionscope.inputs import read_array, read_examples
+
+__all__ = ["TokenGroup", "read_tokens", "takes_tokens", "without_padding"]
+
+
+@dataclass(frozen=True, eq=False)
+class TokenGroup:
+    """Sequences with the same number of real tokens.
+
+    rows: (g,) their places among all sequences. ids: (g, t) without padding. columns: (g, t) where each token stood.
+    """
+
+    rows: Tensor
+    ids: Tensor
+    columns: Tensor
+
+
+def takes_tokens(model: Any, inputs: Any) -> bool:
+    """Whether ``inputs`` are whole numbers for a model that looks its inputs up in an ``nn.Embedding``."""
+    if not isinstance(model, nn.Module) or not any(isinstance(part, nn.Embedding) for part in model.modules()):
+        return False
+    if isinstance(inputs, Tensor) or hasattr(inputs, "dtype"):
+        values = inputs if isinstance(inputs, Tensor) else read_array(inputs)
+        return not values.is_floating_point()
+    return not read_examples(inputs).first.is_floating_point()
+
+
+def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:
+    """Token ids (n, t) int64 and the mask (n, t) of real tokens; a single sequence (t,) is a batch of one."""
+    found = ids if isinstance(ids, Tensor) else read_array(ids) if _is_array(ids) else read_examples(ids).all()
+    found = found.detach()
+    if found.is_floating_point() or found.dtype == torch.bool:
+        raise InputError(f"Expected token ids as whole numbers, got {found.dtype}. Pass embeddings to a slice instead.")
+    found = found[None] if found.ndim == 1 else found
+    if found.ndim != 2 or found.numel() == 0:
+        raise InputError(f"Expected token ids of shape (n, t) or (t,), got {tuple(found.shape)}.")
+    if attention_mask is None:
+        return found.long(), torch.ones_like(found, dtype=torch.bool)
+    mask = read_array(attention_mask).to(found.device) != 0
+    mask = mask[None].expand(len(found), -1) if mask.ndim == 1 else mask
+    if mask.shape != found.shape:
+        raise InputError(
+            f"Expected attention_mask of the shape of the ids, {tuple(found.shape)}, got {tuple(mask.shape)}."
+        )
+    if not bool(mask.any(1).all()):
+        empty = int((~mask.any(1)).nonzero()[0])
+        raise InputError(f"Expected at least one real token in each sequence, got none in sequence {empty}.")
+    return found.long(), mask
+
+
+def without_padding(ids: Tensor, mask: Tensor) -> Iterator[TokenGroup]:
+    """Groups of equal length, shortest first. Padding is cut off, on whichever side it stands."""
+    lengths = mask.sum(1)
+    for length in lengths.unique().tolist():
+        rows = (lengths == length).nonzero()[:, 0]
+        columns = mask[rows].nonzero()[:, 1].reshape(len(rows), length)
+        yield TokenGroup(rows, ids[rows].gather(1, columns), columns)
+
+
+def _is_array(ids: Any) -> bool:
+    if hasattr(ids, "dtype"):
+        return True
+    if not isinstance(ids, list | tuple) or not ids:
+        return False
+    first = ids[0]
+    return isinstance(first, int) or (isinstance(first, list | tuple) and all(isinstance(i, int) for i in first))

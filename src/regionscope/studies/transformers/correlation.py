@@ -1,0 +1,113 @@
+"""Li's correlation for transformers: region count and generalisation gap, for next tokens of a GPT and for a ViT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from regionscope.studies import verdict
+from regionscope.studies.li2025 import paper
+from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed
+from regionscope.studies.li2025.settings import FITTED
+from regionscope.studies.li2025.tables import Point, correlation, fitting, points, stored
+from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.transformers.settings import IMAGES, TEXT, Grid, grid
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["NEXT_TOKEN", "VISION", "outcome"]
+
+_LINES = "regions on a line"
+_RESNET = paper.expected(paper.TABLE2, "resnet18", "cifar10")[0]
+_EXPECTED = (_RESNET, f"{_RESNET:+.2f} for ResNet18")
+_OTHERS = {
+    "regions_refined": "regions on a line, refined",
+    "regions_test": "regions between test points",
+    "regions_2d": "regions on a plane",
+}
+_COMPARED = {"norm.l2": "norm of the weights", "margin": "mean output margin"}
+
+
+def outcome(chosen: Sequence[Point], fitted: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
+    """chosen: all settings that trained. fitted: those that fit their data."""
+    chosen = [_with_loss_gap(one) for one in chosen]
+    name = chosen[0].network
+    claims = [correlation_claim(f"{name}: regions against gap", _EXPECTED, chosen, "regions")]
+    if len(fitted) < len(chosen):
+        what = f"{name}: the same over settings with a training error below {FITTED:g}%"
+        claims.append(correlation_claim(what, _EXPECTED, fitted, "regions"))
+    claims += [
+        correlation_claim(f"{name}: {words} against gap", _EXPECTED, chosen, measure)
+        for measure, words in _OTHERS.items()
+    ]
+    for measure, words in _COMPARED.items():
+        found = correlation(chosen, measure)
+        claims.append(Claim(f"{name}: {words} against gap", "", signed(found), verdict.shown(), interval(found)))
+    found = correlation(chosen, "regions", "loss_gap")
+    claims.append(
+        Claim(f"{name}: regions against the gap of the loss", "", signed(found), verdict.shown(), interval(found))
+    )
+    columns = ("regions", "gap", "train_error", "test_error", "loss_gap", *_OTHERS, *_COMPARED)
+    return Outcome(
+        claims=tuple(claims),
+        tables=(points_table("Settings", chosen, columns),),
+        charts=(
+            *scatter("Region count and generalisation gap", chosen, "regions", _LINES),
+            *scatter("Region count and gap of the loss", chosen, "regions", _LINES, "loss_gap",
+                     "test loss minus training loss, nats"),
+        ),
+        notes=notes,
+    )  # fmt: skip
+
+
+def _with_loss_gap(one: Point) -> Point:
+    known = {"loss.train", "loss.test"} <= one.values.keys()
+    more = {"loss_gap": one.values["loss.test"] - one.values["loss.train"]} if known else {}
+    return replace(one, values={**one.values, **more})
+
+
+def _study(name: str, source: str, claim: str, grids: Mapping[Size, Grid], scaled: dict[Size, str], note: str) -> Study:
+    def analyse(workspace: Workspace, size: Size) -> Outcome:
+        runs, notes = stored(workspace, grid(grids[size]))
+        fitted, sentence = fitting(runs)
+        kept = sentence[0].replace("they are left out of every row", "a row of its own leaves them out")
+        return outcome(points(runs), points(fitted), (note, *notes, kept))
+
+    return Study(
+        name=name,
+        source=source,
+        claim=claim,
+        experiments=lambda size: grid(grids[size]),
+        analyse=analyse,
+        scaled=scaled,
+    )
+
+
+NEXT_TOKEN = _study(
+    "transformers-next-token",
+    "Question 2: regions of the next token",
+    "Over learning rates, batch sizes and weight decays of a small GPT, the region count of the map from embedded "
+    "sequences to the next token correlates with the generalisation gap as it does for ResNets.",
+    TEXT,
+    {
+        "smoke": "1.5 kB of text, windows of 8 bytes, width 8, 3 epochs.",
+        "desk": "128 windows of 32 bytes, depth 2 and width 64, 150 epochs, 9 settings, 100 lines; three seeds.",
+        "full": "1,024 windows of 64 bytes, depth 4 and width 256, 300 epochs, 18 settings, 500 lines; three seeds.",
+    },
+    "Lines and planes go through random training sequences in the space of their embeddings, (64, 256) numbers at size "
+    "full; the label of a point is the most probable byte after the last position. Errors are those at the last "
+    "position of a window; training takes all positions.",
+)
+VISION = _study(
+    "transformers-vision",
+    "Question 3: a vision transformer",
+    "Over learning rates and batch sizes of a ViT on CIFAR-10, region count and generalisation gap correlate as they "
+    "do for ResNets.",
+    IMAGES,
+    {
+        "smoke": "64 digits of 8 x 8 pixels, width 8, 3 epochs.",
+        "desk": "360 digits of 8 x 8 pixels, depth 2 and width 32, 100 epochs, 9 settings, 100 lines; three seeds.",
+        "full": "CIFAR-10, patches of 4 x 4, depth 6 and width 192, 60 epochs with AdamW (the paper: SGD, 200 epochs), "
+        "9 settings, 500 lines; three seeds.",
+    },
+    "Learning rates are those of AdamW; with the rates of Table 1 for SGD a ViT does not fit CIFAR-10 in this time.",
+)

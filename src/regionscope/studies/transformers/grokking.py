@@ -1,0 +1,190 @@
+"""Modular addition: does local complexity of a transformer fall when it groks?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from regionscope.lab.config import Experiment
+from regionscope.lab.store import RunFolder
+from regionscope.measures.statistics import t_interval
+from regionscope.studies import verdict
+from regionscope.studies.humayun2023.curves import Curve, accuracy, accuracy_chart, chart, curve
+from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.transformers.settings import FINE, RADIUS, sums
+from regionscope.studies.workspace import Workspace
+
+__all__ = ["GROKKING", "Phases", "claims_of", "phases"]
+
+MEMORISED, UNSOLVED, SOLVED = 0.99, 0.5, 0.95  # accuracies: train at least, test at most, test at least
+_LAST = "position.2"  # MLP units at "=": with one layer, those at a and b cannot change the output
+_MAIN = "weight decay 1"
+_CONTROLS = {"weight decay 0": "without weight decay", "random labels": "with random labels"}
+_Runs = Mapping[str, Sequence[RunFolder]]
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Looks of one run: from ``memorised`` to ``before`` it knows its training data only, from ``solved`` on all."""
+
+    memorised: int
+    before: int
+    solved: int
+
+    def fall(self, values: NDArray[np.float64]) -> float:
+        """By which share the mean over the looks after is smaller than that before; NaN where that is 0."""
+        first, second = values[self.memorised : self.before + 1].mean(), values[self.solved :].mean()
+        return float(1 - second / first) if first > 0 else math.nan
+
+
+def phases(train: Sequence[float], test: Sequence[float]) -> Phases | None:
+    """The phases of a run by its accuracies at each look; None where it does not grok.
+
+    It groks if test accuracy reaches 95%, and train accuracy reached 99% while test accuracy was at 50% or less.
+
+    >>> phases([0.1, 1.0, 1.0, 1.0, 1.0], [0.0, 0.1, 0.2, 0.7, 1.0])
+    Phases(memorised=1, before=2, solved=4)
+    """
+    memorised = next((i for i, value in enumerate(train) if value >= MEMORISED), None)
+    solved = next((i for i, value in enumerate(test) if value >= SOLVED), None)
+    if memorised is None or solved is None:
+        return None
+    low = [i for i in range(memorised, solved) if test[i] <= UNSOLVED]
+    return Phases(memorised, low[-1], solved) if low else None
+
+
+def _grid(size: Size) -> dict[str, tuple[Experiment, ...]]:
+    kinds = {_MAIN: sums(size), "weight decay 0": sums(size, decay=0.0)}
+    return {**kinds, "random labels": sums(size, random_labels=True)}
+
+
+def _experiments(size: Size) -> tuple[Experiment, ...]:
+    return tuple(one for mine in _grid(size).values() for one in mine)
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    runs = {label: workspace.runs(mine) for label, mine in _grid(size).items()}
+    known, new = (accuracy(runs[_MAIN], part) for part in ("train", "test"))
+    found = [phases(*pair) for pair in zip(known.values.tolist(), new.values.tolist(), strict=True)]
+    train, test = (
+        {label: curve(mine, f"lc.{part}.{_LAST}") for label, mine in runs.items()} for part in ("train", "test")
+    )
+    return Outcome(
+        claims=claims_of(found, new, train, test[_MAIN], curve(runs[_MAIN], f"fine.train.{_LAST}")),
+        tables=(_table(train, found), _ends(runs)),
+        charts=(
+            accuracy_chart(runs),
+            chart('LC of the MLP at "=", at train (solid) and test points', train, test),
+            chart("Norm of the weights", {label: curve(mine, "norm.l2") for label, mine in runs.items()}, y="l2 norm"),
+        ),
+        notes=(
+            f"LC counts the units of the MLP at the token = whose pre-activation changes its sign within {RADIUS:g} "
+            "times the root mean square distance of the embedded sequences from their mean, on 25 shared directions. "
+            "The radius is relative, since weight decay shrinks the embeddings.",
+            f"Before: looks from a train accuracy of {MEMORISED:.0%} to the last one with a test accuracy of at most "
+            f"{UNSOLVED:.0%}. After: looks from a test accuracy of {SOLVED:.0%} to the end. A fall is the share by "
+            "which the mean after is smaller than the mean before; intervals are over seeds (Student's t). Controls "
+            "are read at the looks of the run with the same seed that groks.",
+        ),
+    )
+
+
+def claims_of(
+    found: Sequence[Phases | None], new: Curve, train: Mapping[str, Curve], test: Curve, fine: Curve
+) -> tuple[Claim, ...]:
+    """new: test accuracy. train: LC at train points of all kinds of runs; test, fine: that of the runs that grok at
+    test points, and at train points with the smaller radius."""
+    main = train[_MAIN]
+    return (
+        _groks(found),
+        _falls("LC at train points", main, found),
+        _falls("LC at test points", test, found),
+        _falls(f"LC at train points, radius {FINE:g}", fine, found),
+        _opposed(main, new, found),
+        *(_more(label, main, train[label], found) for label in _CONTROLS),
+    )
+
+
+def _groks(found: Sequence[Phases | None]) -> Claim:
+    failed = sum(one is None for one in found)
+    said = f"{len(found) - failed} of {len(found)} seeds"
+    return Claim("groks", "every seed", said, verdict.holds(failed, len(found)))
+
+
+def _over_seeds(what: str, expected: str, values: Sequence[float], said: str) -> Claim:
+    """A number over the seeds that is expected to be positive; ``said``: its format."""
+    known = [value for value in values if not math.isnan(value)]
+    mean, low, high = t_interval(known)
+    spread = f"95% [{format(low, said)}, {format(high, said)}], {len(known)} seeds" if len(known) > 1 else ""
+    ours = format(mean, said) if known else "no seed groks"
+    return Claim(what, expected, ours, verdict.positive((low, high)), spread)
+
+
+def _falls(what: str, one: Curve, found: Sequence[Phases | None]) -> Claim:
+    return _over_seeds(f"{what}: fall from before to after", "falls", _fall(one, found), ".1%")
+
+
+def _fall(one: Curve, found: Sequence[Phases | None]) -> list[float]:
+    """By seed; NaN where it does not grok."""
+    return [math.nan if seed is None else seed.fall(row) for seed, row in zip(found, one.values, strict=True)]
+
+
+def _opposed(lc: Curve, test: Curve, found: Sequence[Phases | None]) -> Claim:
+    """LC falls when test accuracy rises, not only in the long run."""
+    values = []
+    for seed, mine, known in zip(found, lc.values, test.values, strict=True):
+        after = slice(0 if seed is None else seed.memorised, None)
+        defined = seed is not None and len(set(mine[after])) > 1 and len(set(known[after])) > 1
+        values.append(-float(spearmanr(mine[after], known[after]).statistic) if defined else math.nan)
+    what = "LC at train points and test accuracy from memorisation on: minus their rank correlation over the looks"
+    return _over_seeds(what, "positive", values, "+.2f")
+
+
+def _more(label: str, main: Curve, control: Curve, found: Sequence[Phases | None]) -> Claim:
+    pairs = zip(_fall(main, found), _fall(control, found), strict=True)
+    what = f"LC at train points: fall minus that {_CONTROLS[label]}"
+    return _over_seeds(what, "positive", [one - other for one, other in pairs], "+.1%")
+
+
+def _table(train: Mapping[str, Curve], found: Sequence[Phases | None]) -> Table:
+    columns = ("seed", "step of 99% train accuracy", "last step of 50% test accuracy", "step of 95% test accuracy",
+               "LC before", "LC after", *(f"fall, {label}" for label in train))  # fmt: skip
+    rows: list[tuple[str | float | int, ...]] = []
+    for i, one in enumerate(found):
+        if one is None:
+            rows.append((i, *["does not grok"] * 3, *[math.nan] * (2 + len(train))))
+            continue
+        mine = train[_MAIN].values[i]
+        falls = [one.fall(each.values[i]) for each in train.values()]
+        steps = [train[_MAIN].steps[place] for place in (one.memorised, one.before, one.solved)]
+        levels = [float(mine[one.memorised : one.before + 1].mean()), float(mine[one.solved :].mean())]
+        rows.append((i, *steps, *levels, *falls))
+    return Table("Phases by seed", columns, tuple(rows))
+
+
+def _ends(runs: _Runs) -> Table:
+    columns = ("runs", "train accuracy at the end", "test accuracy at the end")
+    ends = {label: [accuracy(mine, part).means[-1] for part in ("train", "test")] for label, mine in runs.items()}
+    rows = tuple((label, train, test) for label, (train, test) in ends.items())
+    return Table("Accuracy, mean over seeds", columns, rows)
+
+
+GROKKING = Study(
+    name="transformers-grokking",
+    source="Question 1: modular addition",
+    claim="When a transformer of one layer groks addition modulo p, the local complexity of its MLP falls, and by more "
+    "than without weight decay or with random labels.",
+    experiments=_experiments,
+    analyse=_analyse,
+    scaled={
+        "smoke": "p = 7, width 8, 60 steps: too short to grok.",
+        "desk": "p = 59, 40% of the pairs, width 64, batches of 512, 6,000 steps, LC at 100 points; three seeds.",
+        "full": "The setting of Nanda et al. 2023 (p = 113, 30% of the pairs, width 128, no LayerNorm, weight decay 1) "
+        "with batches of 1,024 and 40,000 steps, LC at 500 points; three seeds.",
+    },
+)

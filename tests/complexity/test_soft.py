@@ -1,0 +1,90 @@
+"""Soft local complexity: its limit, its gradient, its invariance, and what a penalty does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import regionscope as rs
+from regionscope.errors import InputError
+from regionscope.lab import zoo
+
+POINTS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def net(activation: str = "relu") -> nn.Module:
+    return zoo.build("mlp", classes=2, input_shape=(3,), depth=2, width=7, activation=activation, seed=1).double()
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "relu6"])
+def test_at_temperature_zero_it_is_local_complexity(activation: str) -> None:
+    hard = rs.local_complexity(net(activation), POINTS, radius=0.7, seed=4).total
+    soft = rs.soft_local_complexity(net(activation), POINTS, radius=0.7, seed=4, temperature=1e-5)
+    assert hard.sum() > 5
+    assert torch.allclose(soft.detach(), hard.double(), atol=1e-6)
+
+
+def test_the_gradient_is_that_of_the_sum() -> None:
+    model = net()
+    weight = model.get_parameter("linear1.weight")
+
+    def penalty(values: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            weight.copy_(values)
+        return rs.soft_local_complexity(model, POINTS, radius=0.7).sum()
+
+    start = weight.detach().clone()
+    penalty(start).backward()
+    assert weight.grad is not None
+    for place in ((0, 0), (3, 2), (6, 1)):
+        step = torch.zeros_like(start)
+        step[place] = 1e-6
+        slope = (penalty(start + step) - penalty(start - step)).item() / 2e-6
+        assert slope == pytest.approx(weight.grad[place].item(), rel=1e-4, abs=1e-6)
+    assert weight.grad.abs().max() > 1e-3
+
+
+def test_scaling_the_units_changes_nothing() -> None:
+    model = net()
+    before = rs.soft_local_complexity(model, POINTS, radius=0.7)
+    with torch.no_grad():
+        for value in model.get_submodule("linear1").parameters():
+            value.mul_(9.0)
+        model.get_parameter("linear2.weight").div_(9.0)
+    assert torch.allclose(rs.soft_local_complexity(model, POINTS, radius=0.7), before)
+
+
+def test_a_penalty_lowers_local_complexity() -> None:
+    model = net()
+    before = rs.local_complexity(model, POINTS, radius=0.7).mean
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(20):
+        optimiser.zero_grad()
+        rs.soft_local_complexity(model, POINTS, radius=0.7).mean().backward()
+        optimiser.step()
+    assert rs.local_complexity(model, POINTS, radius=0.7).mean < before - 1
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_transformers_and_layers_that_work_in_place() -> None:
+    gpt = zoo.build("gpt", classes=5, input_shape=(4,), depth=1, width=8, heads=2).double()
+    found = rs.soft_local_complexity(gpt, torch.randn(2, 4, 8, dtype=torch.float64), radius=0.5)
+    found.sum().backward()
+    assert gpt.get_parameter("tokens.weight").grad is None  # the embeddings are given
+    assert gpt.get_parameter("layers.0.mlp.linear1.weight").grad is not None
+    inplace = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2)).double()
+    rs.soft_local_complexity(inplace, POINTS, radius=0.5).sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "sentence"),
+    [
+        (net(), {"temperature": 0.0}, "temperature larger than 0, got 0"),
+        (nn.Linear(3, 2).double(), {}, "no activation that can be seen"),
+        (abs, {}, "Expected a torch module"),
+    ],
+)
+def test_mistakes_are_one_sentence(model: nn.Module, options: dict[str, float], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        rs.soft_local_complexity(model, POINTS, **options)

@@ -1,0 +1,135 @@
+"""Local complexity of transformers by block and token, against one vertex at a time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.sequence_models import TinyGPT, prompts
+from torch import Tensor, nn
+
+import regionscope as rs
+from regionscope.errors import InputError
+
+RADIUS = 1.5
+IDS = prompts(3, 5)
+FRAME = rs.orthonormal_frames((5, 8), dims=4)
+
+
+def one_by_one(gpt: TinyGPT, ids: Tensor) -> dict[str, Tensor]:
+    """{kind of fold and its place: (n, t)}: units that take both signs, or winners that change."""
+    counts: dict[str, list[Tensor]] = {}
+    with torch.no_grad():
+        for x in gpt.tokens(ids):
+            passes = []
+            for vertex in [*(x + RADIUS * FRAME), *(x - RADIUS * FRAME)]:
+                kept: list[tuple[str, Tensor]] = []
+                gpt.from_embeddings(vertex[None], kept)
+                passes.append([(kind, value[0]) for kind, value in kept])
+            for place in range(len(passes[0])):
+                kind = passes[0][place][0]
+                values = torch.stack([each[place][1] for each in passes])
+                signs = (values > 0).any(0) & (values < 0).any(0)
+                both = (values != values[0]).any(0) if kind == "attention" else signs
+                counts.setdefault(f"{kind}{place}", []).append(both.sum(-1))
+    return {kind: torch.stack(rows) for kind, rows in counts.items()}
+
+
+@pytest.mark.parametrize(("mlp", "act"), [("relu", "mlp.1"), ("gelu", "mlp.1"), ("gated", "mlp.silu")])
+def test_counts_at_every_token_equal_brute_force(mlp: str, act: str) -> None:
+    gpt = TinyGPT(mlp=mlp)
+    found = rs.local_complexity(gpt, IDS, radius=RADIUS, frames=FRAME, attention=True, norms=True)
+    truth = one_by_one(gpt, IDS)
+    for i in range(2):
+        at = 5 * i  # five things are kept in each layer
+        names = {f"norm{at}": "norm1", f"attention{at + 1}": "scaled_dot_product_attention"}
+        names |= {f"norm{at + 2}": "norm2", f"activation{at + 4}": act}
+        for mine, name in names.items():
+            assert torch.equal(found.by_position[f"layers.{i}.{name}"], truth[mine].double()), name
+            assert int(truth[mine].sum()) > 0
+    layer = [f"layers.1.{name}" for name in ("norm1", "scaled_dot_product_attention", "norm2", act)]
+    assert torch.equal(found.by_block["layers.1"], torch.stack([found.by_layer[name] for name in layer]).sum(0))
+    assert torch.equal(found.total, torch.stack([*found.by_layer.values()]).sum(0))
+    assert found.units["layers.0.norm1"] == 40
+    assert found.units["layers.0.scaled_dot_product_attention"] == 10
+
+
+def test_without_options_only_the_activations_count() -> None:
+    found = rs.local_complexity(TinyGPT(), IDS, radius=RADIUS)
+    assert list(found.by_layer) == ["layers.0.mlp.1", "layers.1.mlp.1"]
+
+
+def test_padding_never_counts_and_changes_nothing() -> None:
+    gpt = TinyGPT()
+    long, short = prompts(2, 6, seed=2), prompts(1, 4, seed=4)
+    ids = torch.cat([long, torch.cat([torch.zeros(1, 2, dtype=torch.int64), short], 1)])
+    mask = torch.ones_like(ids)
+    mask[2, :2] = 0
+    found = rs.local_complexity(gpt, ids, attention_mask=mask, radius=RADIUS, dims=6)
+    whole, alone = (rs.local_complexity(gpt, part, radius=RADIUS, dims=6) for part in (long, short))
+    name = "layers.1.mlp.1"
+    assert torch.equal(found.by_position[name][:2], whole.by_position[name])
+    assert torch.equal(found.by_position[name][2, 2:], alone.by_position[name][0])
+    assert found.by_position[name][2, :2].isnan().all()
+    assert found.total.tolist() == [*whole.total.tolist(), *alone.total.tolist()]
+    means = found.position_means[name]
+    assert [mean.n for mean in means] == [2, 2, 3, 3, 3, 3]
+    assert found.layer_means[name].value == float(found.by_layer[name].double().mean())
+    assert found.block_means["layers.1"].stderr > 0
+
+
+def test_chunks_do_not_change_the_counts() -> None:
+    gpt = TinyGPT()
+    few, many = (rs.local_complexity(gpt, IDS, radius=RADIUS, frames=FRAME, memory=memory) for memory in (1, None))
+    assert torch.equal(few.by_position["layers.0.mlp.1"], many.by_position["layers.0.mlp.1"])
+
+
+def test_images_are_cut_into_tokens_by_the_model_itself() -> None:
+    class Patches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.blocks = nn.Linear(4, 6), nn.ModuleList([nn.Sequential(nn.Linear(6, 10), nn.ReLU())])
+
+        def forward(self, images: Tensor) -> Tensor:
+            return self.blocks[0](self.embed(images.reshape(len(images), 4, 4))).mean(1)
+
+    torch.manual_seed(0)
+    model = Patches()
+    images = torch.randn(3, 1, 4, 4)
+    found = rs.local_complexity(model, images, radius=1.0)
+    name = "blocks.0.1"
+    assert found.by_position[name].shape == (3, 4)
+    assert torch.equal(found.by_position[name].sum(1), found.by_layer[name].double())
+    frame = rs.orthonormal_frames((1, 4, 4), dims=16)
+    vertices = torch.cat([images[0] + frame, images[0] - frame])
+    values = model.blocks[0][0](model.embed(vertices.reshape(32, 4, 4)))
+    assert torch.equal(found.by_position[name][0], ((values > 0).any(0) & (values < 0).any(0)).sum(-1).double())
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_multihead_attention_is_counted_in_both_layouts(batch_first: bool) -> None:
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.TransformerEncoderLayer(8, 2, 12, batch_first=batch_first)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x) if batch_first else self.layer(x.transpose(0, 1)).transpose(0, 1)
+
+    torch.manual_seed(0)
+    model, x = Encoder().eval(), torch.randn(4, 5, 8)
+    found = rs.local_complexity(model, x, radius=2.0, frames=FRAME, attention=True)
+    attention, act = (next(name for name in found.by_layer if part in name) for part in ("attention", "relu"))
+    for i in range(4):
+        vertices = torch.cat([x[i] + 2.0 * FRAME, x[i] - 2.0 * FRAME])
+        with torch.no_grad():
+            given = vertices if batch_first else vertices.transpose(0, 1)
+            weights = model.layer.self_attn(given, given, given, average_attn_weights=False)[1]
+        winners = weights.argmax(-1)
+        assert torch.equal(found.by_position[attention][i], (winners != winners[0]).any(0).sum(0).double())
+    assert found.by_position[act].shape == (4, 5)
+    assert int(found.by_layer[attention].sum()) > 0
+
+
+def test_a_mask_without_tokens_is_refused() -> None:
+    with pytest.raises(InputError, match="attention_mask with token ids"):
+        rs.local_complexity(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), torch.zeros(2, 2), attention_mask=torch.ones(2))

@@ -1,0 +1,93 @@
+"""One MLP block of a transformer as a piecewise-affine program, against the block itself and a closed form."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.sequence_models import TinyGPT, near, prompts
+from torch import nn
+
+import regionscope as rs
+from regionscope.errors import CheckFailed, InputError, NotPiecewiseAffine
+
+GPT, IDS = TinyGPT(), prompts(1, 6)[0]
+NAMES = ["0.linear1", "0.activation", "0.linear2"]
+
+
+def input_of_mlp(layer: int) -> torch.Tensor:
+    kept: list[tuple[str, torch.Tensor]] = []
+    GPT.from_embeddings(GPT.tokens(IDS[None]), kept)
+    return [value for name, value in kept if name == "input"][layer][0]
+
+
+def test_the_program_is_the_block_at_its_real_inputs() -> None:
+    found = rs.block(GPT, "layers.1.mlp", IDS, position=2)
+    assert near(found.inputs.float(), input_of_mlp(1))
+    assert torch.equal(found.activation, found.inputs[2])
+    x = torch.randn(20, 8, generator=torch.Generator().manual_seed(0))
+    assert near(found.program(x.double()).float(), GPT.layers[1].mlp(x))
+    assert repr(found) == "Block('layers.1.mlp', tokens=6, width=8, position=2)"
+
+
+def test_regions_on_a_segment_are_the_crossings_of_the_hidden_units() -> None:
+    found = rs.block(GPT, "layers.0.mlp", IDS)
+    segment = rs.Segment(found.inputs[0], found.inputs[3])
+    hidden = GPT.layers[0].mlp[0]
+    ends = found.inputs[[0, 3]] @ hidden.weight.double().T + hidden.bias.double()
+    crossings = int((ends[0] * ends[1] < 0).sum())  # general position: every crossing is a breakpoint of its own
+    assert crossings > 3
+    assert rs.linear_regions(found.program, segment).n_activation_regions == 1 + crossings
+
+
+def test_regions_on_a_plane_prove_themselves_and_hold_every_sampled_pattern() -> None:
+    found = rs.block(GPT, "layers.0.mlp", IDS)
+    plane = rs.Box(found.activation, torch.eye(8)[:2], 3.0)
+    part = rs.linear_regions(found.program, plane)
+    part.check()
+    steps = torch.linspace(-3, 3, 60, dtype=torch.float64)
+    points = plane.embed(torch.cartesian_prod(steps, steps))
+    hidden = GPT.layers[0].mlp[0]
+    sampled = len(((points @ hidden.weight.double().T + hidden.bias.double()) > 0).unique(dim=0))
+    assert 0.7 * part.n_activation_regions < sampled <= part.n_activation_regions
+
+
+def test_padding_and_position_of_the_context() -> None:
+    padded = torch.cat([IDS, torch.zeros(3, dtype=torch.int64)])
+    mask = torch.tensor([1] * 6 + [0] * 3)
+    found = rs.block(GPT, "layers.1.mlp", padded, attention_mask=mask)
+    assert found.position == 5
+    assert near(found.inputs.float(), input_of_mlp(1))
+
+
+def test_a_chain_of_modules_and_functions_is_a_block() -> None:
+    encoder = nn.Sequential(nn.TransformerEncoderLayer(8, 2, 12, batch_first=True))
+    x = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
+    found = rs.block(encoder, NAMES, x)
+    layer = encoder[0]
+    assert near(found.program(x.double()).float(), layer.linear2(torch.relu(layer.linear1(x))))
+    with pytest.raises(CheckFailed, match="Name all modules"):
+        rs.block(encoder, [NAMES[0], NAMES[2]], x)
+
+
+@pytest.mark.parametrize("kind", ["gelu", "gated"])
+def test_smooth_blocks_are_refused_with_a_way_out(kind: str) -> None:
+    with pytest.raises(NotPiecewiseAffine, match=r"Expected 'layers.0.mlp'.*embedding_slice\(\) and region_count\(\)"):
+        rs.block(TinyGPT(mlp=kind), "layers.0.mlp", IDS)
+
+
+def test_a_layer_with_its_norm_is_refused() -> None:
+    with pytest.raises(NotPiecewiseAffine, match="spread of its input"):
+        rs.block(GPT, ["layers.0.norm2", "layers.0.mlp"], IDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("layers.9.mlp", {}, "Expected the name of a part of the model"),
+        ([], {}, "empty list"),
+        ("layers.0.mlp", {"position": 6}, "Expected position from -6 to 5"),
+    ],
+)
+def test_bad_input_is_a_sentence(name: str, options: dict[str, int], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        rs.block(GPT, name, IDS, **options)

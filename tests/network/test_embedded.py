@@ -1,0 +1,143 @@
+"""A sequence model as a function of embeddings, against the same model written from embeddings."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+from tests.sequence_models import TinyGPT, near, prompts
+from torch import Tensor, nn
+
+import regionscope as rs
+from regionscope.errors import InputError
+
+GPT = TinyGPT()
+IDS = prompts(4, 6)
+
+
+@pytest.mark.parametrize("position", [0, 3, -1, None])
+def test_the_view_gives_the_logits_of_the_model(position: int | None) -> None:
+    view = rs.embedded(GPT, IDS, position=position)
+    logits = GPT(IDS)
+    assert near(view.model(view.inputs), logits if position is None else logits[:, position])
+    assert near(view.inputs, GPT.tokens(IDS))
+    assert view.at == "tokens"
+
+
+def test_embeddings_of_no_token_go_through_the_rest_of_the_model() -> None:
+    view = rs.embedded(GPT, IDS[0], position=2)
+    between = torch.randn(5, 6, 8, generator=torch.Generator().manual_seed(0))
+    assert near(view.model(between), GPT.from_embeddings(between)[:, 2])
+
+
+def test_hidden_states_of_a_block_can_be_replaced() -> None:
+    view = rs.embedded(GPT, IDS, at="layers.0")
+    states = GPT.layers[0](GPT.tokens(IDS) + GPT.positions(torch.arange(6)))
+    assert near(view.inputs, states)
+    moved = states + 0.5
+    assert near(view.model(moved), GPT.from_embeddings(moved, first=1)[:, -1])
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padding_is_cut_off_on_either_side(side: str) -> None:
+    alone, padding = prompts(3, 4, seed=5), torch.zeros(3, 2, dtype=torch.int64)
+    blocks = [alone, padding] if side == "right" else [padding, alone]
+    ids = torch.cat(blocks, 1)
+    mask = torch.cat([torch.ones_like(block) if block is alone else torch.zeros_like(block) for block in blocks], 1)
+    view = rs.embedded(GPT, ids, attention_mask=mask)
+    assert view.position == 3
+    assert near(view.model(view.inputs), GPT(alone)[:, -1])
+
+
+def test_the_model_keeps_no_hook_and_no_mode_and_the_view_is_a_snapshot() -> None:
+    model = TinyGPT().train()
+    view = rs.embedded(model, IDS)
+    before = view.model(view.inputs)
+    assert model.training
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    with torch.no_grad():
+        model.head.weight.zero_()
+    assert torch.equal(view.model(view.inputs), before)
+
+
+def test_threads_can_share_a_view() -> None:
+    view = rs.embedded(GPT, IDS)
+    wanted = [view.model(view.inputs + shift) for shift in range(4)]
+    wrong: list[int] = []
+
+    def work(shift: int) -> None:
+        found = [view.model(view.inputs + shift) for _ in range(30)]
+        wrong.extend(shift for logits in found if not torch.equal(logits, wanted[shift]))
+
+    threads = [threading.Thread(target=work, args=(shift,)) for shift in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_head_runs_at_one_position_only() -> None:
+    model, seen = TinyGPT(), []
+    model.head.register_forward_hook(lambda _, given, output: seen.append(tuple(output.shape)))
+    view = rs.embedded(model, IDS, position=1)
+    seen.clear()
+    assert near(view.model(view.inputs), GPT(IDS)[:, 1])
+    assert seen == [(4, 1, 30)]
+
+
+def test_a_head_that_mixes_positions_runs_at_all_of_them() -> None:
+    class Mixed(TinyGPT):
+        def forward(self, ids: Tensor) -> Tensor:
+            logits = super().forward(ids)
+            return logits.sub_(logits.mean(1, keepdim=True))  # the storage of the head, but of other values
+
+    model = Mixed()
+    view = rs.embedded(model, IDS, position=1)
+    assert near(view.model(view.inputs), model(IDS)[:, 1])
+
+
+def test_positions_are_not_taken_for_tokens() -> None:
+    ids = torch.arange(6)  # the same numbers as the positions
+    assert rs.embedded(GPT, ids).at == "tokens"
+    assert rs.embedded(GPT, torch.tensor([3])).at == "tokens"
+
+
+def test_slices_end_at_the_embeddings() -> None:
+    segment = rs.embedding_slice(GPT, IDS[0], IDS[1])
+    assert near(segment.slice.embed([[0.0], [1.0]]).float(), GPT.tokens(IDS[:2]))
+    plane = rs.embedding_slice(GPT, IDS[0], IDS[1], IDS[2], at="layers.1", position=2)
+    assert plane.slice.dim == 2
+    assert plane.position == 2
+    assert plane.inputs.shape == (3, 6, 8)
+    assert "layers.1" in repr(plane)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: rs.embedded(GPT, IDS.float()), "Expected token ids as whole numbers"),
+        (lambda: rs.embedded(GPT, IDS, position=6), "Expected position from -6 to 5"),
+        (lambda: rs.embedded(GPT, IDS, position=2, output=lambda logits: logits[:, -1]), "Leave position out"),
+        (lambda: rs.embedded(GPT, IDS, at="layers.7"), "Choose from tokens"),
+        (lambda: rs.embedded(GPT, IDS, at="positions"), "to return hidden states"),
+        (lambda: rs.embedded(nn.Linear(2, 2), IDS), "Expected one nn.Embedding|failed on inputs"),
+        (lambda: rs.embedded(GPT, IDS, attention_mask=torch.ones(4, 5)), "shape of the ids"),
+        (lambda: rs.embedded(GPT, IDS, attention_mask=torch.zeros(4, 6)), "at least one real token"),
+        (lambda: rs.embedded(GPT, IDS, attention_mask=torch.ones(4, 6).tril(3)), "same number of real tokens"),
+        (lambda: rs.embedding_slice(GPT, IDS[0], IDS[1][:4]), "Cut them to one length"),
+        (lambda: rs.embedding_slice(GPT, IDS[0], IDS[0]), "distinct|same"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_a_sentence(call: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        call()
+
+
+def test_a_module_that_is_not_called_is_named() -> None:
+    model = TinyGPT()
+    model.spare = nn.Linear(8, 8)
+    with pytest.raises(InputError, match="'spare'"):
+        rs.embedded(model, IDS, at="spare")

@@ -1,0 +1,105 @@
+"""The instruments of sequence models on Hugging Face models as they are, with random weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tests.sequence_models import near, prompts
+
+import regionscope as rs
+
+transformers = pytest.importorskip("transformers", reason="needs the transformers extra")
+pytestmark = pytest.mark.slow
+
+SIZES = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+IDS = prompts(3, 7, vocab=40)
+MASK = torch.ones(3, 7, dtype=torch.int64)
+MASK[:, 5:] = 0
+
+
+def gpt2() -> Any:
+    sizes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 16, "bos_token_id": 0, "eos_token_id": 0}
+    return seeded(transformers.GPT2LMHeadModel, transformers.GPT2Config(vocab_size=40, **sizes))
+
+
+def llama() -> Any:
+    config = transformers.LlamaConfig(vocab_size=40, num_key_value_heads=1, max_position_embeddings=16, **SIZES)
+    return seeded(transformers.LlamaForCausalLM, config)
+
+
+def bert() -> Any:
+    return seeded(
+        transformers.BertForMaskedLM,
+        transformers.BertConfig(vocab_size=40, max_position_embeddings=16, **SIZES),
+    )
+
+
+def seeded(kind: Any, config: Any) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = kind(config).eval()
+        for weights in model.parameters():
+            weights.data += 0.1 * torch.randn_like(weights)  # the usual start is too flat to tell tokens apart
+    return model
+
+
+@pytest.mark.parametrize("make", [gpt2, llama, bert])
+def test_a_view_agrees_with_inputs_embeds_and_attention_mask(make: Any) -> None:
+    model = make()
+    with torch.no_grad():
+        masked = model(input_ids=IDS, attention_mask=MASK).logits[:, 4]
+        view = rs.embedded(model, IDS, attention_mask=MASK)
+        moved = view.inputs + 0.1
+        assert near(view.model(view.inputs), masked)
+        assert near(view.model(moved), model(inputs_embeds=moved).logits[:, -1])
+    segment = rs.embedding_slice(model, IDS[0], IDS[1], attention_mask=MASK[0])
+    assert rs.region_count(segment.model, slices=[segment.slice], method="refined").counts[0] >= 1
+
+
+@pytest.mark.parametrize(
+    ("make", "act", "linear", "module"),
+    [
+        (gpt2, "transformer.h.0.mlp.act.tanh", "transformer.h.0.mlp.c_fc.addmm", "transformer.h.0.mlp.c_fc"),
+        (llama, "model.layers.0.mlp.act_fn.silu", "model.layers.0.mlp.gate_proj", "model.layers.0.mlp.gate_proj"),
+        (
+            bert,
+            "bert.encoder.layer.0.intermediate.intermediate_act_fn.gelu",
+            "bert.encoder.layer.0.intermediate.dense",
+            "bert.encoder.layer.0.intermediate.dense",
+        ),
+    ],
+)
+def test_counts_and_features_against_hooks_on_the_layer(make: Any, act: str, linear: str, module: str) -> None:
+    """The pre-activations of one layer, caught with a hook for each vertex alone."""
+    model, radius = make(), 0.3
+    caught: list[torch.Tensor] = []
+    handle = model.get_submodule(module).register_forward_hook(lambda _, given, out: caught.append(out.detach()[0]))
+    alone = IDS[:2, :5]
+    frame = rs.orthonormal_frames((5, 16), dims=3)
+    with torch.no_grad():
+        embeddings = model.get_input_embeddings()(alone)
+        wanted = []
+        for x in embeddings:
+            caught.clear()
+            for vertex in [*(x + radius * frame), *(x - radius * frame)]:
+                model(inputs_embeds=vertex[None])
+            values = torch.stack(caught)
+            wanted.append(((values > 0).any(0) & (values < 0).any(0)).sum(-1))
+        caught.clear()
+        model(input_ids=alone[:1])
+        h = caught[0]
+    handle.remove()
+    found = rs.local_complexity(model, IDS[:2], attention_mask=MASK[:2], radius=radius, frames=frame)
+    assert torch.equal(found.by_position[act][:, :5], torch.stack(wanted).double())
+    assert found.by_position[act][:, 5:].isnan().all()
+    assert int(torch.stack(wanted).sum()) > 0
+    weight = model.get_submodule(module).weight.detach()
+    norms = weight.norm(dim=0 if module.endswith("c_fc") else 1)
+    positive, distance = (h > 0).float().mean(1), (h.abs() / norms).amin(1)
+    seven = [positive.mean(), positive.min(), positive.max(), positive.std()]
+    seven += [distance.min(), distance.mean(), distance.std()]
+    features = rs.spline_features(model, IDS, attention_mask=MASK)
+    mine = features.values[0, features.layers.index(linear)]
+    assert torch.allclose(mine, torch.stack(seven).double(), atol=1e-5)
