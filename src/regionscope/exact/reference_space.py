@@ -124,7 +124,7 @@ def neighbours(cells: list[Cell], unit: Array, touch: float) -> list[tuple[int, 
     for index, cell in enumerate(scaled):
         for facet in frozenset().union(*cell.facets):
             on_facet.setdefault(facet, []).append(index)
-    pairs = set()
+    pairs: set[tuple[int, int]] = set()
     for facet, members in on_facet.items():
         sides = {index: _facet_of(scaled[index], facet) for index in members}
         wide = [index for index, side in sides.items() if _rank(side.vertices, touch) == len(unit) - 1]
