@@ -57,7 +57,7 @@ fuzz: $(VENV)/.installed-dev  ## Compare random small networks with exact arithm
 	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python -m fuzz --seeds $(SEEDS) --workers $(WORKERS)
 
 threads: $(VENV)/.installed-dev  ## Call all instruments in eight threads beside a training loop (CALLS=1000)
-	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python -m fuzz.threads --calls $(CALLS)
+	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python -m fuzz.threads --calls $(CALLS) --report docs/threads.json
 
 docs: $(VENV)/.installed-docs  ## Build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -104,7 +104,7 @@ def test_weights_change_the_answer(folder: Path) -> None:
 def test_flat_points_take_the_input_shape_and_the_engine_its_options(folder: Path) -> None:
     done = run(
         "regions --model net.py:cnn --points images.npy --input-shape 1,4,4 --json - "
-        "--dtype float32 --memory 64MiB --max-regions 1000 --plot out.pdf"
+        "--memory 64MiB --max-regions 1000 --plot out.pdf"
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["slice"]["input_shape"] == [1, 4, 4]
@@ -242,7 +242,7 @@ def test_the_data_folder_has_one_name(command: str) -> None:
     assert ("--data" in words) == (command in ("train", "sweep run", "animate"))  # the data set; whether it is drawn
 
 
-@pytest.mark.parametrize("command", ["regions", "regions --model net.py:build --dtype float16", "nothere"])
+@pytest.mark.parametrize("command", ["regions", "regions --model net.py:build --device nothere", "nothere"])
 def test_wrong_options_exit_with_2(command: str) -> None:
     assert run(command).exit_code == 2
 
@@ -254,7 +254,7 @@ def test_help_names_every_option(command: str) -> None:
     wanted = {
         "": ["quickstart", "regions", "decision", "--version"],
         "quickstart": ["--out", "--epochs", "--seed"],
-    }.get(command, ["--model", "--weights", "--points", "--box", "--json", "--plot", "--memory", "--dtype", "--device"])
+    }.get(command, ["--model", "--weights", "--points", "--box", "--json", "--plot", "--memory", "--device"])
     assert all(word in done.output for word in wanted)
 
 

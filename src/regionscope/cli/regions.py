@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
 
-import torch
 import typer
 from matplotlib.figure import Figure
 from torch import nn
@@ -32,7 +31,7 @@ def regions(
     ranges: options.RangeOption = None, at: options.AtOption = None, scaling: options.ScalingOption = None,
     json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
     memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
-    dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
+    max_regions: options.LimitOption = None,
 ) -> None:  # fmt: skip
     """Count the activation regions and the linear regions of a network on a slice, exactly.
 
@@ -44,7 +43,7 @@ def regions(
     plane = read_plane(vary, ranges, at, scaling)
     where = read_slice(network, points, box, input_shape, plane)
     check_targets(json_file, plot_file, where)
-    limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    limits = Limits(memory=options.read_memory(memory), max_regions=max_regions)
     with limit_advice(), output.progress_bar() as progress:
         part = linear_regions(network, where, **limits, progress=progress)
     counts = {f"activation regions after {name}": count for name, count in part.by_layer.items()}
@@ -70,7 +69,7 @@ def decision(
     ranges: options.RangeOption = None, at: options.AtOption = None, scaling: options.ScalingOption = None,
     json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
     memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
-    dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
+    max_regions: options.LimitOption = None,
 ) -> None:  # fmt: skip
     """Count the decision regions (connected sets of one predicted label) of a network on a slice, exactly.
 
@@ -80,7 +79,7 @@ def decision(
     plane = read_plane(vary, ranges, at, scaling)
     where = read_slice(network, points, box, input_shape, plane)
     check_targets(json_file, plot_file, where)
-    limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    limits = Limits(memory=options.read_memory(memory), max_regions=max_regions)
     with limit_advice(), output.progress_bar() as progress:
         dec = decision_regions(network, where, **limits, progress=progress)
     by_label = {str(label): count for label, count in sorted(Counter(dec.labels.tolist()).items())}
@@ -96,7 +95,6 @@ def decision(
 class Limits(TypedDict):
     """The options of an exact partition that commands share."""
 
-    dtype: torch.dtype
     memory: int | None
     max_regions: int | None
 

@@ -57,7 +57,9 @@ class DecisionRegions:
     def __repr__(self) -> str:
         classes = len(self.labels.unique())
         size = self.partition.slice.size
-        return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, classes={classes}, size={size:.6g})"
+        snapped = f", n_snapped={self.partition.n_snapped}" if self.partition.n_snapped else ""
+        counts = f"count={self.count}, classes={classes}{snapped}"
+        return f"DecisionRegions(dim={self.partition.dim}, {counts}, size={size:.6g})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each decision region: its label, its size, and the number of pieces."""
@@ -66,8 +68,9 @@ class DecisionRegions:
         return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def readings(self) -> tuple[Reading, ...]:
-        """The number of decision regions."""
-        return (("", self.count, None),)
+        """The number of decision regions, and of signs that rounding hides if any; see ``Partition.n_snapped``."""
+        snapped = self.partition.n_snapped
+        return (("", self.count, None), *([("snapped", snapped, None)] if snapped else []))
 
     @property
     def count(self) -> int:
@@ -174,13 +177,13 @@ def holds_decisions(path: Path) -> bool:
 
 @overload
 def decision_regions(
-    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
+    model: nn.Module | Program, slice: Slice, *,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
     progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> DecisionRegions: ...  # fmt: skip
 @overload
 def decision_regions(
-    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
+    model: nn.Module | Program, slice: Sequence[Slice], *,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
     progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> list[DecisionRegions]: ...  # fmt: skip
@@ -188,7 +191,6 @@ def decision_regions(
     model: nn.Module | Program,
     slice: Slice | Sequence[Slice],
     *,
-    dtype: torch.dtype | None = None,
     max_regions: int | None = None,
     memory: int | None = None,
     tolerance: Tolerance | None = None,
@@ -203,7 +205,7 @@ def decision_regions(
     for ``on_limit``: a partition that is cut off has no decisions yet, so a limit that is reached is always raised.
     """
     slices = as_list(slice)
-    program = program_of(select_output(model, output, args), slices, dtype)
+    program = program_of(select_output(model, output, args), slices)
     if len(program.output_shape) > 1:
         raise InputError(
             f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "
@@ -233,14 +235,15 @@ def label_pieces(part: Partition) -> DecisionRegions:
 
 def _labels(part: Partition) -> Tensor:
     """The label of every piece: the lowest candidate that leads at all its corners."""
-    near, outputs = part.stats.rounding, part.outputs
+    zero_tolerance, outputs = part.stats.rounding, part.outputs
     if outputs.shape[1] == 1:
         of, at_corners = owners(part.offsets, len(part.corners)), outputs[part.corners, 0]
         highest = outputs.new_full((len(part),), -torch.inf).scatter_reduce(0, of, at_corners, "amax")
         lowest_value = outputs.new_full((len(part),), torch.inf).scatter_reduce(0, of, at_corners, "amin")
-        return ((highest > near) & (highest > -lowest_value)).long()  # a crossing may come out on either side of 0
+        above = highest > -lowest_value  # a crossing may come out on either side of 0
+        return ((highest > zero_tolerance) & above).long()
     groups = torch.arange(outputs.shape[1], device=outputs.device)[None]
-    tolerance = torch.full((len(outputs),), near, dtype=torch.float64, device=outputs.device)
+    tolerance = torch.full((len(outputs),), zero_tolerance, dtype=torch.float64, device=outputs.device)
     common = cell_leaders(leaders(Candidates(outputs, groups, tolerance)), part.corners, part.offsets)
     labels = lowest(common[:, 0])
     unclear = (labels < 0).nonzero()[:, 0]  # thinner than rounding: no candidate leads at every corner
