@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, overload
 
 import torch
@@ -12,36 +14,39 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_memory, check_progress, of_kind, whole
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
-from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions
 from regionscope.exact.check import check_sample
 from regionscope.exact.line import partition_lines
 from regionscope.exact.partition import Partition
 from regionscope.exact.plane import partition_planes
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
-from regionscope.exact.space import SpacePartition, partition_space
-from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.exact.space import partition_space
+from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.network import Program, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
-__all__ = ["BatchResult", "Progress", "as_list", "exact_regions", "linear_regions", "one_shape", "program_of"]
+__all__ = [
+    "BatchResult", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions", "one_shape",
+    "program_of",
+]  # fmt: skip
 
 Progress = Callable[[float], None]
 
 
 @overload
 def linear_regions(
-    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
+    model: nn.Module | Program, slice: Slice, *,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
     tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
     args: Arguments = ...,
 ) -> Partition: ...  # fmt: skip
 @overload
 def linear_regions(
-    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
+    model: nn.Module | Program, slice: Sequence[Slice], *,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
     tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
     args: Arguments = ...,
@@ -50,7 +55,6 @@ def linear_regions(
     model: nn.Module | Program,
     slice: Slice | Sequence[Slice],
     *,
-    dtype: torch.dtype | None = None,
     max_regions: int | None = None,
     on_limit: Literal["raise", "return"] = "raise",
     memory: int | None = None,
@@ -64,15 +68,15 @@ def linear_regions(
     The network is interpreted on the vertices of the current partition; at every nonlinearity each region is cut along
     the zero sets of the units that change sign in it, and every live value is interpolated to the new vertices.
     Dimension 1 to 3 work at any size, higher dimensions for small networks. The module is read, never run or changed.
+    The computation is in float64, whatever the dtype of the weights.
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
     slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
-    dtype: torch.float32 or torch.float64, with the same result: the computation is in float64. Rounding in float32
-        would lose the signs of units near their folds.
     max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
         the last nonlinearity that fits, with ``status`` saying so.
     memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
-        worked through in pieces, with the same result. No limit in 3 or more dimensions, where all regions are held.
+        worked through in pieces, with the same result. In 3 dimensions the pieces are slices, since all regions of a
+        slice are held; no limit in more dimensions.
     progress: called with the finished share of the work, 0 to 1.
     output, args: for a model that returns several tensors or takes further arguments: the part of its output to use (a
         name, an index or a function), and the arguments after the input; see ``select_output``.
@@ -80,7 +84,7 @@ def linear_regions(
     Cost: about one forward pass over the final vertices.
     """
     slices = as_list(slice)
-    program = program_of(select_output(model, output, args), slices, dtype)
+    program = program_of(select_output(model, output, args), slices)
     result = exact_regions(
         program, slices, max_regions=max_regions, on_limit=on_limit, memory=memory, tolerance=tolerance,
         progress=progress,
@@ -139,40 +143,27 @@ class BatchResult:
             )
 
 
-def program_of(model: nn.Module | Program, slices: Sequence[Slice], dtype: torch.dtype | None) -> Program:
+def program_of(model: nn.Module | Program, slices: Sequence[Slice]) -> Program:
     """The network in float64; one that was read in float32 keeps its constants, rounded as they are."""
-    if dtype not in (None, torch.float32, torch.float64):
-        raise InputError(f"Expected dtype torch.float64 or torch.float32, got {dtype}. Both give the same result.")
-    if not isinstance(model, Program):
-        return trace(model, one_shape(slices))
-    if dtype not in (None, model.dtype):
-        raise InputError(
-            f"dtype is {dtype}, and the network was read in {model.dtype}; leave dtype out, or read it with "
-            f"trace(..., dtype={dtype})."
-        )
-    return model.in_float64()
+    return model.in_float64() if isinstance(model, Program) else trace(model, one_shape(slices))
 
 
 def exact_regions(
     program: Program, slices: Sequence[Slice], *, max_regions: int | None, on_limit: Literal["raise", "return"],
-    memory: int | None, tolerance: Tolerance | None, progress: Progress | None,
+    memory: int | None, tolerance: Tolerance | None, progress: Progress | None, deadline: float = math.inf,
 ) -> BatchResult:  # fmt: skip
-    """Check the arguments, and cut all slices together."""
+    """Check the arguments, and cut all slices together. deadline: time.monotonic() at which LimitReached is raised."""
     start = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
-    for piece in slices:
-        if piece.input_shape != program.input_shape:
-            raise SliceError(
-                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
-                f"{program.input_shape}; build the slice from inputs of that shape."
-            )
+    check_shapes(program, slices)
     if tolerance is None:
         tolerance = Tolerance.of(program.dtype)
     of_kind("tolerance", tolerance, Tolerance, advice="write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
     check_progress(progress)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
-        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, progress)
+        record = partial(Record.start, n_slices=len(slices), finished=progress, deadline=deadline)
+        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, record)
     return replace(result, seconds=time.perf_counter() - start)
 
 
@@ -182,18 +173,18 @@ def _cut_within_limits(
     tolerance: Tolerance,
     budget: Budget,
     on_limit: str,
-    progress: Progress | None,
+    start: Callable[[int], Record],
 ) -> BatchResult:
     """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
-    scales = zero_scales(program, slices, tolerance, budget)
+    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget)
     n_kinks, status = len(program.kinks), Status()
     while True:
         shortened = program.shortened(n_kinks)
-        record = Record.start(n_kinks, len(slices), progress)
+        record = start(n_kinks)
         try:
-            found = _cut(shortened, slices, scales, budget, record)
+            found = cut_slices(shortened, slices, zero_tolerances, budget, record)
             if status:
-                check_sample(program, slices, found, scales[-1], budget)
+                check_sample(program, slices, found, zero_tolerances[-1], budget)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
@@ -206,22 +197,23 @@ def _cut_within_limits(
             n_kinks, status = limit.kink, Status(complete=False, reason=reason)
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
-    return BatchResult(program, slices, found, scales[-1], by_layer, record.snapped, tolerance, status, seconds=0.0)
+    return BatchResult(
+        program, slices, found, zero_tolerances[-1], by_layer, record.snapped, tolerance, status, seconds=0.0
+    )
 
 
-def _cut(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
-) -> RegionBatch:
-    """Cut by the method for the dimension of the slices."""
+def cut_slices(
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
+    keep: Keep | None = None,
+) -> RegionBatch:  # fmt: skip
+    """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``."""
     if slices[0].dim == 1:
-        return RegionBatch.of_lines(*partition_lines(program, slices, scales, budget, record))
+        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record))
     if slices[0].dim == 2:
-        return RegionBatch.of_mesh(*partition_planes(program, slices, scales, budget, record))
-    partition = partition_space if slices[0].dim == 3 else partition_cells
-    found = partition(program, slices, scales, budget, record)
-    if isinstance(found, SpacePartition):
-        return RegionBatch.of_solids(found.solids, found.coords, found.outputs, program)
-    return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
+        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep))
+    if slices[0].dim == 3:
+        return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)
+    return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)
 
 
 def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
@@ -237,6 +229,16 @@ def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
             f"Slices worked through together must have one dimension, these have {dims}; call once for each."
         )
     return slices
+
+
+def check_shapes(program: Program, slices: Sequence[Slice]) -> None:
+    """Raise unless the slices consist of inputs of the network."""
+    for piece in slices:
+        if piece.input_shape != program.input_shape:
+            raise SliceError(
+                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
+                f"{program.input_shape}; build the slice from inputs of that shape."
+            )
 
 
 def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from regionscope.exact.bounding.bounds import Bounds, bound_cells, on_vertices, padded_points, rounding_of, with_ones
+from regionscope.exact.bounding.merge import Array, Indices
+from regionscope.exact.bounding.stages import Staged
 from regionscope.geometry import Slice
 from regionscope.geometry.polytope.complex import Complex, join
 from regionscope.geometry.polytope.split import bisect
 from regionscope.tolerance import UNIT
-from regionscope.verification.bounds import Bounds, bound_cells, on_vertices
-from regionscope.verification.merge import Array, Indices
-from regionscope.verification.stages import Staged
 
-__all__ = ["Found", "largest_margin", "rounding_of"]
+__all__ = ["Found", "largest_margin"]
 
 _ENTRIES = 3e6  # numbers that the bounds of one batch of cells hold
 
@@ -33,7 +33,7 @@ class Found:
     """The largest margin and where it stands, in coordinates of the slice; ``bound`` is a proven upper bound of it.
 
     rounding: by how much rounding may change a margin. cells: number of cells the slice was cut into.
-
+    estimated: whether ``rounding`` is an estimate from probe points, and not a bound.
     complete: whether every cell was settled; otherwise ``bound`` is that of the cells that are left.
     """
 
@@ -43,6 +43,7 @@ class Found:
     rounding: float
     cells: int
     complete: bool
+    estimated: bool = False
 
 
 @dataclass
@@ -54,39 +55,14 @@ class _Pool:
     bounds: Array
 
 
-def rounding_of(staged: Staged, corners: Array) -> tuple[list[Array], Array]:
-    """How near to its threshold counts as on it, (n,) for each stage, and the error of each slack.
-
-    The magnitude of each sum is taken from probe points of the slice; errors grow through the absolute weights.
-    corners: (m, k + 1).
-    """
-    random = np.random.default_rng(0)
-    weights = random.exponential(size=(64, len(corners)))
-    points = np.concatenate([corners, weights / weights.sum(1, keepdims=True) @ corners])
-    state = staged.first @ points.T
-    terms = (np.abs(staged.first) @ np.abs(points.T)).max(1)
-    error = 16 * UNIT * terms
-    near = []
-    for stage in staged.stages:
-        near.append(128 * UNIT * (terms[stage.units] + np.abs(stage.at)))
-        wider = np.concatenate([error, error[stage.units] + near[-1]])  # a hinge is at most as steep as 1
-        state = stage.with_hinges(state)
-        size = abs(stage.matrix)
-        width = int(np.max((stage.matrix != 0).sum(1), initial=0))
-        terms = (size @ np.abs(state)).max(1) + np.abs(stage.offset)
-        error = size @ wider + (width + 8) * 2 * UNIT * terms
-        state = stage.matrix @ state + stage.offset[:, None]
-    return near, error
-
-
 def largest_margin(
     staged: Staged, alternatives: list[list[int]], where: Slice, *, deadline: float, max_cells: int
 ) -> Found:
     """Maximise the margin over the slice. staged: the network up to the slacks, of which alternatives are lists."""
     cells, coords = Complex.of_domains([(where.corners, *where.halfspaces)])
-    near, error = rounding_of(staged, _points(coords.numpy()))
+    near, error = rounding_of(staged, with_ones(coords.numpy()))
     search = _Search(staged, alternatives, near, float(error.max()))
-    search.evaluate(_points(coords.numpy()))
+    search.evaluate(with_ones(coords.numpy()))
     pool = _Pool(*_apart(cells, coords), np.array([np.inf]))
     while len(pool.bounds):
         if time.monotonic() > deadline or search.cells > max_cells:
@@ -113,7 +89,7 @@ class _Search:
     def step(self, pool: _Pool) -> _Pool:
         """Bound the most promising cells, drop the settled ones, cut the others."""
         batch, rest = self._divided(pool)
-        points = _padded(batch.cells, batch.coords.numpy())
+        points = padded_points(batch.cells.corners, batch.cells.offsets, batch.coords)
         bounds = bound_cells(self.staged, points, self.near)
         upper, chosen, best = self._upper(bounds, points)
         self.evaluate(points[np.arange(len(points)), best])
@@ -213,19 +189,6 @@ def _across(points: Array) -> Array:
     centre = coords.mean(0)
     axis = np.linalg.svd(coords - centre)[2][0]
     return np.concatenate([[-axis @ centre], axis])
-
-
-def _points(coords: Array) -> Array:
-    return np.concatenate([np.ones((len(coords), 1)), coords], 1)
-
-
-def _padded(cells: Complex, coords: Array) -> Array:
-    """(b, v, k + 1) vertices of each cell; shorter ones repeat their first vertex."""
-    sizes = cells.offsets.diff().numpy()
-    places = np.arange(sizes.max())[None, :]
-    index = cells.offsets[:-1].numpy()[:, None] + np.where(places < sizes[:, None], places, 0)
-    found: Array = _points(coords)[cells.corners.numpy()[index]]
-    return found
 
 
 def _apart(cells: Complex, coords: torch.Tensor) -> tuple[Complex, torch.Tensor]:
