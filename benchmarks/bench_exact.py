@@ -1,11 +1,11 @@
-"""Exact regions against their floor: one forward pass over the final vertices, same dtype, same threads, inputs
+"""Exact regions against their floor: one forward pass over the final vertices in float64, same threads, inputs
 embedded.
 
 On a CPU every case runs in a process of its own, so that its peak memory is its own. Prints a table and writes
 ``benchmarks/results/exact-DEVICE.json``.
 
-python benchmarks/bench_exact.py [--quick] [--device cuda] [--dtype float32] [WORD ...]    # cases whose name holds it
-python benchmarks/bench_exact.py --profile CASE [--device cuda]                            # where its time goes
+python benchmarks/bench_exact.py [--quick] [--device cuda] [WORD ...]    # cases whose name holds it
+python benchmarks/bench_exact.py --profile CASE [--device cuda]          # where its time goes
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from regionscope.exact import linear
 from regionscope.network import full_precision
 
 RESULTS = Path(__file__).parent / "results"
-DTYPES = {"float64": torch.float64, "float32": torch.float32}
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx")
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
@@ -148,18 +147,18 @@ def check_seconds(model: nn.Module, piece: rs.Slice | Sequence[rs.Slice], device
     return min(times)
 
 
-def measure(case: Case, device: str, dtype: torch.dtype) -> dict[str, object]:
+def measure(case: Case, device: str) -> dict[str, object]:
     """Run one case in this process."""
     model, piece = case.build()
     model.to(device)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    found = rs.linear_regions(model, piece, dtype=dtype)
+    found = rs.linear_regions(model, piece)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     gpu_peak = torch.cuda.max_memory_allocated() if device == "cuda" else 0
     seconds = best_time(
-        lambda: rs.linear_regions(model, piece, dtype=dtype),
+        lambda: rs.linear_regions(model, piece),
         device,
         least=1 if case.long else 3,
         seconds=0 if case.long else 6,
@@ -169,8 +168,8 @@ def measure(case: Case, device: str, dtype: torch.dtype) -> dict[str, object]:
     start = time.perf_counter()
     n_linear = sum(part.n_linear_regions for part in parts)
     merging = time.perf_counter() - start
-    model.to(dtype).eval()
-    inputs = torch.cat([part.slice.embed(part.vertices, dtype=dtype) for part in parts]).to(device)
+    model.double().eval()
+    inputs = torch.cat([part.slice.embed(part.vertices) for part in parts]).to(device)
     floor, batch = floor_seconds(model, inputs, device)
     return {
         "case": case.name,
@@ -188,21 +187,21 @@ def measure(case: Case, device: str, dtype: torch.dtype) -> dict[str, object]:
         "promised_ratio": case.ratio,
         "promised_gib": case.gib,
         "device": torch.cuda.get_device_name() if device == "cuda" else device,
-        "dtype": str(dtype).removeprefix("torch."),
+        "dtype": "float64",
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
     }
 
 
-def print_profile(case: Case, device: str, dtype: torch.dtype) -> None:
+def print_profile(case: Case, device: str) -> None:
     """Where the time of one run goes: kernels, how often they are launched and waited for, operations on the CPU."""
     model, piece = case.build()
     model.to(device)
-    rs.linear_regions(model, piece, dtype=dtype)
-    plain = best_time(lambda: rs.linear_regions(model, piece, dtype=dtype), device, least=2, seconds=0)
+    rs.linear_regions(model, piece)
+    plain = best_time(lambda: rs.linear_regions(model, piece), device, least=2, seconds=0)
     kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device == "cuda")
     with profile(activities=kinds) as seen:
-        watched = best_time(lambda: rs.linear_regions(model, piece, dtype=dtype), device, least=1, seconds=0)
+        watched = best_time(lambda: rs.linear_regions(model, piece), device, least=1, seconds=0)
     found = seen.key_averages()
     print(f"{case.name}: {plain:.4f} s, {watched:.4f} s under the profiler")
     if device == "cuda":
@@ -237,14 +236,14 @@ def print_slope(rows: list[dict[str, object]]) -> None:
         print(f"time grows as regions ** {slope:.3f} (promise: at most 1.1)")
 
 
-def run_case(case: Case, device: str, dtype: str) -> dict[str, object]:
+def run_case(case: Case, device: str) -> dict[str, object]:
     """The numbers of one case; on a CPU from a process of its own."""
     if device != "cpu":
-        row = measure(case, device, DTYPES[dtype])
+        row = measure(case, device)
         gc.collect()
         torch.cuda.empty_cache()
         return row
-    command = [sys.executable, __file__, "--one", case.name, "--device", device, "--dtype", dtype]
+    command = [sys.executable, __file__, "--one", case.name, "--device", device]
     command += ["--threads", str(torch.get_num_threads())]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -266,28 +265,27 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", metavar="WORD")
     parser.add_argument("--quick", action="store_true", help="leave out the scaling series")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--dtype", default="float64", choices=list(DTYPES))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--profile", metavar="CASE", help="only profile one case")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     if args.profile is not None:
-        print_profile(case_of(args.profile), args.device, DTYPES[args.dtype])
+        print_profile(case_of(args.profile), args.device)
         return
     if args.one is not None:
-        print(json.dumps(measure(case_of(args.one), args.device, DTYPES[args.dtype])))
+        print(json.dumps(measure(case_of(args.one), args.device)))
         return
     wanted = [case for case in CASES if not args.cases or any(word in case.name for word in args.cases)]
     if args.quick:
         wanted = [case for case in wanted if not case.long]
     rows: list[dict[str, object]] = []
-    name = f"exact-{args.device}.json" if args.dtype == "float64" else f"exact-{args.device}-{args.dtype}.json"
+    name = f"exact-{args.device}.json"
     RESULTS.mkdir(exist_ok=True)
     titles = ("regions", 9), ("vertices", 9), ("seconds", 9), ("floor", 8), ("ratio", 6), ("check", 6), ("GiB", 6)
     print(f"{'case':28} " + " ".join(f"{title:>{width}}" for title, width in titles) + "  promise")
     for case in wanted:
-        rows.append(run_case(case, args.device, args.dtype))
+        rows.append(run_case(case, args.device))
         print_row(rows[-1])
         (RESULTS / name).write_text(json.dumps(rows, indent=1))
     print_slope(rows)

@@ -3,7 +3,7 @@
 A partition of at most ``--twin`` cells is compared with the slow reference, which cuts one cell at a time; a larger one
 with the engine that cuts by one unit after another. Counts of every layer, volumes and ``Partition.check`` must agree.
 
-python tools/compare_space.py [--networks 500] [--twin 40]        # report in docs/benchmarks/space-random.json
+python tools/compare_space.py [--networks 500] [--twin 20]        # report in docs/benchmarks/space-random.json
 """
 
 from __future__ import annotations
@@ -87,11 +87,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", type=int, default=500, help="number of networks")
     parser.add_argument("--first", type=int, default=0, help="seed of the first network")
-    parser.add_argument("--twin", type=int, default=40, help="largest partition that the slow reference repeats")
+    parser.add_argument("--twin", type=int, default=20, help="largest partition that the slow reference repeats")
     args = parser.parse_args()
     start, rows = time.perf_counter(), []
     for seed in range(args.first, args.first + args.networks):
         rows.append(compare(seed, args.twin))
+        if len(rows) % 50 == 0:
+            print(f"{len(rows)} networks, {time.perf_counter() - start:.0f} s", flush=True)
         if not rows[-1]["same"]:
             print("different:", rows[-1], flush=True)
     report = {

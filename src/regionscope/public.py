@@ -2,6 +2,7 @@
 
 import sys
 
+from regionscope.certificate import Certificate
 from regionscope.complexity import (
     ComplexityGap,
     ComplexityWatch,

@@ -104,7 +104,7 @@ def test_weights_change_the_answer(folder: Path) -> None:
 def test_flat_points_take_the_input_shape_and_the_engine_its_options(folder: Path) -> None:
     done = run(
         "regions --model net.py:cnn --points images.npy --input-shape 1,4,4 --json - "
-        "--dtype float32 --memory 64MiB --max-regions 1000 --plot out.pdf"
+        "--memory 64MiB --max-regions 1000 --plot out.pdf"
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["slice"]["input_shape"] == [1, 4, 4]
@@ -242,7 +242,7 @@ def test_the_data_folder_has_one_name(command: str) -> None:
     assert ("--data" in words) == (command in ("train", "sweep run", "animate"))  # the data set; whether it is drawn
 
 
-@pytest.mark.parametrize("command", ["regions", "regions --model net.py:build --dtype float16", "nothere"])
+@pytest.mark.parametrize("command", ["regions", "regions --model net.py:build --device nothere", "nothere"])
 def test_wrong_options_exit_with_2(command: str) -> None:
     assert run(command).exit_code == 2
 
@@ -254,7 +254,7 @@ def test_help_names_every_option(command: str) -> None:
     wanted = {
         "": ["quickstart", "regions", "decision", "--version"],
         "quickstart": ["--out", "--epochs", "--seed"],
-    }.get(command, ["--model", "--weights", "--points", "--box", "--json", "--plot", "--memory", "--dtype", "--device"])
+    }.get(command, ["--model", "--weights", "--points", "--box", "--json", "--plot", "--memory", "--device"])
     assert all(word in done.output for word in wanted)
 
 
@@ -323,3 +323,14 @@ def test_help_keeps_its_brackets(command: click.Command) -> None:
     texts = [command.help, *(getattr(each, "help", None) for each in command.params)]
     for text in filter(None, texts):
         assert Text.from_markup(text).plain.count("[") == text.count("["), text
+
+
+def test_certify_reports_a_proof(folder: Path) -> None:
+    done = run("regions --model net.py:build --box -1 1 --certify --json out.json")
+    assert done.exit_code == 0, done.output
+    assert "certified: " in done.output
+    found = json.loads((folder / "out.json").read_text())
+    assert found["certificate"]["certified"] is True
+    assert found["certificate"]["counts"]["linear"] == found["linear_regions"]
+    done = run("decision --model net.py:build --points triangle.npy --certify --json -")
+    assert json.loads(done.stdout)["certificate"]["counts"]["decision"] == json.loads(done.stdout)["decision_regions"]

@@ -13,7 +13,7 @@ from regionscope.cli.complexity import complexity
 from regionscope.cli.count import count
 from regionscope.cli.regions import decision, regions
 
-PYTHON_ONLY = {"model", "inputs", "x", "slice", "generator", "progress", "autocast", "tolerance", "on_limit", "dtype"}
+PYTHON_ONLY = {"model", "inputs", "x", "slice", "generator", "progress", "autocast", "tolerance", "on_limit"}
 PYTHON_ONLY |= {"args"}
 CHOSEN_LATER = {"memory", "through"}  # from the device, and from --length
 

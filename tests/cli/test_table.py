@@ -79,7 +79,6 @@ def completions(words: str) -> list[str]:
         ("train --network res", ["resnet18", "resnet34"]),
         ("train --data two", ["two_moons"]),
         ("train --measure sh", ["sharpness"]),
-        ("regions --dtype float3", ["float32"]),
     ],
 )
 def test_the_shell_completes(words: str, offered: list[str]) -> None:

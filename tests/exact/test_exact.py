@@ -84,7 +84,7 @@ def test_nasty_cases(case: Case) -> None:
 @pytest.mark.parametrize("case", [marked(case) for case in CASES], ids=str)
 def test_nasty_cases_in_float32(case: Case) -> None:
     model = case.build()
-    single = linear_regions(model, case.piece, dtype=torch.float32)
+    single = linear_regions(trace(model, case.piece.input_shape, dtype=torch.float32), case.piece)
     assert dict(single.by_layer) == dict(linear_regions(model, case.piece).by_layer)
     found = (single.n_activation_regions, single.n_linear_regions)
     assert found == tuple(f if k is None else k for f, k in zip(found, (case.activation, case.linear), strict=True))

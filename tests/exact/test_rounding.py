@@ -11,6 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from fuzz.compare import compare, piece_of
+from fuzz.networks import extreme_network
+from fuzz.truth import truth_of
 from regionscope.exact import region_batch
 
 SQUARE = rs.Box([0.0, 0.0], torch.eye(2), 1.0)
@@ -101,6 +104,34 @@ def test_slopes_too_steep_for_float64_are_an_error(dim: int) -> None:
         with pytest.raises(rs.CheckFailed, match="too steep for float64"):
             rs.decision_regions(net, [piece, piece])
         rs.linear_regions(*_steep(seed, 10.0, 3, dim)).check()
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_folds_that_rounding_hides_are_reported(dim: int) -> None:
+    """The second unit folds 1e-16 behind the first one: both counted as one fold, and nothing said so."""
+    net = nn.Sequential(nn.Linear(3, 1), nn.ReLU(), nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double()
+    names = ("0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias")
+    wide, shift = torch.tensor([[1e8, 0.0, 0.0]]), torch.tensor([-1.0])
+    piece = rs.Box([0.0, 0.0, 0.0], torch.eye(3)[:dim], 1.0)
+    for steep, regions in ((wide[:, :1], 2), (torch.tensor([[1e-5]]), 3)):
+        net.load_state_dict(dict(zip(names, (wide, shift, steep, shift, -steep, shift), strict=True)))
+        part, dec = rs.linear_regions(net, piece), rs.decision_regions(net, piece)
+        assert len(part) == regions
+        hidden = regions == 2  # of three
+        for found in (part, dec):
+            assert ("n_snapped=" in repr(found)) == hidden
+            assert ("snapped" in [name for name, _, _ in found.readings()]) == hidden
+        assert (part.n_snapped > 0) == (dec.partition.n_snapped > 0) == hidden
+
+
+@pytest.mark.parametrize("seed", [10, 64, 83, 103, 130])
+def test_no_count_of_a_network_with_extreme_weights_is_wrong_in_silence(seed: int) -> None:
+    """Against exact arithmetic; 64, 103 and 130 were wrong and said nothing."""
+    net = extreme_network(seed)
+    module, truth = net.module(), truth_of(net.layers, net.weights, net.place)
+    wrong = compare(module, net, truth)
+    parts = (rs.linear_regions(module, piece_of(net.place)), rs.decision_regions(module, piece_of(net.place)).partition)
+    assert not wrong or any(part.n_snapped for part in parts)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])

@@ -253,9 +253,11 @@ def test_every_parameter_of_a_function_is_an_option() -> None:
 
 
 def test_options_reach_the_function(net: nn.Module) -> None:
-    rough = rows(net, "linear_regions", dtype="float32", max_regions=10_000)
+    found = rows(net, "linear_regions", max_regions=10_000)
     square = default_slice(FLAT.train.inputs, FLAT.train.labels)
-    assert rough["it"][0] == rs.linear_regions(net, square, dtype=torch.float32).n_linear_regions
+    assert found["it"][0] == rs.linear_regions(net, square).n_linear_regions
+    with pytest.raises(InputError, match="dtype"):
+        rows(net, "linear_regions", dtype="float32")
     assert rows(net, "error_rate", batch_size=7) == rows(net, "error_rate")
     for options, sentence in (({"autocast": "int8"}, "one of float16"), ({"autocast": 3}, "one of float16")):
         with pytest.raises(InputError, match=sentence):

@@ -3,7 +3,11 @@ from __future__ import annotations
 import json
 import math
 import random
+import threading
+import time
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +20,17 @@ import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, DataSplit
-from regionscope.lab.monitor import Monitor, Row, Schedule, every, log_spaced, no_trace, parse_schedule, read_rows
+from regionscope.lab.monitor import (
+    Monitor,
+    Row,
+    Schedule,
+    every,
+    log_spaced,
+    no_trace,
+    parse_schedule,
+    read_rows,
+    same_randomness,
+)
 from regionscope.lab.train import TrainState, train
 from regionscope.lab.zoo import mlp
 
@@ -340,9 +354,57 @@ def test_a_measure_that_can_no_longer_ends_no_training(tmp_path: Path) -> None:
 def test_it_is_undone_when_the_measure_fails() -> None:
     model = noisy()
     before = fingerprint(model)
-    with pytest.raises(ZeroDivisionError), no_trace(model):
-        _ = nasty(model) / 0
+    with pytest.raises(ZeroDivisionError), same_randomness(), no_trace(model) as private:
+        _ = nasty(private) / 0
     assert_equal(before, fingerprint(model))
+
+
+def test_a_measure_sees_the_gradients_if_wanted() -> None:
+    model = noisy()
+    model(torch.randn(9, 2)).sum().backward()
+    expected = sum(float(value.grad.norm()) for value in model.parameters() if value.grad is not None)
+    measure = {"grad": lambda m: sum(float(value.grad.norm()) for value in m.parameters())}
+    monitor = Monitor(measure, every(1), gradients=True)
+    monitor(0, model)
+    assert monitor.values("grad")[1] == [expected]
+
+
+def test_measuring_beside_a_training_loop_in_another_thread() -> None:
+    """The training is as if alone: never in eval mode, and the same bits at the end. The main thread measures."""
+    x, y = halves().inputs, halves().labels
+    seen: list[bool] = []
+
+    def trained(until: Callable[[int], bool]) -> tuple[nn.Module, int]:
+        model, step = noisy(), 0
+        shared.append(model)
+        torch.manual_seed(5)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        while until(step):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            seen.append(all(part.training for part in model.modules()))
+            step += 1
+        return model, step
+
+    shared: list[nn.Module] = []
+    looks = {"regions": lambda m: rs.region_count(m, x, slices=3), "mode": lambda m: float(m.training), "w": weight}
+    monitor, stop = Monitor(looks, every(1)), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(trained, lambda step: not (step > 50 and stop.is_set()))
+        while not shared:
+            time.sleep(0.001)
+        try:
+            for step in range(20):
+                monitor(step, shared[0])
+        finally:
+            stop.set()
+        model, steps = job.result()
+    alone, _ = trained(lambda step: step < steps)
+    assert all(seen)
+    assert monitor.values("mode")[1] == [0.0] * 20
+    assert len(set(monitor.values("w")[1])) > 1, "the measures saw the training"
+    assert_equal(dict(model.state_dict()), dict(alone.state_dict()))
 
 
 def test_training_with_and_without_monitors_gives_the_same_bits() -> None:

@@ -54,7 +54,6 @@ READS: dict[str, Call] = {  # these read the model and do not run it
 MORE: dict[str, Call] = {  # options and layers that compute in ways of their own
     "decision": lambda net, x, y: rs.decision_regions(net, rs.Simplex(x[:3])).boundary.tolist(),
     "box": lambda net, x, y: rs.decision_regions(net, rs.Box(x[0], x[1:3], 0.5)).count,
-    "float32": lambda net, x, y: rs.linear_regions(net, rs.Segment(x[0], x[1]), dtype=torch.float32).vertices.tolist(),
     "convolutions": lambda net, x, y: rs.linear_regions(CONVOLUTIONAL, rs.Simplex(IMAGES[:3])).vertices.tolist(),
     "complexity of convolutions": lambda net, x, y: rs.local_complexity(
         CONVOLUTIONAL, IMAGES, dims=4, radius=0.2

@@ -24,6 +24,7 @@ Pair = namedtuple("Pair", ["features", "logits"])
 X = torch.randn(12, 2, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(12) % 3
 BOX = rs.Box([0.0, 0.0], torch.eye(2), 2.0)
+LINE = rs.Segment([4.5, -1.0], [-6.5, 1.5])
 
 
 @dataclass
@@ -84,6 +85,9 @@ INSTRUMENTS: dict[str, Callable[..., Any]] = {
     "sharpness": lambda m, **o: rs.sharpness(m, X, Y, **o).value,
     "error_rate": lambda m, **o: rs.error_rate(m, X, Y, **o).value,
     "generalisation_gap": lambda m, **o: rs.generalisation_gap(m, (X[:6], Y[:6]), (X[6:], Y[6:]), **o).value,
+    "flips": lambda m, **o: rs.flips(m, LINE, **o).coords.tolist(),
+    "first_flip": lambda m, **o: rs.first_flip(m, LINE.origin, LINE.basis[0], max_distance=12.0, **o).readings(),
+    "integrated_gradients": lambda m, **o: rs.integrated_gradients(m, X, target=1, **o).attributions.tolist(),
     "trace": lambda m, **o: rs.linear_regions(rs.trace(m, (2,), **o), BOX).by_layer,
     "ComplexityWatch": lambda m, **o: (
         rs.ComplexityWatch(rs.draw_points(X[:6], X[6:]), radius=0.5, **o)(0, m).levels["train"].mean

@@ -133,37 +133,27 @@ def claims_of(outcome: Outcome) -> dict[str, tuple[str, Grade]]:
     return {claim.what: (claim.ours, claim.verdict.grade) for claim in outcome.claims}
 
 
-def test_what_the_grid_misses_and_where_float32_differs() -> None:
-    many = [segment(3, 3, 1000, [0.25, 0.5]), segment(5, 4, 2000, [0.1, 0.2, 0.3, 0.4]), segment(2, 2, 500, [0.7])]
-    few = [segment(3, 3, 1010, [0.25, 0.5625], 4.0), segment(6, 4, 2000, [0.1, 0.2, 0.3, 0.4, 0.5], 6.0)]
-    found = claims_of(exact.of_segments({"float32": many, "float64": few}, "a network"))
-    assert found["regions on a line: grid of 200 points / exact in float32"] == (
-        "3.00 / 3.33 = 0.900",
-        Grade.NOT_REPRODUCED,
-    )
-    assert found["lines with another number of decision regions in float32 than in float64"][0] == "1 of 2"
-    assert found["largest shift of a decision boundary from float64 to float32, share of the line"][0] == "6.2e-02"
-    assert found["linear pieces, float32 / float64"][0] == "0.99010, 1.00000"
-    assert found["seconds over those of a forward pass over the final vertices, float64"][0] == "2.50"
-
-
-def test_precisions_are_drawn_over_the_same_lines() -> None:
-    many, few = [segment(2, 2, pieces, [0.5]) for pieces in (1000, 3000)], [segment(2, 2, 1000, [0.5])]
-    chart = exact.of_segments({"float32": many, "float64": few}, "a network").charts[0]
+def test_what_the_grid_misses() -> None:
+    lines = [segment(3, 3, 1000, [0.25, 0.5]), segment(5, 4, 2000, [0.1, 0.2, 0.3, 0.4]), segment(2, 2, 600, [0.7])]
+    outcome = exact.of_segments(lines, "a network")
+    found = claims_of(outcome)
+    assert found["regions on a line: grid of 200 points / exact"] == ("3.00 / 3.33 = 0.900", Grade.NOT_REPRODUCED)
+    assert found["linear pieces on a line"][0] == "1,200"
+    assert found["seconds over those of a forward pass over the final vertices"][0] == "1.50"
+    chart = outcome.charts[0]
     assert isinstance(chart, Lines)
-    assert chart.series[0].y == chart.series[1].y == (500, 1000)
-    assert chart.y_label == "pieces (lines: 1, mean)"
+    assert chart.series[0].y == (600, 1200)
+    assert chart.y_label == "pieces (lines: 3, mean)"
 
 
 def test_a_grid_that_sees_every_region_is_fine_enough() -> None:
-    same = [segment(3, 3, 1000, [0.25, 0.5])]
-    found = claims_of(exact.of_segments({"float32": same, "float64": same}, "a network"))
-    assert found["regions on a line: grid of 200 points / exact in float32"][1] is Grade.REPRODUCED
+    found = claims_of(exact.of_segments([segment(3, 3, 1000, [0.25, 0.5])], "a network"))
+    assert found["regions on a line: grid of 200 points / exact"][1] is Grade.REPRODUCED
 
 
 def test_a_line_is_counted_as_the_engine_counts_it(workspace: Workspace) -> None:
     run = workspace.runs(exact.runs_of_exact("smoke"))[0]
-    answer = exact.on_segment(workspace.place, run.path.name, 0, "float64")
+    answer = exact.on_segment(workspace.place, run.path.name, 0)
     inputs = run.split().train.inputs
     line = rs.Segment(*inputs[answer["ends"]])
     model = run.model_at(run.checkpoints()[-1])

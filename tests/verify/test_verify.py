@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from onnx_graphs import MODELS, needs_models, node, relu_network, write
-from regionscope.exact.bounding.stages import read_stages, with_slacks
+from regionscope.exact.bounding.bounds import bound_cells, on_vertices, rounding_of
+from regionscope.exact.bounding.stages import Staged, read_stages, with_slacks
 from regionscope.lab.zoo import mlp
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
@@ -145,6 +147,73 @@ def test_a_network_with_a_maximum_is_decided_from_its_partition() -> None:
     assert found.margin == pytest.approx(0.5)
     missed = rs.verify(Largest(), box("-1", "1", Constraint(((0, Fraction(1)),), Fraction(-2))))
     assert (missed.verdict, missed.margin) == ("unsat", pytest.approx(-1.0))
+
+
+class Pooled(nn.Module):
+    """Several maxima, and two outputs of which one is the network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = nn.Linear(2, 24), nn.Linear(12, 2)
+
+    def forward(self, x: Tensor, shift: float) -> tuple[Tensor, Tensor]:
+        h = self.a(x)
+        return h, self.b(torch.maximum(h[:, :12], h[:, 12:])) + shift
+
+
+def test_limits_hold_for_a_network_with_a_maximum() -> None:
+    options: dict[str, Any] = {"output": 1, "args": [0.5]}
+    whole = rs.verify(Pooled(), box("-1", "1", at_least(0, "100")), **options)
+    assert (whole.verdict, whole.reason) == (
+        "unsat",
+        "No input of the boxes fits the property; the rounding error is an estimate.",
+    )
+    for limit in ({"timeout": 0.0}, {"max_regions": 2}):
+        found = rs.verify(Pooled(), box("-1", "1", at_least(0, "100")), **options, **limit)
+        assert found.verdict == "timeout", limit
+        assert found.margin <= whole.margin < found.bound == math.inf
+
+
+def test_one_of_several_outputs_with_further_arguments() -> None:
+    network = Pooled()
+    part = rs.linear_regions(network, rs.Box([0.0, 0.0], torch.eye(2), 1.0), output=1, args=[0.5])
+    largest = float(part.outputs[:, 0].max())
+    for value, verdict in ((largest - 1e-3, "sat"), (largest + 1e-3, "unsat")):
+        assert rs.verify(network, box("-1", "1", at_least(0, str(value))), output=1, args=[0.5]).verdict == verdict
+
+
+def test_the_rounding_bound_holds_for_values_and_enclosures() -> None:
+    """Against rational numbers, on a thin cell far from the origin of its coordinates and on the whole square."""
+    staged = read_stages(rs.trace(Skip(2), (2,)), lambda x: x, 2)
+    random = np.random.default_rng(0)
+    corners = np.concatenate([np.ones((4, 1)), [[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]], 1)
+    near, error = rounding_of(staged, corners)
+    thin = np.concatenate([np.ones((3, 1)), random.uniform(0.7, 0.7 + 1e-9, (3, 2))], 1)
+    for points in (corners[:3], thin):
+        bounds = bound_cells(staged, points[None], near)
+        run, high, low = staged.run(points), *(on_vertices(f, points[None])[:, 0] for f in (bounds.high, bounds.low))
+        for i, point in enumerate(points):
+            exact = np.array([float(value) for value in rational(staged, point)])
+            assert (np.abs(run[:, i] - exact) <= error).all()
+            assert (high[:, i] >= exact - error).all()
+            assert (low[:, i] <= exact + error).all()
+    assert error.max() < 1e-9
+
+
+def rational(staged: Staged, point: np.ndarray) -> list[Fraction]:
+    """``staged.run`` at one point without rounding."""
+
+    def times(matrix: Any, state: list[Fraction]) -> list[Fraction]:
+        rows = matrix.toarray() if hasattr(matrix, "toarray") else matrix
+        return [sum((Fraction(float(a)) * b for a, b in zip(row, state, strict=True)), Fraction(0)) for row in rows]
+
+    state = times(staged.first, [Fraction(float(x)) for x in point])
+    for stage in staged.stages:
+        rest = [state[u] - Fraction(float(t)) for u, t in zip(stage.units, stage.at, strict=True)]
+        bent = [max(r, Fraction(0)) - Fraction(float(t)) * r for r, t in zip(rest, stage.tilt, strict=True)]
+        state = [a + Fraction(float(b)) for a, b in zip(times(stage.matrix, state + bent), stage.offset, strict=True)]
+    return state
 
 
 def test_more_free_inputs_are_refused_and_slices_offered() -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import shutil
-import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -18,9 +16,8 @@ from pathlib import Path
 
 import torch
 
-import regionscope as rs
 from fuzz.compare import outcome
-from fuzz.report import Report, records_of
+from fuzz.report import Report, records_of, version
 
 TOGETHER = 40  # seeds that a worker takes at a time
 
@@ -41,7 +38,7 @@ def main() -> int:
     report = Report.load(options.report)
     seeds = sorted(report.differing) if options.recheck else report.missing(*options.seeds)
     chunks = [seeds[i : i + TOGETHER] for i in range(0, len(seeds), TOGETHER)]
-    version, saved = _version(), time.monotonic()
+    now, saved = version(), time.monotonic()
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
         options.workers, mp_context=spawn, initializer=torch.set_num_threads, initargs=(1,)
@@ -49,9 +46,9 @@ def main() -> int:
         for job in as_completed([pool.submit(records_of, chunk) for chunk in chunks]):
             records = job.result()
             if options.recheck:
-                report.replace(records, version)
+                report.replace(records, now)
             else:
-                report.add(records, version)
+                report.add(records, now)
             if time.monotonic() > saved + 10:
                 report.save(options.report)
                 saved = time.monotonic()
@@ -76,17 +73,6 @@ def _show(seed: int) -> int:
     for each in found.differences:
         print(f"{each.what}: expected {each.expected}, got {each.found}{' (close to a tie)' if each.close else ''}")
     return 1 if found.differences else 0
-
-
-def _version() -> str:
-    """Version of regionscope, and the commit where there is one."""
-    if shutil.which("git") is None:
-        return rs.__version__
-    here = Path(__file__).parent
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short=8", "HEAD"], cwd=here, capture_output=True, text=True, check=False
-    )
-    return f"{rs.__version__} {commit.stdout.strip()}".strip()
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ class TruthFault(Exception):
 @dataclass(frozen=True)
 class Difference:
     """A count in which regionscope and the truth differ. close: the smallest nonzero number behind a sign or a
-    comparison, relative to the size of the numbers at hand, is below what float64 can be asked to decide.
+    comparison, relative to the size of the numbers at hand, is below what float64 can be asked to decide, and the
+    result says so (``n_snapped``).
     """
 
     what: str
@@ -61,12 +62,19 @@ def outcome(seed: int) -> Outcome:
         different = compare(module, net, truth)
     except TruthFault as fault:  # a finding like any other; a long run goes on
         different = [("truth", str(fault), "no fault")]
-    near = bool(different) and smallest_sign(truth) < SIGN
+    near = bool(different) and smallest_sign(truth) < SIGN and (different[0][0] == "raised" or _reported(module, net))
     differences = [
         Difference(what, found, expected, what != "truth" and (near or _small_jump(truth, what)))
         for what, found, expected in different
     ]
     return Outcome(net, differences, time.process_time() - start)
+
+
+def _reported(module: nn.Module, net: Network) -> bool:
+    """Whether the results say that rounding hides signs; a wrong count must not be silent."""
+    program, piece = rs.trace(module, net.place.origin.shape, dtype=DTYPES[net.dtype]), piece_of(net.place)
+    parts = (rs.linear_regions(program, piece), rs.decision_regions(program, piece).partition)
+    return any(part.n_snapped for part in parts)
 
 
 def _small_jump(truth: Truth, what: str) -> bool:

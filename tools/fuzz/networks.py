@@ -59,6 +59,26 @@ def network(seed: int) -> Network:
     return Network(seed, family, kind, dtype, layers, _draw(rng, layers, kind), _place(rng, shape, dim, kind))
 
 
+def extreme_network(seed: int) -> Network:
+    """A network on a line or plane whose weights are up to 1e8 times the usual ones, layer by layer or unit by unit."""
+    rng = np.random.Generator(np.random.PCG64(10_000_000 + seed))
+    family = EXTREME[seed % len(EXTREME)]
+    dim = int(rng.choice([1, 2], p=[0.6, 0.4]))
+    layers, shape = FAMILIES[family](rng, dim)
+    mode = rng.integers(3)
+    scale = 10.0 ** rng.uniform(1, 4 if mode == 0 else 8)
+    weights = {}
+    fan_in = 1
+    for name, parameter in build(layers).named_parameters():
+        fan_in = parameter[0].numel() if parameter.ndim > 1 else fan_in
+        factor = scale if mode == 0 or parameter.ndim > 1 else 1.0
+        drawn = ordinary(rng, tuple(parameter.shape), fan_in)
+        if mode == 2:
+            factor = 10.0 ** rng.uniform(-6, 6, (len(drawn), *[1] * (drawn.ndim - 1)))
+        weights[name] = drawn * factor
+    return Network(seed, family, "extreme", "float64", layers, weights, _place(rng, shape, dim, "ordinary"))
+
+
 def _draw(rng: Rng, layers: list[Layer], kind: str) -> Weights:
     weights = {}
     fan_in = 1
@@ -235,6 +255,7 @@ def maxpool(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
     return ([*layers, ["MaxPool2d", 2], *tail] if form == 1 else [layers[0], ["MaxPool2d", 2], ["ReLU"], *tail]), shape
 
 
+EXTREME = ("MLP", "clamp", "LeakyReLU", "residual", "max-pool")
 FAMILIES: dict[str, Callable[[Rng, int], tuple[list[Layer], tuple[int, ...]]]] = {
     "MLP": mlp,
     "CNN": cnn,

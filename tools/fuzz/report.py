@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import regionscope as rs
 from fuzz.compare import Outcome, outcome
 
 Key = tuple[str, int, str, str]  # family, dimension, dtype, weights
@@ -149,3 +152,14 @@ def _key(row: dict[str, Any]) -> Key:
 
 def _plain(record: Record) -> dict[str, Any]:
     return {"seed": record.seed, **dict(zip(COLUMNS, record.key, strict=True)), "differences": record.found}
+
+
+def version() -> str:
+    """Version of regionscope, and the commit where there is one."""
+    if shutil.which("git") is None:
+        return rs.__version__
+    here = Path(__file__).parent
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"], cwd=here, capture_output=True, text=True, check=False
+    )
+    return f"{rs.__version__} {commit.stdout.strip()}".strip()

@@ -3,12 +3,14 @@
 ``python -m fuzz.threads --calls 1000`` lets each thread make 1,000 calls. All instruments take turns on two models: one
 rests in a mixture of train and eval mode, the other is being trained by the main thread. Of the first, every number
 must be the one that a single thread finds. The training must give, bit for bit, the weights that it gives alone, with
-its hooks called and its gradients computed at each step. The exit code is 1 if anything is different.
+its hooks called and its gradients computed at each step. The exit code is 1 if anything is different. ``--report``
+names a JSON file to which the result is written.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import pickle
 import sys
 import threading
@@ -17,13 +19,16 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from fuzz.report import version
+from regionscope.lab.monitor import Monitor
 
 THREADS = 8
 X = torch.randn(10, 3, generator=torch.Generator().manual_seed(0))
@@ -47,8 +52,13 @@ INSTRUMENTS: dict[str, Instrument] = {
     "output margin": lambda net: rs.output_margin(net, X, Y),
     "error rate": lambda net: rs.error_rate(net, X, Y),
     "norms": lambda net: rs.parameter_norms(net),
+    "monitor": lambda net: [row.value for row in _monitor()(0, net)],
     "pickled program": lambda net: pickle.loads(pickle.dumps(rs.trace(net, (3,))))(X).tolist(),
 }
+
+
+def _monitor() -> Monitor:
+    return Monitor({"regions": lambda net: rs.region_count(net, X, slices=3), "mode": lambda net: float(net.training)})
 
 
 @dataclass(frozen=True)
@@ -172,13 +182,18 @@ def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(prog="fuzz.threads", description=__doc__)
     parser.add_argument("--calls", type=int, default=1000, help="number of calls in each thread")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="JSON file to write the result to")
+    options = parser.parse_args()
     start = time.perf_counter()
-    found = run(parser.parse_args().calls)
+    found = run(options.calls)
     seconds = time.perf_counter() - start
     print(f"{found.calls} calls in {THREADS} threads beside {found.steps} training steps, {seconds:.0f} s")
     for fault in found.faults:
         print(fault)
     print(f"{len(found.faults)} faults")
+    if options.report is not None:
+        report = {"regionscope": version(), "threads": THREADS, **asdict(found), "seconds": round(seconds)}
+        options.report.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 1 if found.faults else 0
 
 

@@ -43,14 +43,14 @@ def extremes(
     points: options.PointsOption = None, box: options.BoxOption = None, index: IndexOption = None,
     minus: MinusOption = None, json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
     memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
-    dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
+    max_regions: options.LimitOption = None,
 ) -> None:  # fmt: skip
     """Find the smallest and the largest value of an output, or of the difference of two, on a slice.
 
     Example: regionscope ask extremes --model net.py:build --box -1 1 --index 0 --minus 1 --plot extremes.png
     """
     network, where = _network(model, weights, device, output_name, points, box, input_shape, json_file, plot_file)
-    limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    limits = Limits(memory=options.read_memory(memory), max_regions=max_regions)
     part = _partition(network, where, limits)
     found = part.extremes(_chosen(index, minus, part.outputs.shape[1]))
     rows = {"smallest value": found.min, "largest value": found.max}
@@ -75,7 +75,7 @@ def lipschitz(
     points: options.PointsOption = None, box: options.BoxOption = None, norm: NormOption = "2",
     index: IndexOption = None, minus: MinusOption = None, json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
-    dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
+    max_regions: options.LimitOption = None,
 ) -> None:  # fmt: skip
     """Compute the Lipschitz constant of a network on a slice, a lower bound for that of the network itself.
 
@@ -84,7 +84,7 @@ def lipschitz(
     if norm not in ("1", "2", "inf"):
         raise InputError(f"Expected --norm 1, 2 or inf, got {norm}.")
     network, where = _network(model, weights, device, output_name, points, box, input_shape, json_file, plot_file)
-    limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    limits = Limits(memory=options.read_memory(memory), max_regions=max_regions)
     part = _partition(network, where, limits)
     every = index is None and minus is None
     chosen = None if every else _chosen(index, minus, part.outputs.shape[1])
@@ -102,7 +102,7 @@ def flips(
     input_shape: options.ShapeOption = None,
     points: options.PointsOption = None, box: options.BoxOption = None, json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
-    dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
+    max_regions: options.LimitOption = None,
 ) -> None:  # fmt: skip
     """List every point of a segment where the predicted class changes, with the slope of the margin.
 
@@ -110,7 +110,7 @@ def flips(
     """
     network, where = _network(model, weights, device, output_name, points, box, input_shape, json_file, plot_file)
     _must_have(where, 1, "flips")
-    limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    limits = Limits(memory=options.read_memory(memory), max_regions=max_regions)
     dec = _decision(network, where, limits)
     found = flips_of(dec)
     rows = zip(*(column.tolist() for column in (found.coords, found.before, found.after, found.slope)), strict=True)
@@ -130,7 +130,7 @@ def topology(
     input_shape: options.ShapeOption = None,
     points: options.PointsOption = None, box: options.BoxOption = None, json_file: options.JsonOption = None,
     plot_file: options.PlotOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
-    dtype: options.DtypeOption = options.Dtype.float64, max_regions: options.LimitOption = None,
+    max_regions: options.LimitOption = None,
 ) -> None:  # fmt: skip
     """Count the components and holes of each class on a plane, and measure the length of its boundary.
 
@@ -138,7 +138,7 @@ def topology(
     """
     network, where = _network(model, weights, device, output_name, points, box, input_shape, json_file, plot_file)
     _must_have(where, 2, "topology")
-    limits = Limits(dtype=dtype.torch, memory=options.read_memory(memory), max_regions=max_regions)
+    limits = Limits(memory=options.read_memory(memory), max_regions=max_regions)
     dec = _decision(network, where, limits)
     found, volumes = dec.topology(), dec.volumes()
     rows: dict[str, float] = {}

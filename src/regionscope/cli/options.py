@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,17 +16,6 @@ from regionscope.errors import InputError
 from regionscope.lab.load import LARGEST_BOX
 
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-
-
-class Dtype(StrEnum):
-    """Precision of the network."""
-
-    float64 = "float64"
-    float32 = "float32"
-
-    @property
-    def torch(self) -> torch.dtype:
-        return torch.float64 if self is Dtype.float64 else torch.float32
 
 
 WORK = "Working"
@@ -156,12 +144,15 @@ DataRootOption = Annotated[
 RunsOption = Annotated[
     Path, option("--runs", metavar="DIR", panel="Where", help="Folder of the runs; each run has its own folder in it.")
 ]
-DtypeOption = Annotated[
-    Dtype, option("--dtype", panel=WORK, help="Accepted for compatibility; both give the result of float64.")
-]
 LimitOption = Annotated[
     int | None,
     option("--max-regions", metavar="N", least=1, panel=WORK, help="Stop with an error past this many regions."),
+]
+CertifyOption = Annotated[
+    bool,
+    option(
+        "--certify", panel=WORK, help="Prove the counts with error bounds and integers; exit code 1 if they are wrong."
+    ),
 ]
 
 

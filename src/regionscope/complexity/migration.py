@@ -137,7 +137,6 @@ def fold_migration(
     *,
     bins: int = 16,
     resolution: int = 128,
-    dtype: torch.dtype | None = None,
     max_regions: int | None = None,
     memory: int | None = None,
     tolerance: Tolerance | None = None,
@@ -153,12 +152,12 @@ def fold_migration(
     are sorted into the bins by pieces of size diameter / ``resolution``.
 
     slice: one slice or a list of slices. inputs: the data points, (n, *input_shape), as a tensor, an array, a Dataset
-        or a DataLoader. The options from ``dtype`` on are those of ``decision_regions``.
+        or a DataLoader. The options from ``max_regions`` on are those of ``decision_regions``.
     Cost: that of ``decision_regions``, and resolution² points times (data + boundary pieces) distances a slice.
     """
     where = [slice] if isinstance(slice, Slice) else list(slice)
     found = decision_regions(
-        model, where, dtype=dtype, max_regions=max_regions, memory=memory, tolerance=tolerance, progress=progress,
+        model, where, max_regions=max_regions, memory=memory, tolerance=tolerance, progress=progress,
         output=output, args=args,
     )  # fmt: skip
     return fold_profiles(found, inputs, bins=bins, resolution=resolution)

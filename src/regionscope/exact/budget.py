@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from regionscope.errors import LimitReached
 from regionscope.geometry import Slice
 from regionscope.network import Kink, Program, Values
 
@@ -70,13 +73,17 @@ class Record:
     snapped: Tensor  # (slices,)
     finished: Callable[[float], None] | None = None
     done: float = field(default=0.0)
+    deadline: float = math.inf  # of time.monotonic()
 
     @staticmethod
-    def start(n_kinks: int, n_slices: int, finished: Callable[[float], None] | None) -> Record:
+    def start(
+        n_kinks: int, n_slices: int, finished: Callable[[float], None] | None, deadline: float = math.inf
+    ) -> Record:
         return Record(
             torch.zeros(n_kinks, n_slices, dtype=torch.int64, device="cpu"),
             torch.zeros(n_slices, dtype=torch.int64, device="cpu"),
             finished,
+            deadline=deadline,
         )
 
     def add(self, kink: int, slice_id: Tensor, limit: int | None) -> None:
@@ -84,6 +91,8 @@ class Record:
         self.counts[kink] += torch.bincount(slice_id, minlength=self.counts.shape[1]).cpu()
         if limit is not None and int(self.counts[kink].max()) > limit:
             raise TooManyRegions(kink)
+        if time.monotonic() > self.deadline:
+            raise LimitReached(f"The time was up after nonlinearity {kink + 1} of {len(self.counts)}.")
 
     def snap(self, slice_id: Tensor) -> None:
         """Count signs that could not be told from zero (``slice_id``: their slices)."""

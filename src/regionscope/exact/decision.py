@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regionscope.certificate import Certificate, certify
 from regionscope.errors import InputError
 from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
 from regionscope.exact.partition import Partition
@@ -57,7 +58,9 @@ class DecisionRegions:
     def __repr__(self) -> str:
         classes = len(self.labels.unique())
         size = self.partition.slice.size
-        return f"DecisionRegions(dim={self.partition.dim}, count={self.count}, classes={classes}, size={size:.6g})"
+        snapped = f", n_snapped={self.partition.n_snapped}" if self.partition.n_snapped else ""
+        counts = f"count={self.count}, classes={classes}{snapped}"
+        return f"DecisionRegions(dim={self.partition.dim}, {counts}, size={size:.6g})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each decision region: its label, its size, and the number of pieces."""
@@ -66,8 +69,9 @@ class DecisionRegions:
         return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def readings(self) -> tuple[Reading, ...]:
-        """The number of decision regions."""
-        return (("", self.count, None),)
+        """The number of decision regions, and of signs that rounding hides if any; see ``Partition.n_snapped``."""
+        snapped = self.partition.n_snapped
+        return (("", self.count, None), *([("snapped", snapped, None)] if snapped else []))
 
     @property
     def count(self) -> int:
@@ -150,6 +154,11 @@ class DecisionRegions:
             part, self.piece_labels.to(device), self.piece_regions.to(device), self.labels.to(device)
         )
 
+    def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
+        """Whether pieces, labels and decision regions are the true ones; see ``Partition.certify``."""
+        claims = self.piece_labels.cpu().numpy(), self.piece_regions.cpu().numpy()
+        return certify(self.partition, claims, max_recomputed=max_recomputed)
+
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""
         about, arrays = self.partition.to_arrays()
@@ -174,13 +183,13 @@ def holds_decisions(path: Path) -> bool:
 
 @overload
 def decision_regions(
-    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
+    model: nn.Module | Program, slice: Slice, *,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
     progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> DecisionRegions: ...  # fmt: skip
 @overload
 def decision_regions(
-    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
+    model: nn.Module | Program, slice: Sequence[Slice], *,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
     progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
 ) -> list[DecisionRegions]: ...  # fmt: skip
@@ -188,7 +197,6 @@ def decision_regions(
     model: nn.Module | Program,
     slice: Slice | Sequence[Slice],
     *,
-    dtype: torch.dtype | None = None,
     max_regions: int | None = None,
     memory: int | None = None,
     tolerance: Tolerance | None = None,
@@ -203,7 +211,7 @@ def decision_regions(
     for ``on_limit``: a partition that is cut off has no decisions yet, so a limit that is reached is always raised.
     """
     slices = as_list(slice)
-    program = program_of(select_output(model, output, args), slices, dtype)
+    program = program_of(select_output(model, output, args), slices)
     if len(program.output_shape) > 1:
         raise InputError(
             f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "
@@ -231,14 +239,15 @@ def label_pieces(part: Partition) -> DecisionRegions:
     return DecisionRegions(part, piece_labels, piece_regions, labels)
 
 
-def labels_of(outputs: Tensor, corners: Tensor, offsets: Tensor, near: float) -> Tensor:
-    """The label of every piece: the lowest candidate that leads at all its corners. near: rounding of the outputs."""
+def labels_of(outputs: Tensor, corners: Tensor, offsets: Tensor, zero_tolerance: float) -> Tensor:
+    """The label of every piece: the lowest candidate that leads at all its corners."""
     of, n = owners(offsets, len(corners)), len(offsets) - 1
     if outputs.shape[1] == 1:
         lowest_value, highest = extremes_at_corners(outputs[:, 0], corners, offsets)
-        return ((highest > near) & (highest > -lowest_value)).long()  # a crossing may come out on either side of 0
+        above = highest > -lowest_value  # a crossing may come out on either side of 0
+        return ((highest > zero_tolerance) & above).long()
     groups = torch.arange(outputs.shape[1], device=outputs.device)[None]
-    tolerance = torch.full((len(outputs),), near, dtype=torch.float64, device=outputs.device)
+    tolerance = torch.full((len(outputs),), zero_tolerance, dtype=torch.float64, device=outputs.device)
     common = cell_leaders(leaders(Candidates(outputs, groups, tolerance)), corners, offsets)
     labels = lowest(common[:, 0])
     unclear = (labels < 0).nonzero()[:, 0]  # thinner than rounding: no candidate leads at every corner

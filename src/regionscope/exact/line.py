@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Record, bytes_of, inputs_of
-from regionscope.exact.zero_tolerance import at_vertices
+from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry.crossing import Points, SignTable, place_points
 from regionscope.geometry.interpolation import Interpolation
@@ -40,7 +40,7 @@ class LineState:
 
 
 def partition_lines(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record
 ) -> tuple[LineState, Tensor]:
     """The exact partition of all segments, and the outputs of the network at the vertices (v, c)."""
     coords = torch.cat([piece.corners.to(program.device, torch.float64) for piece in slices])
@@ -48,26 +48,26 @@ def partition_lines(
     values = program.begin(inputs_of(program, slices, coords, slice_id))
     layer = torch.full_like(slice_id, -1)
     lengths = (coords[1::2, 0] - coords[0::2, 0]).sum()
-    cutter = _LineCutter(program, scales, budget, record, float(lengths))
+    cutter = _LineCutter(program, zero_tolerances, budget, record, float(lengths))
     return cutter.finish(0, LineState(coords[:, 0], slice_id, layer, values))
 
 
-def cut_line(cuts: Thresholds | Maxima, state: LineState, near: Tensor) -> tuple[Points, Tensor]:
-    """New breakpoints, sorted; and an old vertex for each sign that could not be told from zero."""
+def cut_line(cuts: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor) -> tuple[Points, Tensor]:
+    """New breakpoints, sorted; and an old vertex for each pair of folds that could not be told apart."""
     start = state.intervals
     if isinstance(cuts, Thresholds):
-        table = SignTable.of(cuts.values, cuts.at, near)
+        table = SignTable.of(cuts.values, cuts.at, zero_tolerance)
         row, unit = table.sign_changes(start, start + 1)
-        units = Units(cuts.values, cuts.at, near)
+        units = Units(cuts.values, cuts.at, zero_tolerance)
         ua, ub = units(start[row], unit), units(start[row] + 1, unit)
-        near_unit = units.near(start[row], unit)
+        unit_tolerance = units.near(start[row], unit)
     else:
-        candidates = Candidates(cuts.values, cuts.groups, near)
+        candidates = Candidates(cuts.values, cuts.groups, zero_tolerance)
         breaks = breaks_along(candidates, leaders(candidates), start, start + 1)
         row, ua, ub = breaks.row, breaks.ua, breaks.ub
-        unit, near_unit = breaks.group, near[start[row]]
+        unit, unit_tolerance = breaks.group, zero_tolerance[start[row]]
     edge = start[row]
-    points, crossings = place_points(edge, unit, ua, ub, near_unit)
+    points, crossings = place_points(edge, unit, ua, ub, unit_tolerance)
     return points, crossings.merged
 
 
@@ -85,31 +85,33 @@ def in_order(n_old: int, points: Points) -> Tensor:
 @dataclass
 class _LineCutter:
     program: Program
-    scales: Sequence[Tensor]
+    zero_tolerances: Sequence[Tensor]
     budget: Budget
     record: Record
     total_length: float
     held: int = 0  # bytes of values that wait for their turn
 
-    def finish(self, k: int, state: LineState) -> tuple[LineState, Tensor]:
-        """Carry breakpoints through nonlinearity k and all later ones."""
+    def finish(self, layer: int, state: LineState) -> tuple[LineState, Tensor]:
+        """Carry breakpoints through nonlinearity ``layer`` and all later ones."""
         kinks = self.program.kinks
-        while k < len(kinks):
-            points, snapped = cut_line(kinks[k].cuts(state.values), state, at_vertices(self.scales[k], state.slice_id))
-            self.record.snap(state.slice_id[snapped])
+        while layer < len(kinks):
+            cuts = kinks[layer].cuts(state.values)
+            zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
+            points, merged = cut_line(cuts, state, zero_tolerance)
+            self.record.snap(state.slice_id[torch.cat([snapped_signs(cuts, zero_tolerance), merged])])
             order = in_order(len(state.coords), points)
             interpolation = Interpolation.of_points(len(state.coords), points.edge, points.edge + 1, points.t)
-            rows = self.budget.rows(kinks[k], self.held, state.coords.device)
+            rows = self.budget.rows(kinks[layer], self.held, state.coords.device)
             if len(order) > max(rows, 2):
-                return self._in_parts(k, state, interpolation, order, max(rows, 2))
-            state = self._advance(k, _follow(state, interpolation, order, k))
-            k += 1
+                return self._in_parts(layer, state, interpolation, order, max(rows, 2))
+            state = self._advance(layer, _follow(state, interpolation, order, layer))
+            layer += 1
         start = state.intervals
         self.record.finish(float((state.coords[start + 1] - state.coords[start]).sum()) / self.total_length)
         return state, self.program.outputs(state.values)
 
     def _in_parts(
-        self, k: int, state: LineState, interpolation: Interpolation, order: Tensor, rows: int
+        self, layer: int, state: LineState, interpolation: Interpolation, order: Tensor, rows: int
     ) -> tuple[LineState, Tensor]:
         """Work through runs of vertices one after another; neighbouring runs share a vertex."""
         parts = []
@@ -117,7 +119,7 @@ class _LineCutter:
         self.held += waiting
         for start in range(0, len(order) - 1, rows - 1):
             run = order[start : start + rows]
-            parts.append(self.finish(k + 1, self._advance(k, _follow(state, interpolation, run, k))))
+            parts.append(self.finish(layer + 1, self._advance(layer, _follow(state, interpolation, run, layer))))
         self.held -= waiting
         kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [
             len(parts[-1][1])
@@ -130,9 +132,9 @@ class _LineCutter:
         )
         return joined, torch.cat([outputs[:n] for (_, outputs), n in zip(parts, kept, strict=True)])
 
-    def _advance(self, k: int, state: LineState) -> LineState:
-        self.record.add(k, state.slice_id[state.intervals], self.budget.max_regions)
-        values = self.program.kinks[k].advance(state.values, consume=True)
+    def _advance(self, layer: int, state: LineState) -> LineState:
+        self.record.add(layer, state.slice_id[state.intervals], self.budget.max_regions)
+        values = self.program.kinks[layer].advance(state.values, consume=True)
         return LineState(state.coords, state.slice_id, state.layer, values)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, overload
 
 import torch
@@ -20,7 +22,7 @@ from regionscope.exact.plane import partition_planes
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import partition_space
-from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.network import Program, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
@@ -37,14 +39,14 @@ Progress = Callable[[float], None]
 
 @overload
 def linear_regions(
-    model: nn.Module | Program, slice: Slice, *, dtype: torch.dtype | None = ...,
+    model: nn.Module | Program, slice: Slice, *,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
     tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
     args: Arguments = ...,
 ) -> Partition: ...  # fmt: skip
 @overload
 def linear_regions(
-    model: nn.Module | Program, slice: Sequence[Slice], *, dtype: torch.dtype | None = ...,
+    model: nn.Module | Program, slice: Sequence[Slice], *,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
     tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
     args: Arguments = ...,
@@ -53,7 +55,6 @@ def linear_regions(
     model: nn.Module | Program,
     slice: Slice | Sequence[Slice],
     *,
-    dtype: torch.dtype | None = None,
     max_regions: int | None = None,
     on_limit: Literal["raise", "return"] = "raise",
     memory: int | None = None,
@@ -67,11 +68,10 @@ def linear_regions(
     The network is interpreted on the vertices of the current partition; at every nonlinearity each region is cut along
     the zero sets of the units that change sign in it, and every live value is interpolated to the new vertices.
     Dimension 1 to 3 work at any size, higher dimensions for small networks. The module is read, never run or changed.
+    The computation is in float64, whatever the dtype of the weights.
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
     slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
-    dtype: torch.float32 or torch.float64, with the same result: the computation is in float64. Rounding in float32
-        would lose the signs of units near their folds.
     max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
         the last nonlinearity that fits, with ``status`` saying so.
     memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
@@ -84,7 +84,7 @@ def linear_regions(
     Cost: about one forward pass over the final vertices.
     """
     slices = as_list(slice)
-    program = program_of(select_output(model, output, args), slices, dtype)
+    program = program_of(select_output(model, output, args), slices)
     result = exact_regions(
         program, slices, max_regions=max_regions, on_limit=on_limit, memory=memory, tolerance=tolerance,
         progress=progress,
@@ -143,25 +143,16 @@ class BatchResult:
             )
 
 
-def program_of(model: nn.Module | Program, slices: Sequence[Slice], dtype: torch.dtype | None) -> Program:
+def program_of(model: nn.Module | Program, slices: Sequence[Slice]) -> Program:
     """The network in float64; one that was read in float32 keeps its constants, rounded as they are."""
-    if dtype not in (None, torch.float32, torch.float64):
-        raise InputError(f"Expected dtype torch.float64 or torch.float32, got {dtype}. Both give the same result.")
-    if not isinstance(model, Program):
-        return trace(model, one_shape(slices))
-    if dtype not in (None, model.dtype):
-        raise InputError(
-            f"dtype is {dtype}, and the network was read in {model.dtype}; leave dtype out, or read it with "
-            f"trace(..., dtype={dtype})."
-        )
-    return model.in_float64()
+    return model.in_float64() if isinstance(model, Program) else trace(model, one_shape(slices))
 
 
 def exact_regions(
     program: Program, slices: Sequence[Slice], *, max_regions: int | None, on_limit: Literal["raise", "return"],
-    memory: int | None, tolerance: Tolerance | None, progress: Progress | None,
+    memory: int | None, tolerance: Tolerance | None, progress: Progress | None, deadline: float = math.inf,
 ) -> BatchResult:  # fmt: skip
-    """Check the arguments, and cut all slices together."""
+    """Check the arguments, and cut all slices together. deadline: time.monotonic() at which LimitReached is raised."""
     start = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
     check_shapes(program, slices)
@@ -171,7 +162,8 @@ def exact_regions(
     check_progress(progress)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
-        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, progress)
+        record = partial(Record.start, n_slices=len(slices), finished=progress, deadline=deadline)
+        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, record)
     return replace(result, seconds=time.perf_counter() - start)
 
 
@@ -181,18 +173,18 @@ def _cut_within_limits(
     tolerance: Tolerance,
     budget: Budget,
     on_limit: str,
-    progress: Progress | None,
+    start: Callable[[int], Record],
 ) -> BatchResult:
     """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
-    scales = zero_scales(program, slices, tolerance, budget)
+    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget)
     n_kinks, status = len(program.kinks), Status()
     while True:
         shortened = program.shortened(n_kinks)
-        record = Record.start(n_kinks, len(slices), progress)
+        record = start(n_kinks)
         try:
-            found = cut_slices(shortened, slices, scales, budget, record)
+            found = cut_slices(shortened, slices, zero_tolerances, budget, record)
             if status:
-                check_sample(program, slices, found, scales[-1], budget)
+                check_sample(program, slices, found, zero_tolerances[-1], budget)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
@@ -205,21 +197,23 @@ def _cut_within_limits(
             n_kinks, status = limit.kink, Status(complete=False, reason=reason)
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
-    return BatchResult(program, slices, found, scales[-1], by_layer, record.snapped, tolerance, status, seconds=0.0)
+    return BatchResult(
+        program, slices, found, zero_tolerances[-1], by_layer, record.snapped, tolerance, status, seconds=0.0
+    )
 
 
 def cut_slices(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record,
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
     keep: Keep | None = None,
 ) -> RegionBatch:  # fmt: skip
     """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``."""
     if slices[0].dim == 1:
-        return RegionBatch.of_lines(*partition_lines(program, slices, scales, budget, record))
+        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record))
     if slices[0].dim == 2:
-        return RegionBatch.of_mesh(*partition_planes(program, slices, scales, budget, record, keep))
+        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep))
     if slices[0].dim == 3:
-        return RegionBatch.of_space(partition_space(program, slices, scales, budget, record, keep), program)
-    return RegionBatch.of_space([partition_cells(program, slices, scales, budget, record)], program)
+        return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)
+    return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)
 
 
 def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:

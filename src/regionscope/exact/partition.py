@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regionscope.certificate import Certificate, certify
 from regionscope.checks import of_kind
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps
@@ -20,7 +21,7 @@ from regionscope.exact.check import check_coverage, check_maps, check_network
 from regionscope.exact.questions.export import dual_graph, geojson, networkx_graph, pandas_table, svg_paths
 from regionscope.exact.questions.extremes import Extremes, extremes
 from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
-from regionscope.exact.questions.weights import Output, output_weights
+from regionscope.exact.questions.weights import Target, output_weights
 from regionscope.exact.slope_jumps import output_rounding, slope_jumps
 from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls, components
@@ -70,10 +71,12 @@ class Partition:
     compared: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
 
     def readings(self) -> tuple[Reading, ...]:
-        """The number of linear regions, of activation regions, and of undecided walls if any, with a warning."""
-        undecided: tuple[Reading, ...] = ()
+        """The number of linear regions, of activation regions, of signs that rounding hides if any, and of undecided
+        walls if any, with a warning.
+        """
+        undecided: tuple[Reading, ...] = (("snapped", self.n_snapped, None),) if self.n_snapped else ()
         if self.n_undecided:
-            undecided = (("undecided", self.n_undecided, None),)
+            undecided += (("undecided", self.n_undecided, None),)
             warnings.warn(
                 f"Rounding hides whether the maps differ on both sides of {self.n_undecided} walls; they are counted "
                 "as different linear regions.",
@@ -88,6 +91,8 @@ class Partition:
         if self.compared is not None or self.program is not None:
             undecided = f", n_undecided={self.n_undecided}" if self.n_undecided else ""
             regions = f"n_linear_regions={self.n_linear_regions}, {regions}{undecided}"
+        if self.n_snapped:
+            regions += f", n_snapped={self.n_snapped}"
         return f"Partition(dim={self.dim}, {regions}, size={self.slice.size:.6g})"
 
     def to_pandas(self) -> Any:
@@ -134,6 +139,17 @@ class Partition:
         different maps.
         """
         return int(self._compared[1].sum())
+
+    @property
+    def n_snapped(self) -> int:
+        """Number of places where a value was taken for zero because rounding hides its sign.
+
+        0: every sign was decided beyond rounding. Otherwise the values may be zero, as for units that are copies of
+        each other or for biases of zero, and then the counts are right. If they are not, folds lie so close together
+        that they count as one, and there may be more regions. A value counts as zero below ``tolerance.zero`` times the
+        largest value of its unit.
+        """
+        return self.stats.snapped
 
     @cached_property
     def _compared(self) -> tuple[Tensor, Tensor]:
@@ -227,7 +243,7 @@ class Partition:
         here = self.vertices.device
         return jacobian.to(here), (outputs.detach() - linear).to(here)
 
-    def extremes(self, weights: Output) -> Extremes:
+    def extremes(self, weights: Target) -> Extremes:
         """The smallest and the largest value of a linear function of the outputs, on the slice and on each region.
 
         weights: the index of an output, a pair (i, j) for output i minus output j, or c floats. Both values are
@@ -237,7 +253,7 @@ class Partition:
         (chosen,) = output_weights(weights, 1, self.outputs.shape[1])
         return extremes(self.slice, self.vertices, self.outputs, self.corners, self.offsets, chosen)
 
-    def lipschitz(self, *, norm: float = 2, output: Output | None = None) -> Lipschitz:
+    def lipschitz(self, *, norm: float = 2, output: Target | None = None) -> Lipschitz:
         """The exact Lipschitz constant of the network restricted to the slice, and where it is attained.
 
         It is a lower bound for the constant of the network itself, whose gradient also points out of the slice.
@@ -319,6 +335,16 @@ class Partition:
         check_maps(self.maps, owners(self.offsets), self.vertices[at], self.outputs[at], rounding)
         if self.program is not None:
             check_network(self.program, self.slice, self.interior, self.maps, rounding)
+
+    def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
+        """Whether this is the true partition of ``program``, its constants exactly the float64 numbers that were read.
+
+        Signs that a bound of the rounding error leaves open are computed with integers; no tolerance is involved.
+        Needs python-flint: ``pip install 'regionscope[exact]'``. max_recomputed: number of regions that may be computed
+        in integers; with more the result is "not certified". In 3 or more dimensions all regions are.
+        Cost: k + 2 forward passes for each region, and some milliseconds for each region computed in integers.
+        """
+        return certify(self, max_recomputed=max_recomputed)
 
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
-from regionscope.exact.zero_tolerance import at_vertices
+from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.envelope import split_maxima
@@ -46,7 +46,7 @@ def plane_mesh(slices: Sequence[Slice], device: torch.device) -> tuple[Mesh, Ten
 
 
 def partition_planes(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record,
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
     keep: Keep | None = None,
 ) -> tuple[Mesh, Tensor, Tensor]:  # fmt: skip
     """The exact partition of all slices: mesh, coordinates (v, 2), outputs of the network at the vertices (v, c).
@@ -55,24 +55,30 @@ def partition_planes(
     worked through in parts, all cells are kept.
     """
     mesh, coords, slice_id = plane_mesh(slices, program.device)
-    cutter = _PlaneCutter(program, scales, budget, record, float(areas(mesh, coords).sum()), keep)
+    cutter = _PlaneCutter(program, zero_tolerances, budget, record, float(areas(mesh, coords).sum()), keep)
     values = program.begin(inputs_of(program, slices, coords, slice_id))
     return cutter.finish(0, PlaneState(mesh, coords, slice_id, values), None, None)
 
 
 def cut_plane(
-    cuts: Thresholds | Maxima, state: PlaneState, near: Tensor, layer: int, cells: Tensor | None, zeros: Tensor | None
+    cuts: Thresholds | Maxima,
+    state: PlaneState,
+    zero_tolerance: Tensor,
+    layer: int,
+    cells: Tensor | None,
+    zeros: Tensor | None,
 ) -> PlanarSplit:
     """Cut the cells where this nonlinearity folds."""
     if isinstance(cuts, Thresholds):
-        return split(state.mesh, Units(cuts.values, cuts.at, near), layer=layer, cells=cells, zeros=zeros)
-    return split_maxima(state.mesh, Candidates(cuts.values, cuts.groups, near), state.coords, layer=layer, cells=cells)
+        return split(state.mesh, Units(cuts.values, cuts.at, zero_tolerance), layer=layer, cells=cells, zeros=zeros)
+    candidates = Candidates(cuts.values, cuts.groups, zero_tolerance)
+    return split_maxima(state.mesh, candidates, state.coords, layer=layer, cells=cells)
 
 
 @dataclass
 class _PlaneCutter:
     program: Program
-    scales: Sequence[Tensor]
+    zero_tolerances: Sequence[Tensor]
     budget: Budget
     record: Record
     total_area: float
@@ -81,33 +87,38 @@ class _PlaneCutter:
     held: int = 0  # bytes of values that wait for their turn
 
     def finish(
-        self, k: int, state: PlaneState, cells: Tensor | None, zeros: Tensor | None
+        self, layer: int, state: PlaneState, cells: Tensor | None, zeros: Tensor | None
     ) -> tuple[Mesh, Tensor, Tensor]:
-        """Carry a mesh through nonlinearity k (``cells``: only these are left to cut there) and all later ones."""
+        """Carry a mesh through nonlinearity ``layer`` (``cells``: only these are left to cut) and all later ones."""
         kinks = self.program.kinks
-        while k < len(kinks):
+        while layer < len(kinks):
             if cells is not None and len(cells) == 0:
-                self.record.add(k, state.mesh.slice_id, self.budget.max_regions)
-                values = kinks[k].advance(state.values, consume=True)
+                self.record.add(layer, state.mesh.slice_id, self.budget.max_regions)
+                values = kinks[layer].advance(state.values, consume=True)
                 state = PlaneState(state.mesh, state.coords, state.slice_id, values)
                 if self.keep is not None:
                     mesh = state.mesh
-                    state = _kept(state, self.keep(k, mesh.corners, mesh.offsets, state.coords, values))
-                k, cells, zeros = k + 1, None, None
+                    state = _kept(state, self.keep(layer, mesh.corners, mesh.offsets, state.coords, values))
+                layer, cells, zeros = layer + 1, None, None
                 continue
-            near = at_vertices(self.scales[k], state.slice_id)
-            result = cut_plane(kinks[k].cuts(state.values), state, near, k, cells, zeros)
+            zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
+            cuts = kinks[layer].cuts(state.values)
+            if cells is None:  # later, the new vertices lie on the folds that made them
+                self.record.snap(state.slice_id[snapped_signs(cuts, zero_tolerance)])
+            result = cut_plane(cuts, state, zero_tolerance, layer, cells, zeros)
             self.record.snap(state.slice_id[result.snapped])
-            rows = self.budget.rows(kinks[k], self.held, state.coords.device)
+            rows = self.budget.rows(kinks[layer], self.held, state.coords.device)
             if result.mesh.n_vertices > rows and result.mesh.n_cells > 1:
-                return self._in_parts(k, state, result, -(-_HEADROOM * result.mesh.n_vertices // rows))
+                return self._in_parts(layer, state, result, -(-_HEADROOM * result.mesh.n_vertices // rows))
             state = _follow(state, result)
             cells, zeros = result.unsettled, result.zeros
         if self.record.finished is not None:
             self.record.finish(float(areas(state.mesh, state.coords).sum()) / self.total_area)
         return state.mesh, state.coords, self.program.outputs(state.values)
 
-    def _in_parts(self, k: int, state: PlaneState, result: PlanarSplit, n_parts: int) -> tuple[Mesh, Tensor, Tensor]:
+    def _in_parts(
+        self, layer: int, state: PlaneState, result: PlanarSplit, n_parts: int
+    ) -> tuple[Mesh, Tensor, Tensor]:
         """Work through groups of the new cells one after another; their values are made only when their turn comes."""
         self.keep = None  # neighbours in other parts have to find the same points on the border
         coords = result.interpolation.apply(state.coords)
@@ -129,7 +140,7 @@ class _PlaneCutter:
             zeros = torch.stack([local[result.zeros[:, 0]], result.zeros[:, 1]], 1)
             left = torch.isin(group, result.unsettled).nonzero()[:, 0]
             begun = PlaneState(part, coords[vertices], slice_id[vertices], values)
-            done = self.finish(k, begun, left, zeros[zeros[:, 0] >= 0])
+            done = self.finish(layer, begun, left, zeros[zeros[:, 0] >= 0])
             parts.append(Part(done[0], done[1:], vertices))
         self.held -= waiting
         whole, arrays = stitch(parts, mesh.n_vertices, first_tag, n_tags)

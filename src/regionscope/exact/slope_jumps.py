@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget
-from regionscope.exact.zero_tolerance import probe_points, zero_scales
+from regionscope.exact.zero_tolerance import probe_points, zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Kink, Maxima, Program, Thresholds, Values, full_precision
@@ -59,7 +59,7 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor)
     some 64 MiB of live values at a time.
     """
     n, device, tolerance = len(offsets) - 1, offsets.device, Tolerance.of(program.dtype)
-    near = zero_scales(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1]
+    zero_tolerances = zero_tolerances_of(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1]
     axes = slice.basis.reshape(slice.dim, *program.input_shape).to(program.device, program.dtype) * _SCALE
     same = torch.zeros(n, dtype=torch.bool, device=device)
     changes = torch.zeros(n, dtype=torch.int64, device=device)
@@ -73,7 +73,7 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor)
                 index, ends = gather_rows(offsets, walls)
                 some = _Walls(program, ends.to(program.device), axes, copies)
                 inputs = slice.embed(points[index], dtype=program.dtype).to(program.device)
-                equal, changed = some.cross(folds, inputs, near)
+                equal, changed = some.cross(folds, inputs, zero_tolerances)
                 same[walls], changes[walls] = equal.to(device), changed.to(device)
     return same & (changes > 0), changes == 0
 
@@ -178,14 +178,14 @@ class _Walls:
         self.changes = torch.zeros(walls, dtype=torch.int64, device=offsets.device)
         self.generator = torch.Generator().manual_seed(0)
 
-    def cross(self, folds: Sequence[_Fold], inputs: Tensor, near: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def cross(self, folds: Sequence[_Fold], inputs: Tensor, zero_tolerances: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Whether the jump is zero at each wall, and how many units change their piece there."""
         program, none = self.program, torch.zeros_like(self.axes)
         blocks = [self.axes, none, *[self.axes] * self.copies, *[none] * self.copies]
         tangents = self._affine(program.instructions, {program.input_name: torch.cat(blocks)})
         values = program.begin(inputs.to(program.device))
-        for fold, tolerance in zip(folds, near, strict=False):
-            tangents = self._through(fold, values, tangents, tolerance[0])
+        for fold, zero_tolerance in zip(folds, zero_tolerances, strict=False):
+            tangents = self._through(fold, values, tangents, zero_tolerance[0])
             values = fold.kink.advance(values, consume=True)
         outputs = program.outputs(tangents).reshape(2 * (1 + self.copies), self.n, -1)
         jump, perturbed = outputs[1], outputs[-max(1, self.copies) :]  # without copies no error is allowed for
@@ -220,7 +220,7 @@ class _Walls:
         copies = tangent[2 * self.n :].reshape(2, self.copies, self.n, *tangent.shape[1:]) * factor
         return torch.cat([tangent[: 2 * self.n], copies.flatten(0, 2)])
 
-    def _through(self, fold: _Fold, values: Values, tangents: Values, near: Tensor) -> Values:
+    def _through(self, fold: _Fold, values: Values, tangents: Values, zero_tolerance: Tensor) -> Values:
         """The derivatives behind a nonlinearity and the affine stretch that follows it."""
         first = fold.first
         inputs = [self._perturbed(tangents[name]) for name in first.reads]
@@ -232,9 +232,9 @@ class _Walls:
         )
         before_wall, behind_wall = slopes[: self.n], slopes[: self.n] + slopes[self.n :]
         if isinstance(cuts, Thresholds):
-            before, behind = self._pieces(cuts, near, before_wall, behind_wall)
+            before, behind = self._pieces(cuts, zero_tolerance, before_wall, behind_wall)
         else:
-            before, behind = self._winners(cuts, near, before_wall, behind_wall)
+            before, behind = self._winners(cuts, zero_tolerance, before_wall, behind_wall)
         switched = (before != behind).sum(1)
         self.changes += switched.reshape(-1, len(self.changes)).amax(0)  # along the axis that shows most of them
         out = self._apply(fold, inputs, behind)
@@ -258,23 +258,25 @@ class _Walls:
             total = total + tangent.reshape(blocks, self.n, *tangent.shape[1:]) * slope
         return total.flatten(0, 1)
 
-    def _pieces(self, cuts: Thresholds, near: Tensor, before: Tensor, behind: Tensor) -> tuple[Tensor, Tensor]:
+    def _pieces(
+        self, cuts: Thresholds, zero_tolerance: Tensor, before: Tensor, behind: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The piece of every unit before and behind the wall (n, units), counted from the lowest threshold."""
         left, right = (torch.zeros(before.shape, dtype=torch.int64, device=before.device) for _ in range(2))
         for at in cuts.at:
             high, low = self._range(cuts.values - at)
-            zero = (torch.maximum(high, -low) <= near)[self.row]
+            zero = (torch.maximum(high, -low) <= zero_tolerance)[self.row]
             above = (high + low > 0)[self.row]
             left += torch.where(zero, before < 0, above)
             right += torch.where(zero, behind > 0, above)
         return left, right
 
-    def _winners(self, cuts: Maxima, near: Tensor, before: Tensor, behind: Tensor) -> tuple[Tensor, Tensor]:
+    def _winners(self, cuts: Maxima, zero_tolerance: Tensor, before: Tensor, behind: Tensor) -> tuple[Tensor, Tensor]:
         """The column of the largest candidate of every group before and behind the wall (n, groups)."""
         candidates = cuts.values[:, cuts.groups]
         lag, _ = self._range((candidates.amax(-1, keepdim=True) - candidates).flatten(1))
         lag = lag.reshape(-1, *cuts.groups.shape)[self.row]
-        leads = lag <= torch.maximum(near, lag.amin(-1, keepdim=True))
+        leads = lag <= torch.maximum(zero_tolerance, lag.amin(-1, keepdim=True))
         found = []
         for slope in (-before, behind):
             best = torch.where(leads, slope[:, cuts.groups], -torch.inf).argmax(-1, keepdim=True)

@@ -11,17 +11,19 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.exact.budget import Budget, inputs_of
 from regionscope.geometry import Slice
+from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Cuts, Kink, Program, Thresholds, Values
 from regionscope.tolerance import Tolerance
 
-__all__ = ["at_vertices", "probe_points", "zero_scales"]
+__all__ = ["at_vertices", "probe_points", "snapped_signs", "zero_tolerances_of"]
 
 _PROBES = 16  # beside the corners
+_LEAST = torch.finfo(torch.float64).tiny  # the tolerance of a unit that is zero on all probe points
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 _OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
 
 
-def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget) -> list[Tensor]:
+def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget) -> list[Tensor]:
     """How near to zero counts as zero: ``tolerance.zero`` times the largest value on probe points.
 
     One tensor for each kink: (slices, units) where units are compared with thresholds, (slices,) where they are
@@ -50,19 +52,46 @@ def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance,
             "The network gives NaN or infinite values on the slice; exact regions need finite ones: "
             "use a smaller slice, or check the weights."
         )
-    least = torch.finfo(torch.float64).tiny
-    scales = [
-        (tolerance.zero * torch.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clamp(min=least)
+    zero_tolerances = [
+        (tolerance.zero * torch.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clamp(min=_LEAST)
         for layer, units in largest
     ]
     if program.kinks and program.kinks[-1].kind == "argmax":  # it compares the outputs themselves
-        scales[-1] = scales[-2].reshape(len(slices), -1).amax(1)
-    return scales
+        zero_tolerances[-1] = zero_tolerances[-2].reshape(len(slices), -1).amax(1)
+    return zero_tolerances
 
 
-def at_vertices(near: Tensor, slice_id: Tensor) -> Tensor:
-    """``near`` (slices, ...) of one kink for the slice of each vertex, (v, ...)."""
-    return near.expand(len(slice_id), *near.shape[1:]) if len(near) == 1 else near[slice_id]
+def at_vertices(zero_tolerance: Tensor, slice_id: Tensor) -> Tensor:
+    """``zero_tolerance`` (slices, ...) of one kink for the slice of each vertex, (v, ...)."""
+    if len(zero_tolerance) == 1:
+        return zero_tolerance.expand(len(slice_id), *zero_tolerance.shape[1:])
+    return zero_tolerance[slice_id]
+
+
+def snapped_signs(cuts: Cuts, zero_tolerance: Tensor) -> Tensor:
+    """The vertex of each value that counts as zero: (n,) rows of ``cuts``, once for each value.
+
+    zero_tolerance: (v,) or (v, units). A value may be zero after rounding alone, so zeros count too, but for units that
+    are zero on all probe points. Of candidates for a maximum, those count that lag a little behind the largest one,
+    except where a ReLU before it left zeros and the rounding of its own fold. If there is none, and no two folds fall
+    together on an edge, every sign was decided beyond rounding.
+    """
+    found = []
+    columns = cuts.values.shape[1] if isinstance(cuts, Thresholds) else cuts.groups.numel()
+    step = rows_at_a_time(columns * cuts.values.element_size(), cuts.values.device)
+    for start in range(0, len(cuts.values), step):
+        block, tolerance = cuts.values[start : start + step], zero_tolerance[start : start + step]
+        if isinstance(cuts, Thresholds):
+            tolerance = tolerance.reshape(len(block), -1)
+            alive = tolerance > _LEAST
+            hidden = [((block - at).abs() <= tolerance) & alive for at in cuts.at]
+        else:
+            candidates, tolerance = block[:, cuts.groups], tolerance[:, None, None]
+            top = candidates.amax(-1, keepdim=True)
+            off = (candidates == 0) & (top <= tolerance)
+            hidden = [(candidates < top) & (top - candidates <= tolerance) & ~off]
+        found += [each.nonzero()[:, 0] + start for each in hidden]
+    return torch.cat(found) if found else torch.empty(0, dtype=torch.int64, device=zero_tolerance.device)
 
 
 def probe_points(corners: Tensor) -> Tensor:

@@ -145,7 +145,7 @@ def frames_of_models(
     seen: list[tuple[int, float | None, Partition, DecisionRegions]] = []
     total = n_frames or (len(moments) if isinstance(moments, Sequence) else None)
     for moment in moments:
-        program = program_of(moment.model, [where], None)  # both hold its weights, so they share one copy of them
+        program = program_of(moment.model, [where])  # both hold its weights, so they share one copy of them
         linear, decision = linear_regions(program, where).to("cpu"), decision_regions(program, where).to("cpu")
         seen.append((moment.step, moment.epoch, linear, decision))
         if progress is not None and total:

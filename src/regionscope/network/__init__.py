@@ -13,6 +13,7 @@ Start at ``trace``. To accept a new activation or layer, add its rule to ``rules
 """
 
 from regionscope.network.block import Block, block
+from regionscope.network.call.draws import Draws
 from regionscope.network.call.precision import full_precision
 from regionscope.network.call.untouched import home, same_modes, untouched
 from regionscope.network.call.wrappers import unwrapped
@@ -21,12 +22,14 @@ from regionscope.network.decision import with_decision, with_level
 from regionscope.network.embedded import Embedded, embedded
 from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
+from regionscope.network.private_copy import runnable_copy
 from regionscope.network.program import Kink, Program, Values
 from regionscope.network.trace import trace
 
 __all__ = [
     "Block",
     "Cuts",
+    "Draws",
     "Embedded",
     "Kink",
     "Maxima",
@@ -38,6 +41,7 @@ __all__ = [
     "full_precision",
     "home",
     "patterns",
+    "runnable_copy",
     "same_modes",
     "select_output",
     "trace",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 import numpy as np
 import scipy.optimize
+import torch
 
-from regionscope.exact import linear_regions
+from regionscope.errors import LimitReached
+from regionscope.exact import Partition
 from regionscope.exact.bounding.merge import Array
+from regionscope.exact.linear import exact_regions
 from regionscope.geometry import Slice
 from regionscope.network import Program
 from regionscope.tolerance import UNIT
@@ -16,15 +22,34 @@ __all__ = ["margin_by_partition"]
 
 
 def margin_by_partition(
-    program: Program, where: Slice, factors: Array, bounds: Array, alternatives: list[list[int]]
-) -> Found:
-    """Build all regions of a slice; in each, slacks are affine, so the best smallest slack is a linear program."""
-    part = linear_regions(program, where)
+    program: Program, where: Slice, factors: Array, bounds: Array, alternatives: list[list[int]],
+    *, deadline: float = math.inf, max_regions: int | None = None,
+) -> Found:  # fmt: skip
+    """Build all regions of a slice; in each, slacks are affine, so the best smallest slack is a linear program.
+
+    At the deadline, or with more regions than ``max_regions``, what is known by then is returned. The deadline is
+    looked at after each nonlinearity of a part of the slice, and between regions.
+    """
+    try:
+        result = exact_regions(
+            program, [where], max_regions=max_regions, on_limit="raise", memory=None, tolerance=None, progress=None,
+            deadline=deadline,
+        )  # fmt: skip
+    except LimitReached:
+        with torch.no_grad():
+            outputs = program(where.embed(where.corners))
+        margins = _margins(bounds[:, None] - factors @ outputs.double().numpy().T, alternatives)
+        best = int(margins.argmax())
+        return Found(float(margins[best]), where.corners[best].numpy(), math.inf, 0.0, 1, False, estimated=True)
+    return _best_of(result.partitions()[0], factors, bounds, alternatives, deadline)
+
+
+def _best_of(part: Partition, factors: Array, bounds: Array, alternatives: list[list[int]], deadline: float) -> Found:
     slacks = bounds[:, None] - factors @ part.outputs.double().numpy().T
     corners = [part.corners[a:b].numpy() for a, b in zip(part.offsets[:-1], part.offsets[1:], strict=True)]
-    at_vertices = np.max([slacks[rows].min(0) for rows in alternatives], axis=0)
+    at_vertices = _margins(slacks, alternatives)
     best = int(at_vertices.argmax())
-    margin, point = float(at_vertices[best]), part.vertices[best].numpy()
+    margin, point, left = float(at_vertices[best]), part.vertices[best].numpy(), -math.inf
     upper = [
         (slacks[np.ix_(np.array(rows), own)].max(1).min(), i, rows)
         for i, own in enumerate(corners)
@@ -33,11 +58,20 @@ def margin_by_partition(
     for bound, i, rows in sorted(upper, key=lambda each: -each[0]):
         if bound <= margin:
             break
+        if time.monotonic() > deadline:
+            left = float(bound)
+            break
         value, weights = _best_mixture(slacks[np.ix_(np.array(rows), corners[i])])
         if value > margin:
             margin, point = value, weights @ part.vertices[corners[i]].numpy()
     size = float(np.abs(factors).sum(1).max()) * float(part.stats.rounding) + 8 * UNIT * float(np.abs(bounds).max())
-    return Found(margin, point, margin, size, part.n_activation_regions, True)
+    return Found(margin, point, max(margin, left), size, part.n_activation_regions, left == -math.inf, estimated=True)
+
+
+def _margins(slacks: Array, alternatives: list[list[int]]) -> Array:
+    """The margin (p,) at points with these slacks (constraints, p)."""
+    found: Array = np.max([slacks[rows].min(0) for rows in alternatives], axis=0)
+    return found
 
 
 def _best_mixture(slacks: Array) -> tuple[float, Array]:

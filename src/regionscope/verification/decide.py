@@ -16,8 +16,9 @@ from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.bounding.merge import Array
 from regionscope.exact.bounding.stages import read_stages, with_slacks
 from regionscope.geometry import Box
-from regionscope.network import Program, trace
+from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
+from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
@@ -40,7 +41,8 @@ class Verification:
         margin: largest margin found: how far all constraints of one alternative are met; negative: the closest miss,
             by which at least one of them fails.
         bound: proven upper bound of the margin; equal to ``margin`` up to ``rounding`` unless a limit was reached.
-        rounding: by how much rounding may change the margin.
+        rounding: by how much rounding may change the margin: a bound for the arithmetic of the search; for networks
+            with a maximum an estimate, and ``reason`` says so.
         witness: (*input_shape,) float32 input of that margin, and its ``outputs`` (c,) in float32; None unless "sat".
         n_regions: number of cells that were needed.
         reason: the reason, as a sentence.
@@ -58,8 +60,9 @@ class Verification:
 
 
 def verify(
-    model: nn.Module, property: Property, *, timeout: float | None = None, max_regions: int = _MOST_CELLS
-) -> Verification:
+    model: nn.Module, property: Property, *, timeout: float | None = None, max_regions: int = _MOST_CELLS,
+    output: Output | None = None, args: Arguments = (),
+) -> Verification:  # fmt: skip
     """Decide a property by the exact largest margin over its boxes, which may have at most three free inputs.
 
     The boxes are cut only where the answer is open: after every layer, each cell has affine bounds on all later values,
@@ -67,8 +70,10 @@ def verify(
     entries; those with max-pooling or a maximum are decided from the partition into all linear regions.
 
     model: a network from ``read_onnx``, or any piecewise-affine ``nn.Module``.
-    timeout: seconds after which the search stops with what it has.
+    timeout: seconds after which the search stops with what it has. A network with maxima looks at the time after each
+        of its nonlinearities.
     max_regions: number of cells at which it stops.
+    output, args: for a model that returns several tensors or takes further arguments, as in ``linear_regions``.
 
     Raises ``InputError`` if more inputs are free: fix some of them with ``property.fixed`` to look at slices. Cost: one
     pass through the network for each cell; the number of cells grows with how close the answer is.
@@ -76,6 +81,7 @@ def verify(
     start = time.monotonic()
     deadline = math.inf if timeout is None else start + timeout
     shape = _input_shape(model, property)
+    model = select_output(model, output, args)
     for case in property.cases:
         if len(case.free) > MOST_FREE:
             raise InputError(
@@ -134,11 +140,13 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
             slacks = bounds - factors @ program(_middle(program, case)[None])[0].double().numpy()
         margin = float(np.max([slacks[each].min() for each in alternatives]))
         size = 1024 * UNIT * float(np.abs(bounds).max() + np.abs(slacks).max())
-        return Found(margin, np.zeros(0), margin, size, 1, True)
+        return Found(margin, np.zeros(0), margin, size, 1, True, estimated=True)
     try:
         staged = with_slacks(read_stages(program, where.embed, where.dim), factors, bounds)
     except NotPiecewiseAffine:
-        return margin_by_partition(program, where, factors, bounds, alternatives)
+        return margin_by_partition(
+            program, where, factors, bounds, alternatives, deadline=deadline, max_regions=max_regions
+        )
     return largest_margin(staged, alternatives, where, deadline=deadline, max_cells=max_regions)
 
 
@@ -162,7 +170,8 @@ _Outcome = tuple[Literal["sat", "unsat", "unknown", "timeout"], str, Tensor | No
 
 def _verdict(model: nn.Module, program: Program, property: Property, found: list[tuple[Case, Found]]) -> _Outcome:
     if all(each.bound < -each.rounding for _, each in found):
-        return "unsat", "No input of the boxes fits the property.", None, None
+        by = "; the rounding error is an estimate" if any(each.estimated for _, each in found) else ""
+        return "unsat", f"No input of the boxes fits the property{by}.", None, None
     for case, each in sorted(found, key=lambda pair: -pair[1].margin):
         if each.margin > each.rounding:
             witness = _in_float32(_point(program, case, each.point), case).reshape(program.input_shape)

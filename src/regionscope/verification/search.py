@@ -33,7 +33,7 @@ class Found:
     """The largest margin and where it stands, in coordinates of the slice; ``bound`` is a proven upper bound of it.
 
     rounding: by how much rounding may change a margin. cells: number of cells the slice was cut into.
-
+    estimated: whether ``rounding`` is an estimate from probe points, and not a bound.
     complete: whether every cell was settled; otherwise ``bound`` is that of the cells that are left.
     """
 
@@ -43,6 +43,7 @@ class Found:
     rounding: float
     cells: int
     complete: bool
+    estimated: bool = False
 
 
 @dataclass

@@ -139,25 +139,23 @@ def padded_points(corners: Tensor, offsets: Tensor, coords: Tensor) -> Array:
 
 
 def rounding_of(staged: Staged, corners: Array) -> tuple[list[Array], Array]:
-    """How near to its threshold counts as on it, (n,) for each stage, and the error of each slack.
+    """How near to its threshold counts as on it, (n,) for each stage, and a bound of the error of each slack.
 
-    The magnitude of each sum is taken from probe points of the slice; errors grow through the absolute weights.
+    A running error bound: the error of every sum is at most its number of terms times the unit of rounding times the
+    sum of its absolute terms, and errors grow through the absolute weights. ``size`` bounds the absolute terms of every
+    entry at all points of the slice, for the values themselves and for all affine functions that enclose them: a hinge
+    and its chord have at most twice the terms of their entry. It covers the arithmetic on the matrices of ``staged``.
     corners: (m, k + 1).
     """
-    random = np.random.default_rng(0)
-    weights = random.exponential(size=(64, len(corners)))
-    points = np.concatenate([corners, weights / weights.sum(1, keepdims=True) @ corners])
-    state = staged.first @ points.T
-    terms = (np.abs(staged.first) @ np.abs(points.T)).max(1)
-    error = 16 * UNIT * terms
+    size = np.abs(staged.first) @ np.abs(corners).max(0)
+    error = 16 * UNIT * size
     near = []
     for stage in staged.stages:
-        near.append(128 * UNIT * (terms[stage.units] + np.abs(stage.at)))
+        terms = size[stage.units] + np.abs(stage.at)
+        near.append(128 * UNIT * terms)
         wider = np.concatenate([error, error[stage.units] + near[-1]])  # a hinge is at most as steep as 1
-        state = stage.with_hinges(state)
-        size = abs(stage.matrix)
+        weights = abs(stage.matrix)
         width = int(np.max((stage.matrix != 0).sum(1), initial=0))
-        terms = (size @ np.abs(state)).max(1) + np.abs(stage.offset)
-        error = size @ wider + (width + 8) * 2 * UNIT * terms
-        state = stage.matrix @ state + stage.offset[:, None]
+        size = weights @ np.concatenate([size, 2 * terms]) + np.abs(stage.offset)
+        error = weights @ wider + (width + 8) * 2 * UNIT * size
     return near, error

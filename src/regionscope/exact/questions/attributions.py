@@ -22,9 +22,10 @@ from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.linear import Progress
 from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pieces_of
 from regionscope.exact.questions.steps import StepsNeeded, quadrature_errors
-from regionscope.exact.questions.weights import Output, output_weights
+from regionscope.exact.questions.weights import Target, output_weights
 from regionscope.inputs import Inputs, read_array, read_examples
-from regionscope.network import Program, Values, trace
+from regionscope.network import Program, Values, select_output, trace
+from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import TINY
 from regionscope.types import Reading
 
@@ -84,10 +85,11 @@ def integrated_gradients(
     inputs: Inputs,
     *,
     baseline: Numbers = 0.0,
-    target: Output | None = None,
-    dtype: torch.dtype | None = None,
+    target: Target | None = None,
     memory: int | None = None,
     progress: Progress | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Attributions:
     """Exact integrated gradients of a piecewise-affine network, with any number of linear pieces on the path.
 
@@ -97,9 +99,9 @@ def integrated_gradients(
     target: what is attributed, linear in the outputs: the index of a class; a pair (i, j) for output i minus output j;
         c weights as floats; an integer tensor (n,) or a float tensor (n, c) with one target for each input. A network
         with one output needs none.
-    dtype: of the computation, float64 by default.
     memory: bytes of live values held at a time, as in ``linear_regions``.
     progress: called with the finished share of the work, 0 to 1.
+    output, args: for a model that returns several tensors or takes further arguments, as in ``linear_regions``.
 
     Softmax is not piecewise affine, so its outputs are refused; attribute the logits. Differs from Captum's
     ``IntegratedGradients`` in that nothing is approximated and no number of steps is chosen. Cost: ``linear_regions``
@@ -113,7 +115,7 @@ def integrated_gradients(
     """
     check_memory(memory)
     rows = read_examples(inputs).all()
-    program = read_logits(model, tuple(rows.shape[1:]), dtype)
+    program = read_logits(select_output(model, output, args), tuple(rows.shape[1:]))
     device = program.device
     ends = _finite(rows, "inputs").to(device)
     starts = _baselines(baseline, program.input_shape).to(device)
@@ -164,18 +166,16 @@ def _weighted(some: Pieces, place: Tensor, n: int) -> Values:
     return found
 
 
-def read_logits(model: nn.Module | Program, input_shape: tuple[int, ...], dtype: torch.dtype | None) -> Program:
-    """The network, read for inputs of this shape; a softmax at its end is refused with the way out."""
+def read_logits(model: nn.Module | Program, input_shape: tuple[int, ...]) -> Program:
+    """The network, read in float64 for inputs of this shape; a softmax at its end is refused with the way out."""
     if isinstance(model, Program):
-        if dtype not in (None, model.dtype):
-            raise InputError(f"Expected dtype {model.dtype}, in which the network was read, got {dtype}. Leave it out.")
         if model.input_shape != input_shape:
             raise InputError(
                 f"Expected inputs of shape (n, {_listed(model.input_shape)}), got (n, {_listed(input_shape)})."
             )
-        return model
+        return model.in_float64()
     try:
-        return trace(model, input_shape, dtype=dtype or torch.float64)
+        return trace(model, input_shape)
     except NotPiecewiseAffine as refused:
         if "softmax" not in str(refused).lower():
             raise

@@ -15,7 +15,8 @@ from regionscope.exact.linear import Progress, program_of
 from regionscope.exact.questions.paths import gradients
 from regionscope.geometry import Segment, Slice
 from regionscope.geometry.points import PointLike, read_point
-from regionscope.network import Program
+from regionscope.network import Program, select_output
+from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading
 
 __all__ = ["Flip", "Flips", "first_flip", "flips", "flips_of"]
@@ -78,14 +79,15 @@ def flips(
     model: nn.Module | Program,
     slice: Slice,
     *,
-    dtype: torch.dtype | None = None,
     memory: int | None = None,
     progress: Progress | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Flips:
     """Every point of a segment where the predicted class changes, from which class to which.
 
-    slice: a Segment, or another slice of dimension 1. Classes and ties as in ``decision_regions``. Cost:
-    ``decision_regions`` on the segment.
+    slice: a Segment, or another slice of dimension 1. Classes, ties and the other arguments as in ``decision_regions``.
+    Cost: ``decision_regions`` on the segment.
 
     >>> two = nn.Linear(1, 2)
     >>> _ = two.load_state_dict({"weight": torch.tensor([[-1.0], [1.0]]), "bias": torch.tensor([0.0, -1.0])})
@@ -96,7 +98,7 @@ def flips(
     if not isinstance(slice, Slice) or slice.dim != 1:
         came = f"dimension {slice.dim}" if isinstance(slice, Slice) else type(slice).__name__
         raise InputError(f"Expected a slice of dimension 1, got {came}. Pass a Segment.")
-    program = program_of(model, [slice], dtype)
+    program = program_of(select_output(model, output, args), [slice])
     dec = decision_regions(program, slice, memory=memory, progress=progress)
     return flips_of(dec)
 
@@ -156,14 +158,15 @@ def first_flip(
     direction: PointLike,
     *,
     max_distance: float,
-    dtype: torch.dtype | None = None,
     memory: int | None = None,
     progress: Progress | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
 ) -> Flip | None:
     """The first point on the ray from ``x`` along ``direction`` where the predicted class changes, exactly.
 
     direction: need not have length 1; distances are measured in input space. max_distance: how far to look.
-    Returns None if the class does not change up to there.
+    memory, output, args: as in ``linear_regions``. Returns None if the class does not change up to there.
 
     The ray is built window by window from ``x`` on, some 64 linear pieces at a time, and nothing is built behind the
     window with the flip, which is at most twice as long as the one before. Cost: ``decision_regions`` on the ray up to
@@ -180,7 +183,7 @@ def first_flip(
     if not math.isfinite(max_distance):
         raise InputError(f"Expected a finite max_distance, got {max_distance}.")
     ray = Segment(start, start + along / length)
-    program = program_of(model, [ray], dtype)
+    program = program_of(select_output(model, output, args), [ray])
     done, window, count = 0.0, _FIRST * max_distance, 0
     last: _Pieces | None = None
     while done < max_distance:

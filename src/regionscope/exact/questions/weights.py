@@ -12,12 +12,12 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
 
-__all__ = ["Output", "output_weights"]
+__all__ = ["Target", "output_weights"]
 
-Output = int | Tensor | np.ndarray[Any, Any] | Sequence[Any]
+Target = int | Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
 
-def output_weights(target: Output | None, n: int, c: int) -> Tensor:
+def output_weights(target: Target | None, n: int, c: int) -> Tensor:
     """The weights (n, c) float64 of c outputs, a row for each of n inputs.
 
     target: an index; a pair of indices (i, j) for output i minus output j; c floats; for each input an index (n,), as

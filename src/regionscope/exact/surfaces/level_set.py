@@ -14,13 +14,12 @@ from regionscope.errors import InputError, LimitReached
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.decision import extremes_at_corners, labels_of
 from regionscope.exact.linear import Progress, as_list, check_shapes, cut_slices, program_of
-from regionscope.exact.questions.weights import Output as Target
-from regionscope.exact.questions.weights import output_weights
+from regionscope.exact.questions.weights import Target, output_weights
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.surfaces.polygons import in_order, normals_of
 from regionscope.exact.surfaces.pruning import Levels, Pruning
 from regionscope.exact.surfaces.surface import LevelSet
-from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners, ranges
 from regionscope.network import Program, full_precision, with_decision, with_level
@@ -73,17 +72,17 @@ def level_set(
         whole("max_regions", max_regions)
     check_memory(memory)
     check_progress(progress)
-    program = program_of(select_output(model, output, args), [where], None)
+    program = program_of(select_output(model, output, args), [where])
     check_shapes(program, [where])
     tolerance = tolerance or Tolerance.of(program.dtype)
     levels, cut = _levels(program, real("value", value), target, classes)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
-        scales = zero_scales(cut, [where], tolerance, budget)
+        zero_tolerances = zero_tolerances_of(cut, [where], tolerance, budget)
         record = Record.start(len(cut.kinks), 1, progress)
-        keep = Pruning(program, where, levels, float(scales[-1]))
+        keep = Pruning(program, where, levels, float(zero_tolerances[-1]))
         try:
-            found = cut_slices(cut, [where], scales, budget, record, keep)
+            found = cut_slices(cut, [where], zero_tolerances, budget, record, keep)
         except TooManyRegions as limit:
             raise LimitReached(
                 f"Stopped because there are more than max_regions = {max_regions} regions after "
@@ -91,8 +90,8 @@ def level_set(
             ) from None
         if progress is not None:
             progress(1.0)
-        stats = Stats(int(record.snapped.sum()), float(scales[-1]), time.perf_counter() - started)
-        below, above, flat = _sides(found, levels, classes, float(scales[-1]))
+        stats = Stats(int(record.snapped.sum()), float(zero_tolerances[-1]), time.perf_counter() - started)
+        below, above, flat = _sides(found, levels, classes, float(zero_tolerances[-1]))
         return _surface(found, where, below, above, flat, stats, value, classes)
 
 
@@ -128,15 +127,15 @@ def _read_classes(classes: int | Sequence[int], c: int) -> list[int]:
 
 
 def _sides(
-    found: RegionBatch, levels: Levels, classes: int | Sequence[int] | None, near: float
+    found: RegionBatch, levels: Levels, classes: int | Sequence[int] | None, zero_tolerance: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Masks (r,) of the regions below, above and on the level."""
     if classes is None:
         values = found.outputs.double() @ levels.factors[0] + levels.shifts[0]
         low, high = extremes_at_corners(values, found.corners, found.offsets)
-        below = (low < -near) & (-low > high)  # a crossing may come out on either side of the level
-        return below, ~below, ~below & (high <= near)
-    labels = labels_of(found.outputs, found.corners, found.offsets, near)
+        below = (low < -zero_tolerance) & (-low > high)  # a crossing may come out on either side of the level
+        return below, ~below, ~below & (high <= zero_tolerance)
+    labels = labels_of(found.outputs, found.corners, found.offsets, zero_tolerance)
     pair = classes if isinstance(classes, Sequence) else (classes,)
     below = labels == pair[0]
     return below, labels == pair[1] if len(pair) == 2 else ~below, torch.zeros_like(below)

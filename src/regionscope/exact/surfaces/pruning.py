@@ -52,8 +52,8 @@ class Levels:
 class Pruning:
     """A mask of the cells that the set may meet, after each nonlinearity."""
 
-    def __init__(self, program: Program, where: Slice, levels: Levels, near: float) -> None:
-        self.program, self.levels, self.near = program, levels, 2 * near
+    def __init__(self, program: Program, where: Slice, levels: Levels, zero_tolerance: float) -> None:
+        self.program, self.levels, self.zero_tolerance = program, levels, 2 * zero_tolerance
         self.steps: list[_Step] = []
         if max((kink.n_units for kink in program.kinks), default=0) > _MOST_UNITS:
             return
@@ -64,7 +64,7 @@ class Pruning:
         if not stages or self.names[-1] != (program.output_name,):
             return
         error = rounding_of(Staged(first, tuple(stages)), with_ones(where.corners.cpu().numpy()))[1]
-        self.tolerance = self.near + float((levels.factors.abs().cpu() @ torch.from_numpy(error)).max())
+        self.tolerance = self.zero_tolerance + float((levels.factors.abs().cpu() @ torch.from_numpy(error)).max())
         self.steps = [_Step.of(stage, program.device) for stage in stages]
 
     def __call__(self, k: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
@@ -75,7 +75,7 @@ class Pruning:
             rows = self.program.outputs(values).double() @ self.levels.factors.T + self.levels.shifts
             for cells, at in _padded(corners, offsets):
                 found = rows[at]
-                mask[cells] = self.levels.met(found.amin(1), found.amax(1), self.near)
+                mask[cells] = self.levels.met(found.amin(1), found.amax(1), self.zero_tolerance)
         elif k < last and self.steps:
             rows = torch.cat([values[name].reshape(len(values[name]), -1) for name in self.names[k + 1]], 1)
             wide = sum(step.width for step in self.steps[k + 1 :])

@@ -19,6 +19,7 @@ from regionscope.lab.monitor.readings import readings
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows
 from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
 from regionscope.lab.store.rows import cut_torn_line
+from regionscope.network import home
 from regionscope.types import Reading
 
 Measure = Callable[[Any], Any]
@@ -31,10 +32,12 @@ class Monitor:
     """Measure a model at chosen steps of its training, and keep the numbers as rows.
 
     In a loop of your own call ``monitor(step, model)`` after each step; ``lab.train.train`` calls it by itself. The
-    functions see the model in eval mode without gradients (``torch.enable_grad()`` inside one brings them back), and
-    whatever they do, weights, gradients, buffers, modes and all random states are bit-identical afterwards. A measure
-    that worked before and then cannot (too many regions, weights that are not finite) ends no training: its row is NaN,
-    and a warning and ``failures`` say why. The first time it is raised, and other errors always.
+    functions get a private copy of the model in eval mode, and run without gradients (``torch.enable_grad()`` inside
+    one brings them back). Whatever they do to it, the model is never switched or written to, and all random states are
+    as before afterwards. So you may measure in one thread while another one trains: the copy is a snapshot, and
+    ``same_randomness`` says which random states are put back. A measure that worked before and then cannot (too many
+    regions, weights that are not finite) ends no training: its row is NaN, and a warning and ``failures`` say why. The
+    first time it is raised, and other errors always.
 
     >>> import torch
     >>> model = nn.Linear(2, 1)
@@ -54,6 +57,7 @@ class Monitor:
         listeners: Sequence[Listener] = (),
         steps_per_epoch: int | None = None,
         done: Iterable[Row] = (),
+        gradients: bool = False,
     ) -> None:
         """Nothing is measured yet.
 
@@ -64,6 +68,9 @@ class Monitor:
         listeners: called with each new row. One that fails is dropped with a warning, and training goes on: the rows
             are in the file and in ``rows``.
         done: rows measured earlier and stored elsewhere; the same as those found in ``path``.
+        gradients: whether the copy of the model has the gradients of its parameters, for measures that read ``.grad``.
+            Only for a monitor in the thread that trains: torch does not survive a backward pass of another thread
+            meanwhile.
         """
         if not isinstance(measures, Mapping) or not measures:
             came = "an empty one" if isinstance(measures, Mapping) else f"a {type(measures).__name__}"
@@ -76,6 +83,7 @@ class Monitor:
         self.when = as_schedule(when)
         self.steps_per_epoch = steps_per_epoch
         self.failures: list[str] = []
+        self._gradients = gradients
         self._measures = dict(measures)
         self._listeners = list(listeners)
         self._path = None if path is None else Path(path)
@@ -86,6 +94,7 @@ class Monitor:
         last = max((step for step, _ in self._rows), default=-1)
         self._done = {(step, self._owner(name)) for step, name in self._rows if step < last}
         self._begun = False
+        self._calm: set[str] = set()  # measures that drew no random numbers from torch the first time
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,8 +139,13 @@ class Monitor:
             if (step, name) in self._done:
                 continue
             start = time.perf_counter()
-            with no_trace(model):
-                found = self._read(name, model, step)
+            with (
+                same_randomness(home(model)[0], watch=name not in self._calm) as draws,
+                no_trace(model, gradients=self._gradients) as private,
+            ):
+                found = self._read(name, private, step)
+            if draws is not None and not draws.happened:
+                self._calm.add(name)
             seconds = time.perf_counter() - start
             rows = [Row(step, label, value, spread, seconds) for label, value, spread in found]
             fresh = [row for row in rows if (row.step, row.name) not in self._rows]

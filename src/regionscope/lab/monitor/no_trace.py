@@ -1,101 +1,61 @@
-"""Look at a model in the middle of its training and leave everything as it was, whatever the looking does."""
+"""Measure a model in the middle of its training and leave everything as it was, whatever the measure does."""
 
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regionscope.network import full_precision, same_modes
+from regionscope.network import Draws, full_precision, runnable_copy
 
 
 @contextmanager
-def no_trace(model: nn.Module) -> Iterator[None]:
-    """Inside: eval mode and no gradients. Afterwards, bit for bit: weights, gradients, buffers, modes, all randomness.
+def no_trace(model: nn.Module, *, gradients: bool = False) -> Iterator[nn.Module]:
+    """A private copy of ``model`` in eval mode; meanwhile no gradients are computed, and float32 is in full precision.
 
-    What is not protected: new attributes and hooks that the code inside puts on the model. Cost: a copy of the weights
-    and of their gradients.
+    The model itself is never switched or written to, so another thread may go on training it. The copy keeps the
+    weights of the moment at which the context is entered, and the user's hooks. Compiled code is left out of it.
+
+    gradients: whether the copy gets the gradients too. Only for the thread that trains: torch does not survive a
+        backward pass of another thread meanwhile.
+    Cost: a copy of the weights, and of their gradients if wanted.
     """
     # Leaving inference mode brings gradients back, so they are switched off after it.
-    with same_randomness(), torch.inference_mode(False), torch.no_grad(), full_precision(), same_modes(model):
-        buffers = [(part._buffers, dict(part._buffers)) for part in model.modules()]
-        kept = [_Kept.of(value) for value in (*model.parameters(), *model.buffers())]
-        try:
-            for part in model.modules():
-                part.training = False
-            yield
-        finally:
-            for own, before in buffers:
-                own.update(before)
-            for each in kept:
-                each.put_back()
+    with torch.inference_mode(False), torch.no_grad(), full_precision():
+        private = runnable_copy(model)
+        if gradients:
+            for own, copied in zip(model.parameters(), private.parameters(), strict=True):
+                copied.grad = None if own.grad is None else own.grad.detach().clone()
+        yield private
 
 
 @contextmanager
-def same_randomness() -> Iterator[None]:
-    """Afterwards the generators of Python, NumPy and torch (CPU and all CUDA devices in use) stand where they stood."""
+def same_randomness(device: torch.device | None = None, *, watch: bool = True) -> Iterator[Draws | None]:
+    """Afterwards the generators of Python, NumPy and torch (CPU and all CUDA devices in use) stand where they stood.
+
+    They belong to the whole process. Beside other threads, those of torch are put back only if this thread alone has
+    drawn from them; to know that, each operation is watched, in up to three times the time. Nobody can tell who has
+    drawn from Python or NumPy; beside other threads these are put back in the main thread only.
+
+    device: beside other threads, the device whose generator is put back beside that of the CPU.
+    watch: whether operations are watched beside other threads; without it torch's generators stay as they are there.
+    Returns what has been noted, or None if there are no other threads.
+    """
+    draws = None if threading.active_count() == 1 else Draws(device or torch.device("cpu"))
     python, array = random.getstate(), np.random.get_state()  # noqa: NPY002 - the legacy state is what users share
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices):
+    with torch.random.fork_rng(devices=devices, enabled=draws is None):
         try:
-            yield
+            with draws if draws is not None and watch else nullcontext():
+                yield draws
         finally:
-            random.setstate(python)
-            np.random.set_state(array)  # noqa: NPY002
-
-
-@dataclass(frozen=True, eq=False)
-class _Kept:
-    """A parameter or buffer with copies of its value and gradient.
-
-    Values are compared and not only their version counters, because writing through ``.data`` does not count.
-    """
-
-    tensor: Tensor
-    data: Tensor
-    value: Tensor
-    version: int | None
-    trained: bool
-    gradient: Tensor | None
-    gradient_value: Tensor | None
-
-    @staticmethod
-    def of(tensor: Tensor) -> _Kept:
-        gradient = tensor.grad if tensor.is_leaf else None
-        copy = None if gradient is None else gradient.detach().clone()
-        version = _version(tensor)
-        return _Kept(tensor, tensor.data, tensor.detach().clone(), version, tensor.requires_grad, gradient, copy)
-
-    def put_back(self) -> None:
-        """Write only what has changed, so that autograd sees no new version of an untouched weight."""
-        tensor = self.tensor
-        if tensor.data_ptr() != self.data.data_ptr() or tensor.dtype != self.data.dtype:
-            tensor.data = self.data
-        if _version(tensor) != self.version or not _same(tensor, self.value):
-            with torch.inference_mode(tensor.is_inference()), torch.no_grad():
-                tensor.copy_(self.value)
-        if not tensor.is_leaf:
-            return
-        if tensor.requires_grad != self.trained:
-            tensor.requires_grad_(self.trained)
-        if self.gradient is not None and self.gradient_value is not None:
-            tensor.grad = self.gradient
-            if not _same(self.gradient, self.gradient_value):
-                self.gradient.copy_(self.gradient_value)
-        else:
-            tensor.grad = None
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    """Whether both hold the same numbers; NaN is the same as NaN."""
-    return torch.equal(a, b) or (a.shape == b.shape and bool(((a == b) | (a.isnan() & b.isnan())).all()))
-
-
-def _version(tensor: Tensor) -> int | None:
-    """How often the tensor was written to; unknown for tensors made in inference mode."""
-    return None if tensor.is_inference() else tensor._version
+            if draws is not None and watch:
+                draws.put_back()
+            if draws is None or threading.current_thread() is threading.main_thread():
+                random.setstate(python)
+                np.random.set_state(array)  # noqa: NPY002

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.lab.data import Dataset, DataSplit
-from regionscope.lab.monitor.no_trace import no_trace
+from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.train.state import TrainState
 
 
@@ -35,9 +35,9 @@ def check_data(train: Dataset, test: Dataset | None) -> None:
 
 def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
     """The model takes such an input and has an output for each class (or more); how many it has."""
-    with no_trace(model):
+    with same_randomness(), no_trace(model) as private:
         try:
-            outputs = model(example)
+            outputs = private(example)
         except RuntimeError as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(

@@ -160,8 +160,8 @@ class Session:
         epoch = self.step // self.batches.per_epoch
         if self.step in self._stored:
             if self.hooks.on_checkpoint is not None:
-                with no_trace(self.model):
-                    self.hooks.on_checkpoint(self.step, epoch, self.model)
+                with same_randomness(self.device), no_trace(self.model) as private:
+                    self.hooks.on_checkpoint(self.step, epoch, private)
             self._save(unmeasured=True)
         self._measure()
 

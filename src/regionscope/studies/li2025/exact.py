@@ -26,11 +26,7 @@ __all__ = ["exact", "of_segments", "on_segment", "runs_of_exact"]
 
 _GRID = 200
 _ENOUGH = 0.01  # the paper's counts with 200 and with 500 points on a line agree to the third digit
-_SEGMENTS: dict[Size, dict[str, int]] = {  # how many lines with which dtype; the first ones are the same
-    "smoke": {"float32": 4, "float64": 2},
-    "desk": {"float32": 20, "float64": 20},
-    "full": {"float32": 20, "float64": 4},
-}
+_SEGMENTS: dict[Size, int] = {"smoke": 4, "desk": 20, "full": 20}
 _SAMPLE, _BATCH = 1 << 13, 2048  # vertices on which the floor is timed, and how many at a time
 
 Answer = Mapping[str, Any]
@@ -43,20 +39,20 @@ def runs_of_exact(size: Size) -> tuple[Experiment, ...]:
     return (first[len(first) // 2],)
 
 
-def on_segment(place: Place, run: str, line: int, dtype: str) -> dict[str, Any]:
+def on_segment(place: Place, run: str, line: int) -> dict[str, Any]:
     """Exact pieces and decision regions between two random training points, and what a grid sees.
 
-    floor: seconds of one forward pass over the final vertices, from a sample of them.
+    floor: seconds of one forward pass in float64 over the final vertices, from a sample of them.
     """
     folder = place.run(run)
     inputs, _ = training_points(folder, place.data_root)
     ends = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(line))[:2].tolist()
     segment = Segment(inputs[ends[0]], inputs[ends[1]])
-    device, kind = torch.device(place.device), getattr(torch, dtype)
+    device = torch.device(place.device)
     model = last_model(folder).to(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    seconds, found = _timed(lambda: decision_regions(model, segment, dtype=kind), device)
+    seconds, found = _timed(lambda: decision_regions(model, segment), device)
     gib = torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else None
     part = found.partition
     lengths = part.vertices[:, 0].sort().values.diff()
@@ -69,7 +65,7 @@ def on_segment(place: Place, run: str, line: int, dtype: str) -> dict[str, Any]:
         "shortest": float(lengths.min()),
         "median": float(lengths.median()),
         "seconds": seconds,
-        "floor": _floor(model.to(kind), segment, part.vertices, device),
+        "floor": _floor(model.double(), segment, part.vertices, device),
         "gib": gib,
     }
 
@@ -84,9 +80,8 @@ def _on_grid(model: nn.Module, segment: Segment, device: torch.device) -> int:
 
 
 def _floor(model: nn.Module, segment: Segment, vertices: Tensor, device: torch.device) -> float:
-    dtype = next(model.parameters()).dtype
     picked = torch.linspace(0, len(vertices) - 1, min(_SAMPLE, len(vertices)), device=vertices.device).long()
-    inputs = segment.embed(vertices[picked].cpu(), dtype=dtype).to(device)
+    inputs = segment.embed(vertices[picked].cpu()).to(device)
 
     def forward() -> None:
         with torch.no_grad(), full_precision():
@@ -112,47 +107,34 @@ def _wait(device: torch.device) -> None:
 
 def exact(workspace: Workspace, size: Size) -> Outcome:
     run = workspace.runs(runs_of_exact(size))[0]
-    wanted = {dtype: range(n) for dtype, n in _SEGMENTS[size].items()}
-    asked = [{"run": run.path.name, "line": i, "dtype": dtype} for dtype, lines in wanted.items() for i in lines]
-    answers = iter(workspace.compute_on_runs(on_segment, asked))
-    found = {dtype: [next(answers) for _ in lines] for dtype, lines in wanted.items()}
-    return of_segments(found, run.experiment.label)
+    asked = [{"run": run.path.name, "line": i} for i in range(_SEGMENTS[size])]
+    return of_segments(list(workspace.compute_on_runs(on_segment, asked)), run.experiment.label)
 
 
-def of_segments(found: Mapping[str, Sequence[Answer]], label: str) -> Outcome:
-    """``found``: for each dtype the answers for the first lines; float32 has the most."""
-    many, few = found["float32"], found["float64"]
-    regions, grid = fmean(one["regions"] for one in many), fmean(one["grid"] for one in many)
-    missed = [one["regions"] - one["grid"] for one in many]
-    pairs = list(zip(many, few, strict=False))
-    unlike = sum(a["regions"] != b["regions"] for a, b in pairs)
+def of_segments(found: Sequence[Answer], label: str) -> Outcome:
+    """``found``: the answer for each line."""
+    regions, grid = fmean(one["regions"] for one in found), fmean(one["grid"] for one in found)
+    missed = [one["regions"] - one["grid"] for one in found]
     claims = (
         Claim(
-            f"regions on a line: grid of {_GRID} points / exact in float32",
+            f"regions on a line: grid of {_GRID} points / exact",
             "1 (Table 4: 2.78 with 200 and with 500 points)",
             f"{grid:.2f} / {regions:.2f} = {grid / regions:.3f}", verdict.agrees(1.0, grid / regions, within=_ENOUGH),
-            f"{len(many)} lines, {sum(missed)} of {sum(one['regions'] for one in many)} regions missed",
+            f"{len(found)} lines, {sum(missed)} of {sum(one['regions'] for one in found)} regions missed",
         ),
-        _shown("linear pieces on a line, float32", [one["pieces"][-1] for one in many], "{:,.0f}"),
-        _shown("linear pieces for each decision region, float32",
-               [one["pieces"][-1] / one["regions"] for one in many], "{:,.0f}"),
-        Claim("lines with another number of decision regions in float32 than in float64", "",
-              f"{unlike} of {len(pairs)}", verdict.shown()),
-        Claim("linear pieces, float32 / float64", "",
-              ", ".join(f"{a['pieces'][-1] / b['pieces'][-1]:.5f}" for a, b in pairs[:4]), verdict.shown()),
-        Claim("largest shift of a decision boundary from float64 to float32, share of the line", "",
-              f"{_shift(pairs):.1e}", verdict.shown()),
-        *(_shown(f"seconds over those of a forward pass over the final vertices, {dtype}",
-                 [one["seconds"] / one["floor"] for one in answers], "{:.2f}") for dtype, answers in found.items()),
+        _shown("linear pieces on a line", [one["pieces"][-1] for one in found], "{:,.0f}"),
+        _shown("linear pieces for each decision region",
+               [one["pieces"][-1] / one["regions"] for one in found], "{:,.0f}"),
+        _shown("seconds over those of a forward pass over the final vertices",
+               [one["seconds"] / one["floor"] for one in found], "{:.2f}"),
     )  # fmt: skip
     return Outcome(
         claims=claims,
-        tables=tuple(_table(dtype, answers) for dtype, answers in found.items()),
-        charts=(_by_layer(found), _side_by_side(many)),
+        tables=(_table(found),),
+        charts=(_by_layer(found), _side_by_side(found)),
         notes=(
-            f"The network: {label}. Lines join two random training points. The pieces are computed in float64 with "
-            "either dtype, so their numbers agree; the forward pass that the seconds are compared with runs in the "
-            "dtype itself.",
+            f"The network: {label}. Lines join two random training points. Everything is computed in float64, the "
+            "forward pass that the seconds are compared with too.",
             "Fewer seconds than a forward pass over the final vertices are possible, since the first layers are run on "
             "the vertices that there are by then.",
         ),
@@ -164,18 +146,7 @@ def _shown(what: str, values: Sequence[float], form: str) -> Claim:
     return Claim(what, "", form.format(fmean(values)), verdict.shown(), spread)
 
 
-def _shift(pairs: Sequence[tuple[Answer, Answer]]) -> float:
-    """Over the lines with the same number of boundary points."""
-    moves = [
-        abs(x - y)
-        for a, b in pairs
-        if len(a["boundary"]) == len(b["boundary"])
-        for x, y in zip(a["boundary"], b["boundary"], strict=True)
-    ]
-    return max(moves, default=0.0)
-
-
-def _table(dtype: str, answers: Sequence[Answer]) -> Table:
+def _table(answers: Sequence[Answer]) -> Table:
     columns = (
         "line", "pieces", "regions", f"grid of {_GRID}", "missed", "median piece", "shortest piece", "seconds", "floor",
         "ratio", "GiB",
@@ -188,20 +159,16 @@ def _table(dtype: str, answers: Sequence[Answer]) -> Table:
         )
         for one in answers
     )  # fmt: skip
-    return Table(f"Lines in {dtype}", columns, rows)
+    return Table("Lines", columns, rows)
 
 
-def _by_layer(found: Mapping[str, Sequence[Answer]]) -> Lines:
-    """Means over the lines that every precision has: one over other lines would differ for that alone."""
-    lines = min(map(len, found.values()))
-    series = []
-    for dtype, answers in found.items():
-        layers = list(zip(*(one["pieces"] for one in answers[:lines]), strict=True))
-        x = tuple(float(i) for i in range(1, len(layers) + 1))
-        series.append(Series(label=dtype, x=x, y=tuple(fmean(layer) for layer in layers)))
+def _by_layer(answers: Sequence[Answer]) -> Lines:
+    layers = list(zip(*(one["pieces"] for one in answers), strict=True))
+    x = tuple(float(i) for i in range(1, len(layers) + 1))
     return Lines(
         title="Linear pieces on a line after each nonlinearity", x_label="nonlinearity",
-        y_label=f"pieces (lines: {lines}, mean)", series=tuple(series),
+        y_label=f"pieces (lines: {len(answers)}, mean)",
+        series=(Series(label="pieces", x=x, y=tuple(fmean(layer) for layer in layers)),),
     )  # fmt: skip
 
 
