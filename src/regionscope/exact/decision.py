@@ -240,7 +240,7 @@ def label_pieces(part: Partition) -> DecisionRegions:
 
 
 def labels_of(outputs: Tensor, corners: Tensor, offsets: Tensor, zero_tolerance: float) -> Tensor:
-    """The label of every piece: the lowest candidate that leads at all its corners."""
+    """The label of every piece: the lowest candidate that leads at all its corners, within the tolerance."""
     of, n = owners(offsets, len(corners)), len(offsets) - 1
     if outputs.shape[1] == 1:
         lowest_value, highest = extremes_at_corners(outputs[:, 0], corners, offsets)
