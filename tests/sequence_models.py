@@ -60,7 +60,7 @@ class TinyGPT(nn.Module):
 
     def from_embeddings(self, x: Tensor, kept: list[tuple[str, Tensor]] | None = None, first: int = 0) -> Tensor:
         """The logits from embeddings (or, for first > 0, from the hidden states before that layer)."""
-        x = x if first else x + self.positions(torch.arange(x.shape[1]))
+        x = x if first else x + self.positions(torch.arange(x.shape[1], device=x.device))
         for layer in self.layers[first:]:
             x = layer(x, kept)
         return self.head(self.norm(x))

@@ -13,6 +13,7 @@ import regionscope as rs
 from cases import CASES, Case
 from fake_device import FAR, far_device, moved
 from nasty.modules import mlp, pooled_cnn, seeded
+from sequence_models import TinyGPT, prompts
 
 SOME = [case for case in CASES if any(True for _ in case.build().parameters())][::9]
 PLAIN, IMAGES = seeded(3, lambda: mlp([4, 10, 10, 3])), seeded(4, lambda: pooled_cnn(3, channels=4))
@@ -77,3 +78,28 @@ def test_weights_there_are_weights() -> None:
         model = moved(nn.Linear(2, 3))
         assert {tensor.device for tensor in model.buffers()} == {FAR}
         assert model(torch.ones(1, 2, device=FAR)).device == FAR
+
+
+def test_sequence_models_there_are_those_here() -> None:
+    """Token ids and masks stay on the CPU, where users keep them; the model is elsewhere."""
+    gpt, ids = TinyGPT(), prompts(4, 5)
+    mask = torch.ones_like(ids)
+    mask[1, 3:] = 0
+
+    def numbers(model: nn.Module) -> list[object]:
+        local = rs.local_complexity(model, ids, attention_mask=mask, radius=1.0, attention=True, norms=True)
+        features = rs.spline_features(model, ids, attention_mask=mask)
+        found = rs.block(model, "layers.1.mlp", ids[0])
+        plane = rs.Box(found.activation, torch.eye(8, dtype=torch.float64)[:2], 2.0)
+        view = rs.embedding_slice(model, ids[0], ids[1], at="layers.0")
+        return [
+            local.by_position["layers.1.mlp.1"].nan_to_num(-1).tolist(),
+            [round(value, 5) for value in features.table.cpu().flatten().tolist()],
+            rs.linear_regions(found.program, plane).n_linear_regions,
+            rs.region_count(view.model, slices=[view.slice], grid=50).counts.tolist(),
+            rs.region_count(model, ids, slices=3, grid=50).counts.tolist(),
+        ]
+
+    here = numbers(gpt)
+    with far_device():
+        assert numbers(moved(gpt)) == here

@@ -6,11 +6,11 @@ import statistics
 
 import pytest
 import torch
-from tests.sequence_models import TinyGPT, prompts
 
 import regionscope as rs
 from regionscope.complexity.spline_features import FEATURES
 from regionscope.errors import InputError
+from sequence_models import TinyGPT, prompts
 
 
 def by_loops(gpt: TinyGPT, ids: torch.Tensor, layer: int) -> list[float]:

@@ -2,67 +2,37 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from compare_space import CUBE, KINDS, TETRAHEDRON, compare, network, unit_by_unit
 from regionscope.exact import space as engine
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.reference import reference_partition
+from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import SpacePartition, partition_space
-from regionscope.exact.zero_tolerance import zero_tolerances_of
-from regionscope.geometry import Box, Simplex, Slice
+from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.geometry import Box, Slice
 from regionscope.geometry.polytope.complex import centres
-from regionscope.geometry.polytope.faces import facets, volumes
+from regionscope.geometry.polytope.faces import facets
+from regionscope.geometry.ragged import owners
 from regionscope.geometry.spatial.faces import Unresolved
-from regionscope.network import Program, patterns, trace
+from regionscope.network import Program, Values, patterns, trace
 from regionscope.tolerance import Tolerance
-
-CUBE = Box([0.0] * 3, torch.eye(3), 1.0)
-TETRAHEDRON = Simplex(torch.cat([torch.zeros(1, 3), torch.eye(3)]) * 3 - 1)
-KINDS = ("plain", "no bias", "whole numbers", "halves", "ReLU6", "Hardtanh", "repeated", "no weight")
-
-
-def network(kind: str, seed: int, *, depth: int = 2, width: int = 5) -> nn.Sequential:
-    """A random network; most kinds have planes that meet in lines, points, faces or each other."""
-    generator = torch.Generator().manual_seed(seed)
-    parts: list[nn.Module] = []
-    for fan_in, fan_out in pairwise([3, *[width] * depth, 2]):
-        weight = torch.randn(fan_out, fan_in, generator=generator, dtype=torch.float64)
-        bias = torch.randn(fan_out, generator=generator, dtype=torch.float64) / 2
-        if kind == "no bias":
-            bias *= 0
-        elif kind in ("whole numbers", "halves"):
-            weight, bias = (2 * weight).round().clamp(-2, 2), bias.round() / (1 + (kind == "halves"))
-        elif kind == "repeated":
-            weight[1], bias[1], weight[-1], bias[-1] = weight[0], bias[0], -weight[0], -bias[0]
-        elif kind == "no weight":
-            weight[0], bias[1] = 0, 0
-        layer = nn.Linear(fan_in, fan_out).double()
-        layer.load_state_dict({"weight": weight, "bias": bias})
-        parts += [layer, {"ReLU6": nn.ReLU6, "Hardtanh": nn.Hardtanh}.get(kind, nn.ReLU)()]
-    return nn.Sequential(*parts[:-1])
 
 
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> tuple[SpacePartition, Record]:
-    scales = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
+    scales = zero_scales(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.kinks), len(slices), None)
-    found = partition_space(program, slices, scales, Budget(1 << 30, max_regions), record)
+    (found,) = partition_space(program, slices, scales, Budget(1 << 30, max_regions), record)
     assert isinstance(found, SpacePartition)  # no unit had to be cut by itself
     return found, record
-
-
-def one_by_one(program: Program, piece: Slice) -> tuple[Tensor, list[int]]:
-    """Sorted volumes and counts by the engine that cuts by one unit after another."""
-    record = Record.start(len(program.kinks), 1, None)
-    scales = zero_tolerances_of(program, [piece], Tolerance.of(program.dtype), Budget(1 << 30))
-    found = partition_cells(program, [piece], scales, Budget(1 << 30), record)
-    return volumes(found.cells, found.coords).sort().values, record.counts[:, 0].tolist()
 
 
 def sizes(found: SpacePartition) -> Tensor:
@@ -95,18 +65,16 @@ def test_as_one_unit_after_another(kind: str, seed: int) -> None:
     program = trace(network(kind, seed), (3,))
     found, record = run(program, piece)
     prove(program, piece, found)
-    volume, counts = one_by_one(program, piece)
-    assert record.counts[:, 0].tolist() == counts
-    assert torch.allclose(sizes(found).sort().values, volume, atol=1e-13)
+    other = unit_by_unit(program, piece)
+    assert record.counts[:, 0].tolist() == list(other.by_layer.values())
+    assert torch.allclose(piece.scale * sizes(found).sort().values, other.sizes.sort().values, atol=1e-13)
 
 
-@pytest.mark.parametrize("kind", ["no bias", "whole numbers"])
-def test_the_slow_twin_agrees(kind: str) -> None:
-    program = trace(network(kind, 1, width=3), (3,))
-    part, twin = rs.linear_regions(program, CUBE), reference_partition(program, CUBE)
-    part.check()
-    assert (len(part), part.by_layer) == (twin.n_activation_regions, dict(twin.by_layer))
-    assert np.allclose(np.sort(part.sizes.numpy()), np.sort(twin.sizes), atol=1e-12)
+@pytest.mark.parametrize("seed", [18, 25, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(200, 216))])
+def test_the_slow_twin_agrees(seed: int) -> None:
+    row = compare(seed, twin=60)
+    assert row["same"]
+    assert row["given_up"] == 0
 
 
 def test_planes_in_general_position() -> None:
@@ -130,6 +98,20 @@ def test_many_slices_together_are_the_same_as_one_by_one() -> None:
         part = SpacePartition(mine, together.coords[kept], together.outputs[kept])
         prove(program, piece, part)
         assert torch.allclose(sizes(part).sort().values, sizes(alone).sort().values, atol=1e-13)
+
+
+@pytest.mark.parametrize("rows", [1, 100, 400])
+def test_slices_in_groups_are_the_same_as_all_together(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    program = trace(network("plain", 5), (3,))
+    slices = [Box([0.1 * i] * 3, torch.eye(3), 0.3 + 0.1 * i) for i in range(5)]
+    together = rs.linear_regions(program, slices)
+    monkeypatch.setattr(Budget, "rows", lambda *_: rows)
+    for one, other in zip(rs.linear_regions(program, slices), together, strict=True):
+        one.check()
+        assert (one.by_layer, len(one.vertices)) == (other.by_layer, len(other.vertices))
+        assert torch.allclose(one.sizes.sort().values, other.sizes.sort().values, atol=1e-14)
+        assert one.walls.regions.shape == other.walls.regions.shape
+        assert one.n_linear_regions == other.n_linear_regions
 
 
 def test_a_limit_stops_at_the_layer_that_breaks_it() -> None:
@@ -175,3 +157,23 @@ def test_maxima_behind_thresholds() -> None:
     part = rs.linear_regions(program, CUBE)
     part.check()
     assert len(part) == reference_partition(program, CUBE).n_activation_regions > 10
+
+
+@pytest.mark.parametrize("engine_of", [partition_space, partition_cells])
+def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> None:
+    """Cells in the lower half of the cube alone: those of the whole partition that lie there, and no others."""
+    program = trace(network("plain", 3), (3,))
+    scales = zero_scales(program, [CUBE], Tolerance.of(program.dtype), Budget(1 << 30))
+
+    def keep(_: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
+        assert all(len(rows) == len(coords) for rows in values.values())
+        lowest = torch.zeros(len(offsets) - 1).double()
+        return lowest.scatter_reduce(0, owners(offsets), coords[corners, 2], "amin") < -0.4
+
+    record = Record.start(len(program.kinks), 1, None)
+    found = engine_of(program, [CUBE], scales, Budget(1 << 30), record, keep)
+    batch = RegionBatch.of_space(found if isinstance(found, list) else [found], program)
+    whole = rs.linear_regions(program, CUBE)
+    wanted = keep(0, whole.corners, whole.offsets, whole.vertices, {})
+    assert 0 < int(wanted.sum()) < len(whole)
+    assert torch.allclose(batch.sizes.sort().values, whole.sizes[wanted].sort().values, atol=1e-13)

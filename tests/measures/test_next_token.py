@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.sequence_models import TinyGPT, prompts
 from torch import Tensor
 
 import regionscope as rs
+from sequence_models import TinyGPT, prompts
 
 GPT = TinyGPT(seed=2)
 IDS = prompts(8, 5)

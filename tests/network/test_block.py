@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.sequence_models import TinyGPT, near, prompts
 from torch import nn
 
 import regionscope as rs
 from regionscope.errors import CheckFailed, InputError, NotPiecewiseAffine
+from sequence_models import TinyGPT, near, prompts
 
 GPT, IDS = TinyGPT(), prompts(1, 6)[0]
 NAMES = ["0.linear1", "0.activation", "0.linear2"]

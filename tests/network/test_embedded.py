@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.sequence_models import TinyGPT, near, prompts
 from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope.errors import InputError
+from sequence_models import TinyGPT, near, prompts
 
 GPT = TinyGPT()
 IDS = prompts(4, 6)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from tests.sequence_models import near, prompts
 
 import regionscope as rs
+from sequence_models import near, prompts
 
 transformers = pytest.importorskip("transformers", reason="needs the transformers extra")
 pytestmark = pytest.mark.slow

@@ -84,7 +84,7 @@ def test_claims_about_the_correlation_come_out_each_way() -> None:
 
 
 def test_runs_at_full_size_are_those_that_the_pages_describe() -> None:
-    assert len(grid(TEXT["full"])) == 54
+    assert len(grid(TEXT["full"])) == 27
     assert len(grid(IMAGES["full"])) == 27
     for experiment in sums("full"):
         assert experiment.network.options == {"depth": 1, "width": 128, "activation": "relu", "norm": False}

@@ -101,7 +101,8 @@ class SignChanges(ForwardObserver):
         if not args or not isinstance(args[0], Tensor):
             return False
         value, vertices = args[0], self._vertices
-        if value.data_ptr() != vertices.data_ptr() or value.shape.numel() != vertices.shape.numel():
+        where = value.data_ptr()  # 0 where a tensor's memory cannot be told
+        if not where or where != vertices.data_ptr() or value.shape.numel() != vertices.shape.numel():
             return False
         unchanged = value._version == self._version and value.is_contiguous() and value.dtype == vertices.dtype
         return unchanged and value.shape[0] == len(vertices)

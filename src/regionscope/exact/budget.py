@@ -12,9 +12,13 @@ from torch import Tensor
 
 from regionscope.errors import LimitReached
 from regionscope.geometry import Slice
-from regionscope.network import Kink, Program
+from regionscope.network import Kink, Program, Values
 
-__all__ = ["Budget", "Record", "TooManyRegions", "bytes_of", "inputs_of"]
+__all__ = ["Budget", "Keep", "Record", "TooManyRegions", "bytes_of", "inputs_of"]
+
+Keep = Callable[[int, Tensor, Tensor, Tensor, Values], Tensor]
+"""Which cells to go on with behind a nonlinearity: a mask (r,), at least one of them True, from the nonlinearity's
+index, the corners and offsets of the cells, the coordinates (v, k) and the live values at the vertices."""
 
 _PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 16 << 30}  # live values worked on at a time; small stays near the caches
 _PREFERRED_ROWS = 256

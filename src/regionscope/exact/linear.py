@@ -21,8 +21,8 @@ from regionscope.exact.partition import Partition
 from regionscope.exact.plane import partition_planes
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
-from regionscope.exact.space import SpacePartition, partition_space
-from regionscope.exact.zero_tolerance import zero_tolerances_of
+from regionscope.exact.space import partition_space
+from regionscope.exact.zero_tolerance import zero_scales
 from regionscope.geometry import Slice
 from regionscope.network import Program, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
@@ -72,7 +72,8 @@ def linear_regions(
     max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
         the last nonlinearity that fits, with ``status`` saying so.
     memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
-        worked through in pieces, with the same result. No limit in 3 or more dimensions, where all regions are held.
+        worked through in pieces, with the same result. In 3 dimensions the pieces are slices, since all regions of a
+        slice are held; no limit in more dimensions.
     progress: called with the finished share of the work, 0 to 1.
     output, args: for a model that returns several tensors or takes further arguments: the part of its output to use (a
         name, an index or a function), and the arguments after the input; see ``select_output``.
@@ -177,7 +178,7 @@ def _cut_within_limits(
     start: Callable[[int], Record],
 ) -> BatchResult:
     """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
-    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget)
+    zero_tolerances = zero_scales(program, slices, tolerance, budget)
     n_kinks, status = len(program.kinks), Status()
     while True:
         shortened = program.shortened(n_kinks)
@@ -211,11 +212,9 @@ def _cut(
         return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record))
     if slices[0].dim == 2:
         return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record))
-    partition = partition_space if slices[0].dim == 3 else partition_cells
-    found = partition(program, slices, zero_tolerances, budget, record)
-    if isinstance(found, SpacePartition):
-        return RegionBatch.of_solids(found.solids, found.coords, found.outputs, program)
-    return RegionBatch.of_cells(found.cells, found.coords, found.outputs, program)
+    if slices[0].dim == 3:
+        return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record), program)
+    return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)
 
 
 def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import CheckFailed
-from regionscope.exact.budget import Budget, Record, TooManyRegions, inputs_of
+from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, inputs_of
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.maximum import clip_max
@@ -37,12 +37,15 @@ class CellPartition:
 
 
 def partition_cells(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
-) -> CellPartition:
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record,
+    keep: Keep | None = None,
+) -> CellPartition:  # fmt: skip
     """The exact partition of slices of one dimension k into polytopes on which the network is affine.
 
-    scales: how near to zero counts as zero, from ``zero_tolerances_of``. Raises ``TooManyRegions`` as soon as a slice
-    has more regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
+    scales: how near to zero counts as zero, from ``zero_scales``. Raises ``TooManyRegions`` as soon as a slice has more
+    regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
+
+    keep: which cells to go on with after each nonlinearity; the others are left out of the result.
 
     Cost: for each unit that changes sign somewhere a scan of all cells, and work in proportion to what is cut; the
     number of regions grows like (units)^k, and all of them are held in memory at once.
@@ -52,12 +55,12 @@ def partition_cells(
     cells, coords = Complex.of_domains(domains)
     slice_id = cells.vertex_slice_id
     values = program.begin(inputs_of(program, slices, coords, slice_id))
-    return carry_cells(program, scales, budget, record, 0, cells, coords, slice_id, values)
+    return carry_cells(program, scales, budget, record, 0, cells, coords, slice_id, values, keep)
 
 
 def carry_cells(
     program: Program, scales: Sequence[Tensor], budget: Budget, record: Record, start: int, cells: Complex,
-    coords: Tensor, slice_id: Tensor, values: dict[str, Tensor],
+    coords: Tensor, slice_id: Tensor, values: dict[str, Tensor], keep: Keep | None = None,
 ) -> CellPartition:  # fmt: skip
     """Cut the cells at nonlinearity ``start`` and all later ones."""
     first_unit = sum(kink.n_units for kink in program.kinks[:start])
@@ -72,6 +75,10 @@ def carry_cells(
         coords, slice_id = _follow(coords, cutter.history, kept), cutter.slice_id[kept]
         record.add(k, cells.slice_id, budget.max_regions)
         values = kink.advance(values, consume=True)
+        if keep is not None:
+            cells, kept = cells.take(keep(k, cells.corners, cells.offsets, coords, values)).compact()
+            values = {name: rows[kept] for name, rows in values.items()}
+            coords, slice_id = coords[kept], slice_id[kept]
         record.finish(1 / len(program.kinks))
     return CellPartition(cells, coords, program.outputs(values))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -9,12 +10,13 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.line import LineState
+from regionscope.exact.polytopes import CellPartition
+from regionscope.exact.space import SpacePartition
 from regionscope.exact.walls import Walls
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
-from regionscope.geometry.spatial.solids import Solids
 from regionscope.network import Program
 
 __all__ = ["RegionBatch"]
@@ -57,13 +59,25 @@ class RegionBatch:
         return RegionBatch(coords, outputs, slice_id, mesh.corners, mesh.offsets, areas(mesh, coords), walls)
 
     @staticmethod
-    def of_solids(solids: Solids, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:
+    def of_space(found: Sequence[SpacePartition | CellPartition], program: Program) -> RegionBatch:
+        """Of partitions in three or more dimensions."""
+        parts = [
+            RegionBatch.of_cells(part.cells, part.coords, part.outputs, program)
+            if isinstance(part, CellPartition)
+            else RegionBatch._of_solids(part, program)
+            for part in found
+        ]
+        return parts[0] if len(parts) == 1 else RegionBatch._together(parts)
+
+    @staticmethod
+    def _of_solids(found: SpacePartition, program: Program) -> RegionBatch:
+        solids, coords = found.solids, found.coords
         corners, offsets = solids.cell_corners()
         walls = Walls(solids.corners, solids.offsets, solids.cells, _layers(solids.wall, program))
         slice_id = solids.slice_id.new_zeros(solids.n_vertices)
         slice_id[corners] = solids.slice_id[owners(offsets, len(corners))]
         sizes = solids.volumes(coords, corners[offsets[:-1]])
-        return RegionBatch(coords, outputs, slice_id, corners, offsets, sizes, walls)
+        return RegionBatch(coords, found.outputs, slice_id, corners, offsets, sizes, walls)
 
     @staticmethod
     def of_cells(cells: Complex, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:
@@ -71,6 +85,28 @@ class RegionBatch:
         walls = Walls(found.corners, found.offsets, found.cells, _layers(found.wall, program))
         sizes = volumes(cells, coords)
         return RegionBatch(coords, outputs, cells.vertex_slice_id, cells.corners, cells.offsets, sizes, walls)
+
+    @staticmethod
+    def _together(parts: Sequence[RegionBatch]) -> RegionBatch:
+        """All regions in the order of the parts, which share no vertex."""
+        first_vertex = [0, *accumulate(len(part.coords) for part in parts)]
+        first_region = [0, *accumulate(len(part.sizes) for part in parts)]
+        walls = [part.walls for part in parts]
+        return RegionBatch(
+            *(torch.cat([getattr(part, name) for part in parts]) for name in ("coords", "outputs", "slice_id")),
+            torch.cat([part.corners + first for part, first in zip(parts, first_vertex, strict=False)]),
+            offsets_of(torch.cat([part.offsets.diff() for part in parts])),
+            torch.cat([part.sizes for part in parts]),
+            Walls(
+                torch.cat([wall.vertices + first for wall, first in zip(walls, first_vertex, strict=False)]),
+                offsets_of(torch.cat([wall.offsets.diff() for wall in walls])),
+                torch.cat([
+                    torch.where(wall.regions < 0, -1, wall.regions + first)
+                    for wall, first in zip(walls, first_region, strict=False)
+                ]),
+                torch.cat([wall.layer for wall in walls]),
+            ),
+        )  # fmt: skip
 
     def apart(self, n_slices: int) -> list[RegionBatch]:
         """One for each slice, numbered from 0 in every one; their order stays. One pass, however many there are."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Record, inputs_of
+from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
 from regionscope.exact.polytopes import CellPartition, carry_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry.blocks import rows_at_a_time
@@ -21,6 +21,8 @@ from regionscope.geometry.spatial.solids import Solids
 from regionscope.network import Program, Thresholds
 
 __all__ = ["SpacePartition", "SpaceState", "begin_space", "cut_space", "partition_space"]
+
+_HEADROOM = 3  # slices are divided when they have this share of the vertices that may be live
 
 
 @dataclass(frozen=True)
@@ -71,40 +73,71 @@ def begin_space(program: Program, slices: Sequence[Slice]) -> SpaceState:
 
 
 def partition_space(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record
-) -> SpacePartition | CellPartition:
-    """The exact partition of slices of dimension 3.
+    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record,
+    keep: Keep | None = None,
+) -> list[SpacePartition | CellPartition]:  # fmt: skip
+    """The exact partition of slices of dimension 3, in one part or in several with some of the slices each.
 
-    scales: how near to zero counts as zero, from ``zero_tolerances_of``. Where units are compared with each other
-    (maxima), or where rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit
-    after another. Raises ``TooManyRegions`` when a slice has more regions than ``budget.max_regions``.
+    scales: how near to zero counts as zero, from ``zero_scales``. Where units are compared with each other (maxima), or
+    where rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after
+    another. Raises ``TooManyRegions`` when a slice has more regions than ``budget.max_regions``.
 
-    Cost: in proportion to the number of regions after each layer.
+    keep: which cells to go on with after each nonlinearity; the others are left out of the result.
+
+    Cost: in proportion to the number of regions after each layer. All regions of a slice are held in memory at once;
+    of several slices some are worked through after the others where their values would not fit.
     """
-    state = begin_space(program, slices)
-    for k, kink in enumerate(program.kinks):
-        cuts = kink.cuts(state.values)
-        try:
-            found = cut_space(program, k, state, scales[k]) if isinstance(cuts, Thresholds) else None
-        except Unresolved:
-            found = None
-        if found is None:
-            cells = state.solids.as_complex()
-            return carry_cells(program, scales, budget, record, k, cells, state.coords, state.slice_id, state.values)
-        record.snap(state.slice_id[snapped_signs(cuts, at_vertices(scales[k], state.slice_id))])
-        state, snapped = found
-        record.snap(state.slice_id[snapped])
-        record.add(k, state.solids.slice_id, budget.max_regions)
-        state = replace(state, values=kink.advance(state.values, consume=True))
-        record.finish(1 / len(program.kinks))
-    return SpacePartition(state.solids, state.coords, program.outputs(state.values))
+    cutter = _SpaceCutter(program, scales, budget, record, keep, len(slices))
+    return cutter.finish(0, begin_space(program, slices), 0)
+
+
+@dataclass(frozen=True)
+class _SpaceCutter:
+    program: Program
+    scales: Sequence[Tensor]
+    budget: Budget
+    record: Record
+    keep: Keep | None
+    n_slices: int
+
+    def finish(self, start: int, state: SpaceState, held: int) -> list[SpacePartition | CellPartition]:
+        """Carry cells through nonlinearity ``start`` and all later ones, while values of ``held`` bytes wait."""
+        kinks, present = self.program.kinks, state.solids.slice_id.unique()
+        for k in range(start, len(kinks)):
+            rows = self.budget.rows(kinks[k], held, state.coords.device)
+            if len(present) > 1 and _HEADROOM * state.solids.n_vertices > rows:
+                halves = torch.isin(state.solids.slice_id, present[: len(present) // 2])
+                held += bytes_of(state.values)
+                return [part for half in (halves, ~halves) for part in self.finish(k, state.take(half), held)]
+            cuts = kinks[k].cuts(state.values)
+            hidden = state.slice_id[snapped_signs(cuts, at_vertices(self.scales[k], state.slice_id))]
+            thresholds = isinstance(cuts, Thresholds)
+            del cuts
+            try:
+                found = cut_space(self.program, k, state, self.scales[k]) if thresholds else None
+            except Unresolved:
+                found = None
+            if found is None:
+                cells = state.solids.as_complex()
+                return [
+                    carry_cells(self.program, self.scales, self.budget, self.record, k, cells, state.coords,
+                                state.slice_id, state.values, self.keep)
+                ]  # fmt: skip
+            state, snapped = found
+            self.record.snap(torch.cat([hidden, state.slice_id[snapped]]))
+            self.record.add(k, state.solids.slice_id, self.budget.max_regions)
+            state = replace(state, values=kinks[k].advance(state.values, consume=True))
+            if self.keep is not None:
+                state = state.take(self.keep(k, *state.solids.cell_corners(), state.coords, state.values))
+            self.record.finish(len(present) / (self.n_slices * len(kinks)))
+        return [SpacePartition(state.solids, state.coords, self.program.outputs(state.values))]
 
 
 def cut_space(program: Program, k: int, state: SpaceState, near: Tensor) -> tuple[SpaceState, Tensor]:
     """Cut the cells where nonlinearity k folds, which compares units with thresholds; before it is applied.
 
-    near: how near to zero counts as zero, from ``zero_tolerances_of``. Also returns the vertices at which a sign could
-    not be told from zero, once for each time. Raises ``Unresolved`` where rounding leaves signs that fit no cut.
+    near: how near to zero counts as zero, from ``zero_scales``. Also returns the vertices at which a sign could not be
+    told from zero, once for each time. Raises ``Unresolved`` where rounding leaves signs that fit no cut.
     """
     kink = program.kinks[k]
 

@@ -50,9 +50,8 @@ def cut_solids(solids: Solids, units: Units, extend: Extend, *, label: int = 0) 
     snapped, faces = [], None
     for _ in range(_ROUNDS):
         cut = cut_faces(solids, units, table, faces)
-        units = extend(cut.new)
-        found = find_sections(cut, units, table.n_units)
-        units = extend([found.new])
+        found = find_sections(cut, table.n_units)
+        units = extend([*cut.new, found.new])
         table = _grown(table, units, cut, found)
         solids, old_cell = assemble(cut, found, table, label)
         snapped.append(cut.snapped)

@@ -35,11 +35,30 @@ class Curves:
 
 
 @dataclass(frozen=True)
+class OnCrossings:
+    """Values of units at old vertices, points on edges and crossings, each interpolated from those before."""
+
+    on_points: OnPoints
+    first: Tensor
+    second: Tensor
+    t: Tensor
+
+    def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
+        a, b, t = (x.index_select(0, vertices) for x in (self.first, self.second, self.t))
+        return torch.lerp(self.on_points(a, units), self.on_points(b, units), t)
+
+    def near(self, vertices: Tensor, units: Tensor) -> Tensor:
+        """How near to zero counts as zero for these units at these vertices."""
+        return self.on_points.near(self.first.index_select(0, vertices), units)
+
+
+@dataclass(frozen=True)
 class FaceCut:
     """Solids whose faces are cut along the zero lines of the units, while the cells are still whole.
 
     solids: with the new vertices and edges. Its ``cells`` are the old ones.
     new: two batches of new vertices: the points on edges, then the crossings of two lines in a face.
+    evaluate: values of the units at all of these vertices.
     first_crossing, crossing_units: number of the first crossing, and the two units (x, 2) of each.
     point_zeros: (y, 2) pairs of a point on an edge and a unit that makes it.
     zeros: (z, 2) pairs of an old vertex or a point at which several units vanish, and one of these; sorted by vertex.
@@ -50,6 +69,7 @@ class FaceCut:
 
     solids: Solids
     new: tuple[NewVertices, NewVertices]
+    evaluate: OnCrossings
     first_crossing: int
     crossing_units: Tensor
     point_zeros: Tensor
@@ -96,17 +116,18 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
         loosen(solids.corners, solids.offsets, group[counts != 2], units, table)
     whole = divided.solids.loops
     chords, proper = Chords.between(whole, group // n, slot[::2], slot[1::2], group % n)
-    chords, met, _ = meetings(whole, chords, OnPoints.of(loops, divided.points, units))
+    evaluate = OnPoints.of(loops, divided.points, units)
+    chords, met, _ = meetings(whole, chords, evaluate)
     wanted = group[proper]
     left_out = wanted[:0] if len(chords) == len(wanted) else wanted[~torch.isin(wanted, chords.cell * n + chords.unit)]
     waiting = solids.cells[left_out // n]
     deferred = (waiting * n + left_out[:, None] % n)[waiting >= 0].unique()
-    return _cut_along(solids, table, divided, chords, met, deferred, snapped)
+    return _cut_along(solids, table, divided, chords, met, evaluate, deferred, snapped)
 
 
 def _cut_along(
-    solids: Solids, table: SignTable, divided: _Divided, chords: Chords, met: Meetings, deferred: Tensor,
-    snapped: Tensor,
+    solids: Solids, table: SignTable, divided: _Divided, chords: Chords, met: Meetings,
+    evaluate: OnPoints, deferred: Tensor, snapped: Tensor,
 ) -> FaceCut:  # fmt: skip
     whole = divided.solids
     vertex = whole.n_vertices + torch.arange(len(met), device=table.words.device)
@@ -129,9 +150,12 @@ def _cut_along(
     zeros, along_edges = _zero_edges(solids, table, divided)
     ends = solids.edges[divided.points.edge]
     c, d = whole.corners[chords.p[met.i]], whole.corners[chords.q[met.i]]
+    number = torch.arange(whole.n_vertices, device=c.device)
+    zero = met.t_i.new_zeros(whole.n_vertices)
     return FaceCut(
         solids=cut,
         new=(NewVertices(ends[:, 0], ends[:, 1], divided.points.t), NewVertices(c, d, met.t_i)),
+        evaluate=OnCrossings(evaluate, torch.cat([number, c]), torch.cat([number, d]), torch.cat([zero, met.t_i])),
         first_crossing=whole.n_vertices,
         crossing_units=torch.stack([chords.unit[met.i], chords.unit[met.j]], 1),
         zeros=zeros,

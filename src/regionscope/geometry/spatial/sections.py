@@ -8,9 +8,16 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.crossing import coincident
-from regionscope.geometry.planar.arrangement import Chords, Meetings, Pieces, alternating_pairs, divide, walk
+from regionscope.geometry.planar.arrangement import (
+    Chords,
+    Evaluate,
+    Meetings,
+    Pieces,
+    alternating_pairs,
+    divide,
+    walk,
+)
 from regionscope.geometry.planar.mesh import Mesh
-from regionscope.geometry.planar.split import Units
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.ragged import gather_rows, offsets_of, ranges, sort_within
 from regionscope.geometry.spatial.faces import Curves, FaceCut, Unresolved
@@ -84,8 +91,8 @@ class _Triples:
     counts: Tensor
 
 
-def find_sections(cut: FaceCut, units: Units, n_units: int) -> Sections:
-    """Cut the sections of all cells. ``units``: values at all vertices of the faces.
+def find_sections(cut: FaceCut, n_units: int) -> Sections:
+    """Cut the sections of all cells.
 
     Units whose lines meet another point too closely are deferred: of those in question the last, so that the first one
     of a cell is never left out.
@@ -101,7 +108,7 @@ def find_sections(cut: FaceCut, units: Units, n_units: int) -> Sections:
         bad = torch.cat([bad, unpaired])
         triples = None
         if len(bad) == 0:
-            triples, bad = _triples(loops, chords, lines, units, n_units)
+            triples, bad = _triples(loops, chords, lines, cut.evaluate, n_units)
         if triples is not None and len(bad) == 0:
             met, bad = _meetings(loops, chords, lines, triples, n_units)
             if len(bad) == 0:
@@ -218,7 +225,7 @@ def _lines(loops: _Loops, chords: Chords, n_units: int) -> tuple[_Lines, Tensor]
 
 
 def _triples(
-    loops: _Loops, chords: Chords, lines: _Lines, units: Units, n_units: int
+    loops: _Loops, chords: Chords, lines: _Lines, units: Evaluate, n_units: int
 ) -> tuple[_Triples | None, Tensor]:
     """The points of three units, sorted along each line; and the cuts to defer because two are too near."""
     lower = (chords.unit > loops.unit[chords.cell]).nonzero()[:, 0]

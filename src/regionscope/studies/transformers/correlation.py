@@ -85,13 +85,13 @@ def _study(name: str, source: str, claim: str, grids: Mapping[Size, Grid], scale
 NEXT_TOKEN = _study(
     "transformers-next-token",
     "Question 2: regions of the next token",
-    "Over learning rates, batch sizes and weight decays of a small GPT, the region count of the map from embedded "
-    "sequences to the next token correlates with the generalisation gap as it does for ResNets.",
+    "Over learning rates and batch sizes of a small GPT, the region count of the map from embedded sequences to the "
+    "next token correlates with the generalisation gap as it does for ResNets.",
     TEXT,
     {
         "smoke": "1.5 kB of text, windows of 8 bytes, width 8, 3 epochs.",
-        "desk": "128 windows of 32 bytes, depth 2 and width 64, 150 epochs, 9 settings, 100 lines; three seeds.",
-        "full": "1,024 windows of 64 bytes, depth 4 and width 256, 300 epochs, 18 settings, 500 lines; three seeds.",
+        "desk": "64 windows of 16 bytes, depth 2 and width 32, 300 epochs, 9 settings, 100 lines; three seeds.",
+        "full": "512 windows of 64 bytes, depth 4 and width 256, 600 epochs, 9 settings, 500 lines; three seeds.",
     },
     "Lines and planes go through random training sequences in the space of their embeddings, (64, 256) numbers at size "
     "full; the label of a point is the most probable byte after the last position. Errors are those at the last "

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
-from regionscope.measures.statistics import t_interval
+from regionscope.measures.statistics import mean, t_interval
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import Curve, accuracy, accuracy_chart, chart, curve
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
@@ -75,11 +75,14 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         {label: curve(mine, f"lc.{part}.{_LAST}") for label, mine in runs.items()} for part in ("train", "test")
     )
     return Outcome(
+        summary=_summary(train, found),
         claims=claims_of(found, new, train, test[_MAIN], curve(runs[_MAIN], f"fine.train.{_LAST}")),
         tables=(_table(train, found), _ends(runs)),
         charts=(
             accuracy_chart(runs),
             chart('LC of the MLP at "=", at train (solid) and test points', train, test),
+            chart("Test accuracy by seed, weight decay 1", _by_seed(new), y="test accuracy"),
+            chart("LC at train points by seed, weight decay 1", _by_seed(train[_MAIN])),
             chart("Norm of the weights", {label: curve(mine, "norm.l2") for label, mine in runs.items()}, y="l2 norm"),
         ),
         notes=(
@@ -91,6 +94,23 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
             "which the mean after is smaller than the mean before; intervals are over seeds (Student's t). Controls "
             "are read at the looks of the run with the same seed that groks.",
         ),
+    )
+
+
+def _by_seed(one: Curve) -> dict[str, Curve]:
+    rows = range(len(one.values))
+    return {f"seed {i}": Curve(one.steps, one.values[i : i + 1], one.spreads[i : i + 1]) for i in rows}
+
+
+def _summary(train: Mapping[str, Curve], found: Sequence[Phases | None]) -> str:
+    """The mean falls; empty where no seed groks."""
+    falls = {label: mean([fall for fall in _fall(one, found) if not math.isnan(fall)]) for label, one in train.items()}
+    if math.isnan(falls[_MAIN]):
+        return ""
+    said = " and ".join(f"{100 * falls[label]:+.0f}% {words}" for label, words in _CONTROLS.items())
+    return (
+        f"Local complexity at train points falls by {falls[_MAIN]:.0%} from before to after grokking, the mean over "
+        f"{sum(one is not None for one in found)} of {len(found)} seeds. Over the same steps the fall is {said}."
     )
 
 
@@ -119,9 +139,9 @@ def _groks(found: Sequence[Phases | None]) -> Claim:
 def _over_seeds(what: str, expected: str, values: Sequence[float], said: str) -> Claim:
     """A number over the seeds that is expected to be positive; ``said``: its format."""
     known = [value for value in values if not math.isnan(value)]
-    mean, low, high = t_interval(known)
+    centre, low, high = t_interval(known)
     spread = f"95% [{format(low, said)}, {format(high, said)}], {len(known)} seeds" if len(known) > 1 else ""
-    ours = format(mean, said) if known else "no seed groks"
+    ours = format(centre, said) if known else "no seed groks"
     return Claim(what, expected, ours, verdict.positive((low, high)), spread)
 
 

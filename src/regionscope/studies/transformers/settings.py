@@ -70,15 +70,15 @@ TEXT: dict[Size, Grid] = {
         loss="next_token",
     ),
     "desk": Grid(
-        data=DataSpec(name="text", n_train=128, n_test=2000, options={"context": 32, "stride": 32}),
-        network=NetworkSpec(name="gpt", options={"depth": 2, "width": 64}),
-        epochs=150, lr=(0.003, 0.0015, 0.0008), batch_size=(8, 16, 32), weight_decay=(0.01,), seeds=(0, 1, 2),
+        data=DataSpec(name="text", n_train=64, n_test=2000, options={"context": 16, "stride": 16}),
+        network=NetworkSpec(name="gpt", options={"depth": 2, "width": 32}),
+        epochs=300, lr=(0.006, 0.003, 0.0015), batch_size=(4, 8, 16), weight_decay=(0.01,), seeds=(0, 1, 2),
         lines=100, planes=10, loss="next_token",
     ),
     "full": Grid(
-        data=DataSpec(name="text", n_train=1024, n_test=6000),
+        data=DataSpec(name="text", n_train=512, n_test=6000),
         network=NetworkSpec(name="gpt", options={"width": 256}),
-        epochs=300, lr=(0.001, 0.0005, 0.00025), batch_size=(16, 32, 64), weight_decay=(0.01, 0.5), seeds=(0, 1, 2),
+        epochs=600, lr=(0.002, 0.001, 0.0005), batch_size=(16, 32, 64), weight_decay=(0.01,), seeds=(0, 1, 2),
         lines=500, planes=50, loss="next_token",
     ),
 }  # fmt: skip

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.sequence_models import TinyGPT, prompts
 from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope.errors import InputError
+from sequence_models import TinyGPT, prompts
 
 RADIUS = 1.5
 IDS = prompts(3, 5)
