@@ -20,7 +20,7 @@ PYTHON ?= python3
 CANDIDATES := $(PYTHON) $(if $(filter file default undefined,$(origin PYTHON)),python3.13 python3.12 python3.11,)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help quickstart quick test lint format bench fuzz threads docs
+.PHONY: help quickstart quick test lint format bench corpus damage fuzz threads docs
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,13 @@ format: $(VENV)/.installed-dev  ## Let ruff rewrite the sources
 
 bench: $(VENV)/.installed-lab  ## Time the engine against its floor; table on screen, JSON in benchmarks/results/
 	@for bench in benchmarks/bench_*.py; do echo $$bench; $(BIN)/python $$bench; done
+
+corpus: $(VENV)/.installed-dev  ## Make the corpus of certified networks again, and check it with integers
+	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python tools/make_corpus.py
+	$(BIN)/python tools/check_certificate.py corpus/*.json
+
+damage: $(VENV)/.installed-dev  ## Damage 1,000 partitions and certificates, and count how many are refuted
+	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python tools/damage.py --count 1000
 
 fuzz: $(VENV)/.installed-dev  ## Compare random small networks with exact arithmetic (SEEDS=0:1000 WORKERS=2)
 	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python -m fuzz --seeds $(SEEDS) --workers $(WORKERS)

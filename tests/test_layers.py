@@ -26,6 +26,7 @@ LAYERS = {
     "writing": 0,
     "geometry": 1,
     "network": 1,
+    "certificate": 2,
     "exact": 2,
     "sampled": 2,
     "complexity": 2,
@@ -99,7 +100,7 @@ def test_import_time_needs_only_the_core_libraries(path: Path) -> None:
 @pytest.mark.slow
 def test_the_whole_program_imports_without_the_extras() -> None:
     blocked = ["sklearn", "duckdb", "pooch", "dask", "bokeh", "tensorboard", "wandb", "lightning", "pandas", "pytest"]
-    blocked += ["captum", "onnx"]
+    blocked += ["captum", "onnx", "flint"]
     code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); import regionscope.public"
     code += "; from regionscope.cli import table; from regionscope.cli.app import COMMANDS; table.describe(COMMANDS)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
 """regionscope: look at a network on a slice of its input space, partition the slice, measure the pieces.
 
 This module offers the instruments, the slices they look at, their results and the errors. Everything else lives in its
-chapter: ``geometry``, ``network``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``,
+chapter: ``geometry``, ``network``, ``certificate``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``,
 ``verification``, ``lab``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name is
 first used.
 """
@@ -18,6 +18,7 @@ __all__ = [
     "Attributions",
     "Block",
     "Box",
+    "Certificate",
     "CheckFailed",
     "ClassTopology",
     "ComplexityGap",
@@ -34,6 +35,7 @@ __all__ = [
     "Gap",
     "Hulls",
     "InputError",
+    "LevelSet",
     "LimitReached",
     "LinearProbe",
     "LinesFromOrigin",
@@ -80,6 +82,7 @@ __all__ = [
     "fold_migration",
     "generalisation_gap",
     "integrated_gradients",
+    "level_set",
     "linear_probe",
     "linear_region_count",
     "linear_regions",

@@ -323,3 +323,14 @@ def test_help_keeps_its_brackets(command: click.Command) -> None:
     texts = [command.help, *(getattr(each, "help", None) for each in command.params)]
     for text in filter(None, texts):
         assert Text.from_markup(text).plain.count("[") == text.count("["), text
+
+
+def test_certify_reports_a_proof(folder: Path) -> None:
+    done = run("regions --model net.py:build --box -1 1 --certify --json out.json")
+    assert done.exit_code == 0, done.output
+    assert "certified: " in done.output
+    found = json.loads((folder / "out.json").read_text())
+    assert found["certificate"]["certified"] is True
+    assert found["certificate"]["counts"]["linear"] == found["linear_regions"]
+    done = run("decision --model net.py:build --points triangle.npy --certify --json -")
+    assert json.loads(done.stdout)["certificate"]["counts"]["decision"] == json.loads(done.stdout)["decision_regions"]

@@ -165,11 +165,11 @@ def test_probes_for_the_scale_of_zero_stay_within_memory(monkeypatch: pytest.Mon
     model, piece = CASES["triangle of a CNN"]
     program = rs.network.trace(model, piece.input_shape)
     tolerance = Tolerance.of(program.dtype)
-    whole = zero_tolerance.zero_scales(program, [piece, piece], tolerance, budget.Budget(1 << 30))
+    whole = zero_tolerance.zero_tolerances_of(program, [piece, piece], tolerance, budget.Budget(1 << 30))
     rows = []
     begin = Program.begin
     monkeypatch.setattr(Program, "begin", lambda self, x: rows.append(len(x)) or begin(self, x))
-    few = zero_tolerance.zero_scales(
+    few = zero_tolerance.zero_tolerances_of(
         program, [piece, piece], tolerance, budget.Budget(14 * program.row_bytes)
     )  # every row twice
     assert max(rows) == 7

@@ -16,7 +16,7 @@ from regionscope.exact import polytopes as engine
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.polytopes import CellPartition, partition_cells
 from regionscope.exact.reference import reference_partition
-from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Box, Simplex, Slice
 from regionscope.geometry.polytope.complex import centres
 from regionscope.geometry.polytope.faces import facets, volumes
@@ -31,7 +31,7 @@ class Run:
 
 
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> Run:
-    scales = zero_scales(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
+    scales = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.kinks), len(slices), None)
     return Run(partition_cells(program, slices, scales, Budget(1 << 30, max_regions), record), record)
 

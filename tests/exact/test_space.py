@@ -17,7 +17,7 @@ from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.reference import reference_partition
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import SpacePartition, partition_space
-from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Box, Slice
 from regionscope.geometry.polytope.complex import centres
 from regionscope.geometry.polytope.faces import facets
@@ -28,7 +28,7 @@ from regionscope.tolerance import Tolerance
 
 
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> tuple[SpacePartition, Record]:
-    scales = zero_scales(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
+    scales = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.kinks), len(slices), None)
     (found,) = partition_space(program, slices, scales, Budget(1 << 30, max_regions), record)
     assert isinstance(found, SpacePartition)  # no unit had to be cut by itself
@@ -163,7 +163,7 @@ def test_maxima_behind_thresholds() -> None:
 def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> None:
     """Cells in the lower half of the cube alone: those of the whole partition that lie there, and no others."""
     program = trace(network("plain", 3), (3,))
-    scales = zero_scales(program, [CUBE], Tolerance.of(program.dtype), Budget(1 << 30))
+    scales = zero_tolerances_of(program, [CUBE], Tolerance.of(program.dtype), Budget(1 << 30))
 
     def keep(_: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
         assert all(len(rows) == len(coords) for rows in values.values())

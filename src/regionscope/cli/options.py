@@ -148,6 +148,12 @@ LimitOption = Annotated[
     int | None,
     option("--max-regions", metavar="N", least=1, panel=WORK, help="Stop with an error past this many regions."),
 ]
+CertifyOption = Annotated[
+    bool,
+    option(
+        "--certify", panel=WORK, help="Prove the counts with error bounds and integers; exit code 1 if they are wrong."
+    ),
+]
 
 
 def defaults(function: Callable[..., Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from regionscope import plot
+from regionscope.certificate import Certificate
 from regionscope.cli import options, output
 from regionscope.cli.input_plane import InputPlane, read_plane
 from regionscope.cli.network import note_weights, read_network
@@ -31,7 +32,7 @@ def regions(
     ranges: options.RangeOption = None, at: options.AtOption = None, scaling: options.ScalingOption = None,
     json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
     memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
-    max_regions: options.LimitOption = None,
+    max_regions: options.LimitOption = None, certify: options.CertifyOption = False,
 ) -> None:  # fmt: skip
     """Count the activation regions and the linear regions of a network on a slice, exactly.
 
@@ -56,10 +57,12 @@ def regions(
     }
     if part.n_undecided:
         counts["walls where rounding hides whether the maps differ"] = part.n_undecided
-    _report(part, counts, numbers, json_file, plane)
+    certificate = part.certify() if certify else None
+    _report(part, counts, numbers, json_file, plane, certificate)
     note_weights(model, weights, json_file)
     if plot_file is not None:
         output.save_plot(_labelled(plot.regions_figure(part), plane), plot_file)
+    _exit(certificate)
 
 
 def decision(
@@ -69,7 +72,7 @@ def decision(
     ranges: options.RangeOption = None, at: options.AtOption = None, scaling: options.ScalingOption = None,
     json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
     memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
-    max_regions: options.LimitOption = None,
+    max_regions: options.LimitOption = None, certify: options.CertifyOption = False,
 ) -> None:  # fmt: skip
     """Count the decision regions (connected sets of one predicted label) of a network on a slice, exactly.
 
@@ -86,10 +89,12 @@ def decision(
     counts = {f"decision regions with label {label}": count for label, count in by_label.items()}
     counts |= {"decision regions": dec.count}
     numbers = {"decision_regions": dec.count, "decision_regions_with_label": by_label}
-    _report(dec.partition, counts, numbers, json_file, plane)
+    certificate = dec.certify() if certify else None
+    _report(dec.partition, counts, numbers, json_file, plane, certificate)
     note_weights(model, weights, json_file)
     if plot_file is not None:
         output.save_plot(_labelled(plot.decision_figure(dec), plane), plot_file)
+    _exit(certificate)
 
 
 class Limits(TypedDict):
@@ -142,16 +147,26 @@ def _labelled(figure: Figure, plane: InputPlane | None) -> Figure:
     return figure
 
 
+def _exit(certificate: Certificate | None) -> None:
+    if certificate is not None and not certificate:
+        raise typer.Exit(1)
+
+
 def _report(
-    part: Partition, counts: dict[str, int], numbers: dict[str, Any], json_file: str | None, plane: InputPlane | None
-) -> None:
+    part: Partition, counts: dict[str, int], numbers: dict[str, Any], json_file: str | None, plane: InputPlane | None,
+    certificate: Certificate | None,
+) -> None:  # fmt: skip
     where, stats = part.slice, part.stats
+    if certificate is not None:
+        numbers = {**numbers, "certificate": certificate.summary()}
     if plane is not None:
         numbers = {**numbers, "plane": plane.document()}
         if json_file != "-":
             typer.echo(plane.sentence())
     if json_file != "-":
         output.print_counts(f"{where}, {stats.seconds:.3g} s", {**counts, "values snapped to zero": stats.snapped})
+        if certificate is not None:
+            typer.echo(str(certificate))
     if json_file is not None:
         slice_numbers = {"dim": where.dim, "input_shape": list(where.input_shape), "size": where.size}
         document = {**numbers, "slice": slice_numbers, "stats": asdict(stats), "provenance": provenance()}

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regionscope.certificate import Certificate, certify
 from regionscope.errors import InputError
 from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
 from regionscope.exact.partition import Partition
@@ -153,6 +154,11 @@ class DecisionRegions:
             part, self.piece_labels.to(device), self.piece_regions.to(device), self.labels.to(device)
         )
 
+    def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
+        """Whether pieces, labels and decision regions are the true ones; see ``Partition.certify``."""
+        claims = self.piece_labels.cpu().numpy(), self.piece_regions.cpu().numpy()
+        return certify(self.partition, claims, max_recomputed=max_recomputed)
+
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""
         about, arrays = self.partition.to_arrays()
@@ -224,7 +230,7 @@ def decision_regions(
 
 def label_pieces(part: Partition) -> DecisionRegions:
     """Labels of pieces that are cut at the decision boundary, and their connected components."""
-    piece_labels = _labels(part)
+    piece_labels = labels_of(part.outputs, part.corners, part.offsets, part.stats.rounding)
     pairs = part.neighbours
     same = piece_labels[pairs[:, 0]] == piece_labels[pairs[:, 1]]
     piece_regions = components(len(part), pairs[same])
@@ -233,22 +239,27 @@ def label_pieces(part: Partition) -> DecisionRegions:
     return DecisionRegions(part, piece_labels, piece_regions, labels)
 
 
-def _labels(part: Partition) -> Tensor:
-    """The label of every piece: the lowest candidate that leads at all its corners."""
-    zero_tolerance, outputs = part.stats.rounding, part.outputs
+def labels_of(outputs: Tensor, corners: Tensor, offsets: Tensor, zero_tolerance: float) -> Tensor:
+    """The label of every piece: the lowest candidate that leads at all its corners, within the tolerance."""
+    of, n = owners(offsets, len(corners)), len(offsets) - 1
     if outputs.shape[1] == 1:
-        of, at_corners = owners(part.offsets, len(part.corners)), outputs[part.corners, 0]
-        highest = outputs.new_full((len(part),), -torch.inf).scatter_reduce(0, of, at_corners, "amax")
-        lowest_value = outputs.new_full((len(part),), torch.inf).scatter_reduce(0, of, at_corners, "amin")
+        lowest_value, highest = extremes_at_corners(outputs[:, 0], corners, offsets)
         above = highest > -lowest_value  # a crossing may come out on either side of 0
         return ((highest > zero_tolerance) & above).long()
     groups = torch.arange(outputs.shape[1], device=outputs.device)[None]
     tolerance = torch.full((len(outputs),), zero_tolerance, dtype=torch.float64, device=outputs.device)
-    common = cell_leaders(leaders(Candidates(outputs, groups, tolerance)), part.corners, part.offsets)
+    common = cell_leaders(leaders(Candidates(outputs, groups, tolerance)), corners, offsets)
     labels = lowest(common[:, 0])
     unclear = (labels < 0).nonzero()[:, 0]  # thinner than rounding: no candidate leads at every corner
     if len(unclear):
-        of = owners(part.offsets, len(part.corners))
-        total = outputs.new_zeros((len(part), outputs.shape[1])).index_add_(0, of, outputs[part.corners])
+        total = outputs.new_zeros((n, outputs.shape[1])).index_add_(0, of, outputs[corners])
         labels[unclear] = total[unclear].argmax(1)
     return labels
+
+
+def extremes_at_corners(values: Tensor, corners: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest of the values (v,) at the corners of each piece."""
+    of, at_corners = owners(offsets, len(corners)), values[corners]
+    start = values.new_zeros(len(offsets) - 1)
+    low = start.scatter_reduce(0, of, at_corners, "amin", include_self=False)
+    return low, start.scatter_reduce(0, of, at_corners, "amax", include_self=False)

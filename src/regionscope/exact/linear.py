@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_memory, check_progress, of_kind, whole
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
-from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions
 from regionscope.exact.check import check_sample
 from regionscope.exact.line import partition_lines
 from regionscope.exact.partition import Partition
@@ -22,14 +22,17 @@ from regionscope.exact.plane import partition_planes
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import partition_space
-from regionscope.exact.zero_tolerance import zero_scales
+from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.network import Program, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
-__all__ = ["BatchResult", "Progress", "as_list", "exact_regions", "linear_regions", "one_shape", "program_of"]
+__all__ = [
+    "BatchResult", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions", "one_shape",
+    "program_of",
+]  # fmt: skip
 
 Progress = Callable[[float], None]
 
@@ -152,12 +155,7 @@ def exact_regions(
     """Check the arguments, and cut all slices together. deadline: time.monotonic() at which LimitReached is raised."""
     start = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
-    for piece in slices:
-        if piece.input_shape != program.input_shape:
-            raise SliceError(
-                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
-                f"{program.input_shape}; build the slice from inputs of that shape."
-            )
+    check_shapes(program, slices)
     if tolerance is None:
         tolerance = Tolerance.of(program.dtype)
     of_kind("tolerance", tolerance, Tolerance, advice="write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
@@ -178,13 +176,13 @@ def _cut_within_limits(
     start: Callable[[int], Record],
 ) -> BatchResult:
     """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
-    zero_tolerances = zero_scales(program, slices, tolerance, budget)
+    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget)
     n_kinks, status = len(program.kinks), Status()
     while True:
         shortened = program.shortened(n_kinks)
         record = start(n_kinks)
         try:
-            found = _cut(shortened, slices, zero_tolerances, budget, record)
+            found = cut_slices(shortened, slices, zero_tolerances, budget, record)
             if status:
                 check_sample(program, slices, found, zero_tolerances[-1], budget)
             break
@@ -204,16 +202,17 @@ def _cut_within_limits(
     )
 
 
-def _cut(
-    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record
-) -> RegionBatch:
-    """Cut by the method for the dimension of the slices."""
+def cut_slices(
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
+    keep: Keep | None = None,
+) -> RegionBatch:  # fmt: skip
+    """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``."""
     if slices[0].dim == 1:
         return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record))
     if slices[0].dim == 2:
-        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record))
+        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep))
     if slices[0].dim == 3:
-        return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record), program)
+        return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)
     return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)
 
 
@@ -230,6 +229,16 @@ def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
             f"Slices worked through together must have one dimension, these have {dims}; call once for each."
         )
     return slices
+
+
+def check_shapes(program: Program, slices: Sequence[Slice]) -> None:
+    """Raise unless the slices consist of inputs of the network."""
+    for piece in slices:
+        if piece.input_shape != program.input_shape:
+            raise SliceError(
+                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
+                f"{program.input_shape}; build the slice from inputs of that shape."
+            )
 
 
 def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:

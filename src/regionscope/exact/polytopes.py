@@ -37,13 +37,13 @@ class CellPartition:
 
 
 def partition_cells(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record,
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
     keep: Keep | None = None,
 ) -> CellPartition:  # fmt: skip
     """The exact partition of slices of one dimension k into polytopes on which the network is affine.
 
-    scales: how near to zero counts as zero, from ``zero_scales``. Raises ``TooManyRegions`` as soon as a slice has more
-    regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
+    zero_tolerances: from ``zero_tolerances_of``. Raises ``TooManyRegions`` as soon as a slice
+    has more regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
 
     keep: which cells to go on with after each nonlinearity; the others are left out of the result.
 
@@ -55,19 +55,19 @@ def partition_cells(
     cells, coords = Complex.of_domains(domains)
     slice_id = cells.vertex_slice_id
     values = program.begin(inputs_of(program, slices, coords, slice_id))
-    return carry_cells(program, scales, budget, record, 0, cells, coords, slice_id, values, keep)
+    return carry_cells(program, zero_tolerances, budget, record, 0, cells, coords, slice_id, values, keep)
 
 
 def carry_cells(
-    program: Program, scales: Sequence[Tensor], budget: Budget, record: Record, start: int, cells: Complex,
+    program: Program, zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, start: int, cells: Complex,
     coords: Tensor, slice_id: Tensor, values: dict[str, Tensor], keep: Keep | None = None,
 ) -> CellPartition:  # fmt: skip
     """Cut the cells at nonlinearity ``start`` and all later ones."""
     first_unit = sum(kink.n_units for kink in program.kinks[:start])
     for k, kink in enumerate(program.kinks[start:], start):
         cuts = kink.cuts(values)
-        record.snap(slice_id[snapped_signs(cuts, at_vertices(scales[k], slice_id))])
-        cutter = _SpaceCutter(cells, _Rows(cuts.values), slice_id, scales[k], k, first_unit, budget, record)
+        record.snap(slice_id[snapped_signs(cuts, at_vertices(zero_tolerances[k], slice_id))])
+        cutter = _SpaceCutter(cells, _Rows(cuts.values), slice_id, zero_tolerances[k], k, first_unit, budget, record)
         cutter.cut(cuts)
         cells, kept = cutter.cells.compact()
         first_unit += kink.n_units
@@ -114,7 +114,7 @@ class _SpaceCutter:
     cells: Complex
     rows: _Rows
     slice_id: Tensor  # (v,) slice of each vertex
-    near: Tensor  # (slices,) or (slices, units): what counts as zero
+    zero_tolerance: Tensor  # (slices,) or (slices, units): what counts as zero
     kink: int
     first_unit: int
     budget: Budget
@@ -135,14 +135,14 @@ class _SpaceCutter:
 
     def _cut_threshold(self, column: int, at: float, label: int) -> None:
         u = self.rows.filled[:, column] - at
-        codes = torch.where(u.abs() <= self.near[self.slice_id, column], 0, u.sign())
+        codes = torch.where(u.abs() <= self.zero_tolerance[self.slice_id, column], 0, u.sign())
         result = split(self.cells, codes, u, label=label)
         before = self.cells.n_vertices
         self._took(result.cells, (result.new,), result.snapped, result.unresolved)
         self.rows.filled[before:, column] = at
 
     def _cut_maximum(self, columns: Tensor, label: int) -> None:
-        result = clip_max(self.cells, self.rows.filled[:, columns], self.near[self.slice_id], label=label)
+        result = clip_max(self.cells, self.rows.filled[:, columns], self.zero_tolerance[self.slice_id], label=label)
         self._took(result.cells, result.new, result.snapped, result.unresolved)
 
     def _took(self, cells: Complex, batches: Sequence[NewVertices], snapped: Tensor, unresolved: int) -> None:

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget
-from regionscope.exact.zero_tolerance import probe_points, zero_scales
+from regionscope.exact.zero_tolerance import probe_points, zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Kink, Maxima, Program, Thresholds, Values, full_precision
@@ -59,7 +59,7 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor)
     some 64 MiB of live values at a time.
     """
     n, device, tolerance = len(offsets) - 1, offsets.device, Tolerance.of(program.dtype)
-    zero_tolerances = zero_scales(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1]
+    zero_tolerances = zero_tolerances_of(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1]
     axes = slice.basis.reshape(slice.dim, *program.input_shape).to(program.device, program.dtype) * _SCALE
     same = torch.zeros(n, dtype=torch.bool, device=device)
     changes = torch.zeros(n, dtype=torch.int64, device=device)

@@ -73,28 +73,28 @@ def begin_space(program: Program, slices: Sequence[Slice]) -> SpaceState:
 
 
 def partition_space(
-    program: Program, slices: Sequence[Slice], scales: Sequence[Tensor], budget: Budget, record: Record,
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
     keep: Keep | None = None,
 ) -> list[SpacePartition | CellPartition]:  # fmt: skip
     """The exact partition of slices of dimension 3, in one part or in several with some of the slices each.
 
-    scales: how near to zero counts as zero, from ``zero_scales``. Where units are compared with each other (maxima), or
-    where rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after
-    another. Raises ``TooManyRegions`` when a slice has more regions than ``budget.max_regions``.
+    zero_tolerances: from ``zero_tolerances_of``. Where units are compared with each other (maxima), or where rounding
+    leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after another. Raises
+    ``TooManyRegions`` when a slice has more regions than ``budget.max_regions``.
 
     keep: which cells to go on with after each nonlinearity; the others are left out of the result.
 
     Cost: in proportion to the number of regions after each layer. All regions of a slice are held in memory at once;
     of several slices some are worked through after the others where their values would not fit.
     """
-    cutter = _SpaceCutter(program, scales, budget, record, keep, len(slices))
+    cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep, len(slices))
     return cutter.finish(0, begin_space(program, slices), 0)
 
 
 @dataclass(frozen=True)
 class _SpaceCutter:
     program: Program
-    scales: Sequence[Tensor]
+    zero_tolerances: Sequence[Tensor]
     budget: Budget
     record: Record
     keep: Keep | None
@@ -109,22 +109,22 @@ class _SpaceCutter:
                 halves = torch.isin(state.solids.slice_id, present[: len(present) // 2])
                 held += bytes_of(state.values)
                 return [part for half in (halves, ~halves) for part in self.finish(k, state.take(half), held)]
-            cuts = kinks[k].cuts(state.values)
-            hidden = state.slice_id[snapped_signs(cuts, at_vertices(self.scales[k], state.slice_id))]
-            thresholds = isinstance(cuts, Thresholds)
-            del cuts
             try:
-                found = cut_space(self.program, k, state, self.scales[k]) if thresholds else None
+                cuts = kinks[k].cuts(state.values)
+                found = (
+                    cut_space(self.program, k, state, self.zero_tolerances[k]) if isinstance(cuts, Thresholds) else None
+                )
             except Unresolved:
                 found = None
             if found is None:
                 cells = state.solids.as_complex()
                 return [
-                    carry_cells(self.program, self.scales, self.budget, self.record, k, cells, state.coords,
+                    carry_cells(self.program, self.zero_tolerances, self.budget, self.record, k, cells, state.coords,
                                 state.slice_id, state.values, self.keep)
                 ]  # fmt: skip
+            self.record.snap(state.slice_id[snapped_signs(cuts, at_vertices(self.zero_tolerances[k], state.slice_id))])
             state, snapped = found
-            self.record.snap(torch.cat([hidden, state.slice_id[snapped]]))
+            self.record.snap(state.slice_id[snapped])
             self.record.add(k, state.solids.slice_id, self.budget.max_regions)
             state = replace(state, values=kinks[k].advance(state.values, consume=True))
             if self.keep is not None:
@@ -133,18 +133,18 @@ class _SpaceCutter:
         return [SpacePartition(state.solids, state.coords, self.program.outputs(state.values))]
 
 
-def cut_space(program: Program, k: int, state: SpaceState, near: Tensor) -> tuple[SpaceState, Tensor]:
+def cut_space(program: Program, k: int, state: SpaceState, zero_tolerance: Tensor) -> tuple[SpaceState, Tensor]:
     """Cut the cells where nonlinearity k folds, which compares units with thresholds; before it is applied.
 
-    near: how near to zero counts as zero, from ``zero_scales``. Also returns the vertices at which a sign could not be
-    told from zero, once for each time. Raises ``Unresolved`` where rounding leaves signs that fit no cut.
+    zero_tolerance: from ``zero_tolerances_of``. Also returns the vertices at which a sign could not be told from zero,
+    once for each time. Raises ``Unresolved`` where rounding leaves signs that fit no cut.
     """
     kink = program.kinks[k]
 
     def units() -> Units:
         cuts = kink.cuts(state.values)
         assert isinstance(cuts, Thresholds)
-        return Units(cuts.values, cuts.at, at_vertices(near, state.slice_id))
+        return Units(cuts.values, cuts.at, at_vertices(zero_tolerance, state.slice_id))
 
     def extend(batches: Sequence[NewVertices]) -> Units:
         nonlocal state

@@ -15,7 +15,7 @@ from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Cuts, Kink, Program, Thresholds, Values
 from regionscope.tolerance import Tolerance
 
-__all__ = ["at_vertices", "probe_points", "snapped_signs", "zero_scales"]
+__all__ = ["at_vertices", "probe_points", "snapped_signs", "zero_tolerances_of"]
 
 _PROBES = 16  # beside the corners
 _LEAST = torch.finfo(torch.float64).tiny  # the tolerance of a unit that is zero on all probe points
@@ -23,7 +23,7 @@ _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a lay
 _OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
 
 
-def zero_scales(program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget) -> list[Tensor]:
+def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget) -> list[Tensor]:
     """How near to zero counts as zero: ``tolerance.zero`` times the largest value on probe points.
 
     One tensor for each kink: (slices, units) where units are compared with thresholds, (slices,) where they are

@@ -13,16 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError, NotPiecewiseAffine
+from regionscope.exact.bounding.merge import Array
+from regionscope.exact.bounding.stages import read_stages, with_slacks
 from regionscope.geometry import Box
 from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT
 from regionscope.verification.by_partition import margin_by_partition
-from regionscope.verification.merge import Array
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
-from regionscope.verification.stages import read_stages, with_slacks
 
 __all__ = ["Verification", "verify"]
 

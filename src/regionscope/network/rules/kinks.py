@@ -27,7 +27,7 @@ from regionscope.network.rules.windows import (
     window_groups,
 )
 
-__all__: list[str] = []
+__all__ = ["ramp", "without_groups"]
 
 Function = Callable[..., Tensor]
 
@@ -128,10 +128,10 @@ def _abs(call: Call, x: Data) -> Data:
 
 @rule("hardsigmoid", any_axis=True)
 def _hardsigmoid(call: Call, x: Data, inplace: bool = False) -> Data:
-    return _folds_at(call, x, (-3.0, 3.0), _ramp, _ramp_in_place)
+    return _folds_at(call, x, (-3.0, 3.0), ramp, _ramp_in_place)
 
 
-def _ramp(x: Tensor) -> Tensor:
+def ramp(x: Tensor) -> Tensor:
     """Written out, because on CUDA torch multiplies by a sixth rounded to float32, whatever the dtype."""
     return (x + 3).clamp_(0, 6).div_(6)
 
@@ -207,7 +207,7 @@ def _largest_of(call: Call, x: Data, groups: Tensor, function: Function, *, larg
         return call.affine(function, x, axis=axis)
     groups = groups.to(call.recorder.device)
     cuts = partial(_maxima, n=x.numel, largest=largest)
-    reduce = partial(_without_groups, function=function)
+    reduce = partial(without_groups, function=function)
     return call.fold(reduce, x, axis=axis, constants=(groups,), cuts=cuts, n_units=groups.shape[0])
 
 
@@ -216,7 +216,7 @@ def _maxima(x: Tensor, groups: Tensor, *, n: int, largest: bool) -> Maxima:
     return Maxima(flat if largest else -flat, groups)
 
 
-def _without_groups(x: Tensor, groups: Tensor, *, function: Function) -> Tensor:
+def without_groups(x: Tensor, groups: Tensor, *, function: Function) -> Tensor:
     return function(x)
 
 

@@ -1,0 +1,149 @@
+"""Proof in float64, with bounds of all errors, that a region of a line or plane is the one that its pattern defines.
+
+A corner is the point where its two sides are zero (on a line: its one side). A Newton step corrects the stored corner,
+and a bound r says how far the true one may be. Then every other constraint is evaluated at every corner. If all are
+positive, and the corners turn left one after another, the region is the set where its pattern holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regionscope.certificate.claim import Claim, Index
+from regionscope.certificate.filter import Near, size
+from regionscope.certificate.frames import UNIT, Frames
+from regionscope.certificate.steps import Numbers
+
+__all__ = ["Proof", "prove"]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """proved: (r,) regions. undecided: (r,) number of signs that floats leave open. nearest: smallest distance of a
+    corner to the zero set of another unit, in slice coordinates. moved: (r,) how far a stored corner may be from the
+    true one; infinite where that is unknown."""
+
+    proved: NDArray[np.bool_]
+    undecided: Index
+    nearest: float
+    moved: Numbers
+
+
+def prove(claim: Claim, frames: Frames, near: Near, sides: Index, n_rows: int, sure: NDArray[np.bool_]) -> Proof:
+    """sides: for each corner the constraint that is zero on the side to the next corner; -1 if unknown."""
+    owner, k = claim.owner, claim.dim
+    good = sure.copy()
+    ends = [sides] if k == 1 else [_before(claim, sides), sides]
+    lines = []
+    for rows in ends:
+        place = np.minimum(np.searchsorted(near.key, owner * n_rows + rows), max(0, len(near.key) - 1))
+        known = (rows >= 0) & (near.key[place] == owner * n_rows + rows)
+        good[owner[~known]] = False
+        lines.append(place)
+    start = (claim.vertices[claim.corners] - frames.reference[owner]) / frames.scale[owner]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        point, radius = _corrected(start, [(near.rows[i], near.error[i]) for i in lines])
+        # The true corner lies in the box of its region, and of each group of regions around it, enlarged by 1%.
+        kept = (np.abs(point).max(1) + radius <= 1.009) & (np.abs(point - start).max(1) + radius <= 0.002)
+        shift = ((np.abs(point - start) + radius[:, None]) * frames.scale[owner]).max(1)
+        turns = _turns(claim, point, radius)
+        undecided, nearest = _signs(claim, frames, near, n_rows, lines, point, radius)
+    good[owner[~(kept & turns)]] = False
+    moved = np.zeros(claim.n)
+    np.maximum.at(moved, owner, np.where(np.isfinite(shift), shift, np.inf))
+    return Proof(good & (undecided == 0), undecided, nearest, moved)
+
+
+def _before(claim: Claim, sides: Index) -> Index:
+    previous = np.arange(-1, len(sides) - 1)
+    previous[claim.offsets[:-1]] = claim.offsets[1:] - 1
+    return sides[previous]
+
+
+def _corrected(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
+    """Where the lines are zero, and a bound of the error in every coordinate; infinite or NaN where it fails."""
+    point = start
+    for _ in range(2):
+        point = point - _solution(lines, point)
+    size_now = [np.abs(_value(rows, point)) + error + 8 * UNIT * size(rows.T) for rows, error in lines]
+    if len(lines) == 1:
+        (rows, error), (gap,) = lines[0], size_now
+        slope = np.abs(rows[:, 1]) - error
+        return point, np.where(slope > 0, (1 + 16 * UNIT) * gap / slope, np.inf)
+    (first, error), (second, other) = lines
+    determinant = np.abs(first[:, 1] * second[:, 2] - first[:, 2] * second[:, 1])
+    sums, others = np.abs(first[:, 1:]).sum(1), np.abs(second[:, 1:]).sum(1)
+    least = determinant - sums * other - others * error - error * other - 8 * UNIT * sums * others
+    above = size_now[0] * (others + other) + size_now[1] * (sums + error)
+    radius = np.where(least > 0, (1 + 32 * UNIT) * above / least, np.inf)
+    return point, radius
+
+
+def _value(rows: Numbers, point: Numbers) -> Numbers:
+    value: Numbers = rows[:, 0] + (rows[:, 1:] * point).sum(1)
+    return value
+
+
+def _solution(lines: list[tuple[Numbers, Numbers]], point: Numbers) -> Numbers:
+    gaps = [_value(rows, point) for rows, _ in lines]
+    if len(lines) == 1:
+        return (gaps[0] / lines[0][0][:, 1])[:, None]
+    (a, _), (b, _) = lines
+    determinant = a[:, 1] * b[:, 2] - a[:, 2] * b[:, 1]
+    x = gaps[0] * b[:, 2] - gaps[1] * a[:, 2]
+    y = gaps[1] * a[:, 1] - gaps[0] * b[:, 1]
+    return np.stack([x, y], 1) / determinant[:, None]
+
+
+def _turns(claim: Claim, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
+    """Whether the corner is surely a left turn; on a line, whether it surely lies behind the other corner."""
+    following = np.arange(1, len(point) + 1)
+    following[claim.offsets[1:] - 1] = claim.offsets[:-1]
+    if claim.dim == 1:
+        order = np.where(following > np.arange(len(point)), 1.0, -1.0)
+        step = order * (point[following, 0] - point[:, 0])
+        right: NDArray[np.bool_] = (step > (1 + 8 * UNIT) * (radius + radius[following])) & (
+            np.diff(claim.offsets)[claim.owner] == 2
+        )
+        return right
+    ahead = following[following]
+    first, second = point[following] - point, point[ahead] - point[following]
+    off, then = radius + radius[following] + 8 * UNIT, radius[following] + radius[ahead] + 8 * UNIT
+    determinant = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
+    longest, other = np.abs(first).max(1), np.abs(second).max(1)
+    bound = 2 * (off * other + then * longest + off * then) + 8 * UNIT * longest * other
+    left: NDArray[np.bool_] = determinant > bound
+    return left & (np.diff(claim.offsets)[claim.owner] >= 3)
+
+
+def _signs(
+    claim: Claim, frames: Frames, near: Near, n_rows: int, lines: list[Index], point: Numbers, radius: Numbers
+) -> tuple[Index, float]:
+    """How many constraints of each region are not surely positive at a corner that does not define them."""
+    region = near.key // n_rows
+    corners = np.diff(claim.offsets)
+    undecided, nearest = np.zeros(claim.n, dtype=np.int64), np.inf
+    block = max(1, (1 << 22) // max(1, int(corners.max(initial=1))))
+    for start in range(0, len(region), block):
+        own = region[start : start + block]
+        count = corners[own]
+        entry = np.repeat(np.arange(start, start + len(own)), count)
+        within = np.arange(len(entry)) - np.repeat(np.cumsum(count) - count, count)
+        corner = np.repeat(claim.offsets[own], count) + within
+        other = np.ones(len(entry), dtype=bool)
+        for place in lines:
+            other &= place[corner] != entry
+        entry, corner = entry[other], corner[other]
+        rows, error = near.rows[entry], near.error[entry]
+        slopes = np.abs(rows[:, 1:])
+        value = _value(rows, point[corner])
+        bound = (1 + 8 * UNIT) * (error + slopes.sum(1) * radius[corner]) + 8 * UNIT * size(rows.T)
+        decided = value > bound
+        np.add.at(undecided, region[entry[~decided]], 1)
+        slope = np.linalg.norm(slopes / frames.scale[region[entry]], axis=1)
+        distance = np.where(decided & (slope > 0), value / slope, np.inf)
+        nearest = min(nearest, float(distance.min(initial=np.inf)))
+    return undecided, nearest

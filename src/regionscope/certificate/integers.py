@@ -1,0 +1,262 @@
+"""The steps of a network in integers, and what they say about one activation pattern on a slice.
+
+On the region of a pattern every unit is an affine function of the slice coordinates, a row (a_1, ..., a_k, a_0) that
+stands for a_1 c_1 + ... + a_k c_k + a_0. All constants are fractions, so a tensor is an integer matrix with one row for
+each entry and a common denominator that does not depend on the pattern. Points are homogeneous: (c_1 w, ..., c_k w, w).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regionscope.certificate.steps import Fold, Largest, Matrix, Pieces, Step, Steps
+from regionscope.extras import needed
+from regionscope.geometry import Slice
+
+__all__ = ["Cell", "IntegerNetwork", "as_integers", "homogeneous"]
+
+Integers = NDArray[Any]  # of Python integers
+Pattern = NDArray[np.int16]
+Choose = Callable[[Fold, Integers], NDArray[np.int16]]
+
+
+def as_integers(numbers: NDArray[np.float64]) -> tuple[Integers, int]:
+    """The same numbers as integers over a common power of two."""
+    mantissa, exponent = np.frexp(numbers)
+    whole = np.asarray(mantissa * 2.0**53, dtype=np.int64)
+    shifts = np.where(whole == 0, 0, exponent.astype(np.int64) - 53)
+    trailing = np.zeros_like(whole)
+    for bits in (32, 16, 8, 4, 2, 1):  # drop zeros at the end, which many weights have
+        even = (whole != 0) & (whole % (1 << bits) == 0)
+        whole = np.where(even, whole >> bits, whole)
+        trailing += np.where(even, bits, 0)
+    shifts = np.where(whole == 0, 0, shifts + trailing)
+    lowest = min(0, int(shifts.min(initial=0)))
+    powers = np.array([1 << int(s - lowest) for s in shifts.ravel()], dtype=object).reshape(whole.shape)
+    return whole.astype(object) * powers, 1 << -lowest
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What integers say about one pattern: constraints (n, k + 1) that are >= 0 on its region, and the outputs there.
+
+    degenerate: whether a unit is at its threshold, or two candidates are equal, on the whole region.
+    """
+
+    constraints: Integers
+    outputs: Integers
+    degenerate: bool
+
+
+class _Product:
+    """matrix @ columns in integers; by FLINT where the matrix is dense."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        flint = needed("flint", who="certify() needs", library="python-flint", extra="exact")
+        data, self.denominator = as_integers(matrix.sparse.data)
+        self.data, self.shape = data, matrix.sparse.shape
+        self.indices, self.pointers = matrix.sparse.indices, matrix.sparse.indptr
+        self.flint, self.dense, self.unit = flint, None, bool((data == 1).all()) and self.denominator == 1
+        self.as_dense = matrix.dense is not None and matrix.sparse.nnz > 64
+
+    def scaled(self, factor: int) -> None:
+        """Multiply all entries by a whole number."""
+        if factor != 1:
+            self.data, self.unit = self.data * factor, False
+        if self.as_dense:
+            full = np.zeros(self.shape, dtype=object)
+            full[np.repeat(np.arange(self.shape[0]), np.diff(self.pointers)), self.indices] = self.data
+            self.dense = self.flint.fmpz_mat(full.tolist())
+
+    def __call__(self, columns: Integers) -> Integers:
+        if self.dense is not None:
+            found = (self.dense * self.flint.fmpz_mat(columns.tolist())).tolist()
+            return np.array([[int(x) for x in row] for row in found], dtype=object)
+        if self.unit and len(self.indices) == self.shape[0] and (np.diff(self.pointers) == 1).all():
+            moved: Integers = columns[self.indices]
+            return moved
+        out = np.zeros((self.shape[0], columns.shape[1]), dtype=object)
+        full = np.flatnonzero(np.diff(self.pointers))
+        if len(full):
+            out[full] = np.add.reduceat(self.data[:, None] * columns[self.indices], self.pointers[full], axis=0)
+        return out
+
+
+@dataclass(frozen=True)
+class _AffineStep:
+    writes: str
+    terms: list[tuple[str, _Product]]
+    shift: Integers
+
+    def run(self, values: dict[str, Integers], ones: Integers, choose: Choose) -> None:
+        out: Integers = np.multiply.outer(self.shift, ones)
+        for source, product in self.terms:
+            out = out + product(values[source])
+        values[self.writes] = out
+
+
+@dataclass(frozen=True)
+class _PiecesStep:
+    fold: Pieces
+    at: list[tuple[int, int]]  # v > at means v * factor > threshold
+    slopes: Integers
+    shifts: Integers
+
+    def run(self, values: dict[str, Integers], ones: Integers, choose: Choose) -> None:
+        here = values[self.fold.source]
+        piece = choose(self.fold, here)
+        if self.fold.writes:
+            index = np.arange(here.shape[0])
+            values[self.fold.writes] = self.slopes[piece, index][:, None] * here + np.multiply.outer(
+                self.shifts[piece, index], ones
+            )
+
+
+@dataclass(frozen=True)
+class _LargestStep:
+    fold: Largest
+
+    def run(self, values: dict[str, Integers], ones: Integers, choose: Choose) -> None:
+        here = values[self.fold.source]
+        piece = choose(self.fold, here)
+        if self.fold.writes:
+            values[self.fold.writes] = here[self.fold.groups[np.arange(len(piece)), piece]]
+
+
+class IntegerNetwork:
+    """The steps of a network on a slice, compiled to integers once."""
+
+    def __init__(self, steps: Steps, slice: Slice) -> None:
+        self.source, self.dim = steps, slice.dim
+        flat = np.concatenate([slice.basis.flatten(1).cpu().numpy(), slice.origin.reshape(1, -1).cpu().numpy()])
+        self.inputs, denominator = as_integers(flat.T)
+        normals, bounds = (part.cpu().numpy() for part in slice.halfspaces)
+        self.border, _ = as_integers(np.concatenate([-normals, bounds[:, None]], 1))  # b - A c >= 0
+        corners = slice.corners.cpu().numpy()
+        self.corners = [homogeneous(corner) for corner in corners]
+        self.denominators = {steps.input_name: denominator}
+        self.thresholds: dict[int, list[tuple[int, int]]] = {}
+        self.steps = [self._compiled(step) for step in steps.steps]
+
+    def _compiled(self, step: Step) -> Any:
+        known = self.denominators
+        if isinstance(step, Largest):
+            if step.writes:
+                known[step.writes] = known[step.source]
+            return _LargestStep(step)
+        if isinstance(step, Pieces):
+            return self._pieces(step)
+        products = [(source, _Product(matrix)) for source, matrix in step.terms]
+        shift, below = as_integers(step.shift)
+        out = math.lcm(below, *(product.denominator * known[source] for source, product in products))
+        for source, product in products:
+            product.scaled(out // (product.denominator * known[source]))
+        known[step.writes] = out
+        return _AffineStep(step.writes, products, shift * (out // below))
+
+    def _pieces(self, step: Pieces) -> _PiecesStep:
+        below = self.denominators[step.source]
+        numbers, of_at = as_integers(np.array(step.at))
+        at = [(of_at, int(number) * below) for number in numbers]
+        slopes, of_slopes = as_integers(step.slopes)
+        shifts, of_shifts = as_integers(step.shifts)
+        of_slopes, of_shifts = of_slopes * step.divisor, of_shifts * step.divisor
+        out = math.lcm(below * of_slopes, of_shifts)
+        if step.writes:
+            self.denominators[step.writes] = out
+        self.thresholds[id(step)] = at
+        return _PiecesStep(step, at, slopes * (out // (below * of_slopes)), shifts * (out // of_shifts))
+
+    def _run(self, columns: Integers, ones: Integers, choose: Choose) -> Integers:
+        values = {self.source.input_name: columns}
+        for step in self.steps:
+            step.run(values, ones, choose)
+        return values[self.source.output_name]
+
+    def cell(self, pattern: Pattern) -> Cell:
+        """Constraints and outputs of a pattern, as functions of the slice coordinates.
+
+        Constraints are those of the border, then for each fold those of its units in order: for each threshold, or for
+        each candidate of a group.
+        """
+        ones = np.array([0] * self.dim + [1], dtype=object)
+        rows, start, degenerate = [self.border], 0, False
+
+        def choose(fold: Fold, here: Integers) -> Pattern:
+            nonlocal start, degenerate
+            own = pattern[start : start + fold.n_units]
+            start += fold.n_units
+            found = self._constraints(fold, here, own, ones)
+            rows.append(found)
+            nothing = ~(found != 0).any(1)
+            if isinstance(fold, Largest):
+                nothing &= (fold.groups != fold.groups[np.arange(len(own)), own][:, None]).ravel()
+            degenerate |= bool(nothing.any())
+            return own
+
+        outputs = self._run(self.inputs, ones, choose)
+        return Cell(np.concatenate(rows), outputs, degenerate)
+
+    def flipped(self, pattern: Pattern, row: int) -> Pattern:
+        """The pattern behind a facet on which only this constraint is zero."""
+        found, first, start = pattern.copy(), len(self.border), 0
+        for fold in self.source.folds:
+            stride = fold.groups.shape[1] if isinstance(fold, Largest) else len(fold.at)
+            if row < first + stride * fold.n_units:
+                unit, which = divmod(row - first, stride)
+                if isinstance(fold, Largest):
+                    found[start + unit] = which
+                else:
+                    found[start + unit] = which if found[start + unit] > which else which + 1
+                return found
+            first, start = first + stride * fold.n_units, start + fold.n_units
+        raise IndexError(row)
+
+    def _constraints(self, fold: Fold, here: Integers, own: Pattern, ones: Integers) -> Integers:
+        if isinstance(fold, Largest):
+            members = here[fold.groups]  # (w, m, k + 1)
+            winner = members[np.arange(len(own)), own][:, None]
+            return (winner - members).reshape(-1, here.shape[1])
+        found = []
+        for t, (factor, level) in enumerate(self.thresholds[id(fold)]):
+            above = here * factor - level * ones
+            found.append(np.where((own > t)[:, None], above, -above))
+        return np.stack(found, 1).reshape(-1, here.shape[1])
+
+    def pattern(self, point: Sequence[int], direction: Sequence[int] | None = None) -> Pattern:
+        """The pattern just beside a homogeneous point, a step of infinitesimal length along ``direction`` from it.
+
+        A unit at its threshold in both the point and the direction is on the lower piece; of tied candidates the first
+        is the largest. Without a direction: the pattern at the point itself.
+        """
+        columns = [list(point)] if direction is None else [list(point), [*direction, 0]]
+        ones = np.array([point[-1], 0][: len(columns)], dtype=object)
+        found: list[Pattern] = []
+
+        def choose(fold: Fold, here: Integers) -> Pattern:
+            if isinstance(fold, Largest):
+                rows = here.tolist()
+                best = (max((rows[member], -j) for j, member in enumerate(group)) for group in fold.groups.tolist())
+                own = [-place for _, place in best]
+            else:
+                own = [0] * len(here)
+                for factor, level in self.thresholds[id(fold)]:
+                    above = (here * factor - level * ones).tolist()
+                    nothing = [0] * len(ones)
+                    own = [p + (row > nothing) for p, row in zip(own, above, strict=True)]
+            found.append(np.array(own, dtype=np.int16))
+            return found[-1]
+
+        self._run(self.inputs.dot(np.array(columns, dtype=object).T), ones, choose)
+        return np.concatenate(found)
+
+
+def homogeneous(point: NDArray[np.float64]) -> tuple[int, ...]:
+    numbers, below = as_integers(point)
+    return (*numbers.tolist(), below)

@@ -1,0 +1,85 @@
+"""The result of ``certify``: a verdict with its evidence, which another program can check."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from regionscope.errors import InputError
+from regionscope.types import Reading
+
+__all__ = ["Certificate", "Refutation"]
+
+
+@dataclass(frozen=True)
+class Refutation:
+    """Where a partition is not the true one: the reason, the regions concerned, how many it has and how many are true.
+
+    ``regions`` is empty where a count is wrong.
+    """
+
+    reason: str
+    regions: tuple[int, ...]
+    claimed: int
+    true: int
+
+    def __str__(self) -> str:
+        where = f" (regions {', '.join(map(str, self.regions[:8]))}{', ...' if len(self.regions) > 8 else ''})"
+        return f"{self.reason}{where if self.regions else ''}: {self.claimed} claimed, {self.true} true"
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Whether a partition is the true one.
+
+    certified: all signs are decided, and the partition is true. refuted: where it is not.
+    counts: true numbers of regions: "by_layer", "activation", "linear", and "decision" where labels are cut.
+    signs: of all constraints at all corners. recomputed: signs decided in integers. unproved: signs left open.
+    document: returns what an independent checker needs, ready for JSON; None unless the partition is certified.
+    nearest_tie: smallest distance of a corner to the zero set of another unit, in slice coordinates, as far as floats
+        decided it. vertex_error: largest distance of a stored vertex from the true one, as far as floats bound it.
+    """
+
+    certified: bool
+    refuted: tuple[Refutation, ...]
+    counts: dict[str, Any]
+    signs: int
+    recomputed: int
+    unproved: int
+    nearest_tie: float
+    vertex_error: float
+    seconds: float
+    document: Callable[[], dict[str, Any]] | None = field(default=None, repr=False)
+
+    def __bool__(self) -> bool:
+        return self.certified
+
+    def __str__(self) -> str:
+        if self.certified:
+            share = f"{self.recomputed} of {self.signs} signs in integers"
+            return (
+                f"certified: {self.counts['activation']} activation regions, {self.counts['linear']} linear ({share})"
+            )
+        if self.unproved:
+            return f"not certified: {self.unproved} signs left"
+        return "refuted: " + "; ".join(map(str, self.refuted))
+
+    def readings(self) -> tuple[Reading, ...]:
+        """Whether it is certified (1 or 0), and the numbers of signs decided in integers and left open."""
+        return ("", int(self.certified), None), ("recomputed", self.recomputed, None), ("unproved", self.unproved, None)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything but the document, ready for JSON."""
+        numbers = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "document"}
+        return numbers | {"refuted": [asdict(one) for one in self.refuted]}
+
+    def save(self, path: str | Path) -> Path:
+        """Write the document as JSON, for ``tools/check_certificate.py``; only a certified partition has it."""
+        if self.document is None:
+            raise InputError(f"Expected a certified partition, got '{self}'. Only its certificate can be saved.")
+        target = Path(path)
+        target.write_text(json.dumps(self.document(), separators=(",", ":")) + "\n", encoding="utf-8")
+        return target

@@ -1,0 +1,305 @@
+"""A program as a list of explicit steps on flat rows: matrices, thresholds of single entries, maxima of groups.
+
+The matrices are read from the program's own operations, one operation at a time: on 2^900 times a unit vector an affine
+operation returns 2^900 times a column of its matrix, because the shift is too small to be seen beside it; on zero it
+returns the shift. So the certified object is fixed: an operation with one number for each pair of entries, a float64
+number, which is a binary fraction. An average over 9 entries, say, has the weight 1/9 rounded to float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.network import Kink, Maxima, Program, full_precision
+from regionscope.network.operations import Fixed
+from regionscope.network.program import Instruction
+from regionscope.network.rules.kinks import ramp, without_groups
+
+__all__ = ["Affine", "Fold", "Largest", "Matrix", "Numbers", "Pieces", "Step", "Steps", "read_steps"]
+
+Numbers = NDArray[np.float64]
+
+_PROBE = 2.0**900
+_SEEN = 2.0**60  # a probe's answer must be this much larger than the shift
+_SMALLEST = 2.0**-300  # of the constants that are accepted, so that products of two layers do not underflow
+_ENTRIES = 1 << 22  # of a block of probes
+_MOST = 50_000_000  # numbers in a matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A constant matrix (m, n) by its nonzero entries."""
+
+    sparse: csr_array
+
+    @cached_property
+    def dense(self) -> Numbers | None:
+        """The matrix with its zeros, where they are few."""
+        m, n = self.sparse.shape
+        return self.sparse.toarray() if self.sparse.nnz * 8 > m * n else None
+
+    @cached_property
+    def magnitudes(self) -> Matrix:
+        """The absolute values."""
+        return Matrix(abs(self.sparse))
+
+    @cached_property
+    def terms(self) -> NDArray[np.int64]:
+        """The number of nonzero entries of each row (m,)."""
+        counts: NDArray[np.int64] = np.diff(self.sparse.indptr).astype(np.int64)
+        return counts
+
+    def __matmul__(self, columns: Numbers) -> Numbers:
+        product: Numbers = (self.sparse if self.dense is None else self.dense) @ columns
+        return product
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """writes = sum of matrix @ source over the terms + shift."""
+
+    writes: str
+    terms: tuple[tuple[str, Matrix], ...]
+    shift: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """writes = (slopes[p] * source + shifts[p]) / divisor, entry by entry, where p counts the thresholds below it.
+
+    at: thresholds, ascending. slopes, shifts: (pieces, n). layer: index of the nonlinearity. An empty ``writes`` only
+    cuts: the sign of a single output.
+    """
+
+    writes: str
+    source: str
+    layer: int
+    at: tuple[float, ...]
+    slopes: Numbers
+    shifts: Numbers
+    divisor: int = 1
+
+    @property
+    def n_units(self) -> int:
+        """Number of columns in a pattern."""
+        return len(self.slopes[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """writes = the largest entry of source in each group (w, m); an empty ``writes`` only cuts, as the argmax does."""
+
+    writes: str
+    source: str
+    layer: int
+    groups: NDArray[np.int64]
+
+    @property
+    def n_units(self) -> int:
+        """Number of columns in a pattern."""
+        return len(self.groups)
+
+
+Fold = Pieces | Largest
+Step = Affine | Pieces | Largest
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The steps of a program in order, the names of its input and output, and the names of its nonlinearities."""
+
+    steps: tuple[Step, ...]
+    input_name: str
+    output_name: str
+    layers: tuple[str, ...]
+    has_decision: bool
+
+    @property
+    def folds(self) -> list[Fold]:
+        """The steps that fold, in order; a pattern has their units one after another."""
+        return [step for step in self.steps if not isinstance(step, Affine)]
+
+    @property
+    def n_units(self) -> int:
+        """Number of columns in a pattern."""
+        return sum(fold.n_units for fold in self.folds)
+
+
+def read_steps(program: Program) -> Steps:
+    """The steps of a float64 program. Cost: one row through each operation for each entry of its inputs."""
+    with torch.no_grad(), full_precision():
+        reader = _Reader(program)
+        steps: list[Step] = [*reader.affine(program.instructions)]
+        for layer, kink in enumerate(program.kinks):
+            steps += reader.fold(kink, layer)
+            steps += reader.affine(kink.instructions[1:])
+    has_decision = bool(program.kinks) and program.kinks[-1].kind == "argmax"
+    names = tuple(kink.name for kink in program.kinks)
+    return Steps(tuple(steps), program.input_name, program.output_name, names, has_decision)
+
+
+class _Reader:
+    """Follows a program with one row of zeros, to know the shapes, and reads each operation as it goes."""
+
+    def __init__(self, program: Program) -> None:
+        row = torch.zeros(1, *program.input_shape, dtype=torch.float64, device=program.device)
+        self.values = {program.input_name: row}
+
+    def affine(self, instructions: Sequence[Instruction]) -> Iterator[Affine]:
+        for each in instructions:
+            reads = [self.values[name] for name in each.reads]
+            function = partial(_with_constants, each.function, each.constants)
+            result = function(*reads)
+            yield Affine(each.writes, tuple(_terms(function, each.reads, reads)), _flat(result)[0])
+            self.values[each.writes] = torch.zeros_like(result)
+
+    def fold(self, kink: Kink, layer: int) -> list[Step]:
+        first = kink.instructions[0]
+        reads = [self.values[name] for name in first.reads]
+        cuts = kink.folds(*reads, *first.constants)
+        function = partial(_with_constants, first.function, first.constants)
+        result = function(*reads)
+        self.values[first.writes] = torch.zeros_like(result)
+        before = f"{first.writes} before its fold"
+        values = partial(_cut_values, kink, first.constants)
+        steps: list[Step] = [Affine(before, tuple(_terms(values, first.reads, reads)), _flat(values(*reads))[0])]
+        if kink.kind == "argmax":
+            if isinstance(cuts, Maxima):
+                return [*steps, Largest("", before, layer, cuts.groups.cpu().numpy())]
+            return [*steps, Pieces("", before, layer, (0.0,), np.zeros((2, 1)), np.zeros((2, 1)))]
+        if isinstance(cuts, Maxima):
+            after = f"{first.writes} behind its fold"
+            return [
+                *steps,
+                Largest(after, before, layer, cuts.groups.cpu().numpy()),
+                _sum_with(after, first.writes, len(cuts.groups), (), np.zeros(len(cuts.groups)), _direction(first)),
+            ]
+        return [*steps, *self._pieces(kink, layer, before, _flat(result).shape[1])]
+
+    def _pieces(self, kink: Kink, layer: int, before: str, n: int) -> list[Step]:
+        first = kink.instructions[0]
+        fixed = first.function if isinstance(first.function, Fixed) else Fixed(first.function)
+        function, args = fixed.function, fixed.args
+
+        def fold(at: Sequence[float], pieces: Sequence[tuple[float, float]], divisor: int = 1) -> list[Step]:
+            table = np.repeat(np.array(pieces, dtype=np.float64)[:, :, None], n, 2)
+            return [Pieces(first.writes, before, layer, tuple(at), table[:, 0], table[:, 1], divisor)]
+
+        if function in (torch.maximum, torch.minimum):
+            return self._larger(first, layer, before, n, function is torch.maximum)
+        if function in (torch.relu, F.leaky_relu, torch.prelu, torch.abs):
+            row = torch.ones_like(self.values[first.reads[0]])
+            low, high = (_flat(first.function(sign * row, *first.constants)) for sign in (-1.0, 1.0))
+            slopes = np.concatenate([-low, high])
+            return [Pieces(first.writes, before, layer, (0.0,), slopes, np.zeros((2, n)))]
+        if function is torch.clamp:
+            least, most = args
+            bounds = [bound for bound in (least, most) if math.isfinite(bound)]
+            below, above = [(0.0, least)] * math.isfinite(least), [(0.0, most)] * math.isfinite(most)
+            return fold(bounds, [*below, (1.0, 0.0), *above])
+        if function is ramp:
+            return fold((-3.0, 3.0), [(0, 0), (1, 3), (0, 6)], divisor=6)
+        if function is F.softshrink:
+            (bound,) = args
+            return fold((-bound, bound), [(1, bound), (0, 0), (1, -bound)])
+        raise InputError(
+            f"Expected nonlinearities that a certificate knows, got '{kink.name}' ({kink.kind}). Add its pieces to "
+            "regionscope/certificate/steps.py."
+        )
+
+    def _larger(self, first: Instruction, layer: int, before: str, n: int, largest: bool) -> list[Step]:
+        """max(a, b) as b + max(a - b, 0), and min(a, b) as b + min(a - b, 0)."""
+        part, shape = f"{first.writes} without its second input", self.values[first.writes].shape
+        slopes = np.repeat([[0.0], [1.0]] if largest else [[1.0], [0.0]], n, 1)
+        step = Pieces(part, before, layer, (0.0,), slopes, np.zeros((2, n)))
+        if len(first.reads) == 1:
+            bound = _flat(first.constants[0].expand(shape))[0]
+            return [step, _sum_with(part, first.writes, n, (), bound)]
+        reads = [self.values[name] for name in first.reads]
+        terms = _terms(partial(_second, shape=shape[1:]), first.reads, reads)
+        return [step, _sum_with(part, first.writes, n, tuple(terms), np.zeros(n))]
+
+
+def _with_constants(function: Callable[..., Tensor], constants: tuple[Tensor, ...], *inputs: Tensor) -> Tensor:
+    return function(*inputs, *constants)
+
+
+def _cut_values(kink: Kink, constants: tuple[Tensor, ...], *inputs: Tensor) -> Tensor:
+    return kink.folds(*inputs, *constants).values
+
+
+def _second(a: Tensor, b: Tensor, *, shape: torch.Size) -> Tensor:
+    return b.expand(b.shape[0], *shape) + 0 * a.sum()
+
+
+def _direction(first: Instruction) -> float:
+    """1 for a largest entry, -1 for a smallest one, whose group holds the values with the opposite sign."""
+    function = first.function
+    if not (isinstance(function, partial) and function.func is without_groups):
+        raise InputError(f"Expected the largest or smallest of groups, got {function!r}. A certificate cannot read it.")
+    inner = function.keywords["function"]
+    return -1.0 if isinstance(inner, Fixed) and inner.function is torch.amin else 1.0
+
+
+def _sum_with(
+    source: str, writes: str, n: int, more: tuple[tuple[str, Matrix], ...], shift: Numbers, factor: float = 1.0
+) -> Affine:
+    """writes = factor * source + the other terms + shift."""
+    diagonal = np.arange(n)
+    matrix = csr_array((np.full(n, factor), (diagonal, diagonal)), shape=(n, n))
+    return Affine(writes, ((source, Matrix(matrix)), *more), shift)
+
+
+def _flat(rows: Tensor) -> Numbers:
+    flat: Numbers = rows.reshape(len(rows), -1).double().cpu().numpy()
+    return flat
+
+
+def _terms(
+    function: Callable[..., Tensor], names: Sequence[str], reads: Sequence[Tensor]
+) -> Iterator[tuple[str, Matrix]]:
+    """The matrix of an affine function for each of its inputs."""
+    shift = _flat(function(*reads))[0]
+    for i, (name, row) in enumerate(zip(names, reads, strict=True)):
+        n = row.numel()
+        rows = max(1, _ENTRIES // max(1, n, len(shift)))
+        blocks, entries = [], 0
+        for start in range(0, n, rows):
+            chosen = torch.arange(start, min(n, start + rows), device=row.device)
+            probe = torch.zeros(len(chosen), n, dtype=torch.float64, device=row.device)
+            probe[torch.arange(len(chosen), device=row.device), chosen] = _PROBE
+            inputs = [
+                probe.reshape(-1, *x.shape[1:]) if j == i else x.expand(len(chosen), *x.shape[1:])
+                for j, x in enumerate(reads)
+            ]
+            blocks.append(csr_array(_columns(_flat(function(*inputs)), shift)))
+            entries += blocks[-1].nnz
+            if entries > _MOST:
+                raise InputError(
+                    f"Expected layers with at most {_MOST} weights between their entries, got more. A certificate of "
+                    "this network would not fit in memory."
+                )
+        yield name, Matrix(csr_array(vstack(blocks).T))
+
+
+def _columns(answers: Numbers, shift: Numbers) -> Numbers:
+    """The columns of a matrix, from what the function returns on the probes."""
+    nothing = answers == shift
+    seen = np.abs(answers) >= np.maximum(_SEEN * np.abs(shift), _PROBE * _SMALLEST)
+    if not (np.isfinite(answers) & (nothing | seen)).all() or not np.isfinite(shift).all():
+        raise InputError(
+            "Expected constants that are zero or between 2^-300 and 2^100, got others. Rescale the network; a "
+            "certificate needs numbers whose products do not underflow."
+        )
+    return np.where(nothing, 0.0, answers / _PROBE)

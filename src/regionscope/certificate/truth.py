@@ -1,0 +1,108 @@
+"""The counts of the true structure: regions by layer, linear regions and decision regions, from a graph of patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from regionscope.certificate.claim import Index
+from regionscope.certificate.frames import UNIT
+from regionscope.certificate.integers import Integers, Pattern
+from regionscope.certificate.steps import Numbers, Steps
+
+__all__ = ["Counts", "Graph", "count"]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Regions as nodes and their walls as pairs.
+
+    patterns: (r, units). pairs: (w, 2). slopes, slope_error: (s, c, k) of the outputs of the first s regions.
+    """
+
+    patterns: Pattern
+    pairs: Index
+    slopes: Numbers
+    slope_error: Numbers
+
+
+@dataclass(frozen=True)
+class Counts:
+    """by_layer: activation regions after each nonlinearity. linear_ids, decision_ids: (r,) which linear and which
+    decision region a region belongs to; labels: (r,), empty without a decision. compared: walls decided in integers."""
+
+    by_layer: dict[str, int]
+    linear_ids: Index
+    decision_ids: Index
+    labels: Index
+    compared: int
+
+    @property
+    def linear(self) -> int:
+        """Number of linear regions."""
+        return int(self.linear_ids.max(initial=-1)) + 1
+
+    @property
+    def decision(self) -> int:
+        """Number of decision regions; 0 without a decision."""
+        return int(self.decision_ids.max(initial=-1)) + 1 if len(self.labels) else 0
+
+    def numbers(self) -> dict[str, Any]:
+        """All counts by name; with a decision also the pieces into which it cuts the activation regions."""
+        activation = list(self.by_layer.values())[-1] if self.by_layer else 1
+        found: dict[str, Any] = {"by_layer": self.by_layer, "activation": activation, "linear": self.linear}
+        return found | ({"pieces": len(self.labels), "decision": self.decision} if len(self.labels) else {})
+
+
+def count(steps: Steps, graph: Graph, outputs: Callable[[int], Integers]) -> Counts:
+    """outputs: the outputs of a region as integer functions."""
+    n, drawn = len(graph.patterns), graph.patterns.shape[1] - steps.has_decision  # the decision folds nothing
+    equal, compared = _same_maps(graph, drawn, outputs)
+    labels = graph.patterns[:, -1].astype(np.int64) if steps.has_decision else np.zeros(0, dtype=np.int64)
+    alike = graph.pairs[labels[graph.pairs[:, 0]] == labels[graph.pairs[:, 1]]] if len(labels) else graph.pairs[:0]
+    return Counts(
+        by_layer(steps, graph.patterns), components(n, graph.pairs[equal]), components(n, alike), labels, compared
+    )
+
+
+def by_layer(steps: Steps, patterns: Pattern) -> dict[str, int]:
+    """Number of different patterns after each nonlinearity; without the decision."""
+    counts, end = {}, 0
+    for fold in steps.folds[: len(steps.folds) - steps.has_decision]:
+        end += fold.n_units
+        seen = np.ascontiguousarray(patterns[:, :end])
+        counts[steps.layers[fold.layer]] = len({row.tobytes() for row in seen})
+    return counts
+
+
+def components(n: int, pairs: Index) -> Index:
+    """Connected components of n nodes: a number for each."""
+    graph = coo_array((np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    found: Index = connected_components(graph, directed=False)[1].astype(np.int64)
+    return found
+
+
+def _same_maps(graph: Graph, n_units: int, outputs: Callable[[int], Integers]) -> tuple[NDArray[np.bool_], int]:
+    """Whether the maps on both sides of each wall are equal, and how many of these were compared in integers."""
+    pairs, known = graph.pairs, len(graph.slopes)
+    open_: NDArray[np.bool_] = np.any(pairs >= known, axis=1)
+    equal = np.zeros(len(pairs), dtype=bool)
+    step = max(1, (1 << 22) // max(1, graph.slopes[0].size if known else 1))
+    for i in range(0, len(pairs), step):
+        left, right = np.where(open_[i : i + step, None], 0, pairs[i : i + step]).T
+        if known:
+            gap = np.abs(graph.slopes[left] - graph.slopes[right])
+            sizes = np.abs(graph.slopes[left]) + np.abs(graph.slopes[right])
+            bound = (1 + 8 * UNIT) * (graph.slope_error[left] + graph.slope_error[right]) + 8 * UNIT * sizes
+            open_[i : i + step] |= ~(gap > bound).any((1, 2))
+    for i in np.flatnonzero(open_).tolist():
+        a, b = pairs[i]
+        same_pattern = (graph.patterns[a, :n_units] == graph.patterns[b, :n_units]).all()
+        equal[i] = same_pattern or (outputs(int(a)) == outputs(int(b))).all()
+    return equal, int(open_.sum())

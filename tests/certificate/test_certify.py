@@ -1,0 +1,224 @@
+"""Certificates: true partitions are certified, wrong ones refuted with the true count, and a checker agrees."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import check_certificate
+import damage
+import regionscope as rs
+from fuzz.compare import piece_of
+from fuzz.networks import FAMILIES, network
+from fuzz.truth import truth_of
+from regionscope.certificate.filter import screen
+from regionscope.certificate.frames import frames_of
+from regionscope.certificate.integers import IntegerNetwork, homogeneous
+from regionscope.certificate.steps import read_steps
+from regionscope.errors import LimitReached, MissingLibrary
+from regionscope.network import trace
+
+
+def mlp(*widths: int, seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    layers: list[nn.Module] = []
+    for a, b in pairwise(widths):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+SQUARE = rs.Box.between(-1.0, 1.0, (2,))
+
+
+def test_a_plane_is_certified_in_floats_alone() -> None:
+    found = rs.linear_regions(mlp(2, 12, 12, 2), SQUARE)
+    certificate = found.certify()
+    assert certificate
+    assert certificate.recomputed == certificate.unproved == 0
+    assert certificate.counts["by_layer"] == found.by_layer
+    assert certificate.counts["linear"] == found.n_linear_regions
+    assert 0 < certificate.nearest_tie < 1
+    assert certificate.vertex_error < 1e-9
+    assert str(certificate).startswith(f"certified: {len(found)} activation regions")
+    assert certificate.readings()[0] == ("", 1, None)
+
+
+@pytest.mark.parametrize("seed", [*range(len(FAMILIES)), 8, 9, 11, 12, 16, 19, 22])
+def test_certificates_agree_with_exact_arithmetic(seed: int) -> None:
+    """The fuzz program computes the same counts by another method; the checker agrees without either."""
+    net = network(seed)
+    truth = truth_of(net.layers, net.weights, net.place)
+    found = rs.decision_regions(net.module(), piece_of(net.place))
+    certificate = found.certify()
+    assert certificate
+    assert list(certificate.counts["by_layer"].values()) == truth.by_layer
+    assert certificate.counts["linear"] == truth.linear
+    assert certificate.counts["decision"] == len(truth.labels)
+    assert certificate.document is not None
+    assert check_certificate.check(json.loads(json.dumps(certificate.document()))) == certificate.counts
+
+
+def test_a_partition_that_merges_thin_regions_is_refuted_with_the_true_count() -> None:
+    """Neurons that are nearly copies leave regions that are thinner than the tolerance of the engine."""
+    net = network(13)
+    truth = truth_of(net.layers, net.weights, net.place)
+    part = rs.linear_regions(net.module(), piece_of(net.place))
+    assert list(part.by_layer.values()) != truth.by_layer
+    certificate = part.certify()
+    assert not certificate
+    assert list(certificate.counts["by_layer"].values()) == truth.by_layer
+    first = certificate.refuted[0]
+    assert first.true - first.claimed == truth.by_layer[-1] - len(part)
+    assert str(certificate).startswith("refuted: the true region has other neighbours (regions ")
+    with pytest.raises(rs.InputError, match="Expected a certified partition"):
+        certificate.save("nowhere.json")
+
+
+def test_integers_alone_give_the_same_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = rs.linear_regions(mlp(2, 6, 6, 2, seed=1), SQUARE)
+    quick = part.certify()
+    module = sys.modules["regionscope.certificate.certify"]
+    proved = module.prove
+    monkeypatch.setattr(module, "prove", lambda *args: replace(proved(*args), proved=np.zeros(len(part), dtype=bool)))
+    slow = part.certify()
+    assert quick
+    assert slow
+    assert slow.counts == quick.counts
+    assert slow.recomputed == slow.signs
+    left = part.certify(max_recomputed=1)
+    assert not left
+    assert str(left) == f"not certified: {left.unproved} signs left"
+
+
+def test_error_bounds_hold() -> None:
+    """Each float function of a unit differs from the true one by no more than its bound, on all of [-3, 3]^2."""
+    layers = [nn.Linear(2, 9), nn.LeakyReLU(0.1), nn.Linear(9, 9), nn.Hardsigmoid(), nn.Linear(9, 3)]
+    torch.manual_seed(3)
+    part = rs.linear_regions(nn.Sequential(*layers).double(), SQUARE)
+    assert part.program is not None
+    steps = read_steps(part.program)
+    frames = frames_of(part.vertices.numpy(), part.corners.numpy(), part.offsets.numpy())
+    found, exact = screen(steps, part.slice, frames), IntegerNetwork(steps, part.slice)
+    units = [(fold, factor) for fold in steps.folds for _ in range(9) for factor, _ in exact.thresholds[id(fold)]]
+    shares = []
+    for key, row, error in zip(found.near.key, found.near.rows, found.near.error, strict=True):
+        region, number = divmod(int(key), 4 + len(units))
+        if number < 4:
+            continue  # the border
+        fold, factor = units[number - 4]
+        over = exact.denominators[fold.source] * factor
+        *slopes, constant = (Fraction(int(a), over) for a in exact.cell(found.patterns[region]).constraints[number])
+        at = [Fraction(float(c)) for c in frames.reference[region]]
+        constant += sum(a * c for a, c in zip(slopes, at, strict=True))
+        local = [a * Fraction(float(scale)) for a, scale in zip(slopes, frames.scale[region], strict=True)]
+        gaps = [abs(a - Fraction(float(b))) for a, b in zip([constant, *local], row, strict=True)]
+        shares.append(float((gaps[0] + 3 * sum(gaps[1:])) / Fraction(float(error))))
+    assert len(shares) > 100
+    assert 0.001 < max(shares) < 1
+
+
+class Odd(nn.Module):
+    """Operations that a reader of matrices may get wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(1, 2, 2, padding=1)
+        self.norm = nn.BatchNorm1d(2)
+        self.prelu = nn.PReLU(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.prelu(self.norm(self.conv(x[:, None])))
+        y = torch.minimum(y, y.flip(2) * 0.3 - 0.1)
+        y = nn.functional.softshrink(nn.functional.avg_pool1d(y, 2), 0.1)
+        z = torch.maximum(y.flatten(1), torch.linspace(-0.2, 0.3, 4))
+        z = torch.cat([z, nn.functional.hardsigmoid(7 * z), z.abs().amin(dim=1, keepdim=True)], 1)
+        return z[:, :6] + 0.5 * z.mean(1, keepdim=True) - nn.functional.relu6(9 * z[:, 3:])
+
+
+def test_all_kinds_of_operations_are_read() -> None:
+    torch.manual_seed(0)
+    program = trace(Odd().eval().double(), (3,))
+    line = rs.Segment([-1.0, 2.0, 0.5], [1.5, -1.0, 0.25])
+    exact = IntegerNetwork(read_steps(program), line)
+    for t in (0.125, 0.5, 0.8125):
+        pattern = exact.pattern(homogeneous(np.array([t])))
+        rows, over = exact.cell(pattern).outputs, exact.denominators[program.output_name]
+        values = [(int(a) * 16 * int(16 * t) + int(b) * 256) / (over * 256) for a, b in rows]
+        expected = program(line.embed([[t]]))[0]
+        assert torch.allclose(torch.tensor(values, dtype=torch.float64), expected, atol=1e-14)
+    part = rs.linear_regions(program, line)
+    assert len(part) > 5
+    assert part.certify()
+
+
+def test_space_is_certified_in_integers() -> None:
+    found = rs.decision_regions(mlp(3, 4, 3, 3), rs.Box.between(-1.0, 1.0, (3,)))
+    certificate = found.certify()
+    assert certificate
+    assert certificate.counts["decision"] == found.count
+    assert certificate.recomputed == certificate.signs
+
+
+def test_each_kind_of_damage_is_refuted() -> None:
+    """tools/damage.py does this 1,000 times; docs/damage.json is its report."""
+    found = [one for seed in range(40) if (one := damage.outcome(seed)) is not None]
+    assert {one.kind for one in found} == {*damage.KINDS}
+    assert len(found) > 20
+    assert all(one.refuted and one.rejected for one in found)
+    report = json.loads((Path(damage.__file__).parents[1] / "docs" / "damage.json").read_text())
+    assert report["damages"] == 1000
+    assert report["missed"] == []
+
+
+def test_a_wrong_merge_and_a_wrong_layer_are_refuted() -> None:
+    part = rs.linear_regions(mlp(2, 5, 4, 1), SQUARE)
+    same, undecided = part._compared
+    flipped = same.clone()
+    flipped[0] = ~flipped[0]
+    wrong = replace(part, compared=(flipped, undecided)).certify()
+    assert [one.reason for one in wrong.refuted] == ["linear regions"]
+    walls = replace(part.walls, layer=torch.where(part.walls.layer == 0, 1, part.walls.layer))
+    assert "another nonlinearity" in str(replace(part, walls=walls).certify())
+
+
+def test_the_checker_reads_files_and_rejects_changed_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    certificate = rs.decision_regions(mlp(2, 5, 4, 2), SQUARE).certify()
+    good, bad = certificate.save(tmp_path / "good.json"), tmp_path / "bad.json"
+    document = json.loads(good.read_text())
+    changed = copy.deepcopy(document)
+    changed["counts"]["linear"] += 1
+    bad.write_text(json.dumps(changed))
+    assert check_certificate.main([str(good)]) == 0
+    assert check_certificate.main([str(good), str(bad)]) == 1
+    assert "not proved: the counts are" in capsys.readouterr().out
+    changed = copy.deepcopy(document)
+    changed["network"]["steps"][0]["shift"]["numbers"][0] *= -1
+    assert damage.is_rejected(changed)
+
+
+def test_what_cannot_be_certified_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    part = rs.linear_regions(mlp(2, 5, 4, 1), SQUARE)
+    loaded = rs.Partition.load(part.save(tmp_path / "part.npz"))
+    with pytest.raises(rs.InputError, match="Expected a partition that carries its network, got one from a file"):
+        loaded.certify()
+    stopped = rs.linear_regions(mlp(2, 9, 9, 1), SQUARE, max_regions=20, on_limit="return")
+    with pytest.raises(LimitReached, match="cannot be certified"):
+        stopped.certify()
+    tiny = nn.Sequential(nn.Linear(2, 2), nn.ReLU()).double()
+    with torch.no_grad():
+        tiny[0].weight.fill_(1e-200)
+    with pytest.raises(rs.InputError, match="Expected constants that are zero or between"):
+        rs.linear_regions(tiny, SQUARE).certify()
+    monkeypatch.setitem(sys.modules, "flint", None)
+    with pytest.raises(MissingLibrary, match=r"certify\(\) needs python-flint"):
+        part.certify()
