@@ -27,6 +27,7 @@ def pages() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_ends_in_a_figure_and_a_sentence(path: Path, pages: ModuleType, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")

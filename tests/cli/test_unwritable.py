@@ -101,12 +101,18 @@ def test_what_fails_after_the_work_is_one_sentence_and_leaves_nothing(
     assert sorted(folder.iterdir()) == before
 
 
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("studies")
+    made = CliRunner().invoke(app, ["study", "run", STUDY, "--size", "smoke", "--folder", str(place)])
+    assert made.exit_code == 0, made.output
+    return place
+
+
 @pytest.mark.parametrize("file", ["figure1.png", "report.md", "index.md"])
 def test_every_file_of_a_report_that_fails_is_one_sentence(
-    file: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, studied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = CliRunner().invoke(app, ["study", "run", STUDY, "--size", "smoke", "--folder", str(folder)])
-    assert made.exit_code == 0, made.output
     move = os.replace
 
     def busy(old: Path, new: Path) -> None:
@@ -115,7 +121,7 @@ def test_every_file_of_a_report_that_fails_is_one_sentence(
         move(old, new)
 
     monkeypatch.setattr(os, "replace", busy)
-    done = refused(f"study report {STUDY} --size smoke --folder {folder} --out pages")
+    done = refused(f"study report {STUDY} --size smoke --folder {studied} --out pages")
     assert "cannot be written (Device or resource busy)" in done.stderr
 
 

@@ -42,7 +42,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("cnn", {"pooling": "none", "depth": 1}),
     ("mlp", {"activation": "gelu", "depth": 4}),
 ]
-EVERY = [*((name, {}) for name in PARAMETERS), *VARIANTS]
+THIN: dict[str, dict[str, Any]] = {key: {"width": 16} for key in ("resnet18", "resnet34", "preactresnet18", "senet18")}
+EVERY = [*((name, THIN.get(name, {})) for name in PARAMETERS), *VARIANTS]
 
 
 def images(n: int, shape: tuple[int, ...], seed: int = 0) -> Tensor:
@@ -122,10 +123,7 @@ def test_in_eval_mode_rows_are_alone_and_nothing_is_random(name: str, options: d
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_seed_decides_alone(name: str) -> None:
-    small = {
-        "input_shape": (1, 8, 8),
-        **({"width": 16} if name in ("resnet18", "resnet34", "preactresnet18", "senet18") else {}),
-    }
+    small = {"input_shape": (1, 8, 8), **THIN.get(name, {})}
     before = torch.get_rng_state()
     first = weights(zoo.build(name, seed=1, **small))
     assert torch.equal(before, torch.get_rng_state())

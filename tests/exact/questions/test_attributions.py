@@ -64,7 +64,8 @@ def test_affine_networks_have_one_piece_and_the_gradient_times_the_input() -> No
     assert found.pieces.tolist() == [1, 1]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(problems(dims=(1,)))
 def test_random_networks_agree_with_the_slow_twin(problem: Problem) -> None:
     """Pieces of the slow twin, gradients of the module itself; completeness within rounding."""

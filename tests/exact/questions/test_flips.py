@@ -59,7 +59,8 @@ def test_slopes_on_both_sides_of_a_flip_on_a_fold() -> None:
     assert found.slope_before.tolist() == [5.0]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(problems(dims=(1,)))
 def test_flips_of_random_networks(problem: Problem) -> None:
     """As many as the slow twin has changes; classes between them are those of the module; margins grow."""

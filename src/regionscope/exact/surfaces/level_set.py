@@ -14,8 +14,7 @@ from regionscope.errors import InputError, LimitReached
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.decision import extremes_at_corners, labels_of
 from regionscope.exact.linear import Progress, as_list, check_shapes, cut_slices, program_of
-from regionscope.exact.questions.weights import Target
-from regionscope.exact.questions.weights import output_weights
+from regionscope.exact.questions.weights import Target, output_weights
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.surfaces.polygons import in_order, normals_of
 from regionscope.exact.surfaces.pruning import Levels, Pruning
@@ -53,7 +52,7 @@ def level_set(
     values on both sides, bounds nothing and is left out.
 
     The network is followed layer by layer as in ``linear_regions``. After each layer only those regions are kept on
-    which bounds of the remaining layers allow the value, so the cost grows with the surface, not with the volume.
+    which bounds of the remaining layers allow the value, so most regions away from the surface are never built.
     Networks that compare several values (max-pooling) are cut everywhere and reduced at the end.
 
     model: as in ``linear_regions``. slice: a Simplex or Box of dimension 2 or 3.
