@@ -252,7 +252,8 @@ class _LayerLister(ForwardObserver):
             positions = self._positions(values, made) if wide else 0
         self.layers.append(Layer(name, role, folds * entries, None, kinds, positions, fed_by))
         self.shapes.append(values.shape)
-        self.in_order.append(_one_after_the_other(values, self._rows))
+        shared = values.shape[:1] != (self._rows,)  # else the first axis is that of the inputs alone
+        self.in_order.append(shared and _one_after_the_other(values, self._rows))
 
     def _positions(self, values: Tensor, made: Sequence[Size]) -> int:
         """Number of tokens of an input in ``values``, which come from linear outputs of the shapes ``made``."""
