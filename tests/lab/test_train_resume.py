@@ -172,7 +172,7 @@ def test_states_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the state of this training"):
         train(network(), data().test, FULL, state=kept[0])
     other = nn.Sequential(nn.Flatten(), mlp([64, 4, 2]))
-    with pytest.raises(InputError, match="another network"):
+    with pytest.raises(InputError, match="the state of this network"):
         train(other, data(), FULL, state=kept[0])
     from_cuda = {**kept[0].tensors, "random.augment": torch.zeros(16, dtype=torch.uint8)}
     for tensors in (from_cuda, {**kept[0].tensors, "random.cuda": torch.zeros(16, dtype=torch.uint8)}):

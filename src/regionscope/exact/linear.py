@@ -234,8 +234,8 @@ def check_shapes(program: Program, slices: Sequence[Slice]) -> None:
     for piece in slices:
         if piece.input_shape != program.input_shape:
             raise SliceError(
-                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
-                f"{program.input_shape}; build the slice from inputs of that shape."
+                f"Expected a slice in inputs of shape {program.input_shape}, for which the network was read, got "
+                f"{piece.input_shape}."
             )
 
 
