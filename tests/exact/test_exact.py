@@ -80,10 +80,12 @@ def test_nasty_cases(case: Case) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_nasty_cases_in_float32(case: Case) -> None:
-    single = linear_regions(trace(case.build(), case.piece.input_shape, dtype=torch.float32), case.piece)
-    assert dict(single.by_layer) == reference_of(case)[0].by_layer
-    found = (single.n_activation_regions, single.n_linear_regions)
-    assert found == tuple(f if k is None else k for f, k in zip(found, (case.activation, case.linear), strict=True))
+    """A network with float32 weights has the same regions, whether it is read in float32 or in float64."""
+    model = case.build().float()
+    single = linear_regions(trace(model, case.piece.input_shape, dtype=torch.float32), case.piece)
+    double = linear_regions(model, case.piece)
+    assert single.by_layer == double.by_layer
+    assert single.n_linear_regions == double.n_linear_regions
 
 
 @pytest.mark.slow
