@@ -16,7 +16,7 @@ from torch import Tensor
 from regionscope.certificate import Certificate, certify
 from regionscope.checks import of_kind
 from regionscope.errors import CheckFailed, InputError, LimitReached
-from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps
+from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps, maps_at
 from regionscope.exact.check import check_coverage, check_maps, check_network
 from regionscope.exact.questions.export import dual_graph, geojson, networkx_graph, pandas_table, svg_paths
 from regionscope.exact.questions.extremes import Extremes, extremes
@@ -28,7 +28,7 @@ from regionscope.exact.walls import Walls, components
 from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
-from regionscope.network import Program, full_precision, patterns
+from regionscope.network import Program, patterns
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
 
@@ -226,22 +226,9 @@ class Partition:
         """
         program = self._network()
         rows = max(1, _BYTES // max(1, program.row_bytes * (1 + len(program.kinks))))
-        found = [self._input_maps(program, points) for points in self.interior[regions].split(rows)]
-        jacobians, constants = zip(*found, strict=True)
-        return torch.cat(jacobians), torch.cat(constants)
-
-    def _input_maps(self, program: Program, points: Tensor) -> tuple[Tensor, Tensor]:
-        """The maps of the regions around these interior points."""
-        inputs = self.slice.embed(points, dtype=program.dtype).to(program.device).requires_grad_(True)
-        with torch.enable_grad(), full_precision():
-            outputs = program.differentiable(inputs)
-            rows = [
-                torch.autograd.grad(outputs[:, i].sum(), inputs, retain_graph=True)[0] for i in range(outputs.shape[1])
-            ]
-        jacobian = torch.stack(rows, 1)
-        linear = (jacobian.flatten(2) * inputs.detach().flatten(1)[:, None]).sum(-1)
-        here = self.vertices.device
-        return jacobian.to(here), (outputs.detach() - linear).to(here)
+        blocks = [self.slice.embed(points, dtype=program.dtype) for points in self.interior[regions].split(rows)]
+        jacobians, constants = zip(*[maps_at(program, inputs) for inputs in blocks], strict=True)
+        return torch.cat(jacobians).to(self.vertices.device), torch.cat(constants).to(self.vertices.device)
 
     def extremes(self, weights: Target) -> Extremes:
         """The smallest and the largest value of a linear function of the outputs, on the slice and on each region.
