@@ -23,7 +23,7 @@ def slices(dim: int, n: int) -> list[rs.Simplex]:
 
 def regions_of(model: nn.Module, pieces: list[rs.Simplex]) -> BatchResult:
     return exact_regions(
-        program_of(model, pieces, None), pieces, max_regions=None, on_limit="raise", memory=None, tolerance=None,
+        program_of(model, pieces), pieces, max_regions=None, on_limit="raise", memory=None, tolerance=None,
         progress=None,
     )  # fmt: skip
 
