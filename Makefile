@@ -24,7 +24,7 @@ PYTHON ?= python3
 CANDIDATES := $(PYTHON) $(if $(filter file default undefined,$(origin PYTHON)),python3.13 python3.12 python3.11,)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help quickstart quick test pytest lint format bench corpus damage fuzz threads docs
+.PHONY: help quickstart quick test pytest lint format bench corpus damage coverage fuzz threads docs
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ format: $(VENV)/.installed-dev  ## Let ruff rewrite the sources
 
 bench: $(VENV)/.installed-lab  ## Time the engine against its floor; table on screen, JSON in benchmarks/results/
 	@for bench in benchmarks/bench_*.py; do echo $$bench; $(BIN)/python $$bench; done
+
+coverage: $(VENV)/.installed-dev  ## Tests with line coverage, without the slow ones; HTML in htmlcov/
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \
+	    -m 'not slow and not browser and not kill' --cov --cov-report=term --cov-report=html
 
 corpus: $(VENV)/.installed-dev  ## Make the corpus of certified networks again, and check it with integers
 	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python tools/make_corpus.py

@@ -93,7 +93,7 @@ def test_bounds_beyond_all_floats() -> None:
     [
         ("bounds 2-x-2", "2-32-32-2"),
         ("shallow flow --switches a,b", "--switches"),
-        ("shallow flow --switches 3.0", "ascend strictly inside"),
+        ("shallow flow --switches 3.0", "in ascending order inside"),
         ("shallow two-layer --rates fast", "--rates"),
     ],
 )

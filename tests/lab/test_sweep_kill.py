@@ -205,7 +205,7 @@ def test_dask_workers_may_die(
                 return False
 
             report = run_sweep(sweep, runs, dask=address, gpu_resource=1, stop=kill_once)
-            with pytest.raises(InputError, match="no Dask worker offers that"):
+            with pytest.raises(InputError, match="Expected a Dask worker with GPU"):
                 run_sweep(small(5), runs, dask=address, gpu_resource=2)
     assert killed
     assert [outcome.status for outcome in report.outcomes] == ["finished"] * 4
@@ -229,7 +229,7 @@ def read_address(path: Path) -> object:
 def test_no_scheduler_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr("regionscope.lab.sweep.cluster._ANSWER", 1)
-    with pytest.raises(InputError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+    with pytest.raises(InputError, match=r"No Dask scheduler found at tcp://127\.0\.0\.1:9"):
         run_sweep(small(1), tmp_path, dask="tcp://127.0.0.1:9")
     assert not list(tmp_path.glob("*/result.json"))
 

@@ -262,7 +262,7 @@ def test_narrow_networks_fail_and_wide_ones_succeed() -> None:
 
 def test_bad_input_is_named() -> None:
     theta, x, y = flow_start(2, 3, 4)
-    with pytest.raises(InputError, match="ascend strictly"):
+    with pytest.raises(InputError, match="x in strictly ascending order, got other values"):
         gradient_flows(theta, x.flip(1), y)
     with pytest.raises(InputError, match="exponential"):
         FlowOptions(loss="hinge")  # type: ignore[arg-type]

@@ -108,7 +108,8 @@ class DecisionRegions:
         k = self.partition.dim
         if k > 2:
             raise InputError(
-                "In 3 or more dimensions read the boundary facets from boundary_walls and partition.walls."
+                "Expected a slice of dimension 1 or 2, got 3 or more. Read the boundary facets from "
+                "boundary_walls and partition.walls."
             )
         walls = self.partition.walls
         start = walls.offsets[self.boundary_walls]
@@ -170,8 +171,8 @@ class DecisionRegions:
         about, arrays = load_arrays(Path(path))
         if not arrays.keys() >= {*_LABELS}:
             raise InputError(
-                f"{path} holds a partition that is not cut at the decision boundary; read it with Partition.load, or "
-                "compute decision_regions."
+                f"Expected decision regions in {path}, got a partition that is not cut at the decision boundary. "
+                "Read it with Partition.load, or compute decision_regions."
             )
         return DecisionRegions(Partition.from_arrays(about, arrays, program), *(arrays[name] for name in _LABELS))
 
@@ -214,8 +215,8 @@ def decision_regions(
     program = program_of(select_output(model, output, args), slices)
     if len(program.output_shape) > 1:
         raise InputError(
-            f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "
-            "needed, so flatten or pool them first."
+            f"Expected one output for each class, got outputs of shape {program.output_shape} for an input. "
+            "Flatten or pool them first."
         )
     result = exact_regions(
         with_decision(program), slices, max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,

@@ -158,7 +158,7 @@ def exact_regions(
     check_shapes(program, slices)
     if tolerance is None:
         tolerance = Tolerance.of(program.dtype)
-    of_kind("tolerance", tolerance, Tolerance, advice="write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
+    of_kind("tolerance", tolerance, Tolerance, advice="Write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
     check_progress(progress)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
@@ -219,15 +219,13 @@ def cut_slices(
 def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
     slices = list(slice) if isinstance(slice, Sequence) else [slice]
     if not slices:
-        raise InputError("The list of slices is empty; give at least one Segment, Simplex or Box.")
+        raise InputError("Expected at least one Segment, Simplex or Box, got an empty list.")
     for piece in slices:
         if not isinstance(piece, Slice):
-            raise InputError(f"A slice must be a Segment, Simplex or Box; got {type(piece).__name__}.")
+            raise InputError(f"Expected a Segment, Simplex or Box, got {type(piece).__name__}.")
     dims = sorted({piece.dim for piece in slices})
     if len(dims) > 1:
-        raise InputError(
-            f"Slices worked through together must have one dimension, these have {dims}; call once for each."
-        )
+        raise InputError(f"Expected slices of one dimension, got {dims}. Call once for each dimension.")
     return slices
 
 
@@ -244,7 +242,7 @@ def check_shapes(program: Program, slices: Sequence[Slice]) -> None:
 def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
     shapes = {piece.input_shape for piece in slices}
     if len(shapes) > 1:
-        raise SliceError(f"All slices must live in inputs of one shape; these have {sorted(shapes)}.")
+        raise SliceError(f"Expected slices in inputs of one shape, got {sorted(shapes)}.")
     return next(iter(shapes))
 
 
@@ -252,5 +250,5 @@ def _check_options(max_regions: int | None, on_limit: str, memory: int | None) -
     if max_regions is not None:
         whole("max_regions", max_regions)
     if on_limit not in ("raise", "return"):
-        raise InputError(f'on_limit must be "raise" or "return", got {on_limit!r}.')
+        raise InputError(f'Expected on_limit to be "raise" or "return", got {on_limit!r}.')
     check_memory(memory)

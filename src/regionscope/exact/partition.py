@@ -45,7 +45,7 @@ _STORED = {*_ARRAYS, *_COMPARED, *(f"wall_{name}" for name in _WALLS)}
 class Partition:
     """The exact partition of a slice into regions on which every nonlinearity keeps its side.
 
-    slice: where we looked. vertices: (v, k) float64 slice coordinates, each corner once. outputs: (v, c) of the
+    slice: the slice. vertices: (v, k) float64 slice coordinates, each corner once. outputs: (v, c) of the
         network there.
     corners, offsets: the vertices of region i are ``corners[offsets[i]:offsets[i + 1]]``, counter-clockwise in 2-D.
     sizes: (r,) length, area or volume in input space; they add up to ``slice.size``.
@@ -194,7 +194,7 @@ class Partition:
         """
         names = list(self.by_layer)
         if layer not in names:
-            raise InputError(f"There is no layer {layer!r} in this partition; it has {', '.join(names)}.")
+            raise InputError(f"Expected a layer of this partition ({', '.join(names)}), got {layer!r}.")
         inner = self.walls.inner
         later = inner[self.walls.layer[inner] > names.index(layer)]
         return components(len(self), self.walls.regions[later])
@@ -356,7 +356,7 @@ class Partition:
         about, arrays = load_arrays(Path(path))
         if not arrays.keys() <= _STORED:
             raise InputError(
-                f"{path} holds decision regions, with pieces cut at the boundary; read it with DecisionRegions.load."
+                f"Expected a partition in {path}, got decision regions. Read it with DecisionRegions.load."
             )
         return Partition.from_arrays(about, arrays, program)
 
@@ -374,7 +374,7 @@ class Partition:
         """The partition whose ``to_arrays`` these are; further arrays are ignored."""
         piece, outputs = slice_from_json(about["slice"]), arrays["outputs"].shape[1]
         if program is not None:
-            of_kind("program", program, Program, advice="read the network with trace(model, input_shape)")
+            of_kind("program", program, Program, advice="Read the network with trace(model, input_shape)")
             if (program.input_shape, program.n_outputs) != (piece.input_shape, outputs):
                 raise InputError(
                     f"Expected the network of the partition, with inputs of shape {piece.input_shape} and {outputs} "
@@ -401,8 +401,8 @@ class Partition:
         self._require_complete()
         if self.program is None:
             raise InputError(
-                "This partition was loaded from a file and does not carry the network; "
-                "pass it: Partition.load(path, program=trace(model, input_shape))."
+                "Expected a partition with its network, got one that was loaded from a file. Pass the network: "
+                "Partition.load(path, program=trace(model, input_shape))."
             )
         return self.program
 

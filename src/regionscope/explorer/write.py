@@ -47,7 +47,10 @@ def explore(
     """
     path = Path(path)
     if not path.parent.is_dir():
-        raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
+        raise InputError(
+            f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "
+            "Create it first."
+        )
     made = _Page(surface_page(what), 1, 1, ()) if isinstance(what, LevelSet) else _page(what, limit)
     replace_file(path, lambda temporary: temporary.write_text(made.text, encoding="utf-8"))
     return Written(path, path.stat().st_size, made.frames, made.of, made.notes)

@@ -70,7 +70,7 @@ def verify(
     entries; those with max-pooling or a maximum are decided from the partition into all linear regions.
 
     model: a network from ``read_onnx``, or any piecewise-affine ``nn.Module``.
-    timeout: seconds after which the search stops with what it has. A network with maxima looks at the time after each
+    timeout: seconds after which the search stops. A network with maxima checks the time after each
         of its nonlinearities.
     max_regions: number of cells at which it stops.
     output, args: for a model that returns several tensors or takes further arguments, as in ``linear_regions``.

@@ -259,7 +259,7 @@ def test_softmax_is_refused_with_the_way_out() -> None:
         ({"target": torch.tensor([0, 1])}, "Expected a target that is an index"),
         ({"target": 0, "baseline": torch.zeros(5)}, "Expected a baseline"),
         ({"target": 0, "baseline": float("nan")}, "Expected finite baselines"),
-        ({"target": 0, "memory": 10}, "memory is 10"),
+        ({"target": 0, "memory": 10}, r"memory to be a whole number of bytes, at least 1 MiB \(1048576\), got 10"),
     ],
 )
 def test_wrong_arguments(options: dict[str, object], sentence: str) -> None:

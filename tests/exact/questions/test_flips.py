@@ -170,7 +170,7 @@ def test_a_flip_on_the_border_of_two_windows_is_found() -> None:
         ({"direction": [1.0]}, "Expected a direction of shape"),
         ({"max_distance": 0.0}, "max_distance"),
         ({"max_distance": float("inf")}, "Expected a finite max_distance"),
-        ({"memory": 1}, "memory is 1"),
+        ({"memory": 1}, r"memory to be a whole number of bytes, at least 1 MiB \(1048576\), got 1"),
     ],
 )
 def test_wrong_arguments(options: dict[str, Any], sentence: str) -> None:

@@ -138,7 +138,7 @@ def test_random_networks_against_samples(sizes: tuple[int, ...], seed: int) -> N
     assert changes > 5
 
 
-@pytest.mark.parametrize(("sizes", "seed"), NETWORKS)
+@pytest.mark.parametrize(("sizes", "seed"), NETWORKS[1::2])
 def test_dropping_regions_changes_nothing(sizes: tuple[int, ...], seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     network, box = mlp(*sizes, seed=seed), cube(sizes[0], 2.0)
     value = middle(network, box)

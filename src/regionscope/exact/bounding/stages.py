@@ -118,12 +118,11 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
         return values
 
     n, n_before = (sum(value[0].numel() for value in each.values()) for each in (folded, live))
-    place_of = {"dtype": torch.float64, "device": live[name].device}
-    zero = run(torch.zeros(1, n, **place_of))
+    zero = run(live[name].new_zeros(1, n, dtype=torch.float64))
     offset = _packed(zero)[0]
     columns = []
     for start in range(0, n, _ROWS):
-        units = torch.zeros(min(_ROWS, n - start), n, **place_of)
+        units = live[name].new_zeros(min(_ROWS, n - start), n, dtype=torch.float64)
         units.diagonal(start).fill_(_SCALE)
         columns.append(scipy.sparse.csr_array((_packed(run(units)) - offset) / _SCALE))
     matrix = scipy.sparse.vstack(columns).T.tocsc()

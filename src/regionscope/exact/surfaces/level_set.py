@@ -52,7 +52,7 @@ def level_set(
     values on both sides, bounds nothing and is left out.
 
     The network is followed layer by layer as in ``linear_regions``. After each layer only those regions are kept on
-    which bounds of the remaining layers allow the value, so the cost grows with the surface, not with the volume.
+    which bounds of the remaining layers allow the value, so most regions away from the surface are never built.
     Networks that compare several values (max-pooling) are cut everywhere and reduced at the end.
 
     model: as in ``linear_regions``. slice: a Simplex or Box of dimension 2 or 3.
