@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -108,7 +109,7 @@ def measure(case: Case, device: str) -> dict[str, object]:
         "seconds": seconds, "cpu": cpu, "us_per_cell": 1e6 * seconds / cells, "cpu_us_per_cell": 1e6 * cpu / cells,
         "volume_off": off, "peak_gib": peak, "import_gib": before / 2**20, "promised_us": case.promise,
         "device": torch.cuda.get_device_name() if device == "cuda" else device, "dtype": "float64",
-        "torch": torch.__version__, "threads": torch.get_num_threads(),
+        "torch": torch.__version__, "threads": torch.get_num_threads(), "load": os.getloadavg()[0],
     }  # fmt: skip
     row["floor"], row["floor_batch"] = floor_seconds(model.double(), inputs, device)
     row["ratio"] = seconds / float(row["floor"])  # type: ignore[arg-type]
