@@ -14,13 +14,17 @@ CALLS ?= 1000
 CORE := network geometry exact sampled complexity measures
 # Each pytest worker computes with one thread, so that two workers do not fight for two cores.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+# A file stays in one worker, so that its fixtures are made once; tests/conftest.py puts the long files first.
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Many tests start a Python of their own, which reads the bytecode that the first one wrote.
+export PYTHONDONTWRITEBYTECODE :=
 
 # PYTHON=/path/to/python chooses the interpreter; otherwise the first one here that is new enough is taken.
 PYTHON ?= python3
 CANDIDATES := $(PYTHON) $(if $(filter file default undefined,$(origin PYTHON)),python3.13 python3.12 python3.11,)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help quickstart quick test lint format bench corpus damage fuzz threads docs
+.PHONY: help quickstart quick test pytest lint format bench corpus damage coverage fuzz threads docs
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,11 +33,13 @@ quickstart: $(VENV)/.installed-lab,explorer  ## Train a small net, count its reg
 	$(BIN)/regionscope quickstart
 
 quick: $(VENV)/.installed-dev  ## Unit tests of the core in a minute, without lint
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \
+	$(ONE_THREAD) $(BIN)/python -m pytest -q $(PARALLEL) \
 	    -m 'not slow and not browser and not papers and not kill' $(CORE:%=tests/%) tests/test_layers.py
 
-test: lint  ## Lint, types and all tests; shows the slowest 20
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
+test: lint pytest  ## Lint, types and all tests; shows the slowest 20
+
+pytest: $(VENV)/.installed-dev  ## All tests without lint
+	$(ONE_THREAD) $(BIN)/python -m pytest $(PARALLEL) --durations=20
 
 lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy --strict
 	$(BIN)/ruff check .
@@ -46,6 +52,10 @@ format: $(VENV)/.installed-dev  ## Let ruff rewrite the sources
 
 bench: $(VENV)/.installed-lab  ## Time the engine against its floor; table on screen, JSON in benchmarks/results/
 	@for bench in benchmarks/bench_*.py; do echo $$bench; $(BIN)/python $$bench; done
+
+coverage: $(VENV)/.installed-dev  ## Tests with line coverage, without the slow ones; HTML in htmlcov/
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \
+	    -m 'not slow and not browser and not kill' --cov --cov-report=term --cov-report=html
 
 corpus: $(VENV)/.installed-dev  ## Make the corpus of certified networks again, and check it with integers
 	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python tools/make_corpus.py

@@ -42,7 +42,7 @@ class Sizes:
     repeats: int
 
 
-CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=40, slices=4, prompts=128, repeats=2)
+CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=16, slices=2, prompts=64, repeats=1)
 GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=64, slices=32, prompts=2048, repeats=3)
 
 
@@ -103,7 +103,7 @@ def forward(model: nn.Module, inputs: Tensor, n: int, batches: tuple[int, ...], 
 
 def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
     torch.manual_seed(0)
-    clock, batches = Clock(device, sizes.repeats), (32, 64, 256) if device.type == "cpu" else (64, 256, 1024)
+    clock, batches = Clock(device, sizes.repeats), (32, 128) if device.type == "cpu" else (64, 256, 1024)
     text, image = (build(sizes).eval().to(device) for build in (gpt, vit))
     ids = torch.randint(1, sizes.vocabulary, (sizes.prompts, sizes.tokens), device=device)
     images = torch.rand(sizes.points, 3, 32, 32, device=device)

@@ -1,9 +1,11 @@
-"""Pages that are made while the documentation is built: the gallery, modules in the API; tables of benchmarks."""
+"""Pages that are made while the documentation is built: the gallery and the API chapters; tables of benchmarks."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
+import inspect
 import io
 import json
 import os
@@ -12,19 +14,20 @@ import runpy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 __all__ = [
     "Script",
     "attribution_table",
     "benchmark_table",
-    "list_modules",
+    "list_names",
     "read_script",
     "run_script",
     "write_gallery",
 ]
 
 NETWORKS = {"mlp": "MLP 784-[256,256]-10", "cnn": "CNN, 4 convolutions of 8 channels", "resnet18": "ResNet18"}
-MODULES = re.compile(r"^<!-- modules of (\w+) -->$", re.MULTILINE)
+NAMES = re.compile(r"^<!-- names of ([\w.]+)(?:: ([\w ]+))? -->$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -79,15 +82,20 @@ def write_gallery(scripts: Path, folder: Path) -> Path:
     return page
 
 
-def list_modules(text: str, package: Path) -> str:
-    """Replace the line ``<!-- modules of FOLDER -->`` by a section for each module of that folder, subfolders too."""
+def list_names(text: str) -> str:
+    """Replace each ``<!-- names of MODULE: NAME NAME -->`` by a section with these names.
+
+    Without names, these are the public names of the module that ``regionscope`` itself does not offer.
+    """
+    on_the_first_page = set(importlib.import_module("regionscope").__all__)
 
     def expand(match: re.Match[str]) -> str:
-        modules = sorted(package.joinpath(match[1]).rglob("*.py"))
-        names = [".".join(path.relative_to(package.parent).with_suffix("").parts) for path in modules]
-        return "\n\n".join(_section(name) for name in names if not name.endswith(("__init__", "__main__")))
+        module = importlib.import_module(f"regionscope.{match[1]}")
+        chosen = match[2].split() if match[2] else [n for n in _public(module) if n not in on_the_first_page]
+        entries = "\n".join(_entry(module, name) for name in chosen)
+        return f"## {module.__name__}\n\n```{{eval-rst}}\n{entries}\n```\n"
 
-    return MODULES.sub(expand, text)
+    return NAMES.sub(expand, text)
 
 
 def benchmark_table(results: Path) -> str:
@@ -125,9 +133,17 @@ def attribution_table(results: Path) -> str:
     return "\n".join(table)
 
 
-def _section(name: str) -> str:
-    short = name.split(".", 2)[2]
-    return f"## {short}\n\n```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```"
+def _public(module: ModuleType) -> list[str]:
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    found = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    return [name for name in found if not name.startswith("_")]
+
+
+def _entry(module: ModuleType, name: str) -> str:
+    value = getattr(module, name)
+    kind = "autoclass" if inspect.isclass(value) else "autofunction" if callable(value) else "autodata"
+    return f".. {kind}:: {module.__name__}.{name}" + ("\n   :members:" if kind == "autoclass" else "")
 
 
 @contextlib.contextmanager

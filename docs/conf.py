@@ -6,20 +6,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import regionscope
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from build_pages import list_modules, write_gallery  # noqa: E402 - found through the line above
+from build_pages import list_names, write_gallery  # noqa: E402 - found through the line above
 
 project = "regionscope"
 author = "The regionscope maintainers"
 copyright = author
 release = importlib.metadata.version("regionscope")
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+html_math_renderer = "mathml"  # written into the page, so that formulas need no network
 myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
 nb_execution_mode = "force"  # the stored notebooks have no outputs
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
@@ -83,16 +88,27 @@ def escaped(text: str) -> str:
     return "".join(parts)
 
 
+def write_inline_math(translator: Any, node: nodes.math) -> None:
+    translator.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def write_block_math(translator: Any, node: nodes.math_block) -> None:
+    translator.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
 def setup(app: Any) -> None:
     def process(_app: Any, _what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
         lines[:] = plain_text_to_rst(lines)
 
     def expand(_app: Any, _page: str, source: list[str]) -> None:
-        source[0] = list_modules(source[0], Path(regionscope.__file__).parent)
+        source[0] = list_names(source[0])
 
     def skip(_app: Any, _what: str, name: str, _object: object, _skip: bool, _options: object) -> bool | None:
         return True if name == "set" else None  # matplotlib writes one for each artist, in its own markup
 
+    app.add_html_math_renderer("mathml", (write_inline_math, None), (write_block_math, None))
     app.connect("autodoc-process-docstring", process)
     app.connect("autodoc-skip-member", skip)
     app.connect("source-read", expand)

@@ -6,6 +6,10 @@ an irrational angle: the geometry is the same, but lines that meet exactly now m
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from nasty.case import Case, turned
 from nasty.line import ON_A_LINE
 from nasty.plane import IN_A_PLANE
@@ -14,10 +18,17 @@ from nasty.space import IN_SPACE
 from regionscope.exact.reference import ReferenceDecision, ReferencePartition, reference_regions
 from regionscope.network import trace
 
-__all__ = ["CASES", "Case", "reference_of"]
+__all__ = ["CASES", "Case", "marked", "reference_of"]
 
 CASES: list[Case] = [*ON_A_LINE, *IN_A_PLANE, *[turned(case) for case in IN_A_PLANE], *SEEDED, *IN_SPACE]
 
+_SLOW = {  # half a second or more in the slow twin
+    "residual CNN with BatchNorm", "CNN with max pool", "max pool with overlapping padded windows",
+    "max pool of tied pixels after a convolution", "skip across three nonlinearities", "wide first layer",
+    "MLP on a cube", "zero-bias MLP on a cube", "max pool on a cube", "MLP in four dimensions",
+    "average pool and functional ReLU", "sawtooth of depth 10", "MLP on a tetrahedron",
+    "five planes in general position", "MLP, single logit", "max pool before any ReLU",
+}  # fmt: skip
 _FOUND: dict[str, tuple[ReferencePartition, ReferenceDecision]] = {}
 
 
@@ -26,3 +37,9 @@ def reference_of(case: Case) -> tuple[ReferencePartition, ReferenceDecision]:
     if case.name not in _FOUND:
         _FOUND[case.name] = reference_regions(trace(case.build(), case.piece.input_shape), case.piece)
     return _FOUND[case.name]
+
+
+def marked(case: Case) -> Any:
+    """A case that is slow, or repeats another one in turned coordinates, is left out of the quick tests."""
+    slow = case.name in _SLOW or case.name.endswith(", turned")
+    return pytest.param(case, marks=[pytest.mark.slow] if slow else [])

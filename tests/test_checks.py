@@ -29,7 +29,7 @@ def test_whole_numbers_are_accepted(value: int) -> None:
 @pytest.mark.parametrize("value", [0, -1, True, False, 1.0, math.nan, "3", None, [1]])
 def test_everything_else_is_refused_by_name(value: object) -> None:
     assert not is_whole(value)
-    with pytest.raises(InputError, match=r"^n is .*; a whole number of at least 1 is needed\.$"):
+    with pytest.raises(InputError, match=r"^Expected n to be a whole number of at least 1, got .*\.$"):
         whole("n", value)
 
 
@@ -44,14 +44,14 @@ def test_a_library_that_is_there_is_given() -> None:
 
 
 MISSING: dict[str, tuple[str, Callable[[Path], object], str]] = {
-    "bokeh": ("bokeh", lambda _: bokeh(), "The explorer needs Bokeh, which is not installed; run: pip install "
+    "bokeh": ("bokeh", lambda _: bokeh(), "The explorer needs Bokeh, which is not installed. Run: pip install "
               "'regionscope[explorer]'"),
-    "digits": ("sklearn", lambda _: digits(), "digits needs scikit-learn, which is not installed; run: pip install "
+    "digits": ("sklearn", lambda _: digits(), "digits needs scikit-learn, which is not installed. Run: pip install "
                "'regionscope[lab]'"),
-    "two moons": ("sklearn", lambda _: two_moons(10), "two_moons needs scikit-learn, which is not installed; run: pip "
+    "two moons": ("sklearn", lambda _: two_moons(10), "two_moons needs scikit-learn, which is not installed. Run: pip "
                   "install 'regionscope[lab]'"),
     "TensorBoard": ("torch.utils.tensorboard.writer", TensorBoard, "The TensorBoard listener needs tensorboard, which "
-                    "is not installed; run: pip install 'regionscope[track]'"),
+                    "is not installed. Run: pip install 'regionscope[track]'"),
 }  # fmt: skip
 
 
@@ -68,8 +68,8 @@ def test_a_library_that_is_missing_is_a_sentence(name: str, tmp_path: Path, monk
 
 def test_an_object_of_another_kind_is_named() -> None:
     assert of_kind("f()", 3, int) == 3
-    with pytest.raises(InputError, match=r"^f\(\) takes a int, and what came is of type str; write 3\.$"):
-        of_kind("f()", "3", int, advice="write 3")
+    with pytest.raises(InputError, match=r"^Expected an int for f\(\), got str\. Write 3\.$"):
+        of_kind("f()", "3", int, advice="Write 3")
 
 
 @pytest.mark.parametrize("name", ["tpu", "cuda:99", "meta", 3.5, None])

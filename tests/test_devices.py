@@ -5,6 +5,8 @@ It stands in for a GPU where there is none; what a GPU computes is tested on one
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -53,6 +55,21 @@ def test_slices_together_there_are_those_here(dim: int) -> None:
         for one, other in zip(here, there, strict=True):
             assert one.sizes.tolist() == pytest.approx(other.sizes.tolist())
             assert one.walls.regions.tolist() == other.walls.regions.tolist()
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_level_sets_there_are_those_here(dim: int) -> None:
+    model = PLAIN()
+    points = 3 * torch.randn(dim + 1, 4, generator=torch.Generator().manual_seed(0))
+    value = float(model(points.mean(0, keepdim=True))[0, 0].detach())
+    asked: list[dict[str, Any]] = [{"target": 0, "value": value}, {"classes": 0}, {"classes": (0, 1)}]
+    here = [rs.level_set(model, rs.Simplex(points), **what) for what in asked]
+    assert len(here[0]) > 3
+    with far_device():
+        there = [rs.level_set(moved(model), rs.Simplex(points), **what) for what in asked]
+        assert there[0].vertices.device == FAR
+        for one, other in zip(here, there, strict=True):
+            assert [x for _, x, _ in other.readings()] == pytest.approx([x for _, x, _ in one.readings()])
 
 
 @pytest.mark.parametrize("method", ["grid", "refined"])

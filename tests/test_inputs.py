@@ -136,7 +136,7 @@ class Ragged(Dataset[Tensor]):
         (DataLoader(TensorDataset(X), batch_size=None), "Pass the dataset itself"),
         (Ragged(), "inputs of one shape"),
         ([[1.0, 2.0], [3.0]], "several shapes"),
-        ([{"x": X[0]}], "Input 0"),
+        ([{"x": X[0]}], "input 0 to be an array of numbers, got dict"),
         (np.array([["a"]]), "real numbers"),
         (torch.zeros(3), "first axis"),
         (7, "got int"),

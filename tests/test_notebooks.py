@@ -34,6 +34,7 @@ def test_there_are_four() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["count_regions", "first_look", "local_complexity", "sweep"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path) -> None:
     for library in ("pandas", "sklearn", "duckdb", "bokeh"):

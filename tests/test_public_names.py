@@ -42,6 +42,7 @@ TOP = [
     "first_flip",
     "flips",
     "integrated_gradients",
+    "level_set",
     "linear_regions",
     "local_complexity",
     "log_spaced",
@@ -94,6 +95,7 @@ def test_readings_are_names_values_and_errors() -> None:
         rs.linear_regions(NET, box).lipschitz(): [""],
         rs.flips(NET, rs.Segment(X[0], X[1])): [""],
         rs.decision_regions(NET, box).topology()[0]: ["", "holes", "boundary_length"],
+        rs.level_set(NET, box, classes=(0, 1)): ["", "area", "euler", "components", "boundary_edges", "nonmanifold"],
         rs.region_count(NET, X, slices=3): [""],
         lc: [""],
         rs.complexity_gap(lc, lc): ["", "auc"],
@@ -128,7 +130,7 @@ INSTRUMENTS = [
     rs.linear_regions, rs.decision_regions, rs.region_count, rs.linear_region_count, rs.local_complexity,
     rs.deformation, rs.trusted_radius, rs.fold_migration, rs.output_margin, rs.sharpness, rs.error_rate,
     rs.generalisation_gap, rs.parameter_norms, rs.distance_from, rs.draw_points, rs.complexity_gap, rs.slice_margin,
-    rs.integrated_gradients, rs.flips, rs.first_flip,
+    rs.integrated_gradients, rs.flips, rs.first_flip, rs.level_set,
 ]  # fmt: skip
 MEASURED = {"model", "slice", "inputs", "labels", "train", "test", "initial", "dec", "point", "x", "direction"}
 

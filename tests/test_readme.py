@@ -1,8 +1,9 @@
 """Everything the README and the documentation pages show is run: snippets, their printed answers, and commands.
 
 A Python block is executed, block after block in one namespace for each page; a block of ``>>>`` lines is a doctest; a
-block whose first line is ``# name.py`` or ``# name.toml`` is written to that file. In console blocks the lines that
-start with ``$ regionscope`` are run.
+block whose first line is ``# name.py`` or ``# name.toml`` is written to that file. An ``output`` block is compared with
+what the block before it printed, except for the numbers, which may differ between machines. In console blocks the lines
+that start with ``$ regionscope`` are run.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ PAGES = [
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_shows_is_true(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
+    printed = io.StringIO()
     for language, block in FENCE.findall(page.read_text(encoding="utf-8")):
         file = re.match(r"# (\w+\.(?:py|toml))\n", block)
         if file:
@@ -42,10 +45,16 @@ def test_what_a_page_shows_is_true(page: Path, tmp_path: Path, monkeypatch: pyte
         elif language == "python" and block.startswith(">>>"):
             run_doctest(block, names, page)
         elif language == "python":
-            with contextlib.redirect_stdout(io.StringIO()):
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
                 exec(compile(block, str(page), "exec"), names)
+        elif language == "output":
+            assert without_numbers(block) == without_numbers(printed.getvalue()), printed.getvalue()
         elif language == "console":
             run_console(block)
+
+
+def without_numbers(text: str) -> str:
+    return re.sub(r"\s", "", re.sub(r"-?\d[\d,.]*(?:e[-+]?\d+)?", "#", text))
 
 
 def run_doctest(block: str, names: dict[str, Any], page: Path) -> None:

@@ -21,6 +21,7 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert newest is not None
     assert newest[1] == regionscope.__version__
     assert f"\nversion: {regionscope.__version__}\n" in text("CITATION.cff")
+    assert newest[2] == "unreleased" or f"\ndate-released: {newest[2]}\n" in text("CITATION.cff")
 
 
 def test_the_workflow_covers_what_the_package_supports() -> None:

@@ -16,6 +16,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
+NET = """
+import regionscope
+from torch import nn
+
+def build():
+    print(regionscope.__file__)
+    return nn.Linear(2, 2)
+"""
 
 
 def run(command: Sequence[object], folder: Path) -> str:
@@ -44,8 +52,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel unpacked by pip; its dependencies are those of this Python, but not this checkout."""
     place = tmp_path_factory.mktemp("clean")
-    venv.create(place, with_pip=True)
-    run([place / "bin" / "python", "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel], place)
+    venv.create(place)
+    pip = [sys.executable, "-m", "pip", "--python", place / "bin" / "python"]
+    run([*pip, "install", "-q", "--no-deps", "--no-index", wheel], place)
     libraries = next((place / "lib").glob("python*/site-packages"))
     (libraries / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read
     return place
@@ -65,10 +74,10 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
 
 def test_the_installed_program_works_elsewhere(environment: Path, tmp_path: Path) -> None:
     program = environment / "bin" / "regionscope"
-    where = "import regionscope; print(regionscope.__file__)"
-    assert str(environment) in run([environment / "bin" / "python", "-c", where], tmp_path)
     assert "quickstart" in run([program, "--help"], tmp_path)
-    (tmp_path / "net.py").write_text("from torch import nn\ndef build():\n    return nn.Linear(2, 2)\n")
-    assert "linear regions" in run([program, "regions", "--model", "net.py:build", "--box", "-1", "1"], tmp_path)
+    (tmp_path / "net.py").write_text(NET)
+    said = run([program, "regions", "--model", "net.py:build", "--box", "-1", "1"], tmp_path)
+    assert "linear regions" in said
+    assert str(environment) in said
     run([program, "quickstart", "--epochs", "1", "--out", "first"], tmp_path)
     assert (tmp_path / "first" / "explorer.html").stat().st_size > 100_000

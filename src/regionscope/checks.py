@@ -43,7 +43,7 @@ def is_whole(value: object, *, least: int = 1) -> TypeGuard[int]:
 def whole(name: str, value: object, *, least: int = 1) -> int:
     """``value`` as a whole number of at least ``least``, or an ``InputError`` that names it."""
     if not is_whole(value, least=least):
-        raise InputError(f"{name} is {value!r}; a whole number of at least {least} is needed.")
+        raise InputError(f"Expected {name} to be a whole number of at least {least}, got {value!r}.")
     return value
 
 
@@ -69,7 +69,7 @@ def read_generator(generator: object, seed: object) -> torch.Generator:
     """The generator itself, or where it is None a new one on the CPU with this seed."""
     if generator is None:
         return torch.Generator().manual_seed(read_seed(seed))
-    return of_kind("generator", generator, torch.Generator, advice="make one with torch.Generator()")
+    return of_kind("generator", generator, torch.Generator, advice="Make one with torch.Generator()")
 
 
 def check_progress(progress: object) -> None:
@@ -92,21 +92,24 @@ def unreadable(tensor: Tensor) -> str:
 def check_memory(memory: object) -> None:
     """Refuse what is neither None nor enough bytes to work with."""
     if memory is not None and not is_whole(memory, least=1 << 20):
-        raise InputError(f"memory is {memory!r}; a whole number of bytes is needed, at least 1 MiB (1048576).")
+        raise InputError(f"Expected memory to be a whole number of bytes, at least 1 MiB (1048576), got {memory!r}.")
 
 
 def check_positive(**values: float) -> None:
     """Refuse the first of these numbers that is not positive."""
     for name, value in values.items():
         if not value > 0:
-            raise InputError(f"{name} must be positive, got {value}.")
+            raise InputError(f"Expected {name} to be positive, got {value}.")
 
 
 def of_kind(what: str, value: object, kind: type[Kind], *, advice: str = "") -> Kind:
-    """``value`` if it is of this kind, or an ``InputError`` that says what came, what is needed, and the advice."""
+    """``value`` if it is of this kind, or an ``InputError`` that adds the advice."""
     if not isinstance(value, kind):
-        more = f"; {advice}" if advice else ""
-        raise InputError(f"{what} takes a {kind.__name__}, and what came is of type {type(value).__name__}{more}.")
+        more = f" {advice}." if advice else ""
+        raise InputError(
+            f"Expected {'an' if kind.__name__[0] in 'AEIOUaeiou' else 'a'} {kind.__name__} for {what}, got "
+            f"{type(value).__name__}.{more}"
+        )
     return value
 
 

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class RegionscopeError(Exception):
-    """Base of all errors that regionscope raises on purpose."""
+    """Base class of all errors of regionscope."""
 
 
 class InputError(RegionscopeError, ValueError):
@@ -46,11 +46,11 @@ class UntraceableModel(RegionscopeError, TypeError):
 
 
 class LimitReached(RegionscopeError, RuntimeError):
-    """A budget such as ``max_regions`` was reached before the work was done."""
+    """A limit such as ``max_regions`` was reached before the computation finished."""
 
 
 class CheckFailed(RegionscopeError, AssertionError):
-    """A result failed to prove itself."""
+    """A result does not agree with the network, or its regions do not cover the slice."""
 
 
 class MissingLibrary(InputError):

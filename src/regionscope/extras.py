@@ -28,5 +28,5 @@ def needed(module: str, *, who: str, library: str, extra: str, otherwise: str = 
         return importlib.import_module(module)
     except ImportError as missing:
         raise MissingLibrary(
-            f"{who} {library}, which is not installed; run: pip install 'regionscope[{extra}]'{otherwise}"
+            f"{who} {library}, which is not installed. Run: pip install 'regionscope[{extra}]'{otherwise}"
         ) from missing

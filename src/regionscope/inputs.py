@@ -231,7 +231,9 @@ def _tensor(value: Any, i: int) -> Tensor:
         try:
             found = read_array(value)
         except (TypeError, ValueError) as reason:
-            raise InputError(f"Input {i} is a {type(value).__name__}, not an array of numbers. {_ACCEPTED}") from reason
+            raise InputError(
+                f"Expected input {i} to be an array of numbers, got {type(value).__name__}. {_ACCEPTED}"
+            ) from reason
     return found.reshape(1) if found.ndim == 0 else found
 
 

@@ -37,6 +37,7 @@ from regionscope.exact import (
     Extremes,
     Flip,
     Flips,
+    LevelSet,
     Lipschitz,
     Partition,
     StepsNeeded,
@@ -44,6 +45,7 @@ from regionscope.exact import (
     first_flip,
     flips,
     integrated_gradients,
+    level_set,
     linear_regions,
 )
 from regionscope.geometry import Box, Segment, Simplex, Slice

@@ -17,7 +17,7 @@ TINY = 1e-300  # in place of 0 where something is divided by it
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """How near to zero counts as zero, relative to the size of the values at hand.
+    """Thresholds below which a value counts as zero, relative to the size of the values.
 
     zero: a pre-activation ``u`` of a nonlinearity has no sign when ``|u| <= zero * s``, where ``s`` is the largest
         absolute value of that unit on fixed probe points of the slice. The vertex is then *snapped*:

@@ -96,10 +96,10 @@ def test_files_of_something_else(name: str, words: str) -> None:
 
 MODELS = {
     "regions --points points.npy": {
-        "silent": "at least one output", "empty": "without values", "sparse": "to_dense", "infinite": "NaN or infinity",
+        "silent": "at least one output", "empty": "device meta", "sparse": "to_dense", "infinite": "NaN or infinity",
     },
     "count --data points.npy --slices 2": {
-        "silent": "returned shape", "empty": "without values", "sparse": "failed on inputs", "infinite": "'0.weight'",
+        "silent": "got shape", "empty": "device meta", "sparse": "failed on inputs", "infinite": "'0.weight'",
     },
     "count --data points.npy --slices 2 --method exact": {"silent": "at least one output", "infinite": "infinity"},
 }  # fmt: skip

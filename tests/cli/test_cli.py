@@ -138,9 +138,9 @@ def test_memory_is_what_came_and_else_left_to_the_library(command: str, monkeypa
 @pytest.mark.parametrize(
     ("command", "default"),
     [
-        ("regions", "2GiB, on a GPU half of what is free"),
-        ("decision", "2GiB, on a GPU half of what is free"),
-        ("count", "64MiB, on a GPU 4GiB; exact: 2GiB, on a GPU half of what is free"),
+        ("regions", "2GiB, on a GPU half of the free memory"),
+        ("decision", "2GiB, on a GPU half of the free memory"),
+        ("count", "64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half of the free memory"),
         ("complexity", "16MiB, on a GPU 1GiB"),
     ],
 )
@@ -185,7 +185,7 @@ def test_three_dimensions_are_counted() -> None:
         ("regions --model net.py:build --box 1 -1", "smaller"),
         ("regions --model net.py:build --points images.npy", "16"),
         ("regions --model net.py:cnn --box -1 1", "--input-shape"),
-        ("regions --model net.py:cnn --box -1 1 --input-shape 1,4,4", "16 dimensions"),
+        ("regions --model net.py:cnn --box -1 1 --input-shape 1,4,4", "for --box, got 16"),
         ("regions --model net.py:cnn --points images.npy --input-shape 4x4", "such as 2 or 3,32,32"),
         ("regions --model net.py:cnn --points images.npy", "shape"),
         ("regions --model net.py:gelu --box -1 1", "GELU"),
@@ -194,7 +194,7 @@ def test_three_dimensions_are_counted() -> None:
         ("regions --model net.py:Untraceable --box -1 1 --input-shape 2", "forward"),
         ("decision --model net.py:build --points twice.npy", "same"),
         ("decision --model net.py:build --points nan.npy", "NaN"),
-        ("decision --model net.py:build --points many.npy", "20 points, whose hull has 19 dimensions"),
+        ("decision --model net.py:build --points many.npy", "got 20, whose hull has 19 dimensions"),
         ("decision --model net.py:build --points net.py", "is not an .npy or .npz file of numbers.\n"),
         ("regions --model net.py:build --box -1 1 --memory lots", "--memory"),
         ("regions --model net.py:build --box -1 1 --device moon", "got 'moon'"),
@@ -206,7 +206,7 @@ def test_three_dimensions_are_counted() -> None:
         ("regions --model net.py:cube --box -1 1 --plot out.png", "dimension 1 or 2"),
         (
             "regions --model net.py:build --box -1 1 --max-regions 3",
-            "relu1'; raise --max-regions or take a smaller",
+            "relu1'. Raise --max-regions or use a smaller",
         ),
         (
             "decision --model net.py:build --box -1 1 --max-regions 3",
@@ -229,7 +229,7 @@ def test_weights_of_another_network(folder: Path) -> None:
     torch.save(mlp([2, 4, 2]).state_dict(), folder / "w.pt")
     done = run("regions --model net.py:build --box -1 1 --weights w.pt")
     assert done.exit_code == 2
-    assert "do not fit the model" in done.stderr
+    assert "Expected weights that fit the model" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -100,11 +100,11 @@ def test_a_single_point_has_a_number_and_no_error() -> None:
         ("--model net.py:build --data train.npy --dims 3 --plot out.txt", "ends in .png"),
         (
             "--model net.py:build --data one.npy --test test.npy --dims 3",
-            "one.npy has shape (1, 6); it must hold at least two",
+            "in one.npy, one in each row, got shape (1, 6)",
         ),
         (
             "--model net.py:build --data train.npy --test one.npy --dims 3",
-            "one.npy has shape (1, 6); it must hold at least two",
+            "in one.npy, one in each row, got shape (1, 6)",
         ),
         ("--model net.py:build --data wide.npy --dims 3", "failed on inputs of shape (7, 7)"),
         ("--model net.py:build --data train.npy --test wide.npy --dims 3", "failed on inputs of shape (7, 7)"),

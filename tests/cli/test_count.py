@@ -113,10 +113,10 @@ def test_one_input_is_enough_for_lines_from_the_origin() -> None:
         ("--model net.py:build --data data.npy --dim 3 --plot out.png", "dimension 1 or 2"),
         ("--model net.py:build --data data.npy --json nothere/x.json", "does not exist"),
         ("--model net.py:build --data data.npy --device tpu9", "tpu9"),
-        ("--model net.py:build --data data.npy --length 1 --alpha 0 2", "alpha goes with"),
+        ("--model net.py:build --data data.npy --length 1 --alpha 0 2", "Expected alpha only with"),
         ("--model net.py:build --data data.npy --until 0", "until"),
-        ("--model net.py:build --data data.npy --through origin --dim 2", "is for lines"),
-        ("--model net.py:build --data data.npy --through inputs --length 1", "length goes with"),
+        ("--model net.py:build --data data.npy --through origin --dim 2", "Expected dim=1"),
+        ("--model net.py:build --data data.npy --through inputs --length 1", "Expected length only with"),
         ("--model net.py:build --data one.npy", "1 input"),
     ],
 )

@@ -99,18 +99,18 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
     [
         (("explore", "RUN", "--out", "x.pdf"), "ends in .html"),
         (("explore", "RUN", "--out", "none/x.html"), "does not exist"),
-        (("explore", "absent"), "There is nothing at"),
-        (("explore", "."), "is no run"),
+        (("explore", "absent"), "which does not exist"),
+        (("explore", "."), "No run found at"),
         (("explore", "junk.npz"), "is not a saved partition"),
         (("explore", "cut.npz"), "is not a saved partition"),
         (("explore", "array.npy"), "is not a saved partition"),
         (("explore", "damaged.npz"), "is not a saved partition"),
-        (("animate", "junk.npz"), "There is no folder"),
-        (("animate", "absent"), "There is no folder"),
-        (("animate", "."), "is no run"),
-        (("explore", "RUN", "--points", "a,b"), "such as 0,5,17"),
-        (("explore", "RUN", "--points", "0,1", "--box", "-1", "1"), "give one of them"),
-        (("explore", "RUN", "--points", "0,1,99"), "each from 0 to 39"),
+        (("animate", "junk.npz"), "Expected the folder of a run"),
+        (("animate", "absent"), "Expected the folder of a run"),
+        (("animate", "."), "No run found at"),
+        (("explore", "RUN", "--rows", "a,b"), "such as 0,5,17"),
+        (("explore", "RUN", "--rows", "0,1", "--box", "-1", "1"), "got both"),
+        (("explore", "RUN", "--rows", "0,1,99"), "each from 0 to 39"),
         (("explore", "RUN", "--box", "1", "-1"), "the smaller number first"),
         (("animate", "RUN", "--out", "x.png"), ".gif or .mp4"),
         (("animate", "RUN", "--fps", "900"), "1 to 50"),
@@ -145,7 +145,7 @@ def test_of_several_runs_one_must_be_named(folder: Path, tmp_path: Path, command
     for name in ("a", "b"):
         shutil.copytree(folder, tmp_path / "runs" / name)
     said = call(command, tmp_path / "runs", code=2)
-    assert "holds 2 runs; give the folder of one of them" in " ".join(said.split())
+    assert "got 2. Pass the folder of one of them" in " ".join(said.split())
 
 
 def test_a_box_is_for_inputs_of_two_numbers(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_box_is_for_inputs_of_two_numbers(tmp_path: Path) -> None:
     )
     digits = run(experiment, tmp_path).path
     said = " ".join(call("explore", digits, "--box", -1, 1, code=2).split())
-    assert "--box is for inputs of two numbers, and these have shape (1, 8, 8); give --points." in said
+    assert "Expected inputs with two entries for --box, got shape (1, 8, 8). Pass --rows instead." in said
 
 
 def test_a_box_is_that_of_the_other_commands(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,5 +175,5 @@ def test_a_box_is_that_of_the_other_commands(folder: Path, tmp_path: Path, monke
 def test_a_box_and_points_of_the_data(folder: Path, tmp_path: Path) -> None:
     call("explore", folder, "--out", tmp_path / "box.html", "--box", -2, 2, "--frames", 1)
     assert "area 16" in (tmp_path / "box.html").read_text(encoding="utf-8")
-    call("explore", folder, "--out", tmp_path / "line.html", "--points", "0,1", "--frames", 1)
+    call("explore", folder, "--out", tmp_path / "line.html", "--rows", "0,1", "--frames", 1)
     assert "a line in the 2 inputs, length" in (tmp_path / "line.html").read_text(encoding="utf-8")

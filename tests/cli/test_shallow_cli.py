@@ -24,6 +24,7 @@ def run(command: str) -> Result:
     return CliRunner().invoke(app, command.split())
 
 
+@pytest.mark.slow
 def test_flow_writes_a_table_an_animation_and_a_figure(folder: Path) -> None:
     done = run("shallow flow --switches 0.1 --width 12 --samples 8 --until 8 --frames 6 --out here")
     assert done.exit_code == 0, done.output
@@ -92,7 +93,7 @@ def test_bounds_beyond_all_floats() -> None:
     [
         ("bounds 2-x-2", "2-32-32-2"),
         ("shallow flow --switches a,b", "--switches"),
-        ("shallow flow --switches 3.0", "ascend strictly inside"),
+        ("shallow flow --switches 3.0", "in ascending order inside"),
         ("shallow two-layer --rates fast", "--rates"),
     ],
 )

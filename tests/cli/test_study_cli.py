@@ -103,8 +103,11 @@ def test_a_time_limit_stops_with_a_sentence_and_a_status(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("run", "qi2023-figure77"), "There is no study 'qi2023-figure77'; list them with: regionscope study list."),
-        (("run", "figure2"), "There is no study 'figure2'; perhaps "),
+        (
+            ("run", "qi2023-figure77"),
+            "Expected the name of a study, got 'qi2023-figure77'. Run: regionscope study list",
+        ),
+        (("run", "figure2"), "Expected the name of a study, got 'figure2'. Did you mean "),
         (("run", STUDY, "--size", "huge"), "Expected --size to be one of smoke, desk, full, got 'huge'."),
         (("report", STUDY, "--size", "smoke", "--folder", "nowhere"), "2 of 2 runs are missing in nowhere/runs"),
     ],

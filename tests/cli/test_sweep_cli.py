@@ -160,12 +160,12 @@ def test_train_says_that_a_run_had_ended() -> None:
     ("command", "words"),
     [
         ("sweep run nothere.toml --runs runs", "cannot be read"),
-        ("sweep run grid.toml --runs grid.toml", "cannot be made"),
+        ("sweep run grid.toml --runs grid.toml", "cannot be created"),
         ("sweep run grid.toml --runs runs --device tpu", "got 'tpu'"),
         ("sweep run grid.toml --runs runs --device meta", "Expected --device to compute numbers, got 'meta'"),
         ("sweep run grid.toml --runs runs --dask somewhere", "tcp://host:8786 or local:4"),
-        ("sweep status --runs nothere", "There is no folder 'nothere'"),
-        ("sweep table --runs .", "no runs"),
+        ("sweep status --runs nothere", "No folder found at 'nothere'"),
+        ("sweep table --runs .", "No runs found"),
         ("sweep export out.xls --runs .", "ends in .csv or .parquet"),
         ("sweep export no/out.csv --runs .", "does not exist"),
         ("train --data moons --network mlp", "got 'moons'. Did you mean 'two_moons'?"),
@@ -195,7 +195,7 @@ def test_train_looks_for_the_folder_of_its_numbers_first(folder: Path) -> None:
 def test_runs_cannot_go_everywhere(command: str) -> None:
     done = run(f"{command} --runs /proc/xyz")
     assert done.exit_code == 2, done.output
-    assert "'/proc/xyz', which cannot be made" in " ".join(done.stderr.split())
+    assert "'/proc/xyz', which cannot be created" in " ".join(done.stderr.split())
 
 
 def test_progress_counts_only_what_is_to_do(capsys: pytest.CaptureFixture[str]) -> None:

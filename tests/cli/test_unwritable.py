@@ -97,16 +97,22 @@ def test_what_fails_after_the_work_is_one_sentence_and_leaves_nothing(
 ) -> None:
     before = sorted(folder.iterdir())
     monkeypatch.setattr(os, "replace", full)
-    assert f"{path!r} cannot be written (No space left on device); give a place" in refused(command).stderr
+    assert f"written to, got {path!r} (No space left on device). Pass another" in refused(command).stderr
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("studies")
+    made = CliRunner().invoke(app, ["study", "run", STUDY, "--size", "smoke", "--folder", str(place)])
+    assert made.exit_code == 0, made.output
+    return place
 
 
 @pytest.mark.parametrize("file", ["figure1.png", "report.md", "index.md"])
 def test_every_file_of_a_report_that_fails_is_one_sentence(
-    file: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, studied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = CliRunner().invoke(app, ["study", "run", STUDY, "--size", "smoke", "--folder", str(folder)])
-    assert made.exit_code == 0, made.output
     move = os.replace
 
     def busy(old: Path, new: Path) -> None:
@@ -115,10 +121,10 @@ def test_every_file_of_a_report_that_fails_is_one_sentence(
         move(old, new)
 
     monkeypatch.setattr(os, "replace", busy)
-    done = refused(f"study report {STUDY} --size smoke --folder {folder} --out pages")
-    assert "cannot be written (Device or resource busy)" in done.stderr
+    done = refused(f"study report {STUDY} --size smoke --folder {studied} --out pages")
+    assert "(Device or resource busy). Pass another" in done.stderr
 
 
 def test_a_file_in_the_way_of_a_folder_is_named() -> None:
     said = refused("quickstart --out net.py/q").stderr
-    assert f"to the folder 'net.py/q', but '{Path.cwd()}/net.py' is a file; give another." in said
+    assert f"got 'net.py/q', where '{Path.cwd()}/net.py' is a file. Pass another folder." in said

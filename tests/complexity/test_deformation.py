@@ -64,5 +64,5 @@ def test_the_trusted_radius_is_where_layers_stop_scaling() -> None:
 
 
 def test_one_direction_has_no_graph() -> None:
-    with pytest.raises(InputError, match="at least 2 directions"):
+    with pytest.raises(InputError, match="dims of at least 2, got 1, for which the graph of vertices has no edge"):
         deformation(net(), torch.zeros(2, 8), dims=1)

@@ -152,7 +152,7 @@ def test_layers_by_name_pattern_and_type() -> None:
     assert chosen(layers=nn.Linear, linear_outputs=True) == ["6", "7"]
     assert chosen(layers=["[0-5]", nn.Tanh]) == ["2", "6"]
     assert chosen(max_pool=True, linear_outputs=True) == ["2", "3", "6", "7"]
-    with pytest.raises(InputError, match=r"No layer matches 'conv'; the layers are 2, 6; .*True also 7; .*True also 3"):
+    with pytest.raises(InputError, match="a name or pattern of a layer, got 'conv'"):
         chosen(layers="conv")
 
 
@@ -207,18 +207,18 @@ def test_the_result_says_its_spread() -> None:
     [
         ({"dims": 0}, "1 <= dims <= 20"),
         ({"dims": 21}, "1 <= dims <= 20"),
-        ({"dims": 2.5}, r"dims is 2\.5"),
-        ({"memory": 0}, "memory is 0"),
+        ({"dims": 2.5}, r"1 <= dims <= 20 for inputs of 20 entries, got 2\.5"),
+        ({"memory": 0}, "memory to be a whole number of at least 1, got 0"),
         *(({"seed": seed}, "seed to be a whole number") for seed in (-1, 2**70, "1")),
-        ({"generator": 3}, "generator takes a Generator"),
+        ({"generator": 3}, "a Generator for generator, got int"),
         ({"layers": 3}, "Expected layers to be names"),
         *(({"radius": radius}, "finite number for radius") for radius in ("1", None, True, 1j, float("nan"))),
         ({"radius": 0.0}, "larger than 0"),
         ({"hull": "ball"}, "cross-polytope"),
-        ({"hull": "hypercube", "dims": 13}, r"2\^13"),
+        ({"hull": "hypercube", "dims": 13}, r"dims of at most 12 for a hypercube, which has 2\^dims vertices, got 13"),
         ({"frames": "all"}, "per-point"),
-        ({"frames": torch.ones(3, 20)}, "not orthonormal"),
-        ({"frames": torch.eye(19)}, "frames has shape"),
+        ({"frames": torch.ones(3, 20)}, r"orthonormal directions in frames, got an error of 2\.0e\+01"),
+        ({"frames": torch.eye(19)}, r"frames of shape \(P, \*input_shape\) .*got \(19, 19\)"),
         ({"inputs": torch.full((2, 20), torch.nan)}, "NaN"),
         ({"inputs": torch.zeros(0, 20)}, "at least one point"),
         ({"inputs": torch.zeros(20)}, "input_shape"),
@@ -240,7 +240,7 @@ def test_frames_of_a_coarser_dtype_serve_a_model_of_a_finer_one() -> None:
 def test_nan_weights_are_named() -> None:
     model = wide()
     model[2].weight.data[0, 0] = torch.nan
-    with pytest.raises(InputError, match="'3' receives NaN"):
+    with pytest.raises(InputError, match="finite values, got NaN at '3'"):
         local_complexity(model, torch.zeros(2, 20), dims=3)
 
 

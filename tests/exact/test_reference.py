@@ -76,7 +76,7 @@ def test_nasty_cases(case: Case) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problems())
 def test_random_networks(problem: Problem) -> None:
     try:

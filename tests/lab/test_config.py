@@ -74,20 +74,24 @@ def test_a_measure_is_called_after_its_instrument() -> None:
         (("training", "epochs"), 0, "training.epochs of at least 1"),
         (("training", "momentum"), 1.0, "momentum below 1"),
         (("training", "optimizer"), "lbfgs", "one of sgd, adam, adamw, adagrad, got 'lbfgs'"),
-        (("training", "rate"), 0.1, "training has the unknown setting 'rate'; it accepts epochs, optimizer"),
+        (("training", "rate"), 0.1, "Expected a setting of training, got 'rate'. It accepts epochs, optimizer"),
         (("data", "label_noise"), 1.5, "from 0 to 1, got 1.5"),
         (("data", "n_train"), 0, "data.n_train of at least 1"),
         (("data",), 3, "Expected data to be a table of settings, got 3"),
-        (("network", "options"), {"f": object()}, "network.options may hold numbers, texts, lists and tables only"),
-        (("network",), {}, "network lacks 'name'"),
+        (("network", "options"), {"f": object()}, "Expected only numbers, texts, lists and tables in network.options"),
+        (("network",), {}, "a value for 'name' in network, which has no default, got none"),
         (("seed",), -1, "seed to be a whole number from 0 .* got -1"),
         (("seed",), 2**70, "seed to be a whole number from 0 to .* got 1180591620717411303424"),
         (("seed",), "a", "seed to be a whole number"),
         (("training", "epochs"), -(10**400), "training.epochs of at least 1"),
         (("measures",), "gap", "measures to be a list"),
-        (("measures",), [{"instrument": "gap"}, {"instrument": "gap"}], "Two measures are called 'gap'"),
-        (("measures",), [{}], r"measures\[0\] lacks 'instrument'"),
-        (("colour",), 1, "an experiment has the unknown setting 'colour'"),
+        (
+            ("measures",),
+            [{"instrument": "gap"}, {"instrument": "gap"}],
+            "a different name for each measure, got 'gap' twice",
+        ),
+        (("measures",), [{}], r"a value for 'instrument' in measures\[0\], which has no default, got none"),
+        (("colour",), 1, "Expected a setting of an experiment, got 'colour'"),
     ],
 )
 def test_a_wrong_setting_is_named(path: tuple[str, ...], value: Any, sentence: str) -> None:
@@ -104,5 +108,5 @@ def test_a_wrong_setting_is_named(path: tuple[str, ...], value: Any, sentence: s
 def test_data_and_network_are_needed(part: str) -> None:
     document = experiment().to_dict()
     del document[part]
-    with pytest.raises(InputError, match=f"has no '{part}'"):
+    with pytest.raises(InputError, match=f"got no '{part}'"):
         Experiment.from_dict(document)

@@ -328,7 +328,7 @@ def test_what_is_trained_is_what_the_config_says(tmp_path: Path, monkeypatch: py
             "Expected slices of region_count to be",
         ),
         ({"measures": (MeasureSpec(instrument="error_rate", options={"points": "tset"}),)}, "to be one of train"),
-        ({"measures": (MeasureSpec(instrument="region_count", name="train_loss"),)}, "give it another name"),
+        ({"measures": (MeasureSpec(instrument="region_count", name="train_loss"),)}, "a name that runs do not use"),
         ({"measures": (MeasureSpec(instrument="region_count", when="often"),)}, "often"),
     ],
 )

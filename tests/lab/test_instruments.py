@@ -107,7 +107,7 @@ def test_exact_regions_on_a_plane_through_three_training_points() -> None:
     found = rows(model, "linear_regions", split=split, where="plane", margin=0.5)
     assert found["it"][0] == rs.linear_regions(model, plane).n_linear_regions > 1
     assert rows(model, "decision_regions", split=split)["it"][0] >= 1
-    with pytest.raises(InputError, match="one or two numbers, and these have 16"):
+    with pytest.raises(InputError, match=r"one or two entries .*, got 16"):
         rows(model, "linear_regions", split=split, where="box")
 
 
@@ -163,7 +163,7 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
         ("region_count", {"slices": 2.5}, "whole number"),
         ("region_count", {"slices": None}, "to be given"),
         ("region_count", {"alpha": [1, 0]}, "the smaller first"),
-        ("region_count", {"length": 0.5}, "length goes with"),
+        ("region_count", {"length": 0.5}, "Expected length only with"),
         ("region_count", {"points": "all"}, "one of train, test, random"),
         ("region_count", {"points": []}, "one of train, test, random"),
         ("local_complexity", {"radius": -1}, "positive number"),

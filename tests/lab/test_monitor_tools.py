@@ -116,7 +116,7 @@ def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
     together = Monitor(look, "every epoch")
     fit([lightning_callback(together)], accumulate_grad_batches=2)  # steps over 2, 2 and 1 batches
     assert together.values("regions")[0] == [0, 3, 6]
-    with pytest.raises(InputError, match="does not know how many batches"):
+    with pytest.raises(InputError, match="a trainer that knows the number of its batches"):
         fit([lightning_callback(Monitor(look, "every epoch"))], Endless())
     logged = Monitor({"m": measured}, every(4))
     fit([lightning_callback(logged)], logger=lightning.loggers.CSVLogger(tmp_path, name="csv", version=0))

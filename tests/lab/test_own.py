@@ -216,7 +216,7 @@ def test_parts_that_the_data_names_are_kept(folder: Path) -> None:
         ("--data two_moons --network mlp --measure linear_region", "Did you mean 'linear_regions'?"),
         ("--data two_moons --network mlp --model net.py:build", "got both"),
         ("--data mnist --network mlp --data-root nowhere", "mnist is not on disk"),
-        ("--data two_moons --network resnet18", "a convolutional network takes images"),
+        ("--data two_moons --network resnet18", "for a convolutional network"),
     ],
 )
 def test_a_failed_start_is_one_sentence_and_leaves_no_folder(command: str, words: str, folder: Path) -> None:

@@ -304,7 +304,7 @@ def test_a_full_disk_keeps_what_was_there(claimed: RunFolder, monkeypatch: pytes
             lambda: claimed.save_checkpoint(4, 1, network()),
             lambda: claimed.finish(RESULT),
         ):
-            with pytest.raises(DiskFull, match="no room on the disk"):
+            with pytest.raises(DiskFull, match="The disk is full"):
                 write()
     assert claimed.status == "running"
     assert [each["step"] for each in claimed.rows()] == [1]
@@ -344,10 +344,10 @@ def test_two_processes_find_the_same_damage(folder: RunFolder, monkeypatch: pyte
 
 
 def test_mistakes_have_sentences(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no run"):
+    with pytest.raises(InputError, match="No run found at"):
         RunFolder.open(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be made"):
+    with pytest.raises(InputError, match="cannot be created"):
         RunFolder.create(tmp_path / "file", EXPERIMENT)
 
 
@@ -357,13 +357,13 @@ def test_a_disk_that_is_already_full_has_its_sentence(folder: RunFolder, monkeyp
 
     with monkeypatch.context() as full:
         full.setattr(os, "pwrite", no_room)
-        with pytest.raises(DiskFull, match="no room on the disk"), folder.claim():
+        with pytest.raises(DiskFull, match="The disk is full"), folder.claim():
             pass
     with folder.claim(), monkeypatch.context() as full:  # the lock that could not be written is nobody's
         full.setattr(Path, "mkdir", no_room)
-        with pytest.raises(DiskFull, match="no room on the disk"):
+        with pytest.raises(DiskFull, match="The disk is full"):
             folder.save_checkpoint(1, 1, network())
-        with pytest.raises(DiskFull, match="no room on the disk"):
+        with pytest.raises(DiskFull, match="The disk is full"):
             RunFolder.create(folder.path.parent, replace(EXPERIMENT, seed=1))
 
 
@@ -372,5 +372,5 @@ def test_a_folder_that_cannot_be_made_has_its_sentence(tmp_path: Path, monkeypat
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
     monkeypatch.setattr(Path, "mkdir", nowhere)
-    with pytest.raises(InputError, match="cannot be made"):
+    with pytest.raises(InputError, match="cannot be created"):
         RunFolder.create(tmp_path, EXPERIMENT)

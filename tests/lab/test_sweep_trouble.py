@@ -87,7 +87,10 @@ def test_workers_get_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     [
         ({"network.options.widht": [4]}, "of the network 'mlp', got 'widht'. Did you mean 'width'"),
         ({"network.options.classes": [4]}, "of the network 'mlp', got 'classes'"),
-        ({"data.options.nose": [0.1]}, r"random_labels has no option 'nose'; it accepts classes \(2\), dim"),
+        (
+            {"data.options.nose": [0.1]},
+            r"Expected an option of random_labels, got 'nose'. It accepts classes \(2\), dim",
+        ),
         ({"data.options.dim": ["two"]}, "option dim of random_labels to be like 2"),
     ],
 )
@@ -104,13 +107,13 @@ def test_a_full_disk_at_the_stop_of_a_cluster_has_its_sentence(tmp_path: Path, m
     monkeypatch.setattr(Path, "touch", no_room)
     experiment = small(0).experiments[0]
     waiting = {object(): work.Job(experiment.key, experiment, tmp_path)}
-    with pytest.raises(DiskFull, match="no room on the disk"):
+    with pytest.raises(DiskFull, match="The disk is full"):
         cluster._collect(None, waiting, lambda outcome: None, lambda: True, tmp_path / ".stop")
 
 
 @pytest.mark.parametrize(
     ("number", "kind", "words"),
-    [(errno.ENOSPC, DiskFull, "no room on the disk"), (errno.EROFS, InputError, "nothing can be written there")],
+    [(errno.ENOSPC, DiskFull, "The disk is full"), (errno.EROFS, InputError, "a folder that can be written to")],
 )
 def test_a_plan_that_cannot_be_written_has_its_sentence(
     number: int, kind: type[Exception], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -183,7 +183,7 @@ def test_mistakes_are_sentences() -> None:
     model = mlp([2, 4, 3], seed=0)
     with pytest.raises(InputError, match="at least one model"):
         frames_of_models([], square)
-    with pytest.raises(InputError, match="2 class names came"):
+    with pytest.raises(InputError, match="class names, got 2"):
         frames_of_models([ModelAtStep(0, model)], square, class_names=("a", "b"))
     with pytest.raises(InputError, match="three training points"):
         plane_of(torch.zeros(5, 4), [0, 1, 5])

@@ -99,7 +99,7 @@ def test_patches_have_places_and_all_see_all() -> None:
         ("gpt", {"input_shape": (4,), "width": 10}, "multiple of heads = 4, got 10"),
         ("gpt", {"input_shape": (4,), "activation": "tanh"}, "one of relu, gelu"),
         ("vit", {"patch": 5}, "multiples of patch = 5"),
-        ("vit", {"input_shape": (5,)}, "takes images"),
+        ("vit", {"input_shape": (5,)}, "channels, height, width"),
     ],
 )
 def test_mistakes_are_one_sentence(name: str, options: dict[str, object], sentence: str) -> None:

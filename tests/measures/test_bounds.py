@@ -72,7 +72,7 @@ def test_no_network_is_above_an_upper_bound(n_0: int, widths: list[int]) -> None
     end = torch.full((n_0,), 60.0)
     where = rs.Segment(-end, end) if n_0 == 1 else rs.Box(torch.zeros(2), torch.eye(2), 60.0)
     counts = [
-        rs.linear_regions(random_network(n_0, widths, 1, seed=seed), where).n_activation_regions for seed in range(25)
+        rs.linear_regions(random_network(n_0, widths, 1, seed=seed), where).n_activation_regions for seed in range(15)
     ]
     assert max(counts) <= serra_upper(n_0, widths)
     if len(widths) == 1:
@@ -85,9 +85,9 @@ def test_kac_rice_is_the_mean_of_random_networks(widths: list[int]) -> None:
     start, end = torch.tensor([-1.0, 0.3]), torch.tensor([1.5, 1.0])
     segment = rs.Segment(start, end)
     counts = torch.tensor(
-        [rs.linear_regions(random_network(2, widths, 1, seed=s), segment).n_linear_regions for s in range(120)]
+        [rs.linear_regions(random_network(2, widths, 1, seed=s), segment).n_linear_regions for s in range(60)]
     ).double()
-    stderr = float(counts.std()) / 120**0.5
+    stderr = float(counts.std()) / 60**0.5
     assert abs(kac_rice(2, widths, start, end) - float(counts.mean())) < 4 * stderr
     shifted = kac_rice(2, widths, start + 5, end + 5)
     assert shifted < kac_rice(2, widths, start, end)  # away from the origin there are fewer

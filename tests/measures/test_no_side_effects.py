@@ -158,6 +158,7 @@ SURROUNDINGS: dict[str, Callable[[], AbstractContextManager[object]]] = {
 FOLLOWS = {"evaluate", "error_share"}  # these compute as the training does, on purpose
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "surrounding"),
     [

@@ -249,14 +249,14 @@ def without_statistics() -> nn.Module:
         (lambda: rs.distance_from(mlp([3, 3]), mlp([3, 4])), "linear1.weight"),
         (lambda: rs.distance_from(mlp([3, 3]), {}), "missing"),
         (lambda: rs.parameter_norms(mlp([3, 3]), which="biases"), "which"),  # type: ignore[arg-type]
-        (lambda: rs.sharpness(nn.Flatten(), X, Y), "no trainable"),
+        (lambda: rs.sharpness(nn.Flatten(), X, Y), "a model with trainable parameters, got none, so there is"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X * math.nan, Y), "finite"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y[:2]), "40 inputs, got 2 labels"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X[:0], Y[:0]), "at least one input, got 0"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, samples=0), "samples"),
-        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, max_products=0), "max_products is 0"),
-        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, batch_size=0), "batch_size is 0"),
-        (lambda: rs.output_margin(mlp([3, 3]), X, Y, batch_size=0), "batch_size is 0"),
+        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, max_products=0), "max_products to be a whole .*got 0"),
+        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, batch_size=0), "batch_size .*, got 0"),
+        (lambda: rs.output_margin(mlp([3, 3]), X, Y, batch_size=0), "batch_size .*, got 0"),
         (lambda: rs.sharpness(without_statistics(), X, Y), "running statistics"),
         (lambda: rs.output_margin(without_statistics(), X, Y), "running statistics"),
     ],
@@ -277,7 +277,7 @@ def test_points_off_the_slice_are_refused() -> None:
 
 
 def test_an_eigenvalue_that_does_not_settle_is_an_error() -> None:
-    with pytest.raises(LimitReached, match="more than max_products = 1 Hessian-vector products; raise"):
+    with pytest.raises(LimitReached, match="The largest eigenvalue needs more than max_products = 1 Hess"):
         rs.sharpness(mlp([3, 40, 40, 3]), X, Y, tolerance=1e-15, max_products=1)
 
 

@@ -63,7 +63,7 @@ def test_a_mean_has_the_larger_of_the_errors_within_and_between() -> None:
     assert joined([1.0], [0.25]) == (1.0, 0.25), "one network has the error over its points"
     assert math.isnan(joined([1.0], [math.nan])[1]), "one network without it has none"
     assert all(map(math.isnan, joined([], [])))
-    with pytest.raises(InputError, match="2 values and 1 errors"):
+    with pytest.raises(InputError, match="as many errors as values, got 1 and 2"):
         joined([1.0, 2.0], [0.1])
 
 

@@ -25,7 +25,7 @@ from regionscope.geometry import Box, Segment, Simplex
 
 def tied_pixels() -> Simplex:
     """Images whose four pixels of each pooling window are equal, so that windows tie on the whole slice."""
-    return Simplex(random_points(3, 1, 3, 3).repeat_interleave(2, -1).repeat_interleave(2, -2))
+    return Simplex(0.6 * random_points(3, 1, 3, 3).repeat_interleave(2, -1).repeat_interleave(2, -2))
 
 
 SEEDED = [
@@ -89,7 +89,7 @@ SEEDED = [
     case("layers and ReLU shared", seeded(16, lambda: SharedTwice(2, 8, 3)), square(3)),
     case(
         "residual CNN with BatchNorm",
-        seeded(17, lambda: ResidualCNN(3, 3).eval()),
+        seeded(17, lambda: ResidualCNN(2, 3).eval()),
         Simplex(4 * random_points(3, 1, 6, 6)),
     ),
     case(
@@ -97,7 +97,7 @@ SEEDED = [
         seeded(17, lambda: ResidualCNN(4, 3).eval()),
         Segment(*(4 * random_points(2, 1, 6, 6))),
     ),
-    case("CNN with max pool", seeded(18, lambda: pooled_cnn(3)), Simplex(random_points(3, 1, 6, 6))),
+    case("CNN with max pool", seeded(18, lambda: pooled_cnn(3)), Simplex(0.5 * random_points(3, 1, 6, 6))),
     case(
         "CNN with max pool on a segment", seeded(18, lambda: pooled_cnn(3)), Segment(*(3 * random_points(2, 1, 6, 6)))
     ),
@@ -109,7 +109,7 @@ SEEDED = [
     case(
         "max pool with overlapping padded windows",
         seeded(19, lambda: pooled_cnn(2, 2, 4, lambda: nn.MaxPool2d(3, 1, 1))),
-        Box(torch.zeros(1, 4, 4), random_points(2, 1, 4, 4), 1),
+        Box(torch.zeros(1, 4, 4), random_points(2, 1, 4, 4), 0.6),
     ),
     case(
         "max pool of tied pixels",

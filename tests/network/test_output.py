@@ -86,7 +86,7 @@ INSTRUMENTS: dict[str, Callable[..., Any]] = {
     "error_rate": lambda m, **o: rs.error_rate(m, X, Y, **o).value,
     "generalisation_gap": lambda m, **o: rs.generalisation_gap(m, (X[:6], Y[:6]), (X[6:], Y[6:]), **o).value,
     "flips": lambda m, **o: rs.flips(m, LINE, **o).coords.tolist(),
-    "first_flip": lambda m, **o: rs.first_flip(m, LINE.origin, LINE.basis[0], max_distance=12.0, **o).readings(),
+    "first_flip": lambda m, **o: vars(rs.first_flip(m, LINE.origin, LINE.basis[0], max_distance=12.0, **o))["distance"],
     "integrated_gradients": lambda m, **o: rs.integrated_gradients(m, X, target=1, **o).attributions.tolist(),
     "trace": lambda m, **o: rs.linear_regions(rs.trace(m, (2,), **o), BOX).by_layer,
     "ComplexityWatch": lambda m, **o: (

@@ -33,6 +33,7 @@ def counted(program: Program, x: Tensor) -> int:
     return linear_regions(program, Segment(x[0], x[1])).n_linear_regions
 
 
+@pytest.mark.slow
 def test_in_a_worker_process() -> None:
     jobs = [
         (trace(freshly_built(architecture), architecture.shape), rows(architecture))

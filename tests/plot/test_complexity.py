@@ -70,7 +70,7 @@ def test_bars_of_layers() -> None:
     heights = [bar.get_height() for bar in ax.patches]
     wanted = [float(counts.double().mean()) for each in found.values() for counts in each.by_layer.values()]
     assert heights == pytest.approx(wanted)
-    with pytest.raises(InputError, match="nothing to draw"):
+    with pytest.raises(InputError, match="at least one set of points with its local complexity, got none"):
         plot.complexity_layers({}, ax=ax)
 
 

@@ -38,7 +38,7 @@ def test_one_output_may_be_chosen() -> None:
     part = rs.linear_regions(NET, SEGMENT)
     (line,) = plot.function_graph(part, ax=Figure().add_subplot(), outputs=[2]).lines
     assert sorted(line.get_ydata()) == pytest.approx(sorted(part.outputs[:, 2].tolist()))
-    with pytest.raises(InputError, match="outputs 0 to 2"):
+    with pytest.raises(InputError, match="an output from 0 to 2, got 3"):
         plot.function_graph(part, ax=Figure().add_subplot(), outputs=[3])
     with pytest.raises(InputError, match="dimension 1"):
         plot.function_graph(rs.linear_regions(NET, SQUARE), ax=Figure().add_subplot())
@@ -85,7 +85,7 @@ def test_a_surface_says_what_it_needs() -> None:
     space = Figure().add_subplot(projection="3d")
     with pytest.raises(InputError, match="projection"):
         plot.surface(part, ax=Figure().add_subplot())
-    with pytest.raises(InputError, match="heights has shape"):
+    with pytest.raises(InputError, match=r"one height for each of 74 vertices, got shape \(2,\)"):
         plot.surface(part, ax=space, heights=torch.zeros(2))
     with pytest.raises(InputError, match="dimension 2"):
         plot.surface(rs.linear_regions(NET, SEGMENT), ax=space)
@@ -118,7 +118,7 @@ def test_a_scatter_without_fit_is_only_points() -> None:
     assert drawn.line is None
     assert drawn.band is None
     assert ax.get_legend() is None
-    with pytest.raises(InputError, match="they go together"):
+    with pytest.raises(InputError, match=r"as many x, y and groups, got shapes \(2,\) and \(1,\) and 2 names"):
         plot.correlation_scatter([1, 2], [3], ax=ax)
 
 

@@ -35,35 +35,33 @@ NEED_COUNT = [plot.count_histogram, lambda p, ax: plot.count_figure(p)]
 
 @pytest.mark.parametrize("draw", NEED_PARTITION)
 def test_a_partition_is_needed(draw: Callable[..., Any]) -> None:
-    with pytest.raises(
-        InputError, match=r"takes a Partition, .* of type DecisionRegions; .* has one as \.partition\.$"
-    ):
+    with pytest.raises(InputError, match=r"Expected a Partition .*, got DecisionRegions\. .* \.partition of"):
         draw(DECISION, ax=AX)
 
 
 @pytest.mark.parametrize("draw", NEED_DECISION)
 def test_decision_regions_are_needed(draw: Callable[..., Any]) -> None:
-    with pytest.raises(InputError, match=r"takes a DecisionRegions, .* of type Partition; .*decision_regions\(model"):
+    with pytest.raises(InputError, match=r"Expected a DecisionRegions .*, got Partition\. .*decision_regions\(model"):
         draw(PART, ax=AX)
 
 
 @pytest.mark.parametrize("draw", NEED_COUNT)
 def test_a_count_is_needed(draw: Callable[..., Any]) -> None:
-    with pytest.raises(InputError, match=r"takes a RegionCount, and what came is of type int; .*region_count\(model"):
+    with pytest.raises(InputError, match=r"Expected a RegionCount .*, got int\. .*region_count\(model"):
         draw(3, ax=AX)
 
 
 def test_a_label_map_is_needed() -> None:
-    with pytest.raises(InputError, match=r"plot\.label_map\(\) takes a LabelMap, and what came is of type int"):
+    with pytest.raises(InputError, match=r"a LabelMap for plot\.label_map\(\), got int"):
         plot.label_map(3, ax=AX)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ([1, 2], f"values has shape (2,); one for each of the {len(PART)} regions is needed."),
-        ("ab", "values cannot be read as numbers"),
-        (3, "values has shape ()"),
+        ([1, 2], f"values to hold one number for each of {len(PART)} regions, got shape (2,)."),
+        ("ab", "got values that cannot be read"),
+        (3, "got shape ()"),
     ],
 )
 def test_values_that_do_not_fit(values: Any, words: str) -> None:

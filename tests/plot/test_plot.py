@@ -84,7 +84,7 @@ def test_a_region_that_keeps_its_id_keeps_its_colour() -> None:
     ids = torch.randperm(len(part), generator=torch.Generator().manual_seed(0))
     colours = plot.linear_regions(part, ax=axes(), ids=ids).get_facecolor()[:, :3]
     assert np.allclose(colours, style.region_colours(ids))
-    with pytest.raises(InputError, match=r"ids has shape \(2,\)"):
+    with pytest.raises(InputError, match=r"ids .* regions, got shape \(2,\)"):
         plot.linear_regions(part, ax=axes(), ids=torch.zeros(2))
 
 

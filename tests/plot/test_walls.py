@@ -36,7 +36,7 @@ def test_each_wall_has_the_colour_of_the_layer_that_folds_there() -> None:
 def test_chosen_layers_keep_their_colours() -> None:
     (only,) = plot.zero_lines(PART, ax=Figure().add_subplot(), layers=["relu3"])
     assert np.allclose(only.get_color()[0][:3], style.layer_colours(3)[2])
-    with pytest.raises(InputError, match=r"no layer 'relu9'.*relu1, relu2, relu3"):
+    with pytest.raises(InputError, match=r"a layer of this partition \(relu1, relu2, relu3\), got 'relu9'"):
         plot.zero_lines(PART, ax=Figure().add_subplot(), layers=["relu9"])
 
 
@@ -55,7 +55,7 @@ def test_regions_after_a_layer_are_as_many_as_were_counted(where: rs.Slice) -> N
         ids = part.layer_ids(name)
         assert len(ids) == len(part)
         assert len(ids.unique()) == int(ids.max()) + 1 == count
-    with pytest.raises(InputError, match=r"no layer 'conv'"):
+    with pytest.raises(InputError, match=r"a layer of this partition \(relu1, relu2, relu3\), got 'conv'"):
         part.layer_ids("conv")
 
 
@@ -79,7 +79,7 @@ def test_panels_show_the_regions_after_each_layer() -> None:
         walls = sum(len(lines.get_segments()) for lines in ax.collections if isinstance(lines, LineCollection))
         i = list(PART.by_layer).index(name)
         assert walls == int(((PART.walls.layer >= 0) & (PART.walls.layer <= i)).sum())
-    with pytest.raises(InputError, match="1 axes came for 3 layers"):
+    with pytest.raises(InputError, match="one axes for each of 3 layers, got 1"):
         plot.layer_panels(PART, axes=[Figure().add_subplot()])
 
 
@@ -111,7 +111,7 @@ def test_a_training_is_two_rows() -> None:
     assert np.allclose(figure.axes[1].collections[0].get_facecolor()[:, :3], style.region_colours(ids[10]))
     boundary = figure.axes[3].collections[1]
     assert len(boundary.get_segments()) == len(decs[10].boundary)
-    with pytest.raises(InputError, match=r"epochs \[0, 10\].*\[0\]"):
+    with pytest.raises(InputError, match=r"linear and decision regions for .*got \[0, 10\] and \[0\]"):
         plot.epoch_figure(parts, {0: decs[0]})
     with pytest.raises(InputError, match="two rows of 2"):
         plot.epoch_grid(parts, decs, axes=[figure.axes[:2], figure.axes[2:3]])

@@ -34,6 +34,8 @@ from regionscope.shallow.reference import flow_without_events, small_steps
 from regionscope.shallow.state import ENDS
 from shallow.settings import flow_start
 
+pytestmark = pytest.mark.slow
+
 
 def at(tau: float, **more: object) -> FlowOptions:
     return FlowOptions(max_tau=tau, direction_tol=0.0, **more)  # type: ignore[arg-type]
@@ -64,16 +66,16 @@ def test_sliding_flows_are_the_limit_of_tiny_steps(loss: str) -> None:
     for i in range(2):
         errors = [
             float((small_steps(theta[i], x[i], y[i], step=4 / n, n_steps=n, loss=loss) - fine.theta[i]).abs().max())
-            for n in (125, 2000)
+            for n in (125, 800)
         ]
-        assert errors[1] < 3e-3
+        assert errors[1] < 5e-3
         assert errors[0] > 2 * errors[1]
 
 
 def test_the_answer_converges_with_the_tolerance() -> None:
     theta, x, y = starts((1, 3, 5), 8, 10)
-    finest = integrate(theta, x, y, at(6.0, rtol=1e-8)).theta
-    for rtol in (1e-4, 1e-5, 1e-6):
+    finest = integrate(theta, x, y, at(6.0, rtol=1e-7)).theta
+    for rtol in (1e-4, 1e-6):
         found = integrate(theta, x, y, at(6.0, rtol=rtol)).theta
         assert float((found - finest).abs().max()) < 60 * rtol
 
@@ -83,7 +85,7 @@ def test_without_sliding_the_answer_would_be_wrong(monkeypatch: pytest.MonkeyPat
     from regionscope.shallow import events
 
     theta, x, y = flow_start(1, 5, 6, seed=1)
-    right = integrate(theta, x, y, at(4.0, rtol=1e-6)).theta
+    right = integrate(theta, x, y, at(4.0, rtol=1e-5)).theta
     honest = events.one_sided
 
     def blind(*arguments: object) -> tuple[torch.Tensor, torch.Tensor]:
@@ -91,7 +93,7 @@ def test_without_sliding_the_answer_would_be_wrong(monkeypatch: pytest.MonkeyPat
         return below, below
 
     monkeypatch.setattr(events, "one_sided", blind)
-    wrong = integrate(theta, x, y, at(4.0, rtol=1e-5, max_steps=300)).theta
+    wrong = integrate(theta, x, y, at(4.0, rtol=1e-5, max_steps=150)).theta
     assert float((wrong - right).abs().max()) > 1e-2
 
 
@@ -100,10 +102,9 @@ def test_the_batch_does_not_change_the_answer() -> None:
     options = FlowOptions(max_log_loss=30.0, max_steps=120)
     together = gradient_flows(theta, x, y, options)
     assert len(set(together.end.tolist())) > 2  # the flows end in different ways
-    for chunk in (1, 3):
-        parts = gradient_flows(theta, x, y, options, chunk=chunk)
-        torch.testing.assert_close(parts.theta, together.theta, rtol=1e-7, atol=1e-9)
-        assert parts.end.tolist() == together.end.tolist()
+    parts = gradient_flows(theta, x, y, options, chunk=2)  # two, two and one
+    torch.testing.assert_close(parts.theta, together.theta, rtol=1e-7, atol=1e-9)
+    assert parts.end.tolist() == together.end.tolist()
 
 
 def test_loss_falls_and_the_conserved_quantity_stays() -> None:
@@ -163,9 +164,9 @@ def test_a_flow_that_cannot_win_comes_to_rest() -> None:
 
 def test_late_flow_has_few_regions_and_a_small_kkt_residual() -> None:
     teacher = teacher_from_switches([-0.4, 0.1])
-    data = sample(teacher, 20, seed=1)
-    start = initial_network(60, sigma_h=1.0, sigma_o=1e-4, seed=2)
-    flow = gradient_flow(start, data, FlowOptions(max_log_loss=3000.0, direction_tol=0.0))
+    data = sample(teacher, 14, seed=1)
+    start = initial_network(30, sigma_h=1.0, sigma_o=1e-4, seed=2)
+    flow = gradient_flow(start, data, FlowOptions(max_log_loss=1500.0, direction_tol=0.0))
     rows = flow_table(flow, radius=1.0, teacher=teacher, every=max(1, len(flow) // 6))
     late = [row for row in rows if not math.isnan(row.kkt)]
     assert flow.classified
@@ -176,7 +177,7 @@ def test_late_flow_has_few_regions_and_a_small_kkt_residual() -> None:
     assert minimum_regions(data.y) <= last.on_inside.count <= 8 < region_bound(3)
     assert rows[-1].classification_error < 0.1
     assert rows[-1].drift < 1e-3
-    assert flow.log_t[-1] > 2000  # e^2000 is no float64: nothing underflowed
+    assert flow.log_t[-1] > 1000  # e^1000 is no float64: nothing underflowed
 
 
 def test_log_time_is_the_integral_of_the_inverse_loss() -> None:
@@ -215,7 +216,7 @@ def test_the_direction_stop_says_so_and_leaves_little_to_turn() -> None:
 
 def test_a_looser_tolerance_takes_fewer_steps() -> None:
     """Steps must not be rejected in turn with accepted ones, nor cut again and again before one event."""
-    theta, x, y = flow_start(6, 15, 12, seed=4, sigma_o=1e-2)
+    theta, x, y = flow_start(3, 12, 10, seed=4, sigma_o=1e-2)
     ends = [integrate(theta, x, y, FlowOptions(max_log_loss=20.0, rtol=rtol)) for rtol in (1e-3, 1e-4, 1e-5)]
     counts = [float(end.steps.double().mean()) for end in ends]
     assert counts[0] < counts[1] < counts[2]
@@ -261,7 +262,7 @@ def test_narrow_networks_fail_and_wide_ones_succeed() -> None:
 
 def test_bad_input_is_named() -> None:
     theta, x, y = flow_start(2, 3, 4)
-    with pytest.raises(InputError, match="ascend strictly"):
+    with pytest.raises(InputError, match="x in strictly ascending order, got other values"):
         gradient_flows(theta, x.flip(1), y)
     with pytest.raises(InputError, match="exponential"):
         FlowOptions(loss="hinge")  # type: ignore[arg-type]

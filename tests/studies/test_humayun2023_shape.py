@@ -94,7 +94,7 @@ def test_two_peaks_are_counted_and_small_ones_are_not() -> None:
 
 
 def test_what_is_no_curve_is_refused() -> None:
-    with pytest.raises(InputError, match="two or more of each"):
+    with pytest.raises(InputError, match="two or more steps, values and errors"):
         double_descent([0], [1], [0])
     with pytest.raises(InputError, match="NaN"):
         double_descent([0, 1], [1, math.nan], [0, 0])

@@ -127,9 +127,9 @@ def test_rows_and_checkpoints_agree(place: Workspace) -> None:
     for i, epoch in enumerate(counts.epochs):
         found = linear_regions(model_at_epoch(run, epoch), box(-1.0, 1.0, (2,)))
         assert found.n_linear_regions == counts.values[0, i]
-    with pytest.raises(InputError, match="no checkpoint of epoch 3"):
+    with pytest.raises(InputError, match="No checkpoint of epoch 3"):
         model_at_epoch(run, 3)
-    with pytest.raises(InputError, match=r"no row 'linear_regions' at epoch 4"):
+    with pytest.raises(InputError, match=r"No row 'linear_regions' at epoch 4"):
         course([run], "linear_regions", (0, 4))
 
 
@@ -143,7 +143,7 @@ def test_a_course_is_over_seeds() -> None:
     assert found.at(2).tolist() == [4.0, 8.0]
     assert found.range(1) == (4.0, 8.0)
     assert found.series("b").x == (0.0, 2.0)
-    with pytest.raises(InputError, match="no row 'a' at epoch 3"):
+    with pytest.raises(InputError, match="No row 'a' at epoch 3"):
         course_of([{0: 1.0, 3: 1.0}, {0: 1.0}], "a", (0, 3))
 
 

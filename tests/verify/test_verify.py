@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from onnx_graphs import MODELS, needs_models, node, relu_network, write
+from regionscope.exact.bounding.bounds import bound_cells, on_vertices, rounding_of
+from regionscope.exact.bounding.stages import Staged, read_stages, with_slacks
 from regionscope.lab.zoo import mlp
-from regionscope.verification.bounds import bound_cells, on_vertices
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
-from regionscope.verification.search import largest_margin, rounding_of
-from regionscope.verification.stages import Staged, read_stages, with_slacks
+from regionscope.verification.search import largest_margin
 
 
 class Skip(nn.Module):

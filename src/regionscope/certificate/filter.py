@@ -358,8 +358,8 @@ class _Block:
         gap = best - other
         bound = best_error + other_error + 2 * UNIT * (size(best) + size(other))
         same = (chosen == fold.groups[:, j, None]) | ((gap == 0).all(0) & (best_error + other_error == 0))
-        found: NDArray[np.bool_] = _fails(gap[0], _spread(gap), bound) & ~same
-        return found
+        near: NDArray[np.bool_] = _fails(gap[0], _spread(gap), bound) & ~same
+        return near
 
 
 def _reads(step: Affine | Fold) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regionscope.cli import options, output
-from regionscope.cli.explore import BoxOption, FramesOption, PointsOption, find_run, frames_of_folder
+from regionscope.cli.explore import BoxOption, FramesOption, RowsOption, find_run, frames_of_folder
 from regionscope.plot import animation
 
 __all__ = ["animate"]
@@ -25,16 +25,19 @@ class Kind(StrEnum):
 
 def animate(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder of a run with checkpoints, or the folder that holds just one.")
+        Path, typer.Argument(metavar="RUN", help="Folder of a run with checkpoints, or folder that contains one run.")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help=".gif or .mp4; by default a GIF named after the run.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="File to write, .gif or .mp4; by default a GIF named after the run."
+        ),
     ] = None,
-    kind: Annotated[Kind, typer.Option("--kind", help="What is drawn.")] = Kind.linear,
-    fps: Annotated[float, typer.Option("--fps", help="Frames in a second.")] = 6.0,
-    size: Annotated[int, typer.Option("--size", metavar="PIXELS", help="Width of the picture.")] = 640,
-    data: Annotated[bool, typer.Option("--data/--no-data", help="Draw the training data.")] = True,
-    points: PointsOption = None,
+    kind: Annotated[Kind, typer.Option("--kind", help="Kind of figure.")] = Kind.linear,
+    fps: Annotated[float, typer.Option("--fps", help="Frames per second.")] = 6.0,
+    size: Annotated[int, typer.Option("--size", metavar="PIXELS", help="Width in pixels.")] = 640,
+    data: Annotated[bool, typer.Option("--data/--no-data", help="Whether to draw the training data.")] = True,
+    rows: RowsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,
     data_root: options.DataRootOption = None,
@@ -47,7 +50,7 @@ def animate(
     target = Path(f"{run.resolve().name}.gif") if out is None else out
     output.check_folder(target)
     animation.check_animation(target, kind=kind.value, fps=fps, size=size)
-    training = frames_of_folder(run, points=points, box=box, frames=frames, data_root=data_root)
+    training = frames_of_folder(run, rows=rows, box=box, frames=frames, data_root=data_root)
     with output.writing_to(target), output.progress_bar("Frames") as progress:
         animation.animate(training, target, kind=kind.value, fps=fps, size=size, points=data, progress=progress)
     for note in training.notes:

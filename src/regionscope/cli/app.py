@@ -18,6 +18,7 @@ COMMANDS = {
     "regions": "regions:regions",
     "decision": "regions:decision",
     "ask": "ask:ask",
+    "surface": "surface:surface",
     "count": "count:count",
     "complexity": "complexity:complexity",
     "bounds": "bounds:bounds",

@@ -20,7 +20,9 @@ from regionscope.exact.questions.flips import flips_of
 from regionscope.geometry import Slice
 from regionscope.lab.provenance import provenance
 
-ask = typer.Typer(no_args_is_help=True, help="Ask an exact partition: extremes, flips, Lipschitz constants, topology.")
+ask = typer.Typer(
+    no_args_is_help=True, help="Compute extremes, flips, Lipschitz constants or topology from an exact partition."
+)
 
 _QUESTION = "Question"
 _SHOWN = 20  # flips in the table; the JSON has all of them

@@ -33,19 +33,21 @@ class InitName(StrEnum):
 
 
 def bounds(
-    architecture: Annotated[str, typer.Argument(help="Widths, input and output included, such as 2-32-32-32-2.")],
-    init: Annotated[InitName, typer.Option("--init", help="Random weights of the measured networks.")] = InitName.he,
-    networks: Annotated[int, typer.Option("--networks", min=2, help="How many random networks are measured.")] = 10,
-    radius: Annotated[float, typer.Option("--radius", min=1e-6, help="Measured on the box [-R, R].")] = 1.0,
+    architecture: Annotated[
+        str, typer.Argument(help="Widths of all layers, including input and output, such as 2-32-32-32-2.")
+    ],
+    init: Annotated[InitName, typer.Option("--init", help="Initialisation of the random networks.")] = InitName.he,
+    networks: Annotated[int, typer.Option("--networks", min=2, help="Number of random networks.")] = 10,
+    radius: Annotated[float, typer.Option("--radius", min=1e-6, help="Radius R of the box [-R, R]^d.")] = 1.0,
     target: Annotated[
-        int, typer.Option("--target", min=1, help="Q of Qi and Wei: regions wanted on the segment.")
+        int, typer.Option("--target", min=1, help="Number Q of regions on the segment in the theorem of Qi and Wei.")
     ] = 100,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first network.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first network.")] = 0,
     json_file: options.JsonOption = None,
 ) -> None:
-    """Bounds and estimates of the number of linear regions beside exact counts of random networks.
+    """Compare bounds and estimates of the number of linear regions with exact counts of random networks.
 
-    In JSON a bound that is larger than any float is a text, such as "2.5e+2001".
+    In JSON, a bound that is too large for a float is a string, such as "2.5e+2001".
 
     Example: regionscope bounds 2-32-32-32-2
     """

@@ -33,13 +33,15 @@ _DEFAULT = options.defaults(local_complexity)
 
 DataOption = Annotated[Path, option("--data", metavar="FILE", panel=_POINTS, help=f"Training points: {options.ROWS}.")]
 TestOption = Annotated[
-    Path | None, option("--test", metavar="FILE", panel=_POINTS, help="Test points; the train/test gap is reported.")
+    Path | None,
+    option("--test", metavar="FILE", panel=_POINTS, help="File with test points, to report the train/test gap."),
 ]
 RandomOption = Annotated[
-    int, option("--random", metavar="N", least=0, panel=_POINTS, help="So many uniform random points of the domain.")
+    int,
+    option("--random", metavar="N", least=0, panel=_POINTS, help="Number of points drawn uniformly from the domain."),
 ]
 DomainOption = Annotated[
-    tuple[float, float], option("--domain", metavar="LO HI", panel=_POINTS, help="Where random points are drawn.")
+    tuple[float, float], option("--domain", metavar="LO HI", panel=_POINTS, help="Domain of the random points.")
 ]
 DimsOption = Annotated[
     int | None,
@@ -47,29 +49,33 @@ DimsOption = Annotated[
 ]
 RadiusOption = Annotated[float, option("--radius", panel=_HULL, help="Distance r of the vertices from the point.")]
 FramesOption = Annotated[
-    Literal["shared", "per-point"], option("--frames", panel=_HULL, help="One frame for all points, or one for each.")
+    Literal["shared", "per-point"],
+    option("--frames", panel=_HULL, help="Whether all points share one frame of directions."),
 ]
-HullOption = Annotated[Shape, option("--hull", panel=_HULL, help="2 P or 2^P vertices.")]
+HullOption = Annotated[
+    Shape, option("--hull", panel=_HULL, help="Neighbourhood: 2 P vertices (cross-polytope) or 2^P (hypercube).")
+]
 LayersOption = Annotated[
     list[str] | None,
-    option("--layers", metavar="NAME", panel=_HULL, help="Only layers of this name or pattern; can be repeated."),
+    option("--layers", metavar="NAME", panel=_HULL, help="Name or pattern of the layers to count; can be repeated."),
 ]
 OutputsOption = Annotated[
-    bool, option("--linear-outputs", panel=_HULL, help="Also linear outputs that no activation follows.")
+    bool, option("--linear-outputs", panel=_HULL, help="Whether to count linear outputs without an activation.")
 ]
-PoolOption = Annotated[bool, option("--max-pool", panel=_HULL, help="Also max-pooling windows.")]
-SeedOption = Annotated[int, option("--seed", least=0, panel=_HULL, help="For directions and random points.")]
+PoolOption = Annotated[bool, option("--max-pool", panel=_HULL, help="Whether to count max-pooling windows.")]
+SeedOption = Annotated[int, option("--seed", least=0, panel=_HULL, help="Seed for directions and random points.")]
 MemoryOption = Annotated[
     str | None,
     option(
         "--memory",
         metavar="SIZE",
         panel=options.WORK,
-        help="Memory to stay within, such as 64MiB; by default 16MiB, on a GPU 1GiB.",
+        help="Limit of the working memory, such as 64MiB; by default 16MiB, on a GPU 1GiB.",
     ),
 ]
 PlotOption = Annotated[
-    Path | None, option("--plot", metavar="FILE", panel="Output", help="Draw the layers (.png, .pdf, .svg).")
+    Path | None,
+    option("--plot", metavar="FILE", panel="Output", help="Figure of the layers to write (.png, .pdf, .svg)."),
 ]
 
 

@@ -32,15 +32,20 @@ DataOption = Annotated[
     option("--data", metavar="FILE", panel=_SLICES, help=f"Inputs to draw slices through: {options.ROWS}."),
 ]
 DimOption = Annotated[int, option("--dim", least=1, panel=_SLICES, help="Dimension of the slices.")]
-SlicesOption = Annotated[int, option("--slices", least=1, panel=_SLICES, help="How many slices.")]
+SlicesOption = Annotated[int, option("--slices", least=1, panel=_SLICES, help="Number of slices.")]
 GridOption = Annotated[
     int | None,
-    option("--grid", metavar="N", panel=_SLICES, help="Points along each axis: 200 in 1-D, 30 in 2-D, fewer beyond."),
+    option(
+        "--grid",
+        metavar="N",
+        panel=_SLICES,
+        help="Number of points along each axis; by default 200 in 1-D, 30 in 2-D, fewer in more dimensions.",
+    ),
 ]
-MethodOption = Annotated[Method, option("--method", panel=_SLICES, help="How a slice is counted.")]
+MethodOption = Annotated[Method, option("--method", panel=_SLICES, help="Counting method.")]
 UntilOption = Annotated[
     float | None,
-    option("--until", metavar="SHARE", panel=_SLICES, help="Draw on until the relative standard error is this small."),
+    option("--until", metavar="SHARE", panel=_SLICES, help="Relative standard error at which to stop drawing slices."),
 ]
 MaxSlicesOption = Annotated[
     int, option("--max-slices", least=1, panel=_SLICES, help="Largest number of slices with --until.")
@@ -54,22 +59,28 @@ ThroughOption = Annotated[
     option(
         "--through",
         panel=_SLICES,
-        help="Hulls of inputs (the default), an input and random directions (the default with --length), or lines from "
-        "the origin to an input.",
+        help="Kind of slices: hulls of inputs (the default), random directions through an input (the default with "
+        "--length), or lines from the origin to an input.",
     ),
 ]
 AlphaOption = Annotated[
     tuple[float, float],
-    option("--alpha", metavar="LO HI", panel=_SLICES, help="Stretch hulls of inputs to these alpha; 0 1 is the hull."),
+    option(
+        "--alpha", metavar="LO HI", panel=_SLICES, help="Range of alpha to which hulls are stretched; 0 1 is the hull."
+    ),
 ]
 LengthOption = Annotated[
     float | None, option("--length", metavar="L", panel=_SLICES, help="Length of slices in random directions.")
 ]
-SeedOption = Annotated[int, option("--seed", least=0, panel=_SLICES, help="For the slices.")]
+SeedOption = Annotated[int, option("--seed", least=0, panel=_SLICES, help="Seed for the slices.")]
 BatchOption = Annotated[
     int | None,
     option(
-        "--batch-size", metavar="N", least=1, panel=options.WORK, help="Inputs at a time; by default from --memory."
+        "--batch-size",
+        metavar="N",
+        least=1,
+        panel=options.WORK,
+        help="Number of inputs in a batch; by default derived from --memory.",
     ),
 ]
 MemoryOption = Annotated[
@@ -78,7 +89,8 @@ MemoryOption = Annotated[
         "--memory",
         metavar="SIZE",
         panel=options.WORK,
-        help="Memory to stay within; by default 64MiB, on a GPU 4GiB; exact: 2GiB, on a GPU half of what is free.",
+        help="Limit of the working memory; by default 64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half "
+        "of the free memory.",
     ),
 ]
 

@@ -25,7 +25,7 @@ data = typer.Typer(no_args_is_help=True, help="List the data sets, and download 
 
 @data.command(name="list")
 def show(root: options.DataRootOption = None) -> None:
-    """What data sets there are, their options, and which of them lie on disk.
+    """List the data sets, their options, and which of them are on disk.
 
     Example: regionscope data list
     """
@@ -48,9 +48,9 @@ def get(
     ],
     root: options.DataRootOption = None,
     mirror: Annotated[
-        str | None, typer.Option("--mirror", metavar="URL", help="Another server that has the same files.")
+        str | None, typer.Option("--mirror", metavar="URL", help="URL of another server with the same files.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Get it again, even if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Download it again, even if it exists.")] = False,
 ) -> None:
     """Download a data set, check the published md5 and unpack it where torchvision and regionscope look for it.
 

@@ -20,20 +20,22 @@ from regionscope.lab.default_slice import plane_of
 from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import TrainingFrames, frames_of_partition, frames_of_run
 
-__all__ = ["BoxOption", "FramesOption", "PointsOption", "explore", "find_run", "frames_of_folder"]
+__all__ = ["BoxOption", "FramesOption", "RowsOption", "explore", "find_run", "frames_of_folder"]
 
 _SLICE = "Slice of a run"
 _CONFIG = "config.json"  # what makes a folder a run
 
-PointsOption = Annotated[
+RowsOption = Annotated[
     str | None,
     typer.Option(
-        "--points", metavar="I,J,K", rich_help_panel=_SLICE, help="The plane through these training points (from 0)."
+        "--rows", metavar="I,J,K", rich_help_panel=_SLICE, help="Rows of the training points that span the plane."
     ),
 ]
 BoxOption = Annotated[
     tuple[float, float] | None,
-    typer.Option("--box", metavar="LO HI", rich_help_panel=_SLICE, help="[LO, HI]^2, for inputs of two numbers."),
+    typer.Option(
+        "--box", metavar="LO HI", rich_help_panel=_SLICE, help="The square [LO, HI]^2, for inputs with two entries."
+    ),
 ]
 FramesOption = Annotated[
     int | None, typer.Option("--frames", metavar="N", min=1, rich_help_panel=_SLICE, help="Largest number of frames.")
@@ -45,18 +47,19 @@ def explore(
         Path,
         typer.Argument(
             metavar="RUN_OR_PARTITION",
-            help="Folder of a run (or the folder that holds just one), or a saved partition.",
+            help="Folder of a run, folder that contains one run, or a saved partition.",
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.html", help="The page; by default named after the source.")
+        Path | None,
+        typer.Option("--out", metavar="FILE.html", help="HTML file to write; by default named after the source."),
     ] = None,
-    points: PointsOption = None,
+    rows: RowsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,
     data_root: options.DataRootOption = None,
 ) -> None:
-    """Write one HTML page that shows the regions at every checkpoint; it works offline and can be mailed.
+    """Write one HTML page that shows the regions at every checkpoint and works offline.
 
     Example: regionscope explore runs/0123456789abcdef --out moons.html
     """
@@ -66,10 +69,12 @@ def explore(
         raise InputError(f"Expected an --out file that ends in .html, got {str(target)!r}.")
     output.check_folder(target)
     if what.is_dir():
-        training = frames_of_folder(what, points=points, box=box, frames=frames, data_root=data_root)
+        training = frames_of_folder(what, rows=rows, box=box, frames=frames, data_root=data_root)
     else:
-        if points is not None or box is not None or frames is not None:
-            raise InputError("--points, --box and --frames are for runs; a saved partition has one slice already.")
+        if rows is not None or box is not None or frames is not None:
+            raise InputError(
+                f"Expected no --rows, --box or --frames with a saved partition, which has one slice, got {what}."
+            )
         training = frames_of_partition(read_partition(what), title=what.name)
     with output.writing_to(target):
         written = write_page(training, target)
@@ -81,23 +86,26 @@ def explore(
 def find_run(folder: Path) -> Path:
     """The folder itself where it is a run, or the only run in it."""
     if not folder.is_dir():
-        raise InputError(f"There is no folder {str(folder)!r}; give the folder of a run, which holds its config.json.")
+        raise InputError(
+            f"Expected the folder of a run, with a config.json, got {str(folder)!r}, which does not exist."
+        )
     if (folder / _CONFIG).exists():
         return folder
     inside = sorted(path.parent for path in folder.glob(f"*/{_CONFIG}"))
     if len(inside) > 1:
         raise InputError(
-            f"{str(folder)!r} holds {len(inside)} runs; give the folder of one of them, such as {str(inside[0])!r}."
+            f"Expected one run in {str(folder)!r}, got {len(inside)}. Pass the folder of one of them, such as "
+            f"{str(inside[0])!r}."
         )
     return inside[0] if inside else folder  # opening it says what a run is
 
 
 def frames_of_folder(
-    folder: Path, *, points: str | None, box: tuple[float, float] | None, frames: int | None, data_root: Path | None
+    folder: Path, *, rows: str | None, box: tuple[float, float] | None, frames: int | None, data_root: Path | None
 ) -> TrainingFrames:
     """The frames of a run, on the slice that the options name."""
     run = RunFolder.open(folder)
-    where = _slice(run, points, box, data_root)
+    where = _slice(run, rows, box, data_root)
     with output.progress_bar("Partitions") as progress:
         return frames_of_run(run, where=where, frames=frames, data_root=data_root, progress=progress)
 
@@ -105,20 +113,22 @@ def frames_of_folder(
 def read_partition(path: Path) -> Partition | DecisionRegions:
     """What ``save`` of a partition or of decision regions wrote."""
     if not path.is_file():
-        raise InputError(f"There is nothing at {str(path)!r}; give the folder of a run or a saved partition (.npz).")
+        raise InputError(
+            f"Expected the folder of a run or a saved partition (.npz), got {str(path)!r}, which does not exist."
+        )
     return DecisionRegions.load(path) if holds_decisions(path) else Partition.load(path)
 
 
-def _slice(run: RunFolder, points: str | None, box: tuple[float, float] | None, data_root: Path | None) -> Slice | None:
-    if points is not None and box is not None:
-        raise InputError("--points and --box came together; give one of them.")
-    if points is not None:
-        if not re.fullmatch(r"\d+(,\d+){1,2}", points):
-            raise InputError(f"Expected --points of three training points, such as 0,5,17, got {points!r}.")
-        return plane_of(run.split(data_root).train.inputs, [int(n) for n in points.split(",")])
+def _slice(run: RunFolder, rows: str | None, box: tuple[float, float] | None, data_root: Path | None) -> Slice | None:
+    if rows is not None and box is not None:
+        raise InputError("Expected --rows or --box, got both. Pass one of them.")
+    if rows is not None:
+        if not re.fullmatch(r"\d+(,\d+){1,2}", rows):
+            raise InputError(f"Expected --rows of two or three training points, such as 0,5,17, got {rows!r}.")
+        return plane_of(run.split(data_root).train.inputs, [int(n) for n in rows.split(",")])
     if box is None:
         return None
     shape = tuple(run.split(data_root).input_shape)
     if math.prod(shape) != 2:
-        raise InputError(f"--box is for inputs of two numbers, and these have shape {shape}; give --points.")
+        raise InputError(f"Expected inputs with two entries for --box, got shape {shape}. Pass --rows instead.")
     return load.box(*box, shape)

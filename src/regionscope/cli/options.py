@@ -34,7 +34,8 @@ ModelOption = Annotated[
         "--model",
         metavar="WHERE:NAME",
         panel=_NETWORK,
-        help="Your code, pkg.module:factory or file.py:factory, which is run; or an .onnx or .onnx.gz file.",
+        help="Function that builds the network, pkg.module:factory or file.py:factory (its code is run), or an .onnx "
+        "or .onnx.gz file.",
     ),
 ]
 OwnModelOption = Annotated[
@@ -43,25 +44,26 @@ OwnModelOption = Annotated[
         "--model",
         metavar="FILE.py:FUNCTION",
         panel="What to train",
-        help="Your own network: a function that returns it, called with classes and input_shape if it has them.",
+        help="Function that returns your network; it gets classes and input_shape if it has such parameters.",
     ),
 ]
-DATA_HELP = (
-    "A data set of `regionscope data list`, or your own: .npz with x and y, ./FOLDER of images, FILE.py:FUNCTION."
-)
+DATA_HELP = "Data set of `regionscope data list`, or your own: .npz with x and y, ./FOLDER of images, FILE.py:FUNCTION."
 OutputOption = Annotated[
     str | None,
     option(
         "--output",
         metavar="NAME",
         panel=_NETWORK,
-        help="Which of several outputs of the network to use: a name, such as logits, or an index from 0.",
+        help="Output to use if the network has several: a name, such as logits, or an index from 0.",
     ),
 ]
 WeightsOption = Annotated[
     Path | None,
     option(
-        "--weights", metavar="FILE", panel=_NETWORK, help="Its weights: .safetensors, or torch.save of a state dict."
+        "--weights",
+        metavar="FILE",
+        panel=_NETWORK,
+        help="File with its weights: .safetensors, or torch.save of a state dict.",
     ),
 ]
 ShapeOption = Annotated[
@@ -70,7 +72,7 @@ ShapeOption = Annotated[
         "--input-shape",
         metavar="SHAPE",
         panel=_NETWORK,
-        help="Shape of one input, such as 3,32,32, where points are flat or --box cannot tell.",
+        help="Shape of one input, such as 3,32,32, if points are flat or --box cannot infer it.",
     ),
 ]
 PointsOption = Annotated[
@@ -79,7 +81,7 @@ PointsOption = Annotated[
         "--points",
         metavar="FILE",
         panel=_SLICE,
-        help=f"Hull of {ROWS}: 2 rows are a segment, 3 a triangle.",
+        help=f"Corners of the slice, {ROWS}: 2 rows are a segment, 3 a triangle.",
     ),
 ]
 BoxOption = Annotated[
@@ -88,20 +90,20 @@ BoxOption = Annotated[
         "--box",
         metavar="LO HI",
         panel=_SLICE,
-        help=f"Every input with all entries in [LO, HI], for up to {LARGEST_BOX} entries.",
+        help=f"Box of all inputs with entries in [LO, HI], for up to {LARGEST_BOX} entries.",
     ),
 ]
 VaryOption = Annotated[
     tuple[int, int] | None,
-    option("--vary", metavar="I J", panel=_SLICE, help="The plane of inputs I and J (from 0); see --range and --at."),
+    option("--vary", metavar="I J", panel=_SLICE, help="Plane of inputs I and J (from 0); see --range and --at."),
 ]
 RangeOption = Annotated[
     str | None,
-    option("--range", metavar="I=LO:HI,J=LO:HI", panel=_SLICE, help="Ends of the inputs that --vary names."),
+    option("--range", metavar="I=LO:HI,J=LO:HI", panel=_SLICE, help="Ranges of the inputs of --vary."),
 ]
 AtOption = Annotated[
     str | None,
-    option("--at", metavar="K=VALUE,...", panel=_SLICE, help="Values of all other inputs of --vary."),
+    option("--at", metavar="K=VALUE,...", panel=_SLICE, help="Values of all other inputs."),
 ]
 ScalingOption = Annotated[
     str | None,
@@ -109,7 +111,7 @@ ScalingOption = Annotated[
         "--scaling",
         metavar="K=OFFSET:UNIT,...",
         panel=_SLICE,
-        help="--range and --at are in these units: input K of the network is (value - OFFSET) / UNIT.",
+        help="Units of --range and --at: input K of the network is (value - OFFSET) / UNIT.",
     ),
 ]
 JsonOption = Annotated[
@@ -118,12 +120,17 @@ JsonOption = Annotated[
         "--json",
         metavar="FILE",
         panel=_OUTPUT,
-        help="Write the numbers as JSON; - writes them to stdout in place of the table.",
+        help="JSON file to write; - writes to stdout instead of the table.",
     ),
 ]
 PlotOption = Annotated[
     Path | None,
-    option("--plot", metavar="FILE", panel=_OUTPUT, help="Draw the regions (.png, .pdf, .svg), dim 1 or 2."),
+    option(
+        "--plot",
+        metavar="FILE",
+        panel=_OUTPUT,
+        help="Figure to write (.png, .pdf, .svg), for slices of dimension 1 or 2.",
+    ),
 ]
 MemoryOption = Annotated[
     str | None,
@@ -131,22 +138,20 @@ MemoryOption = Annotated[
         "--memory",
         metavar="SIZE",
         panel=WORK,
-        help="Memory the engine may use, such as 512MiB; by default 2GiB, on a GPU half of what is free.",
+        help="Limit of the working memory, such as 512MiB; by default 2GiB, on a GPU half of the free memory.",
     ),
 ]
-DeviceOption = Annotated[str, option("--device", panel=WORK, help="Where networks run: cpu, cuda, cuda:1 or mps.")]
+DeviceOption = Annotated[str, option("--device", panel=WORK, help="Device: cpu, cuda, cuda:1 or mps.")]
 DataRootOption = Annotated[
     Path | None,
-    option(
-        "--data-root", metavar="DIR", panel=WORK, help="The data folder; by default $REGIONSCOPE_DATA, else ./data."
-    ),
+    option("--data-root", metavar="DIR", panel=WORK, help="Data folder; by default $REGIONSCOPE_DATA, else ./data."),
 ]
 RunsOption = Annotated[
     Path, option("--runs", metavar="DIR", panel="Where", help="Folder of the runs; each run has its own folder in it.")
 ]
 LimitOption = Annotated[
     int | None,
-    option("--max-regions", metavar="N", least=1, panel=WORK, help="Stop with an error past this many regions."),
+    option("--max-regions", metavar="N", least=1, panel=WORK, help="Largest number of regions; more raise an error."),
 ]
 CertifyOption = Annotated[
     bool,

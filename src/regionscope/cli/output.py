@@ -78,8 +78,8 @@ def writing_to(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"{str(path)!r} cannot be written ({error.strerror or error}); give a place that you may write to and that "
-            "has room."
+            f"Expected a place that can be written to, got {str(path)!r} ({error.strerror or error}). Pass another "
+            "file."
         ) from error
 
 
@@ -94,7 +94,7 @@ def check_plot(path: Path, dim: int) -> None:
     if path.suffix not in _NO_DATE:
         raise InputError(f"Expected a --plot file that ends in {', '.join(_NO_DATE)}, got {str(path)!r}.")
     if dim > 2:
-        raise InputError(f"--plot draws slices of dimension 1 or 2, and this slice has dimension {dim}.")
+        raise InputError(f"Expected a slice of dimension 1 or 2 for --plot, got dimension {dim}.")
     check_folder(path)
 
 
@@ -102,9 +102,12 @@ def check_folder(path: Path) -> None:
     """Say before the work, not after it, that the file cannot be written."""
     with writing_to(path):
         if path.is_dir():
-            raise InputError(f"{str(path)!r} is a folder; give the name of a file.")
+            raise InputError(f"Expected the name of a file, got the folder {str(path)!r}.")
         if not path.parent.is_dir():
-            raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
+            raise InputError(
+                f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "
+                "Create it first."
+            )
         if path.is_file() or not path.exists():  # pipes and devices are written to as they are
             _try(path.resolve().parent)
 
@@ -114,7 +117,10 @@ def check_out(folder: Path) -> None:
     with writing_to(folder):
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         if not there.is_dir():
-            raise InputError(f"The files go to the folder {str(folder)!r}, but {str(there)!r} is a file; give another.")
+            raise InputError(
+                f"Expected a folder for the files, got {str(folder)!r}, where {str(there)!r} is a file. Pass "
+                "another folder."
+            )
         _try(there)
 
 

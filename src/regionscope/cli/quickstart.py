@@ -19,8 +19,8 @@ from regionscope.lab import quickstart as first_job
 
 def quickstart(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files.")] = Path("quickstart"),
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 100,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="For data, weights and batches.")] = 0,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Number of epochs.")] = 100,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed for data, weights and batches.")] = 0,
 ) -> None:
     """Train a 2-[32,32,32]-2 network on two moons, count its regions before and after, and write an explorer page.
 

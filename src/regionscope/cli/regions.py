@@ -111,7 +111,7 @@ def limit_advice() -> Iterator[None]:
         yield
     except LimitReached as error:
         what = str(error).split(";")[0].replace("max_regions = ", "--max-regions ")
-        raise LimitReached(f"{what}; raise --max-regions or take a smaller slice.") from error
+        raise LimitReached(f"{what}. Raise --max-regions or use a smaller slice.") from error
 
 
 def read_slice(

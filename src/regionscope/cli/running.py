@@ -21,7 +21,7 @@ ProgressOption = Annotated[
     typer.Option(
         "--progress/--no-progress",
         show_default=False,
-        help="A live bar with the time left (lines where there is no terminal); by default on a terminal.",
+        help="Whether to show a progress bar (lines if there is no terminal); by default on a terminal.",
     ),
 ]
 

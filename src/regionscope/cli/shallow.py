@@ -24,7 +24,7 @@ from regionscope.shallow.two_layer_rates import RateRow, Trend, rate_trend
 
 __all__ = ["shallow"]
 
-shallow = typer.Typer(no_args_is_help=True, help="Run the theorems: gradient flow in one dimension, and two layers.")
+shallow = typer.Typer(no_args_is_help=True, help="Compare theorems on shallow networks with numbers.")
 
 _ROWS = 14  # rows printed; the JSON file has all
 _AT_EDGE = 1.5  # eta lambda_max from here on counts as the edge of stability
@@ -46,32 +46,41 @@ class DataName(StrEnum):
 
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files.")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For teacher, data and weights.")]
-RatesOption = Annotated[str, typer.Option("--rates", metavar="C,C,...", help="Learning rates, times 2 / sharpness(0).")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed for teacher, data and weights.")]
+RatesOption = Annotated[
+    str, typer.Option("--rates", metavar="C,C,...", help="Learning rates in units of 2 / sharpness(0).")
+]
 
 
 @shallow.command()
 def flow(
-    teacher_width: Annotated[int, typer.Option("--teacher-width", min=1, help="r, the width of the teacher.")] = 3,
-    width: Annotated[int | None, typer.Option("--width", min=1, help="k; by default 4 (32 r + 67).")] = None,
+    teacher_width: Annotated[int, typer.Option("--teacher-width", min=1, help="Width r of the teacher.")] = 3,
+    width: Annotated[int | None, typer.Option("--width", min=1, help="Width k; by default 4 (32 r + 67).")] = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Number of training points.")] = 100,
     switches: Annotated[
-        str | None, typer.Option("--switches", metavar="X,X,...", help="Label changes of the teacher.")
+        str | None, typer.Option("--switches", metavar="X,X,...", help="Places of the label changes of the teacher.")
     ] = None,
-    radius: Annotated[float, typer.Option("--radius", help="R: the data lie in [-R, R].")] = 1.0,
+    radius: Annotated[float, typer.Option("--radius", help="Radius R of the data interval [-R, R].")] = 1.0,
     loss: Annotated[LossName, typer.Option("--loss", help="Loss of the flow.")] = LossName.exponential,
-    sigma_h: Annotated[float, typer.Option("--sigma-h", help="Standard deviation of w and b at the start.")] = 1.0,
-    sigma_o: Annotated[float | None, typer.Option("--sigma-o", help="That of v; by default as in Theorem 2.3.")] = None,
-    max_log_loss: Annotated[float, typer.Option("--until", help="Budget: stop when -log L reaches this.")] = 1e6,
+    sigma_h: Annotated[float, typer.Option("--sigma-h", help="Initial standard deviation of w and b.")] = 1.0,
+    sigma_o: Annotated[
+        float | None, typer.Option("--sigma-o", help="Initial standard deviation of v; by default as in Theorem 2.3.")
+    ] = None,
+    max_log_loss: Annotated[float, typer.Option("--until", help="Value of -log L at which to stop.")] = 1e6,
     direction_tol: Annotated[
-        float, typer.Option("--direction-tol", min=0.0, help="Converged: turns by less per unit of log log t.")
+        float,
+        typer.Option(
+            "--direction-tol",
+            min=0.0,
+            help="Change of the direction per unit of log log t below which the flow has converged.",
+        ),
     ] = 0.02,
-    rtol: Annotated[float, typer.Option("--rtol", help="Tolerated error of a step.")] = 1e-5,
-    frames: Annotated[int, typer.Option("--frames", min=2, help="Moments in the animation.")] = 60,
+    rtol: Annotated[float, typer.Option("--rtol", help="Relative error tolerance of a step.")] = 1e-5,
+    frames: Annotated[int, typer.Option("--frames", min=2, help="Number of frames of the animation.")] = 60,
     out: OutOption = Path("shallow-flow"),
     seed: SeedOption = 0,
 ) -> None:  # fmt: skip
-    """Integrate gradient flow of a univariate network on the labels of a teacher, and watch its linear regions.
+    """Integrate gradient flow of a univariate network on the labels of a teacher, and count its linear regions.
 
     Example: regionscope shallow flow --teacher-width 3 --width 800 --samples 100
     """
@@ -107,19 +116,19 @@ def flow(
 @shallow.command(name="two-layer")
 def two_layer(
     data: Annotated[
-        DataName, typer.Option("--data", help="Random on a sphere, or alternating on a line.")
+        DataName, typer.Option("--data", help="Data: random on a sphere, or alternating on a line.")
     ] = DataName.sphere,
-    width: Annotated[int, typer.Option("--width", min=1, help="p, the number of units.")] = 100,
-    dim: Annotated[int, typer.Option("--dim", min=1, help="Dimension of the sphere's space.")] = 5,
-    samples: Annotated[int, typer.Option("--samples", min=2, help="N, the number of training points.")] = 10,
-    time: Annotated[float, typer.Option("--time", help="eta * steps, in units of 2 / sharpness(0).")] = 600.0,
-    runs: Annotated[int, typer.Option("--runs", min=2, help="Initialisations, each seen at every learning rate.")] = 10,
+    width: Annotated[int, typer.Option("--width", min=1, help="Number p of units.")] = 100,
+    dim: Annotated[int, typer.Option("--dim", min=1, help="Dimension of the inputs.")] = 5,
+    samples: Annotated[int, typer.Option("--samples", min=2, help="Number N of training points.")] = 10,
+    time: Annotated[float, typer.Option("--time", help="Training time eta * steps, times sharpness(0) / 2.")] = 600.0,
+    runs: Annotated[int, typer.Option("--runs", min=2, help="Number of initialisations for each learning rate.")] = 10,
     rates: RatesOption = "0.25,0.5,1,1.5,2,2.5",
-    record: Annotated[int, typer.Option("--record", min=2, help="Steps of each run that are checked.")] = 7,
+    record: Annotated[int, typer.Option("--record", min=2, help="Number of steps to check in each run.")] = 7,
     out: OutOption = Path("shallow-two-layer"),
     seed: SeedOption = 0,
 ) -> None:  # fmt: skip
-    """Train two-layer networks with several learning rates; check Lemmas 6.4 and 6.5 and Theorem 6.3 on the way.
+    """Train two-layer networks with several learning rates; check Lemmas 6.4 and 6.5 and Theorem 6.3.
 
     Example: regionscope shallow two-layer --width 100 --dim 5 --samples 10
     """
@@ -154,12 +163,12 @@ def two_layer(
 def regions(
     teachers: Annotated[str, typer.Option("--teachers", metavar="R,R,...", help="Widths r of the teachers.")] = "1,2,3",
     samples: Annotated[int, typer.Option("--samples", min=2, help="Number of training points.")] = 100,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Initialisations for each teacher.")] = 5,
-    max_log_loss: Annotated[float, typer.Option("--until", help="Budget: stop when -log L reaches this.")] = 1e6,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Number of initialisations for each teacher.")] = 5,
+    max_log_loss: Annotated[float, typer.Option("--until", help="Value of -log L at which to stop.")] = 1e6,
     out: OutOption = Path("shallow-regions"),
     seed: SeedOption = 0,
 ) -> None:
-    """Effective linear regions of late flows of width 4 (32 r + 67) beside the bound 32 r + 67 (Theorem 4.2).
+    """Compare the effective linear regions of flows of width 4 (32 r + 67) with the bound 32 r + 67 (Theorem 4.2).
 
     Example: regionscope shallow regions --teachers 1,2,3 --runs 5
     """
@@ -191,14 +200,14 @@ def regions(
 
 @shallow.command()
 def width(
-    switches: Annotated[int, typer.Option("--switches", min=1, help="r: label changes of the teacher.")] = 6,
+    switches: Annotated[int, typer.Option("--switches", min=1, help="Number r of label changes of the teacher.")] = 6,
     samples: Annotated[int, typer.Option("--samples", min=2, help="Number of training points.")] = 60,
-    runs: Annotated[int, typer.Option("--runs", min=2, help="Initialisations for each width.")] = 32,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Most steps of one flow.")] = 10_000,
+    runs: Annotated[int, typer.Option("--runs", min=2, help="Number of initialisations for each width.")] = 32,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Largest number of steps of one flow.")] = 10_000,
     out: OutOption = Path("shallow-width"),
     seed: SeedOption = 0,
 ) -> None:
-    """How often gradient flow classifies an evenly alternating sample, against the width (the message of Theorem 3.2).
+    """Measure how often gradient flow classifies an alternating sample, as a function of the width (Theorem 3.2).
 
     Example: regionscope shallow width --switches 6 --runs 32
     """

@@ -30,8 +30,7 @@ from regionscope.studies.workspace import Workspace
 __all__ = ["study"]
 
 study = typer.Typer(
-    no_args_is_help=True,
-    help="Every table and figure of the four papers, and questions beyond them, each rerun by one command.",
+    no_args_is_help=True, help="Reproduce the tables and figures of the four papers, and answer questions beyond them."
 )
 
 _PROVENANCE = ("regionscope", "commit", "torch", "python", "device", "device_name", "machine", "cores")
@@ -40,18 +39,16 @@ NameArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="A study (see list), a paper such as li2025, or all.",
+        help="Study (see list), paper such as li2025, or all.",
         autocompletion=lambda: ["all", *(one.name for one in studies())],
     ),
 ]
 SizeOption = Annotated[
     str,
-    typer.Option(
-        "--size", help="smoke (seconds), desk (two cores) or full (near the paper; the page says what is cut)."
-    ),
+    typer.Option("--size", help="Size: smoke (seconds), desk (two cores) or full (close to the paper)."),
 ]
 FolderOption = Annotated[
-    Path, typer.Option("--folder", metavar="DIR", help="Where runs and results are kept; studies share them.")
+    Path, typer.Option("--folder", metavar="DIR", help="Folder of runs and results, which all studies share.")
 ]
 
 
@@ -60,14 +57,14 @@ ArchiveOption = Annotated[
     typer.Option(
         "--archive",
         metavar="PATH",
-        help="Runs to start from: a file written by `study pack`, or a folder of such files.",
+        help="Archive of runs: a file written by `study pack`, or a folder of such files.",
     ),
 ]
 
 
 @study.command("list")
 def list_studies() -> None:
-    """All studies, and what each shows."""
+    """List all studies."""
     table = Table()
     for name in ("study", "where", "claim"):
         table.add_column(name)
@@ -82,18 +79,18 @@ def run(
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
     data_root: options.DataRootOption = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes of this machine.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Number of processes on this machine.")] = 1,
     device: options.DeviceOption = "cpu",
     dask: Annotated[
-        str | None, typer.Option("--dask", metavar="WHERE", help="A Dask cluster: tcp://host:8786 or local:4.")
+        str | None, typer.Option("--dask", metavar="WHERE", help="Dask cluster: tcp://host:8786 or local:4.")
     ] = None,
     limit_seconds: Annotated[
-        float | None, typer.Option("--limit-seconds", metavar="S", help="Save and stop after so long.")
+        float | None, typer.Option("--limit-seconds", metavar="S", help="Time after which to save and stop.")
     ] = None,
     archive: ArchiveOption = None,
     progress: ProgressOption = None,
 ) -> None:
-    """Make the runs that the studies need and are not there yet, then their reports; give it again to continue.
+    """Train the missing runs of the studies, then write their reports. Run the command again to resume.
 
     Example: regionscope study run li2025-figure4 --size smoke
     """
@@ -131,10 +128,10 @@ def report(
     data_root: options.DataRootOption = None,
     archive: ArchiveOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where the pages go; by default --folder with /reports.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the pages; by default reports/ in --folder.")
     ] = None,
 ) -> None:
-    """Write the pages again from what is stored, and an index of all that are there; trains nothing.
+    """Write the pages from the stored runs, and an index of all pages, without training.
 
     Example: regionscope study report all --size desk --out docs/results
     """
@@ -152,9 +149,9 @@ def pack_runs(
     archive: Annotated[Path, typer.Argument(metavar="FILE.zip", help="Archive to add to; created if missing.")],
     folder: FolderOption = Path("studies"),
 ) -> None:
-    """Add the ended runs and computed answers of --folder to an archive, without the weights.
+    """Add the ended runs and computed results of --folder to an archive, without the weights.
 
-    Reports that look at weights need the answers that an earlier report computed from them.
+    Reports that need weights use the results that an earlier report computed from them.
 
     Example: regionscope study pack docs/results/runs/li2025.zip
     """

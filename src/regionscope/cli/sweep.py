@@ -20,7 +20,7 @@ from regionscope.lab.store import ENDED
 
 __all__ = ["sweep"]
 
-sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments; stop, continue, and ask questions of it.")
+sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments, resume it and query its results.")
 
 _STATUSES = ("finished", "diverged", "failed", "running", "stopped", "new", "damaged")
 _WIDE = 100_000  # characters; no table is wider
@@ -28,7 +28,9 @@ _WIDE = 100_000  # characters; no table is wider
 
 @sweep.command()
 def run(
-    grid: Annotated[Path, typer.Argument(metavar="GRID.toml", help="The sweep: a base, a grid, measures.")],
+    grid: Annotated[
+        Path, typer.Argument(metavar="GRID.toml", help="TOML file with a base experiment, a grid and measures.")
+    ],
     runs: options.RunsOption = Path("runs"),
     model: options.OwnModelOption = None,
     data: Annotated[str | None, typer.Option("--data", rich_help_panel="What to train", help=options.DATA_HELP)] = None,
@@ -36,40 +38,48 @@ def run(
     workers: Annotated[
         int,
         typer.Option(
-            "--workers", min=1, rich_help_panel=options.WORK, help="Processes of this machine, which share the device."
+            "--workers",
+            min=1,
+            rich_help_panel=options.WORK,
+            help="Number of processes on this machine; they share the device.",
         ),
     ] = 1,
     device: options.DeviceOption = "cpu",
     threads: Annotated[
-        int, typer.Option("--threads", min=1, rich_help_panel=options.WORK, help="Torch threads of each run.")
+        int, typer.Option("--threads", min=1, rich_help_panel=options.WORK, help="Number of torch threads of each run.")
     ] = 1,
     dask: Annotated[
         str | None,
         typer.Option(
-            "--dask", metavar="WHERE", rich_help_panel=options.WORK, help="A Dask cluster: tcp://host:8786 or local:4."
+            "--dask", metavar="WHERE", rich_help_panel=options.WORK, help="Dask cluster: tcp://host:8786 or local:4."
         ),
     ] = None,
     gpu_resource: Annotated[
         float | None,
         typer.Option(
-            "--gpu-resource", min=0.0, rich_help_panel=options.WORK, help="GPU that a run takes on Dask; 1 for cuda."
+            "--gpu-resource",
+            min=0.0,
+            rich_help_panel=options.WORK,
+            help="Share of a GPU that a run takes on Dask; by default 1 for cuda.",
         ),
     ] = None,
     limit_seconds: Annotated[
         float | None,
-        typer.Option("--limit-seconds", metavar="S", rich_help_panel=options.WORK, help="Save and stop after so long."),
+        typer.Option(
+            "--limit-seconds", metavar="S", rich_help_panel=options.WORK, help="Time after which to save and stop."
+        ),
     ] = None,
     compile_steps: Annotated[
         bool,
         typer.Option(
             "--compile",
             rich_help_panel=options.WORK,
-            help="Compile the training step on CUDA: faster, but the last digits of results may vary between runs.",
+            help="Whether to compile the training step on CUDA: faster, but the last digits can vary between runs.",
         ),
     ] = False,
     progress: ProgressOption = None,
 ) -> None:
-    """Run every experiment of the grid that has not ended yet; the same command continues after a stop or a kill.
+    """Run every experiment of the grid that has not ended. Run the command again to resume.
 
     Exit code: 0 all ended, 1 some failed, 3 stopped before the end.
 
@@ -94,9 +104,11 @@ def run(
 @sweep.command()
 def status(
     runs: options.RunsOption = Path("runs"),
-    watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until all have ended.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Whether to refresh every two seconds until all have ended.")
+    ] = False,
 ) -> None:
-    """How many runs are finished, running and to do; it may be running on any machine.
+    """Show how many runs are finished, running and pending, on any machine.
 
     Example: regionscope sweep status --runs runs --watch
     """
@@ -116,13 +128,13 @@ def status(
 def table(
     runs: options.RunsOption = Path("runs"),
     sql: Annotated[
-        str | None, typer.Option("--sql", metavar="QUERY", help="Your question to the tables runs and rows (DuckDB).")
+        str | None, typer.Option("--sql", metavar="QUERY", help="SQL query on the tables runs and rows (DuckDB).")
     ] = None,
     all_columns: Annotated[
-        bool, typer.Option("--all", help="Every column, however wide that is; for a pager: | less -S.")
+        bool, typer.Option("--all", help="Whether to show all columns; pipe them to less -S.")
     ] = False,
 ) -> None:
-    """One line a run: the settings in which they differ, status, errors, gap, and the last value of every measure.
+    """Show one line for each run: differing settings, status, errors, gap and the last value of every measure.
 
     Example: regionscope sweep table --runs runs --sql 'SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL'
     """
@@ -131,7 +143,7 @@ def table(
         return
     found = lab.read_runs(runs)
     if not found.rows:
-        raise InputError(f"There are no runs in {str(runs)!r} yet.")
+        raise InputError(f"No runs found in {str(runs)!r}. Pass the folder of `sweep run --runs`.")
     if not all_columns:
         typer.echo(f"{len(found)} runs; all have {', '.join(agreed(found))}")
     console = Console(width=_WIDE if all_columns else None)
@@ -149,7 +161,8 @@ def export(
     target: Annotated[Path, typer.Argument(metavar="FILE", help="out.csv or out.parquet.")],
     runs: options.RunsOption = Path("runs"),
     rows: Annotated[
-        bool, typer.Option("--rows", help="The time series of all runs in place of one line a run.")
+        bool,
+        typer.Option("--rows", help="Whether to write the time series of all runs instead of one line for each run."),
     ] = False,
 ) -> None:
     """Write the whole table, all columns, as CSV or Parquet.

@@ -46,20 +46,27 @@ def train(
             "--measure",
             rich_help_panel=_WHAT,
             autocompletion=instruments.names,
-            help="Instrument to read at the end of training; can be repeated.",
+            help="Instrument to measure at the end of training; can be repeated.",
         ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", min=1, rich_help_panel=_HOW, help="Epochs.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", min=1, rich_help_panel=_HOW, help="Number of epochs.")
+    ] = None,
     lr: Annotated[float | None, typer.Option("--lr", rich_help_panel=_HOW, help="Learning rate.")] = None,
     batch_size: Annotated[
-        int | None, typer.Option("--batch-size", min=1, rich_help_panel=_HOW, help="Examples in a step.")
+        int | None, typer.Option("--batch-size", min=1, rich_help_panel=_HOW, help="Number of examples in a batch.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, rich_help_panel=_HOW, help="For weights and batches.")
+        int | None, typer.Option("--seed", min=0, rich_help_panel=_HOW, help="Seed for weights and batches.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=_HOW, help="Any setting, as training.momentum=0."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            rich_help_panel=_HOW,
+            help="Any setting, such as training.momentum=0; can be repeated.",
+        ),
     ] = None,
     runs: options.RunsOption = Path("runs"),
     data_root: options.DataRootOption = None,
@@ -67,7 +74,7 @@ def train(
     json_file: options.JsonOption = None,
     progress: ProgressOption = None,
 ) -> None:
-    """Train one network, measure it, and store the run in a folder; the same command continues after a stop or a kill.
+    """Train one network, measure it, and store the run in a folder. Run the command again to resume.
 
     Example: regionscope train --data two_moons --network mlp --epochs 50 --measure linear_regions
 

@@ -19,18 +19,18 @@ __all__ = ["result_text", "verify"]
 
 
 def verify(
-    network: Annotated[str, typer.Argument(metavar="NET.onnx", help="The network: .onnx, .onnx.gz, or WHERE:NAME.")],
-    property_file: Annotated[Path, typer.Argument(metavar="PROP.vnnlib", help="The property: .vnnlib or .vnnlib.gz.")],
+    network: Annotated[str, typer.Argument(metavar="NET.onnx", help="Network: .onnx, .onnx.gz, or WHERE:NAME.")],
+    property_file: Annotated[Path, typer.Argument(metavar="PROP.vnnlib", help="Property: .vnnlib or .vnnlib.gz.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Write the verdict and the witness in the format of VNN-COMP."),
+        typer.Option("--out", metavar="FILE", help="File for the verdict and the witness, in the format of VNN-COMP."),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Stop with what was found.")
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Time after which to stop.")
     ] = None,
     fix: Annotated[
         list[str] | None,
-        typer.Option("--fix", metavar="I=VALUE", help="Verify a slice: fix input I (from 0). Repeatable."),
+        typer.Option("--fix", metavar="I=VALUE", help="Input I (from 0) to fix at a value; can be repeated."),
     ] = None,
     json_file: options.JsonOption = None,
 ) -> None:

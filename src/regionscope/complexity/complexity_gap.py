@@ -16,12 +16,12 @@ from regionscope.types import Reading
 
 @dataclass(frozen=True)
 class ComplexityGap:
-    """How far apart train and test points are.
+    """Difference of local complexity between train and test points.
 
     value: mean LC at train points minus mean LC at test points. stderr: its standard error, from the spread over
         points.
-    auc: probability that a random train point has a larger LC than a random test point (ties count half); 0.5 says that
-        LC tells nothing about membership. auc_stderr: its standard error. n_train, n_test: how many points.
+    auc: probability that a random train point has a larger LC than a random test point (ties count half); 0.5 means
+        that LC says nothing about membership. auc_stderr: its standard error. n_train, n_test: how many points.
     """
 
     value: float

@@ -85,7 +85,7 @@ def deformation(
     )
     found: list[dict[str, Tensor]] = []
     if where.dims < 2:
-        raise InputError("dims is 1; the graph of a segment has no edge, so at least 2 directions are needed.")
+        raise InputError("Expected dims of at least 2, got 1, for which the graph of vertices has no edge.")
     with untouched(model) as private:
         layers = list_layers(private, where.points[0].reshape(where.shape))
         watcher = _Embeddings(private, layers.linear)
@@ -168,8 +168,8 @@ class _Embeddings(ForwardObserver):
         for name, axis in axes.items():
             if axis is None:
                 raise InputError(
-                    f"'{name}' works on a tensor in which the inputs of a batch cannot be told apart, so that "
-                    "neighbourhoods cannot be followed through it."
+                    f"Expected every layer to keep the batch as a dimension of its input, got '{name}', which "
+                    "mixes the inputs of a batch."
                 )
         self._axes = axes
         self._n = self._rows = 0

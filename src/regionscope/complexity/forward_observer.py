@@ -50,8 +50,9 @@ class ForwardObserver(TorchFunctionMode):
             for path, module in self.model.named_modules():
                 if isinstance(module, torch.jit.ScriptModule):
                     raise InputError(
-                        f"{f'The layer {path!r}' if path else 'The model'} is a TorchScript module, which runs below "
-                        "Python and cannot be watched; give the Python module it was made from."
+                        "Expected a Python module, got a TorchScript "
+                        f"module{f' as layer {path!r}' if path else ''}, whose layers cannot be observed. Pass the "
+                        "Python module it was made from."
                     )
                 self._watch(path, module, hooks)
             yield
@@ -79,8 +80,8 @@ class ForwardObserver(TorchFunctionMode):
         op = operation(func)
         if op == "batch_norm" and argument(args, kwargs, 5, "training"):
             raise InputError(
-                f"'{self._name(op)[0]}' normalises with the statistics of the batch, so a point has no neighbourhood "
-                "of its own; give the layer running statistics (track_running_stats=True), which eval mode uses."
+                f"Expected batch normalisation with running statistics, got '{self._name(op)[0]}', which normalises by "
+                "the batch. Build it with track_running_stats=True."
             )
         if op == "addmm" and len(args) == 3 and not kwargs and isinstance(args[2], nn.Parameter):
             # A linear layer by another name: the Conv1D of GPT-2.

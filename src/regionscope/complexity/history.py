@@ -97,7 +97,7 @@ class ComplexityHistory:
 
 
 class ComplexityWatch:
-    """Measure LC at the same points, with the same frame, whenever the training loop says so.
+    """Measure LC at the same points, with the same frame, each time it is called.
 
     >>> import torch
     >>> from regionscope.complexity.measure_points import draw_points

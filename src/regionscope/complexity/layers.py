@@ -68,8 +68,8 @@ def list_layers(model: nn.Module, example: Tensor) -> LayerList:
     refuse_other_answers(model, torch.stack([example, _OTHER - example]))
     if [layer.name for layer in found.layers] != [layer.name for layer in other.layers]:
         raise InputError(
-            f"The model calls other operations for {_ROWS} inputs than for {_FEWER}, so its layers cannot be counted; "
-            "it must do the same for every number of inputs."
+            f"Expected the same operations for every batch size, got different ones for {_ROWS} and {_FEWER} inputs. "
+            "Rewrite the forward pass without a branch on the batch size."
         )
     axes = map(_batch_axis, found.shapes, other.shapes, found.in_order)
     layers = [replace(layer, axis=axis) for layer, axis in zip(found.layers, axes, strict=True)]
@@ -120,8 +120,8 @@ def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]
     offered = [layer for layer in found.layers if layer.role in roles]
     if not offered:
         raise InputError(
-            f"The forward pass calls no activation that can be seen{_also(found, roles)}. Fused recurrent cells and "
-            "scripted modules run below Python and cannot be seen; write them out with torch functions."
+            f"Expected at least one activation in the forward pass, got none{_also(found, roles)}. Fused recurrent "
+            "cells and scripted modules are not observed. Write them with torch functions."
         )
     if layers is not None:
         if not isinstance(layers, str | type | Iterable):
@@ -130,13 +130,16 @@ def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]
         for choice in choices:
             if not any(_matches(layer, choice) for layer in offered):
                 names = ", ".join(layer.name for layer in offered)
-                raise InputError(f"No layer matches {choice!r}; the layers are {names}{_also(found, roles)}.")
+                raise InputError(
+                    f"Expected a name or pattern of a layer, got {choice!r}. The layers are "
+                    f"{names}{_also(found, roles)}."
+                )
         offered = [layer for layer in offered if any(_matches(layer, choice) for choice in choices)]
     for layer in offered:
         if layer.axis is None:
             raise InputError(
-                f"'{layer.name}' works on a tensor in which the inputs of a batch cannot be told apart; leave it out "
-                "with layers=[...], which takes names, patterns and module types."
+                f"Expected every layer to keep the batch as a dimension of its input, got '{layer.name}', which "
+                "mixes the inputs of a batch. Select other layers with layers=[...]."
             )
     return tuple(offered)
 
@@ -252,7 +255,8 @@ class _LayerLister(ForwardObserver):
             positions = self._positions(values, made) if wide else 0
         self.layers.append(Layer(name, role, folds * entries, None, kinds, positions, fed_by))
         self.shapes.append(values.shape)
-        self.in_order.append(_one_after_the_other(values, self._rows))
+        shared = values.shape[:1] != (self._rows,)  # else the first axis is that of the inputs alone
+        self.in_order.append(shared and _one_after_the_other(values, self._rows))
 
     def _positions(self, values: Tensor, made: Sequence[Size]) -> int:
         """Number of tokens of an input in ``values``, which come from linear outputs of the shapes ``made``."""

@@ -153,8 +153,8 @@ def local_complexity(
     norms: also count entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no kink
         either. Normalisations that are written out with other torch functions are not seen.
     seed, generator: where the frames come from; a generator gives new ones at each call.
-    memory: bytes of live values to stay within, down to one vertex at a time; 16 MiB on a CPU, whose caches like small
-        pieces, and 1 GiB on a GPU. The result is the same.
+    memory: bytes of live values to stay within, down to one vertex at a time; 16 MiB on a CPU (small
+        batches fit its caches), and 1 GiB on a GPU. The result is the same.
     output, args: which part of the model's output counts, and its further arguments; see ``select_output``.
     attention_mask: (b, t) with token ids, 0 where a token is padding. Padding is cut off and never counts.
 
@@ -217,7 +217,7 @@ def _counts(
     counted = {layer.name: torch.cat([counts[layer.name] for counts in parts]) for layer in chosen}
     for name, counts in counted.items():
         if bool((counts < 0).any()):
-            raise InputError(f"'{name}' receives NaN; look for NaN or infinite weights in the layers before it.")
+            raise InputError(f"Expected finite values, got NaN at '{name}'. Check the weights of the layers before it.")
     return _Counts(counted, chosen, where.dims)
 
 

@@ -38,7 +38,7 @@ def uniform_points(
     low, high = domain
     whole("n", n)
     if not low < high:
-        raise InputError(f"uniform_points needs n >= 1 and low < high; n is {n} and the domain is {domain}.")
+        raise InputError(f"Expected n >= 1 and a domain (low, high) with low < high, got n = {n} and {domain}.")
     source = read_generator(None, seed)
     unit = torch.rand(n, *input_shape, generator=source, device=source.device, dtype=torch.float32)
     return low + (high - low) * unit

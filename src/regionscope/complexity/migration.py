@@ -105,7 +105,7 @@ class FoldProfile:
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """Where the folds are at one moment of a training.
+    """Density of folds at one step of a training.
 
     Migration is ``to_data.near`` falling (and ``to_data.ratio`` rising), ``to_boundary.ratio`` falling (and
     ``to_boundary.near`` rising).
@@ -232,7 +232,7 @@ class _Flat:
         part = dec.partition
         k = part.dim
         if k > 2:
-            raise InputError(f"Fold density is measured on slices of dimension 1 or 2, and this one has {k}.")
+            raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {k}.")
         if tuple(data.shape[1:]) != part.slice.input_shape or len(data) == 0:
             raise InputError(
                 f"Expected inputs of shape (n, *{part.slice.input_shape}) with n >= 1, got {tuple(data.shape)}."

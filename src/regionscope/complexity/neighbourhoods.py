@@ -162,7 +162,7 @@ class Neighbourhoods:
         if not bool(torch.isfinite(points).all()):
             raise InputError("Expected finite inputs, got NaN or infinite values.")
         if not real("radius", radius) > 0:
-            raise InputError(f"radius is {radius}; a finite number larger than 0 is needed.")
+            raise InputError(f"Expected radius to be a finite number larger than 0, got {radius}.")
         shape, flat = tuple(points.shape[1:]), points.flatten(1)
         source = read_generator(generator, seed)
         given = _given_frames(frames, len(flat), shape, flat)
@@ -197,15 +197,15 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
     """The user's own directions as (1 or b, P, d); None when they are to be drawn."""
     if not isinstance(frames, Tensor):
         if frames not in ("shared", "per-point"):
-            raise InputError(f'frames is {frames!r}; it must be "shared", "per-point" or a tensor of directions.')
+            raise InputError(f'Expected frames to be "shared", "per-point" or a tensor of directions, got {frames!r}.')
         return None
     own = frames.to(like)
     if tuple(own.shape[1:]) == shape and own.ndim == 1 + len(shape):
         own = own[None]
     if tuple(own.shape[2:]) != shape or len(own) not in (1, b):
         raise InputError(
-            f"frames has shape {tuple(frames.shape)}; (P, *input_shape) or (b, P, *input_shape) is needed, "
-            f"with b = {b} and input_shape = {shape}."
+            f"Expected frames of shape (P, *input_shape) or (b, P, *input_shape), with b = {b} and input_shape = "
+            f"{shape}, got {tuple(frames.shape)}."
         )
     flat = own.flatten(2)
     some = flat[:: max(1, len(flat) // 8)]  # whoever forgot to make them orthonormal forgot it for all points
@@ -213,7 +213,9 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
     error = float((gram - torch.eye(gram.shape[1], dtype=gram.dtype, device=gram.device)).abs().max())
     coarsest = max(torch.finfo(kind).eps for kind in (frames.dtype, like.dtype) if kind.is_floating_point)
     if not error < 100 * coarsest * math.sqrt(flat.shape[2]):
-        raise InputError(f"The directions in frames are not orthonormal (off by {error:.1e}); use orthonormal_frames.")
+        raise InputError(
+            f"Expected orthonormal directions in frames, got an error of {error:.1e}. Use orthonormal_frames."
+        )
     return flat
 
 
@@ -225,16 +227,14 @@ def _dims_of(dims: int | None, d: int) -> int:
 def _check_dims(dims: int, d: int) -> None:
     """Refuse numbers of directions that an input of d numbers does not have."""
     if not is_whole(dims) or dims > d:
-        raise InputError(
-            f"dims is {dims}, and an input has {d} number(s); orthonormal directions need 1 <= dims <= {d}."
-        )
+        raise InputError(f"Expected 1 <= dims <= {d} for inputs of {d} entries, got {dims}.")
 
 
 def _check_hull(shape: Shape, dims: int) -> None:
     if shape not in ("cross-polytope", "hypercube"):
-        raise InputError(f'hull is {shape!r}; it must be "cross-polytope" or "hypercube".')
+        raise InputError(f'Expected hull to be "cross-polytope" or "hypercube", got {shape!r}.')
     if shape == "hypercube" and dims > LARGEST_CUBE:
         raise InputError(
-            f"A hypercube of {dims} dimensions has 2^{dims} vertices; up to dims = {LARGEST_CUBE} is accepted. The "
-            "cross-polytope has only 2 * dims."
+            f"Expected dims of at most {LARGEST_CUBE} for a hypercube, which has 2^dims vertices, got {dims}. Use the "
+            "cross-polytope, which has 2 * dims."
         )

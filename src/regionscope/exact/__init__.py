@@ -8,6 +8,7 @@ Start here: ``linear`` (``linear_regions``) and ``decision`` (``decision_regions
   ``zero_tolerance`` says how near to zero counts as zero.
 - Equal neighbours: ``slope_jumps`` decides from derivatives whether a wall separates two different maps.
 - Following regions: ``tracking`` finds the region of a point, and the same region after more training.
+- ``surfaces``: level sets and decision boundaries (``level_set``), with ``bounding`` to leave out the rest.
 - ``questions``: what a partition answers without sampling, from attributions to topology.
 - Slow twins for tests: ``reference``, ``reference_space`` and ``known_answers``.
 """
@@ -21,6 +22,8 @@ from regionscope.exact.questions.flips import Flip, Flips, first_flip, flips
 from regionscope.exact.questions.lipschitz import Lipschitz
 from regionscope.exact.questions.steps import StepsNeeded
 from regionscope.exact.questions.topology import ClassTopology
+from regionscope.exact.surfaces.level_set import level_set
+from regionscope.exact.surfaces.surface import LevelSet
 from regionscope.exact.walls import Walls
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "Extremes",
     "Flip",
     "Flips",
+    "LevelSet",
     "Lipschitz",
     "Partition",
     "StepsNeeded",
@@ -38,5 +42,6 @@ __all__ = [
     "first_flip",
     "flips",
     "integrated_gradients",
+    "level_set",
     "linear_regions",
 ]

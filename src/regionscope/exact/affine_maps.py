@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.ragged import owners
+from regionscope.network import Program, full_precision
 from regionscope.tolerance import TINY
 
-__all__ = ["AffineMaps", "affine_maps", "different_maps", "widest_simplex"]
+__all__ = ["AffineMaps", "affine_maps", "different_maps", "maps_at", "widest_simplex"]
 
 
 _ROUNDED = 1e-9  # of a slope: smaller differences are left to the derivatives
@@ -92,3 +93,14 @@ def different_maps(maps: AffineMaps, pairs: Tensor, *, rounding: float) -> Tenso
         size = torch.maximum(maps.slope[left].abs(), maps.slope[right].abs()).amax((1, 2))
         different[rows] = difference > moved[left] + moved[right] + _ROUNDED * size
     return different
+
+
+def maps_at(program: Program, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The affine maps around these inputs: Jacobians (n, c, *input_shape) and constants (n, c), by backward passes."""
+    inputs = inputs.to(program.device).requires_grad_(True)
+    with torch.enable_grad(), full_precision():
+        outputs = program.differentiable(inputs)
+        rows = [torch.autograd.grad(column.sum(), inputs, retain_graph=True)[0] for column in outputs.unbind(1)]
+    jacobian = torch.stack(rows, 1)
+    linear = (jacobian.flatten(2) * inputs.detach().flatten(1)[:, None]).sum(-1)
+    return jacobian, outputs.detach() - linear

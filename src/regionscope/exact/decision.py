@@ -108,7 +108,8 @@ class DecisionRegions:
         k = self.partition.dim
         if k > 2:
             raise InputError(
-                "In 3 or more dimensions read the boundary facets from boundary_walls and partition.walls."
+                "Expected a slice of dimension 1 or 2, got 3 or more. Read the boundary facets from "
+                "boundary_walls and partition.walls."
             )
         walls = self.partition.walls
         start = walls.offsets[self.boundary_walls]
@@ -170,8 +171,8 @@ class DecisionRegions:
         about, arrays = load_arrays(Path(path))
         if not arrays.keys() >= {*_LABELS}:
             raise InputError(
-                f"{path} holds a partition that is not cut at the decision boundary; read it with Partition.load, or "
-                "compute decision_regions."
+                f"Expected decision regions in {path}, got a partition that is not cut at the decision boundary. "
+                "Read it with Partition.load, or compute decision_regions."
             )
         return DecisionRegions(Partition.from_arrays(about, arrays, program), *(arrays[name] for name in _LABELS))
 
@@ -214,8 +215,8 @@ def decision_regions(
     program = program_of(select_output(model, output, args), slices)
     if len(program.output_shape) > 1:
         raise InputError(
-            f"The model returned outputs of shape {program.output_shape} for an input; one number for each class is "
-            "needed, so flatten or pool them first."
+            f"Expected one output for each class, got outputs of shape {program.output_shape} for an input. "
+            "Flatten or pool them first."
         )
     result = exact_regions(
         with_decision(program), slices, max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
@@ -230,7 +231,7 @@ def decision_regions(
 
 def label_pieces(part: Partition) -> DecisionRegions:
     """Labels of pieces that are cut at the decision boundary, and their connected components."""
-    piece_labels = _labels(part)
+    piece_labels = labels_of(part.outputs, part.corners, part.offsets, part.stats.rounding)
     pairs = part.neighbours
     same = piece_labels[pairs[:, 0]] == piece_labels[pairs[:, 1]]
     piece_regions = components(len(part), pairs[same])
@@ -239,22 +240,27 @@ def label_pieces(part: Partition) -> DecisionRegions:
     return DecisionRegions(part, piece_labels, piece_regions, labels)
 
 
-def _labels(part: Partition) -> Tensor:
-    """The label of every piece: the lowest candidate that leads at all its corners."""
-    zero_tolerance, outputs = part.stats.rounding, part.outputs
+def labels_of(outputs: Tensor, corners: Tensor, offsets: Tensor, zero_tolerance: float) -> Tensor:
+    """The label of every piece: the lowest candidate that leads at all its corners, within the tolerance."""
+    of, n = owners(offsets, len(corners)), len(offsets) - 1
     if outputs.shape[1] == 1:
-        of, at_corners = owners(part.offsets, len(part.corners)), outputs[part.corners, 0]
-        highest = outputs.new_full((len(part),), -torch.inf).scatter_reduce(0, of, at_corners, "amax")
-        lowest_value = outputs.new_full((len(part),), torch.inf).scatter_reduce(0, of, at_corners, "amin")
+        lowest_value, highest = extremes_at_corners(outputs[:, 0], corners, offsets)
         above = highest > -lowest_value  # a crossing may come out on either side of 0
         return ((highest > zero_tolerance) & above).long()
     groups = torch.arange(outputs.shape[1], device=outputs.device)[None]
     tolerance = torch.full((len(outputs),), zero_tolerance, dtype=torch.float64, device=outputs.device)
-    common = cell_leaders(leaders(Candidates(outputs, groups, tolerance)), part.corners, part.offsets)
+    common = cell_leaders(leaders(Candidates(outputs, groups, tolerance)), corners, offsets)
     labels = lowest(common[:, 0])
     unclear = (labels < 0).nonzero()[:, 0]  # thinner than rounding: no candidate leads at every corner
     if len(unclear):
-        of = owners(part.offsets, len(part.corners))
-        total = outputs.new_zeros((len(part), outputs.shape[1])).index_add_(0, of, outputs[part.corners])
+        total = outputs.new_zeros((n, outputs.shape[1])).index_add_(0, of, outputs[corners])
         labels[unclear] = total[unclear].argmax(1)
     return labels
+
+
+def extremes_at_corners(values: Tensor, corners: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest of the values (v,) at the corners of each piece."""
+    of, at_corners = owners(offsets, len(corners)), values[corners]
+    start = values.new_zeros(len(offsets) - 1)
+    low = start.scatter_reduce(0, of, at_corners, "amin", include_self=False)
+    return low, start.scatter_reduce(0, of, at_corners, "amax", include_self=False)

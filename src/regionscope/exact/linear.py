@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_memory, check_progress, of_kind, whole
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
-from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions
 from regionscope.exact.check import check_sample
 from regionscope.exact.line import partition_lines
 from regionscope.exact.partition import Partition
@@ -29,7 +29,10 @@ from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
-__all__ = ["BatchResult", "Progress", "as_list", "exact_regions", "linear_regions", "one_shape", "program_of"]
+__all__ = [
+    "BatchResult", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions", "one_shape",
+    "program_of",
+]  # fmt: skip
 
 Progress = Callable[[float], None]
 
@@ -152,15 +155,10 @@ def exact_regions(
     """Check the arguments, and cut all slices together. deadline: time.monotonic() at which LimitReached is raised."""
     start = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
-    for piece in slices:
-        if piece.input_shape != program.input_shape:
-            raise SliceError(
-                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
-                f"{program.input_shape}; build the slice from inputs of that shape."
-            )
+    check_shapes(program, slices)
     if tolerance is None:
         tolerance = Tolerance.of(program.dtype)
-    of_kind("tolerance", tolerance, Tolerance, advice="write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
+    of_kind("tolerance", tolerance, Tolerance, advice="Write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
     check_progress(progress)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
@@ -184,7 +182,7 @@ def _cut_within_limits(
         shortened = program.shortened(n_kinks)
         record = start(n_kinks)
         try:
-            found = _cut(shortened, slices, zero_tolerances, budget, record)
+            found = cut_slices(shortened, slices, zero_tolerances, budget, record)
             if status:
                 check_sample(program, slices, found, zero_tolerances[-1], budget)
             break
@@ -204,38 +202,47 @@ def _cut_within_limits(
     )
 
 
-def _cut(
-    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record
-) -> RegionBatch:
-    """Cut by the method for the dimension of the slices."""
+def cut_slices(
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
+    keep: Keep | None = None,
+) -> RegionBatch:  # fmt: skip
+    """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``."""
     if slices[0].dim == 1:
         return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record))
     if slices[0].dim == 2:
-        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record))
+        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep))
     if slices[0].dim == 3:
-        return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record), program)
+        return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)
     return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)
 
 
 def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
     slices = list(slice) if isinstance(slice, Sequence) else [slice]
     if not slices:
-        raise InputError("The list of slices is empty; give at least one Segment, Simplex or Box.")
+        raise InputError("Expected at least one Segment, Simplex or Box, got an empty list.")
     for piece in slices:
         if not isinstance(piece, Slice):
-            raise InputError(f"A slice must be a Segment, Simplex or Box; got {type(piece).__name__}.")
+            raise InputError(f"Expected a Segment, Simplex or Box, got {type(piece).__name__}.")
     dims = sorted({piece.dim for piece in slices})
     if len(dims) > 1:
-        raise InputError(
-            f"Slices worked through together must have one dimension, these have {dims}; call once for each."
-        )
+        raise InputError(f"Expected slices of one dimension, got {dims}. Call once for each dimension.")
     return slices
+
+
+def check_shapes(program: Program, slices: Sequence[Slice]) -> None:
+    """Raise unless the slices consist of inputs of the network."""
+    for piece in slices:
+        if piece.input_shape != program.input_shape:
+            raise SliceError(
+                f"The slice lives in inputs of shape {piece.input_shape}, but the network was read for "
+                f"{program.input_shape}; build the slice from inputs of that shape."
+            )
 
 
 def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
     shapes = {piece.input_shape for piece in slices}
     if len(shapes) > 1:
-        raise SliceError(f"All slices must live in inputs of one shape; these have {sorted(shapes)}.")
+        raise SliceError(f"Expected slices in inputs of one shape, got {sorted(shapes)}.")
     return next(iter(shapes))
 
 
@@ -243,5 +250,5 @@ def _check_options(max_regions: int | None, on_limit: str, memory: int | None) -
     if max_regions is not None:
         whole("max_regions", max_regions)
     if on_limit not in ("raise", "return"):
-        raise InputError(f'on_limit must be "raise" or "return", got {on_limit!r}.')
+        raise InputError(f'Expected on_limit to be "raise" or "return", got {on_limit!r}.')
     check_memory(memory)

@@ -16,7 +16,7 @@ from torch import Tensor
 from regionscope.certificate import Certificate, certify
 from regionscope.checks import of_kind
 from regionscope.errors import CheckFailed, InputError, LimitReached
-from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps
+from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps, maps_at
 from regionscope.exact.check import check_coverage, check_maps, check_network
 from regionscope.exact.questions.export import dual_graph, geojson, networkx_graph, pandas_table, svg_paths
 from regionscope.exact.questions.extremes import Extremes, extremes
@@ -28,7 +28,7 @@ from regionscope.exact.walls import Walls, components
 from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, owners
-from regionscope.network import Program, full_precision, patterns
+from regionscope.network import Program, patterns
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
 
@@ -45,7 +45,7 @@ _STORED = {*_ARRAYS, *_COMPARED, *(f"wall_{name}" for name in _WALLS)}
 class Partition:
     """The exact partition of a slice into regions on which every nonlinearity keeps its side.
 
-    slice: where we looked. vertices: (v, k) float64 slice coordinates, each corner once. outputs: (v, c) of the
+    slice: the slice. vertices: (v, k) float64 slice coordinates, each corner once. outputs: (v, c) of the
         network there.
     corners, offsets: the vertices of region i are ``corners[offsets[i]:offsets[i + 1]]``, counter-clockwise in 2-D.
     sizes: (r,) length, area or volume in input space; they add up to ``slice.size``.
@@ -194,7 +194,7 @@ class Partition:
         """
         names = list(self.by_layer)
         if layer not in names:
-            raise InputError(f"There is no layer {layer!r} in this partition; it has {', '.join(names)}.")
+            raise InputError(f"Expected a layer of this partition ({', '.join(names)}), got {layer!r}.")
         inner = self.walls.inner
         later = inner[self.walls.layer[inner] > names.index(layer)]
         return components(len(self), self.walls.regions[later])
@@ -226,22 +226,9 @@ class Partition:
         """
         program = self._network()
         rows = max(1, _BYTES // max(1, program.row_bytes * (1 + len(program.kinks))))
-        found = [self._input_maps(program, points) for points in self.interior[regions].split(rows)]
-        jacobians, constants = zip(*found, strict=True)
-        return torch.cat(jacobians), torch.cat(constants)
-
-    def _input_maps(self, program: Program, points: Tensor) -> tuple[Tensor, Tensor]:
-        """The maps of the regions around these interior points."""
-        inputs = self.slice.embed(points, dtype=program.dtype).to(program.device).requires_grad_(True)
-        with torch.enable_grad(), full_precision():
-            outputs = program.differentiable(inputs)
-            rows = [
-                torch.autograd.grad(outputs[:, i].sum(), inputs, retain_graph=True)[0] for i in range(outputs.shape[1])
-            ]
-        jacobian = torch.stack(rows, 1)
-        linear = (jacobian.flatten(2) * inputs.detach().flatten(1)[:, None]).sum(-1)
-        here = self.vertices.device
-        return jacobian.to(here), (outputs.detach() - linear).to(here)
+        blocks = [self.slice.embed(points, dtype=program.dtype) for points in self.interior[regions].split(rows)]
+        jacobians, constants = zip(*[maps_at(program, inputs) for inputs in blocks], strict=True)
+        return torch.cat(jacobians).to(self.vertices.device), torch.cat(constants).to(self.vertices.device)
 
     def extremes(self, weights: Target) -> Extremes:
         """The smallest and the largest value of a linear function of the outputs, on the slice and on each region.
@@ -356,7 +343,7 @@ class Partition:
         about, arrays = load_arrays(Path(path))
         if not arrays.keys() <= _STORED:
             raise InputError(
-                f"{path} holds decision regions, with pieces cut at the boundary; read it with DecisionRegions.load."
+                f"Expected a partition in {path}, got decision regions. Read it with DecisionRegions.load."
             )
         return Partition.from_arrays(about, arrays, program)
 
@@ -374,7 +361,7 @@ class Partition:
         """The partition whose ``to_arrays`` these are; further arrays are ignored."""
         piece, outputs = slice_from_json(about["slice"]), arrays["outputs"].shape[1]
         if program is not None:
-            of_kind("program", program, Program, advice="read the network with trace(model, input_shape)")
+            of_kind("program", program, Program, advice="Read the network with trace(model, input_shape)")
             if (program.input_shape, program.n_outputs) != (piece.input_shape, outputs):
                 raise InputError(
                     f"Expected the network of the partition, with inputs of shape {piece.input_shape} and {outputs} "
@@ -401,8 +388,8 @@ class Partition:
         self._require_complete()
         if self.program is None:
             raise InputError(
-                "This partition was loaded from a file and does not carry the network; "
-                "pass it: Partition.load(path, program=trace(model, input_shape))."
+                "Expected a partition with its network, got one that was loaded from a file. Pass the network: "
+                "Partition.load(path, program=trace(model, input_shape))."
             )
         return self.program
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Record, bytes_of, inputs_of
+from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry.maxima import Candidates
@@ -46,11 +46,16 @@ def plane_mesh(slices: Sequence[Slice], device: torch.device) -> tuple[Mesh, Ten
 
 
 def partition_planes(
-    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record
-) -> tuple[Mesh, Tensor, Tensor]:
-    """The exact partition of all slices: mesh, coordinates (v, 2), outputs of the network at the vertices (v, c)."""
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
+    keep: Keep | None = None,
+) -> tuple[Mesh, Tensor, Tensor]:  # fmt: skip
+    """The exact partition of all slices: mesh, coordinates (v, 2), outputs of the network at the vertices (v, c).
+
+    keep: which cells to go on with after each nonlinearity; the others are left out of the result. Once the mesh is
+    worked through in parts, all cells are kept.
+    """
     mesh, coords, slice_id = plane_mesh(slices, program.device)
-    cutter = _PlaneCutter(program, zero_tolerances, budget, record, float(areas(mesh, coords).sum()))
+    cutter = _PlaneCutter(program, zero_tolerances, budget, record, float(areas(mesh, coords).sum()), keep)
     values = program.begin(inputs_of(program, slices, coords, slice_id))
     return cutter.finish(0, PlaneState(mesh, coords, slice_id, values), None, None)
 
@@ -77,6 +82,7 @@ class _PlaneCutter:
     budget: Budget
     record: Record
     total_area: float
+    keep: Keep | None = None
     next_tag: int = 0
     held: int = 0  # bytes of values that wait for their turn
 
@@ -90,6 +96,9 @@ class _PlaneCutter:
                 self.record.add(layer, state.mesh.slice_id, self.budget.max_regions)
                 values = kinks[layer].advance(state.values, consume=True)
                 state = PlaneState(state.mesh, state.coords, state.slice_id, values)
+                if self.keep is not None:
+                    mesh = state.mesh
+                    state = _kept(state, self.keep(layer, mesh.corners, mesh.offsets, state.coords, values))
                 layer, cells, zeros = layer + 1, None, None
                 continue
             zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
@@ -111,6 +120,7 @@ class _PlaneCutter:
         self, layer: int, state: PlaneState, result: PlanarSplit, n_parts: int
     ) -> tuple[Mesh, Tensor, Tensor]:
         """Work through groups of the new cells one after another; their values are made only when their turn comes."""
+        self.keep = None  # neighbours in other parts have to find the same points on the border
         coords = result.interpolation.apply(state.coords)
         slice_id = result.interpolation.copy_first(state.slice_id)
         position = coords[result.mesh.corners[result.mesh.offsets[:-1]]]
@@ -141,3 +151,10 @@ def _follow(state: PlaneState, result: PlanarSplit) -> PlaneState:
     matrix = result.interpolation.matrix()
     values = {name: matrix.apply(rows) for name, rows in state.values.items()}
     return PlaneState(result.mesh, matrix.apply(state.coords), result.interpolation.copy_first(state.slice_id), values)
+
+
+def _kept(state: PlaneState, mask: Tensor) -> PlaneState:
+    """The cells of the mask alone."""
+    mesh, vertices = state.mesh.extract(mask.nonzero()[:, 0])
+    values = {name: rows[vertices] for name, rows in state.values.items()}
+    return PlaneState(mesh, state.coords[vertices], state.slice_id[vertices], values)

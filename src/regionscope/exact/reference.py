@@ -84,7 +84,7 @@ class ReferenceDecision:
 
 def reference_partition(program: Program, piece: Slice) -> ReferencePartition:
     """Cut ``piece`` at every kink of the program, in order."""
-    return reference_regions(program, piece)[0]
+    return _partition(program, piece, *_activation_cells(program, piece))
 
 
 def reference_regions(program: Program, piece: Slice) -> tuple[ReferencePartition, ReferenceDecision]:

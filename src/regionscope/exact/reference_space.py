@@ -124,13 +124,11 @@ def neighbours(cells: list[Cell], unit: Array, touch: float) -> list[tuple[int, 
     for index, cell in enumerate(scaled):
         for facet in frozenset().union(*cell.facets):
             on_facet.setdefault(facet, []).append(index)
-    pairs = set()
+    pairs: set[tuple[int, int]] = set()
     for facet, members in on_facet.items():
-        sides = [(i, _facet_of(scaled[i], facet)) for i in members]
-        sides = [(i, side) for i, side in sides if _rank(side.vertices, touch) == len(unit) - 1]
-        for p, q in _boxes_that_meet([side.vertices for _, side in sides], touch):
-            if _overlap(sides[p][1], sides[q][1], facet, touch):
-                pairs.add((sides[p][0], sides[q][0]))
+        sides = {index: _facet_of(scaled[index], facet) for index in members}
+        wide = [index for index, side in sides.items() if _rank(side.vertices, touch) == len(unit) - 1]
+        pairs.update((wide[p], wide[q]) for p, q in _overlaps([sides[index] for index in wide], facet, touch))
     return sorted(pairs)
 
 
@@ -140,34 +138,35 @@ def _facet_of(cell: Cell, facet: int) -> Cell:
     return Cell(cell.vertices[on], tuple(cell.facets[i] for i in on), cell.values[on])
 
 
-def _boxes_that_meet(point_sets: list[Array], touch: float) -> Iterator[tuple[int, int]]:
-    if not point_sets:
+def _overlaps(sides: list[Cell], facet: int, touch: float) -> Iterator[tuple[int, int]]:
+    """Pairs of convex sets with interior in one hyperplane that share more than a set of measure zero there."""
+    if not sides:
         return
-    low = np.array([points.min(axis=0) for points in point_sets]) - touch
-    high = np.array([points.max(axis=0) for points in point_sets]) + touch
-    for p in range(len(point_sets)):
-        meets = ((low[p + 1 :] <= high[p]) & (high[p + 1 :] >= low[p])).all(axis=1)
-        for q in np.flatnonzero(meets):
+    points = np.concatenate([side.vertices for side in sides])
+    q = points.shape[1] - 1
+    frame = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2][:q]
+    flat = [replace(side, vertices=(side.vertices - points[0]) @ frame.T) for side in sides]
+    if q < 2:  # points, which are all the same one, or intervals
+        yield from _boxes_that_overlap(flat, touch)
+        return
+    borders = [list(_borders_of(side, facet, touch)) for side in flat]
+    for a, b in _boxes_that_overlap(flat, -2 * touch):
+        rest: Cell | None = replace(flat[a], facets=tuple(facets - {facet} for facets in flat[a].facets))
+        for number, border in enumerate(borders[b], start=1):
+            if rest is not None:
+                rest = clip(rest, rest.vertices @ border[:-1] + border[-1], -number, touch)
+        if rest is not None:
+            yield a, b
+
+
+def _boxes_that_overlap(cells: list[Cell], least: float) -> Iterator[tuple[int, int]]:
+    """Pairs of cells whose bounding boxes share more than ``least`` along every axis."""
+    low = np.array([cell.vertices.min(axis=0) for cell in cells])
+    high = np.array([cell.vertices.max(axis=0) for cell in cells])
+    for p in range(len(cells)):
+        shared = np.minimum(high[p], high[p + 1 :]) - np.maximum(low[p], low[p + 1 :])
+        for q in np.flatnonzero((shared > least).all(axis=1)):
             yield p, p + 1 + int(q)
-
-
-def _overlap(a: Cell, b: Cell, facet: int, touch: float) -> bool:
-    """Whether two convex sets with interior in one hyperplane share more than a set of measure zero there."""
-    k = a.vertices.shape[1]
-    if k == 1:
-        return True  # the facet is a point, and both cells end there
-    origin = b.vertices.mean(axis=0)
-    frame = np.linalg.svd(b.vertices - origin, full_matrices=True)[2][: k - 1]
-    flat_a, flat_b = (a.vertices - origin) @ frame.T, (b.vertices - origin) @ frame.T
-    if k == 2:
-        return float(min(flat_a.max(), flat_b.max()) - max(flat_a.min(), flat_b.min())) > touch
-    rest: Cell | None = Cell(flat_a, tuple(facets - {facet} for facets in a.facets), np.zeros((len(flat_a), 0)))
-    for number, side in enumerate(_sides_of(flat_b, b.facets, facet, touch), start=1):
-        assert rest is not None
-        rest = clip(rest, rest.vertices @ side[:-1] + side[-1], -number, touch)
-        if rest is None:
-            return False
-    return True
 
 
 def _rank(points: Array, touch: float) -> int:
@@ -175,14 +174,14 @@ def _rank(points: Array, touch: float) -> int:
     return int((np.linalg.svd(points - points.mean(axis=0), compute_uv=False) > touch).sum())
 
 
-def _sides_of(points: Array, facets: tuple[frozenset[int], ...], facet: int, touch: float) -> Iterator[Array]:
-    """Each side of the convex set of ``points`` (m, q >= 2) as (normal, offset): normal @ x + offset >= 0 inside."""
-    q = points.shape[1]
-    for other in sorted(frozenset().union(*facets) - {facet}):
-        on = points[[other in f for f in facets]]
-        if _rank(on, touch) < q - 1:
+def _borders_of(cell: Cell, facet: int, touch: float) -> Iterator[Array]:
+    """Each border of a convex set in ``facet`` as (normal, offset), where normal @ x + offset >= 0 inside."""
+    points, inside = cell.vertices, cell.center
+    for other in sorted(frozenset().union(*cell.facets) - {facet}):
+        on = points[[other in facets for facets in cell.facets]]
+        if _rank(on, touch) < points.shape[1] - 1:
             continue  # this facet meets the set in a corner only
         center = on.mean(axis=0)
         axes = np.linalg.svd(on - center, full_matrices=True)[2]
-        normal = axes[-1] * (1.0 if (points.mean(axis=0) - center) @ axes[-1] > 0 else -1.0)
+        normal = axes[-1] * (1.0 if (inside - center) @ axes[-1] > 0 else -1.0)
         yield np.append(normal, -normal @ center)

@@ -93,7 +93,9 @@ class RegionBatch:
         first_region = [0, *accumulate(len(part.sizes) for part in parts)]
         walls = [part.walls for part in parts]
         return RegionBatch(
-            *(torch.cat([getattr(part, name) for part in parts]) for name in ("coords", "outputs", "slice_id")),
+            torch.cat([part.coords for part in parts]),
+            torch.cat([part.outputs for part in parts]),
+            torch.cat([part.slice_id for part in parts]),
             torch.cat([part.corners + first for part, first in zip(parts, first_vertex, strict=False)]),
             offsets_of(torch.cat([part.offsets.diff() for part in parts])),
             torch.cat([part.sizes for part in parts]),

@@ -125,7 +125,7 @@ def array_names(path: Path) -> list[str]:
 def _opened(path: Path) -> Iterator[Any]:
     """The archive, to be read inside. Raises InputError if the file is missing or damaged."""
     if not path.is_file():
-        raise InputError(f"There is no file {path}; a partition is written by Partition.save(path).")
+        raise InputError(f"No file found at {path}. Pass a file that Partition.save(path) wrote.")
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             yield file

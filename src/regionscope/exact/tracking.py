@@ -29,8 +29,8 @@ def locate(part: Partition, points: Tensor) -> Tensor:
     """
     if points.ndim != 2 or points.shape[1] != part.dim or part.dim > 2:
         raise InputError(
-            f"Points of shape {tuple(points.shape)} came for a slice of dimension {part.dim}; "
-            "locate takes (n, 1) on a line or (n, 2) in a plane."
+            f"Expected points of shape (n, 1) on a line or (n, 2) in a plane, got {tuple(points.shape)} for a "
+            f"slice of dimension {part.dim}."
         )
     points = points.to(part.vertices)
     corners = part.vertices[part.corners]
@@ -65,9 +65,9 @@ def carry_over(before: Partition, after: Partition, ids: Tensor, *, next_id: int
     Both partitions must lie on one slice of dimension 1 or 2. Cost: ``locate`` of every region, both ways.
     """
     if ids.shape != (len(before),):
-        raise InputError(f"ids has shape {tuple(ids.shape)}; one number for each of {len(before)} regions is needed.")
+        raise InputError(f"Expected one id for each of {len(before)} regions, got shape {tuple(ids.shape)}.")
     if before.dim != after.dim or not torch.allclose(before.slice.corners, after.slice.corners):
-        raise InputError(f"The partitions lie on different slices, {before.slice} and {after.slice}; one is needed.")
+        raise InputError(f"Expected two partitions of one slice, got {before.slice} and {after.slice}.")
     known, old = ids.unique(return_inverse=True)
     new = after.linear_ids
     back, forth = locate(before, after.interior), locate(after, before.interior)

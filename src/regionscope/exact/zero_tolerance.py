@@ -49,8 +49,8 @@ def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tol
             units.scatter_reduce_(0, own.reshape(-1, *[1] * (units.ndim - 1)).expand_as(of_units), of_units, "amax")
     if not all(bool(torch.isfinite(layer).all()) for layer, _ in largest):
         raise InputError(
-            "The network gives NaN or infinite values on the slice; exact regions need finite ones: "
-            "use a smaller slice, or check the weights."
+            "Expected finite values on the slice, got NaN or infinite values. Use a smaller slice, or check the "
+            "weights."
         )
     zero_tolerances = [
         (tolerance.zero * torch.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clamp(min=_LEAST)

@@ -36,18 +36,18 @@ def page(
         "panels": [_panel(title, curves, packed) for title, curves, _ in panels],
     }
     figures = [("map", map_figure(training)), *((str(i), figure) for i, (_, _, figure) in enumerate(panels))]
-    scripts = [_script(f"figure-{name}", _json(library.embed.json_item(figure))) for name, figure in figures]
-    scripts += [_script(f"frame-{i}", one.payload, "text/plain") for i, one in enumerate(packed)]
+    scripts = [script(f"figure-{name}", json_text(library.embed.json_item(figure))) for name, figure in figures]
+    scripts += [script(f"frame-{i}", one.payload, "text/plain") for i, one in enumerate(packed)]
     low, high = extent(training)
     ratio = (high[0] - low[0]) / (high[1] - low[1]) if training.slice.dim == 2 else 1.6
-    return Template(_read("page.html")).substitute(
+    return Template(read_part("page.html")).substitute(
         title=html.escape(document["title"]),
         ratio=f"{min(max(ratio, 0.2), 5.0):.4f}",
-        style=_read("style.css"),
+        style=read_part("style.css"),
         bokeh=library.resources.Resources(mode="inline", components=["bokeh"]).render_js(),
-        training=_json(document),
+        training=json_text(document),
         frames="\n".join(scripts),
-        program="\n".join(_read(name) for name in ("mesh.js", "regions.js", "app.js")),
+        program="\n".join(read_part(name) for name in ("mesh.js", "regions.js", "app.js")),
     )
 
 
@@ -115,16 +115,16 @@ def _panel(title: str, curves: Sequence[TrainingCurve], packed: Sequence[Packed]
     return {"title": title, "curves": entries, "drawn": max(len(curve.steps) for curve in curves) > 1}
 
 
-def _json(document: Any) -> str:
+def json_text(document: Any) -> str:
     """JSON that can stand inside a script element: no "<", so that nothing in it can end or open one."""
     return json.dumps(document, allow_nan=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
 
 
-def _script(name: str, text: str, kind: str = "application/json") -> str:
+def script(name: str, text: str, kind: str = "application/json") -> str:
     return f'<script type="{kind}" id="{name}">{text}</script>'
 
 
-def _read(name: str) -> str:
+def read_part(name: str) -> str:
     return resources.files("regionscope.explorer").joinpath("page", name).read_text(encoding="utf-8")
 
 

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
-from regionscope.exact import DecisionRegions, Partition
+from regionscope.exact import DecisionRegions, LevelSet, Partition
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.figures import bokeh
 from regionscope.explorer.page import page
+from regionscope.explorer.surface import surface_page
 from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import Frame, TrainingFrames, frames_of_partition, frames_of_run, thin
 from regionscope.writing import replace_file
@@ -35,18 +36,22 @@ class Written:
 
 
 def explore(
-    what: TrainingFrames | RunFolder | Partition | DecisionRegions, path: str | Path, *, limit: int = LIMIT
+    what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet, path: str | Path, *, limit: int = LIMIT
 ) -> Written:
     """Write the explorer of a training, a stored run or a partition to ``path``: one HTML file that works offline.
+
+    A level set in three dimensions becomes a page with a surface that you can turn; the file is as large as its mesh.
 
     Where the page would be larger than ``limit`` bytes, frames are left out, evenly, and never regions; the page and
     the result say so. One frame is always kept. Cost: about 50 bytes for each region of each frame.
     """
-    bokeh()
     path = Path(path)
     if not path.parent.is_dir():
-        raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
-    made = _page(what, limit)
+        raise InputError(
+            f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "
+            "Create it first."
+        )
+    made = _Page(surface_page(what), 1, 1, ()) if isinstance(what, LevelSet) else _page(what, limit)
     replace_file(path, lambda temporary: temporary.write_text(made.text, encoding="utf-8"))
     return Written(path, path.stat().st_size, made.frames, made.of, made.notes)
 
@@ -68,14 +73,13 @@ class Inline:
 
 
 def inline(
-    what: TrainingFrames | RunFolder | Partition | DecisionRegions, *, height: int = 720, limit: int = LIMIT
+    what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet, *, height: int = 720, limit: int = LIMIT
 ) -> Inline:
     """The explorer of a training, a stored run or a partition, shown where a notebook displays the value.
 
     height: of the frame, in pixels. limit: as in ``explore``. The notebook stores the page, about 2 MB or more.
     """
-    bokeh()
-    return Inline(_page(what, limit).text, height)
+    return Inline(surface_page(what) if isinstance(what, LevelSet) else _page(what, limit).text, height)
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ class _Page:
 
 
 def _page(what: TrainingFrames | RunFolder | Partition | DecisionRegions, limit: int) -> _Page:
+    bokeh()
     training = _frames_of(what)
     packed = [encode(frame) for frame in training.frames]
     kept = _fitting(packed, limit - _OVERHEAD)

@@ -24,7 +24,7 @@ def read_point(point: PointLike, what: str) -> Tensor:
     """A detached float64 copy of ``point``; a CUDA tensor keeps its device."""
     value = _float64(point, what)
     if value.ndim == 0:
-        raise SliceError(f"{what} is a single number; an input has at least one axis, for instance [0.5].")
+        raise SliceError(f"Expected {what} to have at least one axis, such as [0.5], got a single number.")
     return _finite(value, what)
 
 
@@ -47,14 +47,16 @@ def _float64(numbers: float | PointLike, what: str) -> Tensor:
     except SliceError:
         raise
     except (TypeError, ValueError, RuntimeError) as reason:
-        raise SliceError(f"{what} cannot be read as an array of real numbers ({reason}).") from reason
+        raise SliceError(
+            f"Expected {what} to be an array of real numbers, got values that cannot be read ({reason})."
+        ) from reason
 
 
 def _finite(value: Tensor, what: str) -> Tensor:
     if value.numel() == 0:
-        raise SliceError(f"{what} has shape {tuple(value.shape)} and holds no numbers.")
+        raise SliceError(f"Expected {what} to hold numbers, got the empty shape {tuple(value.shape)}.")
     if not bool(torch.isfinite(value).all()):
-        raise SliceError(f"{what} holds NaN or infinite values; a slice needs finite inputs.")
+        raise SliceError(f"Expected {what} to be finite, got NaN or infinite values.")
     return value
 
 
@@ -65,13 +67,13 @@ def read_points(points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], wha
     if not hasattr(points, "__len__"):
         raise SliceError(f"Expected {what}s as a sequence of inputs, got {type(points).__name__}.")
     if len(points) < least:
-        raise SliceError(f"{len(points)} {what}(s) came; at least {least} are needed.")
+        raise SliceError(f"Expected at least {least} {what}{'s' if least > 1 else ''}, got {len(points)}.")
     read = [read_point(point, f"{what} {i}") for i, point in enumerate(points)]
     for i, point in enumerate(read):
         if point.shape != read[0].shape:
             raise SliceError(
-                f"{what} 0 has shape {tuple(read[0].shape)} but {what} {i} has shape {tuple(point.shape)}; "
-                "all of a slice must have the shape of one input."
+                f"Expected {what}s of one shape, got {tuple(read[0].shape)} for {what} 0 and {tuple(point.shape)} for "
+                f"{what} {i}."
             )
     device = next((point.device for point in read if point.device.type != "cpu"), read[0].device)
     return torch.stack([point.to(device) for point in read])
@@ -84,7 +86,7 @@ def check_distinct(points: Tensor) -> None:
     for i in range(len(flat)):
         for j in range(i):
             if float((flat[i] - flat[j]).norm()) <= RANK * float(torch.maximum(norms[i], norms[j])):
-                raise SliceError(f"points {j} and {i} are the same; a slice needs distinct points.")
+                raise SliceError(f"Expected distinct points, got the same point at {j} and {i}.")
 
 
 def check_rank(directions: Tensor, what: str) -> None:
@@ -92,11 +94,13 @@ def check_rank(directions: Tensor, what: str) -> None:
     flat = directions.flatten(1)
     k, d = flat.shape
     if k > d:
-        raise SliceError(f"{what} ask for {k} dimensions, but an input has only {d} number(s); take at most {d}.")
+        raise SliceError(
+            f"Expected inputs of at least {k} entries for {what}, got {d}. Use a slice of fewer dimensions."
+        )
     singular = torch.linalg.svdvals(flat)
     if float(singular[-1]) <= RANK * float(singular[0]):
         rank = int((singular > RANK * singular[0]).sum())
         raise SliceError(
-            f"{what} span only {rank} of {k} dimension(s), so the slice has lost rank; "
-            "move them apart or take a slice of fewer dimensions."
+            f"Expected {what} to span {k} dimension(s), got {rank}. Move them apart, or use a slice of fewer "
+            "dimensions."
         )

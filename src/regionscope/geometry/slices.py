@@ -75,10 +75,10 @@ class _AffineSlice(ABC):
     _parts: ClassVar[tuple[str, ...]] = ("origin", "basis")
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} is frozen; build a new one instead of setting {name!r}.")
+        raise AttributeError(f"{type(self).__name__} is frozen. Build a new one instead of setting {name!r}.")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} is frozen; {name!r} cannot be deleted.")
+        raise AttributeError(f"{type(self).__name__} is frozen. {name!r} cannot be deleted.")
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -92,7 +92,9 @@ class _AffineSlice(ABC):
         """
         wanted = sorted(cls._parts)
         if sorted(parts) != wanted:
-            raise SliceError(f"a {cls.__name__} is made of {', '.join(wanted)}; {', '.join(sorted(parts))} came.")
+            raise SliceError(
+                f"Expected {', '.join(wanted)} for a {cls.__name__}, got {', '.join(sorted(parts)) or 'none'}."
+            )
         made = cls.__new__(cls)
         made._set(**parts)
         return made
@@ -131,7 +133,7 @@ class _AffineSlice(ABC):
         """
         read = coords if isinstance(coords, Tensor) else read_point(coords, "coordinates")
         if read.ndim != 2 or read.shape[1] != self.dim:
-            raise SliceError(f"coordinates came with shape {tuple(read.shape)}; (v, {self.dim}) is needed.")
+            raise SliceError(f"Expected coordinates of shape (v, {self.dim}), got {tuple(read.shape)}.")
         c = read.to(torch.float64)
         flat = torch.addmm(self.origin.flatten().to(c.device), c, self.basis.flatten(1).to(c.device))
         return flat.reshape(len(c), *self.input_shape).to(dtype or torch.float64)
@@ -186,7 +188,7 @@ class Segment(_AffineSlice):
         """The same line and the same coordinate, with alpha in [lo, hi]; [0, 1] is the hull of the two inputs."""
         lo, hi = read_numbers([lo, hi], "the pair of ends").tolist()
         if not lo < hi:
-            raise SliceError(f"a segment cannot run from alpha = {lo} to {hi}; finite ends with lo < hi are needed.")
+            raise SliceError(f"Expected finite ends alpha with lo < hi, got {lo} and {hi}.")
         other = copy.copy(self)
         other._set(lo=lo, hi=hi)
         return other
@@ -260,18 +262,18 @@ class Box(_AffineSlice):
         origin = read_point(center, "the center")
         if origin.shape != basis.shape[1:]:
             raise SliceError(
-                f"the center has shape {tuple(origin.shape)} but the directions have shape {tuple(basis.shape)}; "
-                f"(k, {', '.join(map(str, origin.shape))}) is needed."
+                f"Expected directions of shape (k, {', '.join(map(str, origin.shape))}) for a center of shape "
+                f"{tuple(origin.shape)}, got {tuple(basis.shape)}."
             )
         device = origin.device if origin.device.type != "cpu" else basis.device
         origin, basis = origin.to(device), basis.to(device)
         radii = _read_radius(radius, len(basis)).to(device)
         reach = basis * radii.reshape(-1, *[1] * origin.ndim)
-        check_rank(reach, f"the {len(basis)} directions, scaled by their radii,")
+        check_rank(reach, "the directions, scaled by their radii,")
         if float(reach.flatten(1).norm(dim=1).min()) <= RANK * float(origin.norm()):
             raise SliceError(
-                f"the box reaches no further than {RANK:g} of the norm of its center, "
-                "so its corners cannot be told apart; take a larger radius."
+                f"Expected a radius larger than {RANK:g} of the norm of the center, got a smaller one, for which "
+                "rounding merges the corners. Pass a larger radius."
             )
         self._set(origin=origin, basis=basis, radius=radii)
 
@@ -292,11 +294,11 @@ class Box(_AffineSlice):
         ends = [read_numbers(low, "low"), read_numbers(high, "high")]
         for name, values in zip(("low", "high"), ends, strict=True):
             if values.shape not in ((1,), (d,)):
-                raise SliceError(f"{name} has {len(values)} numbers; one, or one for each of {d} entries, is needed.")
+                raise SliceError(f"Expected one number for {name}, or one for each of {d} entries, got {len(values)}.")
         device = next((values.device for values in ends if values.device.type != "cpu"), ends[0].device)
         a, b = (values.to(device).expand(d) for values in ends)
         if not bool((a < b).all()):
-            raise SliceError("low is not smaller than high in every entry of an input; a box needs an extent in each.")
+            raise SliceError("Expected low < high in every entry of an input, got low >= high in some.")
         axes = torch.eye(d, dtype=torch.float64, device=device).reshape(d, *shape)
         return Box(((a + b) / 2).reshape(shape), axes, (b - a) * (0.5 + margin))
 
@@ -344,15 +346,15 @@ class Box(_AffineSlice):
 
 def _check_margin(margin: float) -> None:
     if read_numbers([margin], "margin").tolist()[0] < 0:
-        raise SliceError(f"margin is {margin}; a finite share of the box's extent, at least 0, is needed.")
+        raise SliceError(f"Expected margin to be a finite share of the extent of the box, at least 0, got {margin}.")
 
 
 def _read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any], k: int) -> Tensor:
     values = read_numbers(radius, "radius")
     if values.shape not in ((1,), (k,)):
-        raise SliceError(f"{len(values)} radii came; one number, or one for each of {k} direction(s), is needed.")
+        raise SliceError(f"Expected one radius, or one for each of {k} direction(s), got {len(values)}.")
     if bool((values <= 0).any()):
-        raise SliceError(f"radius is {values.tolist()}; it must be larger than 0.")
+        raise SliceError(f"Expected radius to be larger than 0, got {values.tolist()}.")
     return values.expand(k).clone()
 
 
@@ -365,10 +367,12 @@ def _orthonormal_frame(flat: Tensor, dim: int | None) -> Tensor:
     floor = RANK * torch.maximum(singular[0], norms)
     rank = int((singular > floor).sum())
     if rank == 0:
-        raise SliceError(f"all {n} points are the same; a box needs at least two distinct points.")
+        raise SliceError(f"Expected at least two distinct points, got {n} times the same point.")
     wanted = min(n - 1, d) if dim is None else dim
     if rank != wanted:
-        raise SliceError(f"the {n} points span {rank} dimension(s), not {wanted}; pass dim={rank} if that is meant.")
+        raise SliceError(
+            f"Expected points that span {wanted} dimension(s), got {n} points that span {rank}. Pass dim={rank}."
+        )
     if rank == d:
         return torch.eye(d, dtype=torch.float64, device=flat.device)
     if n == rank + 1:

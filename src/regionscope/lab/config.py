@@ -146,7 +146,7 @@ class Experiment:
         names = [measure.name for measure in self.measures]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise InputError(f"Two measures are called {twice[0]!r}; give each its own name.")
+            raise InputError(f"Expected a different name for each measure, got {twice[0]!r} twice.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as in a JSON or TOML file."""
@@ -158,7 +158,7 @@ class Experiment:
         _known("an experiment", document, [entry.name for entry in fields(cls)])
         for part in ("data", "network"):
             if part not in document:
-                raise InputError(f"The experiment has no {part!r}; it needs at least data.name and network.name.")
+                raise InputError(f"Expected at least data.name and network.name in the experiment, got no {part!r}.")
         measures = document.get("measures", [])
         if not isinstance(measures, Sequence) or isinstance(measures, str):
             raise InputError(f"Expected measures to be a list of tables, got {measures!r}.")
@@ -219,7 +219,7 @@ def _read(kind: type[Spec], where: str, document: Any) -> Spec:
     _known(where, document, list(hints))
     lacking = {DataSpec: "name", NetworkSpec: "name", MeasureSpec: "instrument"}.get(kind)
     if lacking is not None and lacking not in document:
-        raise InputError(f"{where} lacks {lacking!r}, which has no default.")
+        raise InputError(f"Expected a value for {lacking!r} in {where}, which has no default, got none.")
     return kind(**{name: _value(f"{where}.{name}", hints[name], value) for name, value in document.items()})
 
 
@@ -246,14 +246,14 @@ def _plain(where: str, options: Mapping[str, Any]) -> Options:
     try:
         copy: Options = json.loads(json.dumps(dict(options), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{where} may hold numbers, texts, lists and tables only: {error}.") from error
+        raise InputError(f"Expected only numbers, texts, lists and tables in {where}: {error}.") from error
     return copy
 
 
 def _known(where: str, document: Mapping[str, Any], accepted: list[str]) -> None:
     for name in document:
         if name not in accepted:
-            raise InputError(f"{where} has the unknown setting {name!r}; it accepts {', '.join(accepted)}.")
+            raise InputError(f"Expected a setting of {where}, got {name!r}. It accepts {', '.join(accepted)}.")
 
 
 def _at_least(least: int, where: str, **values: float | None) -> None:

@@ -35,8 +35,8 @@ def plane_of(inputs: Tensor, numbers: Sequence[int], *, margin: float | None = N
     """The smallest box, with a margin, in the plane of three of the inputs (or on the line of two)."""
     if len(numbers) not in (2, 3) or min(numbers) < 0 or max(numbers) >= len(inputs):
         raise InputError(
-            f"The points {list(numbers)} came; give the numbers of three training points (two for a line), "
-            f"each from 0 to {len(inputs) - 1}."
+            f"Expected the rows of three training points (two for a line), each from 0 to {len(inputs) - 1}, "
+            f"got {list(numbers)}."
         )
     return Box.through(inputs[list(numbers)], margin=_PLANE_MARGIN if margin is None else margin)
 

@@ -48,7 +48,7 @@ def load_model(spec: str) -> nn.Module:
 def as_module(found: Any, spec: str) -> nn.Module:
     """What ``spec`` gave, if that is a network."""
     if not isinstance(found, nn.Module):
-        raise InputError(f"{spec} gives a {type(found).__name__}; it must be, or return, a torch.nn.Module.")
+        raise InputError(f"Expected {spec} to be or return a torch.nn.Module, got {type(found).__name__}.")
     return found
 
 
@@ -119,7 +119,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
         ),
     ]
     if problems:
-        raise InputError(f"The weights in {path} do not fit the model: the file {' and '.join(problems[:3])}.")
+        raise InputError(f"Expected weights that fit the model in {path}, but the file {' and '.join(problems[:3])}.")
     model.load_state_dict(state)
 
 
@@ -138,13 +138,13 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     if isinstance(loaded, Mapping):
         loaded = _chosen_array(where, loaded, wanted_key)
     if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "iuf":
-        raise InputError(f"{path} does not hold an array of real numbers.")
+        raise InputError(f"Expected an array of real numbers in {path}, got other values.")
     if loaded.ndim < 2 or len(loaded) < least:
         wanted = {1: "one point", 2: "two points"}.get(least, f"{least} points")
-        raise InputError(f"{path} has shape {loaded.shape}; it must hold at least {wanted}, one in each row.")
+        raise InputError(f"Expected at least {wanted} in {path}, one in each row, got shape {loaded.shape}.")
     shape = loaded.shape[1:] if input_shape is None else input_shape
     if math.prod(shape) != math.prod(loaded.shape[1:]):
-        raise InputError(f"{path} holds points of shape {loaded.shape[1:]}, which do not fit --input-shape {shape}.")
+        raise InputError(f"Expected points that fit --input-shape {shape} in {path}, got shape {loaded.shape[1:]}.")
     return np.asarray(loaded).reshape(len(loaded), *shape)
 
 
@@ -200,8 +200,8 @@ def hull(points: np.ndarray[Any, Any]) -> Slice:
     """The hull of the rows: two points give a segment, three a triangle, k + 1 a k-dimensional simplex."""
     if len(points) > _MOST_CORNERS:
         raise InputError(
-            f"The file holds {len(points)} points, whose hull has {len(points) - 1} dimensions; give 2 for a segment, "
-            f"3 for a triangle, {_MOST_CORNERS} at most. For slices through data see: regionscope count --data FILE"
+            f"Expected 2 points for a segment, 3 for a triangle, at most {_MOST_CORNERS}, got {len(points)}, whose "
+            f"hull has {len(points) - 1} dimensions. For slices through data see: regionscope count --data FILE"
         )
     return Segment(points[0], points[1]) if len(points) == 2 else Simplex(points)
 
@@ -213,8 +213,8 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
         raise InputError(f"Expected --box with the smaller number first, got {lo} {hi}.")
     if not 1 <= d <= LARGEST_BOX:
         raise InputError(
-            f"--box takes in the whole input space, which has {d} dimensions here; it works for up to {LARGEST_BOX}. "
-            "Give --points instead: two for a segment, three for a triangle."
+            f"Expected an input space of at most {LARGEST_BOX} dimensions for --box, got {d}. Pass --points "
+            "instead: two for a segment, three for a triangle."
         )
     return Box.between(lo, hi, input_shape)
 
@@ -229,7 +229,7 @@ def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
         if any(True for _ in module.parameters(recurse=False)):
             break
     raise InputError(
-        "The shape of the model's input cannot be told from its first layer; give it, as in --input-shape 3,32,32."
+        "The input shape cannot be inferred from the first layer. Pass it, for example --input-shape 3,32,32."
     )
 
 
@@ -263,8 +263,8 @@ def _import_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise InputError(
-            f"No module named {error.name!r} was found while importing {name!r}; "
-            "install it, run from its folder, or give a file as file.py:factory."
+            f"No module named {error.name!r} was found while importing {name!r}. Install it, run from its folder, "
+            "or pass a file as file.py:factory."
         ) from error
     except Exception as error:  # the user's code may raise anything
         raise InputError(f"Importing {name!r} failed: {_one_line(error)}") from error
@@ -304,12 +304,12 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises many types for a damaged or refused file
         raise InputError(
-            f"{path} could not be read as a state dict; save one with torch.save(model.state_dict(), ...) "
-            "or as safetensors."
+            f"Expected a state dict in {path}, which could not be read. Save one with "
+            "torch.save(model.state_dict(), ...) or as safetensors."
         ) from error
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise InputError(
-            f"{path} holds something other than a state dict; save one with torch.save(model.state_dict(), ...)."
+            f"Expected a state dict in {path}, got something else. Save one with torch.save(model.state_dict(), ...)."
         )
     return dict(state)
 
@@ -321,7 +321,7 @@ def _named(verb: str, names: list[str]) -> list[str]:
 
 def _must_exist(path: Path, what: str) -> None:
     if not path.is_file():
-        raise InputError(f"The {what} file {str(path)!r} does not exist.")
+        raise InputError(f"Expected an existing {what} file, got {str(path)!r}, which does not exist.")
 
 
 def _one_line(error: BaseException) -> str:

@@ -114,7 +114,7 @@ def quickstart(
     if trained.status == "diverged":
         last = trained.last
         raise RegionscopeError(
-            f"Training diverged in epoch {last.epoch}: the loss is {last.loss}; lower lr (now {config.lr})."
+            f"Training diverged in epoch {last.epoch}: the loss is {last.loss}. Lower lr (now {config.lr})."
         )
     return Quickstart(config, data, model, before, _snapshot(model, data), trained, tuple(moments))
 

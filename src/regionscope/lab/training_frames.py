@@ -108,8 +108,8 @@ def frames_of_run(
     stored = run.checkpoints()
     if not stored:
         raise InputError(
-            f"The run {str(run.path)!r} has no checkpoints; train it with checkpoints, "
-            'such as checkpoints = "every 5 epochs" under [training].'
+            f'No checkpoints found in the run {str(run.path)!r}. Train it with checkpoints = "every 5 epochs" '
+            "under [training]."
         )
     chosen = [stored[i] for i in thin(len(stored), frames)]
     data = run.split(data_root).train
@@ -141,7 +141,7 @@ def frames_of_models(
     rows: mappings with step, name, value and perhaps spread and epoch, as in a run's folder; they become curves.
     """
     if where.dim > 2:
-        raise InputError(f"Frames are drawn on slices of dimension 1 or 2, and this one has {where.dim}.")
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {where.dim}.")
     seen: list[tuple[int, float | None, Partition, DecisionRegions]] = []
     total = n_frames or (len(moments) if isinstance(moments, Sequence) else None)
     for moment in moments:
@@ -160,7 +160,7 @@ def frames_of_models(
     n_classes = max(2, found[0].linear.outputs.shape[1], int(classes.max()) + 1 if len(classes) else 0)
     names = tuple(str(i) for i in range(n_classes)) if class_names is None else tuple(class_names)
     if len(names) < n_classes:
-        raise InputError(f"{len(names)} class names came; the network and the data have {n_classes} classes.")
+        raise InputError(f"Expected {n_classes} class names, got {len(names)}.")
     return TrainingFrames(
         title, tuple(found), (*curves_of_rows(kept_rows), *count_curves(found)), points, classes, names,
         _steps_per_epoch([*kept_rows, *({"step": f.step, "epoch": f.epoch} for f in found)]), (*notes, *more),
@@ -173,7 +173,7 @@ def frames_of_partition(part: Partition | DecisionRegions, *, title: str = "") -
     decision = part if isinstance(part, DecisionRegions) else None
     linear = part.partition if isinstance(part, DecisionRegions) else part
     if linear.dim > 2:
-        raise InputError(f"Frames are drawn on slices of dimension 1 or 2, and this one has {linear.dim}.")
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {linear.dim}.")
     frame = Frame(0, None, linear, linear.linear_ids, decision)
     nothing = torch.zeros((0, linear.dim), dtype=torch.float64, device="cpu")
     names = tuple(str(i) for i in range(max(2, linear.outputs.shape[1])))
@@ -196,7 +196,9 @@ def thin(n: int, most: int | None) -> list[int]:
 def on_slice(where: Slice, inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Slice coordinates (n, k) of inputs (n, *input_shape), and whether each lies on the slice (n,), up to rounding."""
     if tuple(inputs.shape[1:]) != where.input_shape:
-        raise InputError(f"Inputs of shape {tuple(inputs.shape[1:])} came; the slice has {where.input_shape}.")
+        raise InputError(
+            f"Expected inputs of shape {where.input_shape}, as the slice has, got {tuple(inputs.shape[1:])}."
+        )
     flat = inputs.double().flatten(1) - where.origin.flatten()
     basis = where.basis.flatten(1)
     coords = flat @ torch.linalg.pinv(basis)

@@ -41,7 +41,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class Correlation:
-    """How x and y move together: linearly (Pearson), in rank (Spearman), and over pairs (Kendall's tau-b)."""
+    """Correlation of x and y: linear (Pearson), of ranks (Spearman), and of pairs (Kendall's tau-b)."""
 
     pearson: Coefficient
     spearman: Coefficient
@@ -132,13 +132,13 @@ def correlation_table(
     correlation says why.
     """
     if target not in columns:
-        raise InputError(f"The target {target!r} is not among the columns {sorted(columns)}.")
+        raise InputError(f"Expected target to be one of the columns {sorted(columns)}, got {target!r}.")
     n = len(columns[target])
     for name, values in columns.items():
         if len(values) != n:
-            raise InputError(f"{name!r} has {len(values)} numbers and {target!r} has {n}; one for each run is needed.")
+            raise InputError(f"Expected {name!r} to have {n} numbers, as {target!r} has, got {len(values)}.")
     if by is not None and len(by) != n:
-        raise InputError(f"by names {len(by)} groups for {n} runs; one for each run is needed.")
+        raise InputError(f"Expected by to have one group for each of {n} runs, got {len(by)}.")
     groups = {"all": np.arange(n)}
     for name in sorted(set(by or ())):
         groups[name] = np.flatnonzero(np.asarray(by) == name)
@@ -161,24 +161,26 @@ def _aligned(**lists: Numbers) -> list[Array]:
     lengths = {name: len(values) for name, values in found.items()}
     if len(set(lengths.values())) > 1:
         came = ", ".join(f"{n} of {name}" for name, n in lengths.items())
-        raise InputError(f"The lists have different lengths: {came}; one number of each is needed for every run.")
+        raise InputError(f"Expected lists of one length, with a number for every run, got {came}.")
     n = next(iter(lengths.values()))
     if not 3 <= n <= _LARGEST:
-        raise InputError(f"{n} pairs came; 3 to {_LARGEST:,} are needed.")
+        raise InputError(f"Expected 3 to {_LARGEST:,} pairs, got {n}.")
     for name, values in found.items():
         if float(np.ptp(values)) == 0.0:
-            raise InputError(f"All {n} numbers of {name} are the same, so no correlation is defined.")
+            raise InputError(
+                f"Expected {name} to have different numbers, got {n} equal ones, for which no correlation is defined."
+            )
     return list(found.values())
 
 
 def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float, seed: int) -> Array:
     """How often each pair comes in each resample (r, n)."""
     if resamples < 1 or not 0 < level < 1:
-        raise InputError(f"resamples={resamples} and level={level} came; at least 1, and a share between 0 and 1.")
+        raise InputError(f"Expected resamples >= 1 and 0 < level < 1, got {resamples} and {level}.")
     group = _groups(clusters, n)
     g = int(group.max()) + 1
     if g < _FEWEST:
-        raise InputError(f"clusters names {g} group(s); an interval from whole groups needs at least {_FEWEST}.")
+        raise InputError(f"Expected at least {_FEWEST} clusters for an interval, got {g}.")
     return (
         np.random.default_rng(read_seed(seed))
         .multinomial(g, np.full(g, 1 / g), size=resamples)
@@ -246,7 +248,7 @@ def _groups(clusters: Sequence[Any] | None, n: int) -> NDArray[np.int64]:
     if clusters is None:
         return np.arange(n)
     if len(clusters) != n:
-        raise InputError(f"clusters names {len(clusters)} groups for {n} pairs; one for each pair is needed.")
+        raise InputError(f"Expected clusters to have one group for each of {n} pairs, got {len(clusters)}.")
     number = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
     return np.array([number[name] for name in clusters], dtype=np.int64)
 
@@ -255,9 +257,11 @@ def _numbers(values: Numbers, name: str) -> Array:
     try:
         array = np.asarray([getattr(one, "value", one) for one in values], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} cannot be read as a list of numbers ({error}).") from error
+        raise InputError(
+            f"Expected {name} to be a list of numbers, got values that cannot be read ({error})."
+        ) from error
     if array.ndim != 1:
-        raise InputError(f"{name} has shape {array.shape}; a flat list of numbers is needed.")
+        raise InputError(f"Expected {name} to be a flat list of numbers, got shape {array.shape}.")
     if not bool(np.isfinite(array).all()):
-        raise InputError(f"{name} holds NaN or infinite values; drop those runs first.")
+        raise InputError(f"Expected {name} to be finite, got NaN or infinite values. Remove those runs.")
     return array

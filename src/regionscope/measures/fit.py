@@ -59,13 +59,15 @@ def linear_fit(x: Sequence[float] | NDArray[Any], y: Sequence[float] | NDArray[A
     """
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape or len(a) < 3:
-        raise InputError(f"x has shape {a.shape} and y has {b.shape}; two flat lists of at least 3 numbers are needed.")
+        raise InputError(f"Expected two flat lists of at least 3 numbers, got shapes {a.shape} and {b.shape}.")
     if not bool(np.isfinite(a).all() and np.isfinite(b).all()):
-        raise InputError("x or y holds NaN or infinite values; drop those pairs first.")
+        raise InputError("Expected finite x and y, got NaN or infinite values. Remove those pairs.")
     centre = float(a.mean())
     spread = float(((a - centre) ** 2).sum())
     if spread == 0.0:
-        raise InputError(f"All {len(a)} numbers of x are the same, so no line is defined.")
+        raise InputError(
+            f"Expected x to have different numbers, got {len(a)} equal ones, for which no line is defined."
+        )
     slope = float(((a - centre) * (b - b.mean())).sum() / spread)
     intercept = float(b.mean() - slope * centre)
     left = b - intercept - slope * a

@@ -75,7 +75,9 @@ def error_rate(
             wrong.append(predicted != wanted)
             invalid += int((predicted == INVALID).sum())
     if invalid:
-        raise InputError(f"The model returned NaN for {invalid} of {len(examples)} inputs. Check its weights.")
+        raise InputError(
+            f"Expected finite outputs, got NaN for {invalid} of {len(examples)} inputs. Check the weights."
+        )
     return Estimate.of(torch.cat(wrong).double())
 
 

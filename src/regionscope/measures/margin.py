@@ -57,7 +57,8 @@ def output_margin(
     found = torch.cat(margins)
     if bool(found.isnan().any()):
         raise InputError(
-            f"The model returned NaN for {int(found.isnan().sum())} of {len(found)} inputs. Check its weights."
+            f"Expected finite outputs, got NaN for {int(found.isnan().sum())} of {len(found)} inputs. Check the "
+            "weights."
         )
     return Estimate.of(found)
 
@@ -116,7 +117,7 @@ def _coordinates(where: Slice, point: Tensor | Array) -> Array:
     """The coordinates (k,) of an input that lies on the slice."""
     flat = read_array(point).detach().double().cpu()
     if tuple(flat.shape) != where.input_shape:
-        raise InputError(f"The point has shape {tuple(flat.shape)}; an input of shape {where.input_shape} is needed.")
+        raise InputError(f"Expected a point of shape {where.input_shape}, got {tuple(flat.shape)}.")
     offset = (flat - where.origin.cpu()).flatten().numpy()
     basis = where.basis.flatten(1).cpu().numpy()
     coords: Array = np.linalg.lstsq(basis.T, offset, rcond=None)[0]
@@ -125,7 +126,9 @@ def _coordinates(where: Slice, point: Tensor | Array) -> Array:
     size = max(float(np.linalg.norm(basis)), float(flat.norm()))
     a, b = (side.cpu().numpy() for side in where.halfspaces)
     if np.linalg.norm(coords @ basis - offset) > near * size or bool((a @ coords > b + near).any()):
-        raise InputError("The point does not lie on the slice; draw the slice through it.")
+        raise InputError(
+            "Expected a point of the slice, got one that does not lie on it. Use a slice through the point."
+        )
     return coords
 
 

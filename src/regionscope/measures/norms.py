@@ -70,7 +70,7 @@ def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *
         if name not in start or start[name].shape != value.shape:
             came = "is missing there" if name not in start else f"has shape {tuple(start[name].shape)} there"
             raise InputError(
-                f"The initial weights do not fit the model: {name!r}, of shape {tuple(value.shape)}, {came}."
+                f"Expected initial weights that fit the model: {name!r}, of shape {tuple(value.shape)}, {came}."
             )
         total += float((value - start[name].detach().to(value.device, torch.float64)).square().sum())
     return math.sqrt(total)
@@ -78,7 +78,7 @@ def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *
 
 def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
     if which not in ("all", "weights"):
-        raise InputError(f'which is {which!r}; it must be "all" or "weights".')
+        raise InputError(f'Expected which to be "all" or "weights", got {which!r}.')
     found = {}
     for name, value in model.named_parameters():
         if reason := unreadable(value):

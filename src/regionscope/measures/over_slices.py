@@ -135,7 +135,7 @@ def _draw(sampler: SliceSampler, start: int, stop: int) -> list[Slice]:
 
 def _check(slices: int, until: float | None, max_slices: int) -> None:
     if not is_whole(slices):
-        raise InputError(f"slices is {slices!r}; a whole number of at least 1 (or a list of slices) is needed.")
+        raise InputError(f"Expected slices to be a whole number of at least 1, or a list of slices, got {slices!r}.")
     if until is not None and not 0 < real("until", until) < 1:
         raise InputError(f"Expected until to be a relative standard error between 0 and 1, got {until}. Try 0.02.")
     whole("max_slices", max_slices)

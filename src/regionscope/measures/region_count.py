@@ -42,13 +42,13 @@ Through = Literal["inputs", "direction", "origin"]
 
 @dataclass(frozen=True, eq=False)
 class RegionCount:
-    """The mean number of regions over n slices, and how sure it is.
+    """The mean number of regions over n slices, with error estimates.
 
     counts: (n,) int64, regions of each slice, in the order of drawing. dim: of the slices.
     method: "grid" (lower or higher than the truth where the lattice is too coarse), "refined" or "exact".
     grid: points along each axis of the (first) lattice; None for exact counts.
     plain_counts: (n,) the counts of the first lattice, where it was refined; None otherwise.
-    seed: what slice i and the bootstrap were drawn from; None where the slices were given.
+    seed: of the slices and of the bootstrap; None if the slices were passed.
     seconds: of the whole call; model_seconds: of them, inside the model (0 for exact counts).
     status: whether every count settled and the wanted precision was reached.
     """
@@ -127,7 +127,7 @@ def region_count(
     ``RandomDirections``). ``through="origin"``: the line from the origin to one input (see ``LinesFromOrigin``), where
     dim = 1.
     inputs: a tensor, an array, a Dataset or a DataLoader; only the inputs that are drawn are loaded.
-    ``slices``: how many, or a list of slices; ``until``: draw on until the relative standard error is reached.
+    ``slices``: how many, or a list of slices; ``until``: draw more until the relative standard error is reached.
 
     model: an ``nn.Module`` (run in eval mode, as before afterwards), a function or an estimator; see ``open_labeller``.
     method: "grid" counts face-connected pieces on a lattice of ``grid`` points along each axis (200 in 1-D, 30 in 2-D,
@@ -182,7 +182,7 @@ def linear_region_count(
     model = select_output(model, output, args)
     program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
     if pieces not in ("linear", "activation"):
-        raise InputError(f'pieces is {pieces!r}; it must be "linear" or "activation".')
+        raise InputError(f'Expected pieces to be "linear" or "activation", got {pieces!r}.')
 
     def counter(block: Sequence[Slice]) -> Tensor:
         parts = linear_regions(program, block, memory=memory)
@@ -213,17 +213,19 @@ def slice_sampler(
         raise InputError("Expected inputs to draw slices through, got None. Pass inputs, or a list of slices.")
     if through == "inputs":
         if length is not None:
-            raise InputError('length goes with through="direction"; hulls of inputs end at the inputs (see alpha).')
+            raise InputError('Expected length only with through="direction". For hulls of inputs, pass alpha.')
         return Hulls(inputs, dim=dim, seed=seed_of(seed, generator), alpha=alpha)
     if through == "direction":
         if alpha != (0.0, 1.0):
-            raise InputError('alpha goes with through="inputs"; give length for random directions.')
+            raise InputError('Expected alpha only with through="inputs". For random directions, pass length.')
         return RandomDirections(inputs, dim=dim, seed=seed_of(seed, generator), length=length)
     if through == "origin":
         if dim != 1 or alpha != (0.0, 1.0) or length is not None:
-            raise InputError('through="origin" is for lines (dim=1) that end at an input; it takes no alpha or length.')
+            raise InputError(
+                'Expected dim=1 and neither alpha nor length with through="origin", whose lines end at an input.'
+            )
         return LinesFromOrigin(inputs, seed=seed_of(seed, generator))
-    raise InputError(f'through is {through!r}; it must be "inputs", "direction" or "origin".')
+    raise InputError(f'Expected through to be "inputs", "direction" or "origin", got {through!r}.')
 
 
 class _Counter:
@@ -266,11 +268,13 @@ def _counter(
     """The counter of a method; the model is in eval mode while it is open."""
     if method == "exact":
         if autocast is not None:
-            raise InputError('Exact counts are computed in float64; autocast goes with method "grid" or "refined".')
+            raise InputError(
+                'Expected autocast only with method "grid" or "refined". Exact counts are computed in float64.'
+            )
         yield _Counter(_exact(model, first, memory), None)
         return
     if method not in ("grid", "refined"):
-        raise InputError(f'method is {method!r}; it must be "grid", "refined" or "exact".')
+        raise InputError(f'Expected method to be "grid", "refined" or "exact", got {method!r}.')
     with open_labeller(
         model, inputs, first.input_shape, batch_size=batch_size, memory=memory, autocast=autocast
     ) as labeller:
@@ -292,7 +296,7 @@ def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[S
     try:
         program = model if isinstance(model, Program) else trace(model, first.input_shape)
     except NotPiecewiseAffine as error:
-        raise NotPiecewiseAffine(f'{error} (Here: take method="refined" or "grid".)') from error
+        raise NotPiecewiseAffine(f'{error} For region_count, pass method="refined" or "grid".') from error
 
     def count(block: Sequence[Slice]) -> Tensor:
         return torch.tensor([found.count for found in decision_regions(program, block, memory=memory)], device="cpu")

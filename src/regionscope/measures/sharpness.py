@@ -78,7 +78,7 @@ def sharpness(
         data = _sample(some_examples(inputs, labels), samples, seed)
         hessian = _Hessian(private, data, loss or _default_loss, batch_size, dtype, max_products)
         if hessian.size == 0:
-            raise InputError("The model has no trainable parameters, so there is no Hessian.")
+            raise InputError("Expected a model with trainable parameters, got none, so there is no Hessian.")
         value, vector = _largest(hessian, tolerance, seed)
         residual = float((hessian(vector) - value * vector).norm())
     return Sharpness(value, residual, hessian.products, hessian.n)
@@ -141,8 +141,8 @@ class _Hessian:
     def __call__(self, vector: Tensor) -> Tensor:
         if self.products == self._max_products:
             raise LimitReached(
-                f"The largest eigenvalue takes more than max_products = {self._max_products} Hessian-vector products; "
-                "raise max_products or tolerance."
+                f"The largest eigenvalue needs more than max_products = {self._max_products} Hessian-vector products. "
+                "Raise max_products or tolerance."
             )
         self.products += 1
         weights = self._weights.values()

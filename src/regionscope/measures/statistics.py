@@ -75,7 +75,7 @@ def joined(values: Sequence[float], errors: Sequence[float]) -> tuple[float, flo
     (1.0, 2.5)
     """
     if len(values) != len(errors):
-        raise InputError(f"{len(values)} values and {len(errors)} errors came; as many of each are needed.")
+        raise InputError(f"Expected as many errors as values, got {len(errors)} and {len(values)}.")
     return mean(values), larger_error(error_of_mean(errors), standard_error(values))
 
 

@@ -18,7 +18,7 @@ from regionscope.network.call.precision import full_precision
 from regionscope.network.call.untouched import home, same_modes, untouched
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.cuts import Cuts, Maxima, Thresholds
-from regionscope.network.decision import with_decision
+from regionscope.network.decision import with_decision, with_level
 from regionscope.network.embedded import Embedded, embedded
 from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
@@ -48,4 +48,5 @@ __all__ = [
     "untouched",
     "unwrapped",
     "with_decision",
+    "with_level",
 ]

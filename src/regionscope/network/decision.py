@@ -1,7 +1,8 @@
-"""The predicted label as one more fold: where the largest output changes."""
+"""The predicted label, or a level of the outputs, as one more fold behind the last layer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -19,6 +20,15 @@ def with_decision(program: Program) -> Program:
     """
     c = program.n_outputs
     folds = partial(_largest, groups=torch.arange(c, device=program.device)[None])
+    return _with_last(program, "decision", folds)
+
+
+def with_level(program: Program, weights: Tensor, value: float) -> Program:
+    """The program with a last kink where ``outputs @ weights`` equals ``value``; the outputs stay the same."""
+    return _with_last(program, "level", partial(_level, weights=weights.to(program.device), value=value))
+
+
+def _with_last(program: Program, title: str, folds: Callable[..., Cuts]) -> Program:
     name = program.output_name
     keep = Instruction(
         function=_same,
@@ -29,9 +39,13 @@ def with_decision(program: Program) -> Program:
         frees=(name,),
         overwrite="never",
     )
-    row_bytes = 2 * c * torch.empty((), dtype=program.dtype, device="cpu").element_size()
-    kink = Kink(name="decision", kind="argmax", n_units=1, row_bytes=row_bytes, folds=folds, instructions=(keep,))
+    row_bytes = 2 * program.n_outputs * torch.empty((), dtype=program.dtype, device="cpu").element_size()
+    kink = Kink(name=title, kind="argmax", n_units=1, row_bytes=row_bytes, folds=folds, instructions=(keep,))
     return replace(program, kinks=(*program.kinks, kink))
+
+
+def _level(outputs: Tensor, *, weights: Tensor, value: float) -> Cuts:
+    return Thresholds(outputs.reshape(outputs.shape[0], -1) @ weights.to(outputs.dtype)[:, None], (value,))
 
 
 def _largest(outputs: Tensor, *, groups: Tensor) -> Cuts:

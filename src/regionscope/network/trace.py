@@ -41,13 +41,13 @@ def trace(
     A forward of your own is followed twice, and refused if the two results differ (random numbers, the time, a call
     counter).
     output, args: the part of the module's output to use, and its further arguments; see ``select_output``.
-    Raises NotPiecewiseAffine, UntraceableModel or InputError with a sentence. Cost: milliseconds, one copy of the
+    Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows where the steps alone do not show that both readings are the same.
     """
     module = _python_module(select_output(module, output, args))
     shape = _checked_shape(input_shape)
     if dtype not in (torch.float64, torch.float32):
-        raise InputError(f"dtype must be torch.float64 or torch.float32, got {dtype}.")
+        raise InputError(f"Expected dtype to be torch.float64 or torch.float32, got {dtype}.")
     if device is None:
         device = next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu"))
     _check_forward(module)
@@ -108,10 +108,12 @@ def _python_module(module: nn.Module) -> nn.Module:
     """The network without wrappers, or what it should have been."""
     module = plain_module(module)
     if not isinstance(module, nn.Module):
-        raise InputError(f"the network must be a torch.nn.Module, got {type(module).__name__}.")
+        raise InputError(f"Expected a torch.nn.Module, got {type(module).__name__}.")
     inner = unwrapped(module)
     if any(isinstance(child, torch.jit.ScriptModule) for child in inner.modules()):
-        raise UntraceableModel("the module is a TorchScript module; give the Python module it was made from.")
+        raise UntraceableModel(
+            "Expected a Python module, got a TorchScript module. Pass the Python module it was made from."
+        )
     return inner
 
 
@@ -119,7 +121,8 @@ def _checked_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
     shape = tuple(input_shape) if isinstance(input_shape, tuple | list) else (input_shape,)
     if not shape or not all(isinstance(n, int) and n > 0 for n in shape):
         raise InputError(
-            f"input_shape must be a tuple of positive integers, without the batch dimension; got {input_shape!r}."
+            "Expected input_shape to be a tuple of positive integers, without the batch dimension, got "
+            f"{input_shape!r}."
         )
     return shape
 

@@ -25,6 +25,7 @@ from regionscope.plot.figures import (
 )
 from regionscope.plot.graphs import FunctionGraph, function_graph, surface
 from regionscope.plot.legends import class_legend
+from regionscope.plot.level_sets import level_set, level_set_figure
 from regionscope.plot.marks import data, points, thumbnails
 from regionscope.plot.notebook import register
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions, region_values
@@ -55,6 +56,8 @@ __all__ = [
     "label_map",
     "layer_panels",
     "layer_panels_figure",
+    "level_set",
+    "level_set_figure",
     "linear_regions",
     "lipschitz_figure",
     "neurons_figure",

@@ -106,15 +106,20 @@ def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
     from matplotlib.animation import FFMpegWriter
 
     if path.suffix not in (".gif", ".mp4"):
-        raise InputError(f"The animation goes to {str(path)!r}; the file must end in .gif or .mp4.")
+        raise InputError(f"Expected a file that ends in .gif or .mp4, got {str(path)!r}.")
     if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
-        raise InputError(f"{path.name} needs ffmpeg, which is not installed here; install it, or end the name in .gif.")
+        raise InputError(f"{path.name} needs ffmpeg, which is not installed. Install it, or write a .gif file.")
     if not path.parent.is_dir():
-        raise InputError(f"The folder {str(path.parent)!r} for {path.name!r} does not exist; make it first.")
+        raise InputError(
+            f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "
+            "Create it first."
+        )
     if kind not in KINDS:
         raise InputError(f"Expected kind to be one of {', '.join(KINDS)}, got {kind!r}.")
     if not (1 <= fps <= 50 and 100 <= size <= 4000):
-        raise InputError(f"fps {fps:g} and size {size} came; 1 to 50 frames a second and 100 to 4000 pixels work.")
+        raise InputError(
+            f"Expected 1 to 50 frames per second and a size of 100 to 4000 pixels, got {fps:g} and {size}."
+        )
 
 
 @dataclass(frozen=True)
@@ -176,5 +181,5 @@ def _draw(frame: Frame, kind: str, ax: Any) -> str:
 
 def _decision(frame: Frame) -> DecisionRegions:
     if frame.decision is None:
-        raise InputError('These frames have no decision regions; use kind "linear" or "neurons".')
+        raise InputError('Expected kind "linear" or "neurons" for frames without decision regions, got "decision".')
     return frame.decision

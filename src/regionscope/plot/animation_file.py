@@ -32,7 +32,8 @@ def _picture(figure: Figure) -> Any:
     from PIL import Image  # comes with matplotlib
 
     canvas: Any = figure.canvas
-    canvas.draw()
+    if figure.stale:
+        canvas.draw()
     return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
 
 

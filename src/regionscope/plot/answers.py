@@ -100,7 +100,7 @@ def topology_figure(dec: DecisionRegions, found: Mapping[int, ClassTopology]) ->
 
 def _mark(ax: Axes, where: list[float], marker: str, colour: str, label: str) -> None:
     if len(where) != 2:
-        raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {len(where)}.")
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {len(where)}.")
     ax.scatter(
         [where[0]], [where[1]], s=_POINT, marker=marker, color=colour, edgecolors="white", linewidths=0.8, zorder=4,
         label=label, clip_on=False,

@@ -37,7 +37,7 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, ba
     the scale is linear up to the first step after it.
     """
     if not history.rows:
-        raise InputError("The history is empty; measure at least one step before drawing it.")
+        raise InputError("Expected a history with at least one step, got an empty one. Measure a step first.")
     ax = style.axes_or_current(ax)
     steps = np.array(history.steps)
     right = ax.twinx()
@@ -83,7 +83,7 @@ def complexity_figure(history: ComplexityHistory, *, title: str = "", band: floa
 def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes | None = None) -> None:
     """Mean LC of each layer as bars, one colour for each set of points, with standard errors."""
     if not found:
-        raise InputError("There is nothing to draw; give at least one set of points with its local complexity.")
+        raise InputError("Expected at least one set of points with its local complexity, got none.")
     ax = style.axes_or_current(ax)
     layers = list(next(iter(found.values())).by_layer)
     places = np.arange(len(layers))

@@ -45,7 +45,9 @@ def correlation_scatter(
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     names = [""] * len(a) if groups is None else list(groups)
     if a.ndim != 1 or a.shape != b.shape or len(names) != len(a):
-        raise InputError(f"x has shape {a.shape}, y has {b.shape} and groups {len(names)} names; they go together.")
+        raise InputError(
+            f"Expected as many x, y and groups, got shapes {a.shape} and {b.shape} and {len(names)} names."
+        )
     ax = style.axes_or_current(ax)
     points = {}
     for i, name in enumerate(dict.fromkeys(names)):

@@ -43,11 +43,11 @@ def label_map(found: LabelMap, *, ax: Axes | None = None, class_names: Sequence[
 
     class_names: as in ``decision_regions``.
     """
-    of_kind("plot.label_map()", found, LabelMap, advice="regionscope.sampled.grid.label_maps() gives some")
+    of_kind("plot.label_map()", found, LabelMap, advice="Compute it with regionscope.sampled.label_maps()")
     ax = style.axes_or_current(ax)
     k = found.lattice.dim
     if k > 2:
-        raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {k}.")
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {k}.")
     coords = found.coords.numpy()
     low, high = coords.min(0), coords.max(0)
     half = (high - low) / (found.lattice.grid - 1) / 2

@@ -33,11 +33,11 @@ def epoch_grid(
     epochs = list(partitions)
     if not epochs or epochs != list(decisions):
         raise InputError(
-            f"Linear regions came for epochs {epochs} and decision regions for {list(decisions)}; the same ones, "
-            "at least one, are needed."
+            f"Expected linear and decision regions for the same epochs, at least one, got {epochs} and "
+            f"{list(decisions)}."
         )
     if [len(row) for row in axes] != [len(epochs)] * 2:
-        raise InputError(f"Rows of {[len(row) for row in axes]} axes came; two rows of {len(epochs)} are needed.")
+        raise InputError(f"Expected two rows of {len(epochs)} axes, got rows of {[len(row) for row in axes]}.")
     above, below = [], []
     for epoch, top, bottom in zip(epochs, *axes, strict=True):
         part, dec = partitions[epoch], decisions[epoch]

@@ -39,7 +39,7 @@ def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence
     coloured by the layer that folds there. outputs: which ones; all unless told.
     """
     if partition_for("function_graph", part).dim != 1:
-        raise InputError(f"The graph of a function needs a slice of dimension 1, and this one has {part.dim}.")
+        raise InputError(f"Expected a slice of dimension 1, got dimension {part.dim}.")
     ax = style.axes_or_current(ax)
     chosen = _outputs(part, range(part.outputs.shape[1]) if outputs is None else outputs)
     coords = part.vertices[:, 0].detach().cpu().numpy()
@@ -78,15 +78,19 @@ def surface(
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
     if partition_for("surface", part).dim != 2:
-        raise InputError(f"A surface needs a slice of dimension 2, and this one has {part.dim}.")
+        raise InputError(f"Expected a slice of dimension 2, got dimension {part.dim}.")
     space: Any = style.axes_or_current(ax, projection="3d")
     if getattr(space, "name", "") != "3d":
-        raise InputError('A surface needs three-dimensional axes; make them with add_subplot(projection="3d").')
+        raise InputError(
+            'Expected three-dimensional axes, got a plane one. Make them with add_subplot(projection="3d").'
+        )
     zlabel = f"output {output}" if heights is None else ""
     if heights is None:
         heights = part.outputs[:, _outputs(part, [output])[0]]
     elif heights.shape != (len(part.vertices),):
-        raise InputError(f"heights has shape {tuple(heights.shape)}; one for each of {len(part.vertices):,} vertices.")
+        raise InputError(
+            f"Expected one height for each of {len(part.vertices):,} vertices, got shape {tuple(heights.shape)}."
+        )
     points = np.column_stack([part.vertices.cpu().numpy(), heights.detach().cpu().numpy()])
     offsets = part.offsets.cpu().numpy()
     sizes = np.diff(offsets)[:, None]
@@ -126,5 +130,5 @@ def _outputs(part: Partition, outputs: Sequence[int]) -> list[int]:
     n = part.outputs.shape[1]
     for i in outputs:
         if not 0 <= i < n:
-            raise InputError(f"Output {i} was asked for; the network has outputs 0 to {n - 1}.")
+            raise InputError(f"Expected an output from 0 to {n - 1}, got {i}.")
     return list(outputs)

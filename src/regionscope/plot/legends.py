@@ -112,9 +112,9 @@ def free_legend(ax: Axes) -> None:
     handles, labels = ax.get_legend_handles_labels()
     if not handles:
         return
-    figure.draw_without_rendering()  # now it is known where everything is
+    if figure.stale:
+        figure.draw_without_rendering()  # now it is known where everything is
     legend = ax.legend(frameon=False, fontsize="small")
-    figure.draw_without_rendering()
     box, area, pad = legend.get_window_extent(), ax.get_window_extent(), _pad(legend, figure)
     for name, where in _CORNERS.items():
         if is_free(_inside(area, box.width, box.height, where, pad).padded(pad), ax):

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from regionscope.complexity.history import ComplexityHistory
 from regionscope.complexity.local_complexity import LocalComplexity
-from regionscope.exact import DecisionRegions, Partition
+from regionscope.exact import DecisionRegions, LevelSet, Partition
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.monitor import Monitor
 from regionscope.lab.sweep.table import NUMBERS, RunTable
@@ -30,6 +30,7 @@ from regionscope.plot.complexity import complexity_figure, complexity_layers
 from regionscope.plot.correlation import correlation_scatter
 from regionscope.plot.counts import count_histogram
 from regionscope.plot.figures import decision_figure, regions_figure
+from regionscope.plot.level_sets import level_set_figure
 from regionscope.plot.marks import thumbnails
 from regionscope.plot.regions import frame_slice
 
@@ -149,6 +150,13 @@ def _decision(dec: DecisionRegions) -> Shown:
     return Shown(("DecisionRegions", "regions", "share"), [("all", dec.count, ""), *rows], figure, remark)
 
 
+def _level_set(found: LevelSet) -> Shown:
+    rows = [(name.replace("_", " ") or "faces", value) for name, value, _ in found.readings()]
+    if len(found) > MOST_REGIONS:
+        return Shown(("LevelSet", ""), rows, remark="Too many faces to draw here.")
+    return Shown(("LevelSet", ""), rows, lambda: level_set_figure(found))
+
+
 def _count(found: RegionCount) -> Shown:
     low, high = found.interval
     rows = [
@@ -240,6 +248,7 @@ _SHOWN: dict[type, Callable[[Any], Shown]] = {
     Box: _slice,
     Partition: _partition,
     DecisionRegions: _decision,
+    LevelSet: _level_set,
     RegionCount: _count,
     LocalComplexity: _local,
     ComplexityHistory: _history,

@@ -142,13 +142,13 @@ def outlines(part: Partition) -> list[NDArray[np.float64]]:
         a, b = ends.T
         low, high = np.zeros_like(a), np.ones_like(a)
         return list(np.stack([np.stack([a, b, b, a], 1), np.stack([low, low, high, high], 1)], -1))
-    raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {part.dim}.")
+    raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {part.dim}.")
 
 
 def wall_segments(part: Partition, walls: Tensor) -> NDArray[np.float64]:
     """The listed walls as segments (w, 2, 2): edges in 2-D, lines across the band in 1-D."""
     if part.dim > 2:
-        raise InputError(f"A picture needs a slice of dimension 1 or 2, and this one has {part.dim}.")
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {part.dim}.")
     index = part.walls.offsets[walls][:, None] + torch.arange(part.dim, device=walls.device)
     ends = part.vertices[part.walls.vertices[index]].detach().cpu().numpy()
     return _across(ends) if part.dim == 1 else ends
@@ -197,11 +197,11 @@ def _across(points: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _one_each(values: PointLike, part: Partition, name: str) -> Tensor:
-    needed = f"one for each of the {len(part):,} regions is needed"
+    needed = f"Expected {name} to hold one number for each of {len(part):,} regions"
     try:
         read = read_array(values)
     except (TypeError, ValueError, RuntimeError) as reason:
-        raise InputError(f"{name} cannot be read as numbers ({reason}); {needed}.") from reason
+        raise InputError(f"{needed}, got values that cannot be read ({reason}).") from reason
     if read.shape != (len(part),):
-        raise InputError(f"{name} has shape {tuple(read.shape)}; {needed}.")
+        raise InputError(f"{needed}, got shape {tuple(read.shape)}.")
     return read

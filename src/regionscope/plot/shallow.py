@@ -66,10 +66,11 @@ def flow_animation(
     ax = figure.add_subplot()
 
     def draw() -> Iterator[None]:
-        for moment in [*moments.tolist(), *[int(moments[-1])] * fps]:  # the last frame stands for a second
+        for moment in moments.tolist():
             ax.clear()
             flow_frame(flow, moment, ax=ax, radius=radius, teacher=teacher)
             yield
+        yield from [None] * fps  # the last frame stays for a second
 
     write_animation(figure, draw(), path, fps=fps)
     return path

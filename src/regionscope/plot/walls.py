@@ -29,7 +29,7 @@ def zero_lines(
     wanted = names if layers is None else list(layers)
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise InputError(f"There is no layer {unknown[0]!r} in this partition; it has {', '.join(names)}.")
+        raise InputError(f"Expected a layer of this partition ({', '.join(names)}), got {unknown[0]!r}.")
     ax = style.axes_or_current(ax)
     drawn = []
     for i, (name, colour) in enumerate(zip(names, style.layer_colours(len(names)), strict=True)):
@@ -55,7 +55,7 @@ def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = Fa
     axes: as many as ``part.by_layer`` has layers; each gets the name of the layer and its number of regions as title.
     """
     if len(axes) != len(partition_for("layer_panels", part).by_layer):
-        raise InputError(f"{len(axes)} axes came for {len(part.by_layer)} layers; one for each layer is needed.")
+        raise InputError(f"Expected one axes for each of {len(part.by_layer)} layers, got {len(axes)}.")
     drawn = []
     for i, ((name, count), ax) in enumerate(zip(part.by_layer.items(), axes, strict=True)):
         drawn.append(linear_regions(part, ax=ax, ids=part.layer_ids(name), edges=False, rasterized=rasterized))

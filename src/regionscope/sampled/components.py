@@ -51,7 +51,7 @@ def count_components(
         raise InputError("Expected labels as an array with at least one axis, got a single number.")
     k = array.ndim if dim is None else dim
     if not 1 <= k <= array.ndim:
-        raise InputError(f"dim is {dim}, and labels has {array.ndim} axes; dim must be 1 to {array.ndim}.")
+        raise InputError(f"Expected dim from 1 to {array.ndim}, the number of axes of labels, got {dim}.")
     inside = None if mask is None else _mask(mask, array.shape)
     lead, shape = array.shape[: array.ndim - k], array.shape[array.ndim - k :]
     n_maps = math.prod(lead)
@@ -140,4 +140,6 @@ def _mask(mask: Tensor | Array, shape: tuple[int, ...]) -> Array:
     try:
         return np.broadcast_to(inside, shape)
     except ValueError as reason:
-        raise InputError(f"mask has shape {inside.shape}, which does not broadcast to the labels' {shape}.") from reason
+        raise InputError(
+            f"Expected a mask that broadcasts to the shape {shape} of labels, got {inside.shape}."
+        ) from reason

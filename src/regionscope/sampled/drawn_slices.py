@@ -90,7 +90,9 @@ class Hulls:
                 if self.dim > points[0].numel() or not bool(torch.isfinite(points).all()):
                     raise
                 lost = reason
-        raise SliceError(f"{_ATTEMPTS} draws in a row gave no slice of dimension {self.dim} ({lost})") from lost
+        raise SliceError(
+            f"Expected inputs that span slices of dimension {self.dim}, got none in {_ATTEMPTS} draws ({lost})"
+        ) from lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,7 @@ class RandomDirections:
         if len(self._examples) < least:
             raise InputError(f"Expected at least {least} input(s), got {len(self._examples)}.")
         if self.length is not None and not real("length", self.length) > 0:
-            raise InputError(f"length is {self.length}; a positive number is needed.")
+            raise InputError(f"Expected length to be positive, got {self.length}.")
 
     @cached_property
     def reach(self) -> float:
@@ -133,7 +135,7 @@ class RandomDirections:
         pairs = [_without_replacement(len(self._examples), 2, generator) for _ in range(_PAIRS_FOR_LENGTH)]
         mean = sum(float((_item(self._examples, a) - _item(self._examples, b)).norm()) for a, b in pairs) / len(pairs)
         if mean == 0.0:
-            raise InputError("All inputs are the same, so no length can be told from them; give length.")
+            raise InputError("Expected different inputs to derive length from, got equal ones. Pass length.")
         return mean
 
     def draw(self, i: int) -> Slice:
@@ -142,7 +144,7 @@ class RandomDirections:
         start = _item(self._examples, int(torch.randint(len(self._examples), (1,), generator=generator, device="cpu")))
         d = start.numel()
         if self.dim > d:
-            raise SliceError(f"dim is {self.dim}, but an input has only {d} number(s); take at most {d}.")
+            raise SliceError(f"Expected dim of at most {d} for inputs of {d} entries, got {self.dim}.")
         normal = torch.randn(d, self.dim, generator=generator, dtype=torch.float64, device="cpu")
         directions = torch.linalg.qr(normal)[0].T if self.dim > 1 else (normal / normal.norm()).T
         ends = start + self.reach * directions.reshape(self.dim, *start.shape)
@@ -181,7 +183,7 @@ class LinesFromOrigin:
             )
             if bool(end.any()):
                 return Segment(torch.zeros_like(end), end)
-        raise SliceError(f"{_ATTEMPTS} draws in a row gave the origin, to which no line leads from itself")
+        raise SliceError(f"Expected inputs other than the origin, got only the origin in {_ATTEMPTS} draws")
 
 
 @dataclass(frozen=True)
@@ -194,12 +196,14 @@ class GivenSlices:
 
     def __post_init__(self) -> None:
         if len(self.slices) == 0:
-            raise InputError("The list of slices is empty; give at least one Segment, Simplex or Box.")
+            raise InputError("Expected at least one Segment, Simplex or Box, got an empty list.")
         for piece in self.slices:
             if not isinstance(piece, Slice):
-                raise InputError(f"A slice must be a Segment, Simplex or Box; got {type(piece).__name__}.")
+                raise InputError(f"Expected a Segment, Simplex or Box, got {type(piece).__name__}.")
         if len({(piece.dim, piece.input_shape) for piece in self.slices}) > 1:
-            raise InputError("All slices must have one dimension and live in inputs of one shape; call once for each.")
+            raise InputError(
+                "Expected slices of one dimension and one input shape, got different ones. Call once for each."
+            )
 
     @property
     def dim(self) -> int:
@@ -238,7 +242,7 @@ def _without_replacement(n: int, m: int, generator: torch.Generator) -> list[int
 def _item(examples: Examples, i: int) -> Tensor:
     value = examples.input(i).to("cpu", torch.float64)
     if not bool(torch.isfinite(value).all()):
-        raise InputError(f"Input {i} holds NaN or infinite values; slices need finite inputs.")
+        raise InputError(f"Expected finite inputs, got NaN or infinite values in input {i}.")
     return value
 
 

@@ -65,7 +65,7 @@ def _valid(labels: Tensor) -> Tensor:
     invalid = int((labels == INVALID).sum())
     if invalid:
         raise InputError(
-            f"The model returned NaN for {invalid} of {labels.numel()} points of a slice, so they have no label; "
-            "check its weights, or whether the slice leaves the range it can compute on."
+            f"Expected finite outputs, got NaN for {invalid} of {labels.numel()} points of a slice. Check the "
+            "weights, or use a smaller slice."
         )
     return labels

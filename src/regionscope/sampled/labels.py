@@ -122,8 +122,8 @@ def refuse_batch_statistics(model: nn.Module) -> None:
     for part in model.modules():
         if isinstance(part, _BatchNorm) and part.running_mean is None:
             raise InputError(
-                f"A {type(part).__name__} of the model keeps no running statistics, so its outputs depend on the "
-                "batch; build it with track_running_stats=True."
+                f"Expected a {type(part).__name__} with running statistics, got one whose outputs depend on the batch. "
+                "Build it with track_running_stats=True."
             )
 
 
@@ -143,19 +143,19 @@ def labels_from(outputs: Any, n: int, *, who: str, single_logit_flat: bool = Fal
     shape = tuple(found.shape)
     if found.ndim not in (1, 2) or shape[0] != n or 0 in shape:
         raise InputError(
-            f"{who} returned shape {shape} for {n} inputs; logits ({n}, c), a single logit ({n}, 1) "
-            f"or integer labels ({n},) are needed."
+            f"Expected {who} to return logits ({n}, c), a single logit ({n}, 1) or integer labels ({n},) for {n} "
+            f"inputs, got shape {shape}."
         )
     if found.is_complex():
-        raise InputError(f"{who} returned complex numbers; real logits or integer labels are needed.")
+        raise InputError(f"Expected {who} to return real logits or integer labels, got complex numbers.")
     if not found.is_floating_point():
         if found.ndim == 2 and shape[1] != 1:
-            raise InputError(f"{who} returned integers of shape {shape}; one integer label for each input is needed.")
+            raise InputError(f"Expected {who} to return one integer label for each input, got shape {shape}.")
         return found.reshape(n).to(torch.int64)
     if found.ndim == 1 and not single_logit_flat:
         raise InputError(
-            f"{who} returned labels as {str(found.dtype).removeprefix('torch.')}; labels must be integers "
-            f"(logits have shape ({n}, c), a single logit ({n}, 1))."
+            f"Expected {who} to return integer labels ({n},), logits ({n}, c) or a single logit ({n}, 1), got "
+            f"{str(found.dtype).removeprefix('torch.')} of shape ({n},)."
         )
     rows = found.reshape(n, -1)
     highest, labels = rows.max(1)
@@ -169,18 +169,20 @@ def _as_tensor(outputs: Any, who: str) -> Tensor:
         isinstance(outputs, tuple | list) and any(isinstance(one, Tensor) for one in outputs)
     ):
         raise InputError(
-            f"{who} returned a {type(outputs).__name__} of {len(outputs)} values; logits or integer labels are needed. "
-            f"Choose them with output=, {_offered(outputs)}."
+            f"Expected {who} to return logits or integer labels, got a {type(outputs).__name__} of {len(outputs)} "
+            f"values. Choose them with output=, {_offered(outputs)}."
         )
     try:
         array = np.asarray(outputs)
     except ValueError as reason:
-        raise InputError(f"{who} returned a {type(outputs).__name__} that is not one array of numbers.") from reason
+        raise InputError(
+            f"Expected {who} to return one array of numbers, got a {type(outputs).__name__} that is none."
+        ) from reason
     if array.dtype.kind not in "iubf":
         plain = array.dtype.kind == "O"
         what = f"a value of type {type(outputs).__name__}" if plain else f"an array of {array.dtype}"
         raise InputError(
-            f"{who} returned {what}; logits or integer labels are needed. Choose them with output=, a name or a "
+            f"Expected {who} to return logits or integer labels, got {what}. Choose them with output=, a name or a "
             "function."
         )
     return torch.from_numpy(np.ascontiguousarray(array.astype(np.int64) if array.dtype.kind in "ub" else array))
@@ -211,7 +213,7 @@ def _module(
     called = HalfPrecisionScreen(quick_outputs, outputs) if screened else outputs
 
     def classify(inputs: Tensor) -> Tensor:
-        return labels_from(called(inputs), len(inputs), who="The model", single_logit_flat=True)
+        return labels_from(called(inputs), len(inputs), who="the model", single_logit_flat=True)
 
     return classify
 
@@ -233,7 +235,7 @@ def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
 
     def classify(inputs: Tensor) -> Tensor:
         outputs = call_model(model, inputs.numpy() if numpy_inputs else inputs)
-        return labels_from(outputs, len(inputs), who="The function")
+        return labels_from(outputs, len(inputs), who="the function")
 
     return classify
 

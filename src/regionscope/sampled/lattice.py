@@ -107,12 +107,12 @@ def default_grid(kind: Kind, dim: int) -> int:
 def make_lattice(kind: Kind, dim: int, grid: int) -> Lattice:
     """Build the lattice; cost: its number of points."""
     if not is_whole(grid, least=2):
-        raise InputError(f"grid is {grid!r}; it must be a whole number of at least 2 points along each axis.")
+        raise InputError(f"Expected grid to be a whole number of at least 2 points along each axis, got {grid!r}.")
     points = n_points(kind, dim, grid)
     if points > _MOST_POINTS or grid**dim >= 2**63:
         raise InputError(
-            f"grid={grid} in {dim} dimensions means {points:.3g} points in every slice, "
-            f"and at most {_MOST_POINTS:,} are taken; lower grid."
+            f"Expected at most {_MOST_POINTS:,} points in every slice, got {points:.3g} with grid={grid} in {dim} "
+            "dimensions. Lower grid."
         )
     index = torch.zeros(1, 0, dtype=torch.int64, device="cpu")
     for _ in range(dim):
@@ -127,7 +127,7 @@ def kind_of(slices: Sequence[Slice]) -> Kind:
     """Which lattice fits these slices (all of one dimension)."""
     kinds: set[Kind] = {"box" if isinstance(piece, Box) and piece.dim > 1 else "simplex" for piece in slices}
     if len(kinds) > 1:
-        raise InputError("Simplices and boxes are counted on different lattices; pass them in separate calls.")
+        raise InputError("Expected only simplices or only boxes, got both. Pass them in separate calls.")
     return kinds.pop()
 
 
@@ -144,5 +144,5 @@ def _frame(piece: Slice) -> Tensor:
         reach = piece.radius[:, None] * basis
         origin, basis = origin - reach.sum(0), 2 * reach
     elif not isinstance(piece, Simplex):
-        raise InputError(f"A lattice is known for Segment, Simplex and Box; got {type(piece).__name__}.")
+        raise InputError(f"Expected a Segment, Simplex or Box, got {type(piece).__name__}.")
     return torch.cat([origin, basis])

@@ -33,9 +33,9 @@ class Network:
         parts = [torch.as_tensor(p, dtype=torch.float64).detach().clone() for p in (w, b, v)]
         shapes = [tuple(p.shape) for p in parts]
         if len(set(shapes)) > 1 or len(shapes[0]) != 1 or shapes[0][0] < 1:
-            raise InputError(f"w, b and v must be three vectors of one length k >= 1; their shapes are {shapes}.")
+            raise InputError(f"Expected w, b and v to be vectors of one length k >= 1, got shapes {shapes}.")
         if not all(bool(torch.isfinite(p).all()) for p in parts):
-            raise InputError("w, b and v must be finite; at least one of them holds NaN or infinity.")
+            raise InputError("Expected finite w, b and v, got NaN or infinite values.")
         for name, part in zip(("w", "b", "v"), parts, strict=True):
             object.__setattr__(self, name, part)
 
@@ -77,9 +77,7 @@ class Network:
 def initial_theta(n_networks: int, width: int, *, sigma_h: float, sigma_o: float, seed: int = 0) -> Tensor:
     """Parameters (B, 3, k) of Assumption 2.1: w, b ~ N(0, sigma_h^2) and v ~ N(0, sigma_o^2), all independent."""
     if width < 1 or n_networks < 1 or sigma_h < 0 or sigma_o < 0:
-        raise InputError(
-            f"An initialisation needs width >= 1 and standard deviations >= 0; got {width}, {sigma_h}, {sigma_o}."
-        )
+        raise InputError(f"Expected width >= 1 and standard deviations >= 0, got {width}, {sigma_h} and {sigma_o}.")
     generator = read_generator(None, seed)
     theta = torch.randn((n_networks, 3, width), generator=generator, dtype=torch.float64, device="cpu")
     return theta * torch.tensor([sigma_h, sigma_h, sigma_o], dtype=torch.float64, device="cpu")[:, None]

@@ -107,9 +107,11 @@ def effective_regions(
     if tolerances is None:
         tolerances = torch.logspace(-6, 0, 61, dtype=torch.float64, device="cpu")
     if len(tolerances) < 2 or not bool((tolerances > 0).all()) or not bool((tolerances.diff() > 0).all()):
-        raise InputError("tolerances must be at least two positive numbers in ascending order.")
+        raise InputError(
+            f"Expected tolerances to be at least two positive numbers in ascending order, got {list(tolerances)}."
+        )
     if not 0 < tolerance < 1:
-        raise InputError(f"tolerance must lie strictly between 0 and 1, got {tolerance}.")
+        raise InputError(f"Expected 0 < tolerance < 1, got {tolerance}.")
     values = torch.cat([tolerances, tolerances.new_tensor([tolerance])]).unique()
     counts = [_reduced_counts(network, e, radius) for e in values.tolist()]
     line, inside = (torch.tensor(column, device="cpu") for column in zip(*counts, strict=True))

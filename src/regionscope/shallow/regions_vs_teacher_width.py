@@ -59,7 +59,7 @@ def regions_vs_teacher_width(
     common. Cost: that of ``gradient_flows`` at that width, about 2,000 steps a flow.
     """
     if not teachers or min(teachers) < 1:
-        raise InputError(f"Teacher widths must be at least 1, got {list(teachers)}.")
+        raise InputError(f"Expected teacher widths of at least 1, got {list(teachers)}.")
     return [_row(r, runs, n, radius, sigma_h, seed, options or FlowOptions()) for r in teachers]
 
 

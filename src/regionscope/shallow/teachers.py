@@ -69,12 +69,12 @@ class Teacher:
     def of(network: Network, radius: float) -> Teacher:
         """The teacher ``network`` on [-radius, radius], its switches found exactly."""
         if not radius > 0:
-            raise InputError(f"radius must be positive, got {radius}.")
+            raise InputError(f"Expected a positive radius, got {radius}.")
         ends, signs = sign_pieces(network, radius)
         if bool((signs == 0).any()):
             raise InputError(
-                "The teacher is zero on a whole interval of [-R, R], so its sign gives no label there; "
-                "take other weights, or build it with teacher_from_switches()."
+                "Expected a teacher with a sign almost everywhere, got one that is zero on an interval of [-R, "
+                "R]. Use other weights, or build it with teacher_from_switches()."
             )
         return Teacher(network, radius, ends[1:-1], float(ends.diff().min()))
 
@@ -90,9 +90,9 @@ def teacher_from_switches(points: Sequence[float] | Tensor, *, radius: float = 1
     """
     at = torch.as_tensor(points, dtype=torch.float64).flatten()
     if len(at) and not bool((at.diff() > 0).all() and at[0] > -radius and at[-1] < radius):
-        raise InputError(f"Switches must ascend strictly inside (-{radius}, {radius}), got {at.tolist()}.")
+        raise InputError(f"Expected switches in ascending order inside (-{radius}, {radius}), got {at.tolist()}.")
     if first not in (-1, 1):
-        raise InputError(f"first must be -1 or 1, got {first}.")
+        raise InputError(f"Expected first to be -1 or 1, got {first}.")
     ends = torch.cat([at.new_tensor([-radius]), at, at.new_tensor([radius])])
     turns = torch.cat([at.new_tensor([-1.5 * radius]), (ends[:-2] + ends[1:-1]) / 2])
     heights = [0.0] if len(at) == 0 else [0.0, float(first)]
@@ -126,8 +126,8 @@ def random_teacher(
             if len(teacher.switches) == wanted and teacher.rho >= least:
                 return teacher
     raise InputError(
-        f"No random teacher of width {width} with {wanted} sign changes and intervals of at least {least:.3g} came up; "
-        "ask for fewer switches or a smaller rho, or use teacher_from_switches()."
+        f"Expected a random teacher of width {width} with {wanted} sign changes and intervals of at least "
+        f"{least:.3g}, got none. Ask for fewer switches or a smaller rho, or use teacher_from_switches()."
     )
 
 
@@ -147,14 +147,17 @@ class Sample:
     def __post_init__(self) -> None:
         if self.x.ndim != 1 or self.x.shape != self.y.shape or len(self.x) == 0:
             raise InputError(
-                f"x and y must be vectors of one length n >= 1; got {tuple(self.x.shape)}, {tuple(self.y.shape)}."
+                f"Expected x and y to be vectors of one length n >= 1, got {tuple(self.x.shape)} and "
+                f"{tuple(self.y.shape)}."
             )
         if not bool(torch.isfinite(self.x).all()):
-            raise InputError("x must be finite; it holds NaN or infinity.")
+            raise InputError("Expected finite x, got NaN or infinite values.")
         if not bool((self.x.diff() > 0).all()):
-            raise InputError("x must ascend strictly, x_1 < ... < x_n; sort the points and remove duplicates.")
+            raise InputError(
+                "Expected x in strictly ascending order, got other values. Sort the points and remove duplicates."
+            )
         if not bool((self.y.abs() == 1).all()):
-            raise InputError("Labels y must be -1 or 1.")
+            raise InputError("Expected labels y of -1 or 1, got other values.")
 
     def __len__(self) -> int:
         return len(self.x)
@@ -168,7 +171,7 @@ class Sample:
 def sample(teacher: Teacher, n: int, *, density: Density | None = None, seed: int = 0) -> Sample:
     """n points of ``density`` (by default uniform on [-R, R]), sorted, with the labels sign N*(x)."""
     if n < 1:
-        raise InputError(f"n must be at least 1, got {n}.")
+        raise InputError(f"Expected n of at least 1, got {n}.")
     generator = read_generator(None, seed)
     x = (density or Density.uniform(teacher.radius)).draw(n, generator).unique()
     return Sample(x, torch.where(teacher.network(x) > 0, 1.0, -1.0).to(torch.float64))

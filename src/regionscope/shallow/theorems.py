@@ -113,4 +113,4 @@ def _judge(
 def _check_share(**values: float) -> None:
     for name, value in values.items():
         if not 0 < value < 1:
-            raise InputError(f"{name} must lie strictly between 0 and 1, got {value}.")
+            raise InputError(f"Expected 0 < {name} < 1, got {value}.")

@@ -29,7 +29,7 @@ class TwoLayer:
             or self.signs.shape != self.weights.shape[:1]
             or not bool((self.signs.abs() == 1).all())
         ):
-            raise InputError("A TwoLayer needs weights (p, d) and p signs of +1 or -1.")
+            raise InputError("Expected weights (p, d) and p signs of +1 or -1, got other values.")
 
     def __call__(self, x: Tensor) -> Tensor:
         """f_W (N,) at x (N, d)."""
@@ -67,7 +67,7 @@ def loss_and_gradient(network: TwoLayer, x: Tensor, y: Tensor) -> tuple[float, T
 def descend(network: TwoLayer, x: Tensor, y: Tensor, *, rate: float, steps: int) -> Iterator[TwoLayer]:
     """W_0, W_1, ..., W_steps of full-batch gradient descent with learning rate ``rate``. Stops early if W overflows."""
     if not rate > 0:
-        raise InputError(f"rate must be positive, got {rate}.")
+        raise InputError(f"Expected a positive rate, got {rate}.")
     yield network
     for _ in range(steps):
         _, slope = loss_and_gradient(network, x, y)

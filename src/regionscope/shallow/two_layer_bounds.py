@@ -73,7 +73,7 @@ def check_bounds(
     """
     n = len(x)
     if n < 2:
-        raise InputError("At least two training points are needed.")
+        raise InputError("Expected at least two training points, got fewer.")
     pairs, counts = region_counts(network, x, pairs)
     active = active_units(network, x).to(torch.float64)
     right = active[pairs[:, 0]] + active[pairs[:, 1]] + 2

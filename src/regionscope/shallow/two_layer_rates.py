@@ -62,7 +62,7 @@ class Trend:
 def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     """n random points on the unit sphere of R^d (so r = 1) with random labels +-1."""
     if n < 2 or d < 1:
-        raise InputError(f"At least two points and one dimension are needed; got n = {n} and d = {d}.")
+        raise InputError(f"Expected at least two points and one dimension, got n = {n} and d = {d}.")
     generator = read_generator(None, seed)
     x = torch.randn((n, d), generator=generator, dtype=torch.float64, device="cpu")
     y = torch.randint(0, 2, (n,), generator=generator, device="cpu").to(torch.float64) * 2 - 1
@@ -72,7 +72,7 @@ def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
 def alternating_line(n: int) -> tuple[Tensor, Tensor]:
     """n evenly spaced points (t, 1), t in [-1, 1], with alternating labels: the worst case that Li et al. name."""
     if n < 2:
-        raise InputError(f"At least two points are needed, got {n}.")
+        raise InputError(f"Expected at least two points, got {n}.")
     t = torch.linspace(-1, 1, n, dtype=torch.float64, device="cpu")
     y = 1 - 2 * (torch.arange(n, device="cpu") % 2).to(torch.float64)
     return torch.stack([t, torch.ones_like(t)], 1), y
@@ -89,7 +89,7 @@ def regions_vs_learning_rate(
     segments).
     """
     if not time > 0:
-        raise InputError(f"time must be positive, got {time}.")
+        raise InputError(f"Expected a positive time, got {time}.")
     rows = []
     for rate in rates:
         histories, start = [], []

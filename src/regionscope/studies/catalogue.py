@@ -46,7 +46,7 @@ def find(name: str) -> tuple[Study, ...]:
     if not found:
         near = [study.name for study in every if name in study.name]
         raise InputError(
-            f"There is no study {name!r}; {'perhaps ' + ', '.join(near[:5]) if near else 'list them with'}"
-            f"{'.' if near else ': regionscope study list.'}"
+            f"Expected the name of a study, got {name!r}. "
+            f"{'Did you mean ' + ', '.join(near[:5]) + '?' if near else 'Run: regionscope study list'}"
         )
     return found

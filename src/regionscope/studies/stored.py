@@ -17,7 +17,7 @@ def nearest(run: RunFolder, step: int) -> int:
     """The stored step that is nearest to ``step``."""
     steps = [stored.step for stored in run.checkpoints()]
     if not steps:
-        raise InputError(f"The run {run.path} has no checkpoints; remove the folder and train it again.")
+        raise InputError(f"No checkpoints found in the run {run.path}. Remove the folder and train it again.")
     return min(steps, key=lambda other: abs(other - step))
 
 
@@ -26,14 +26,14 @@ def model_at(run: RunFolder, step: int) -> nn.Module:
     for stored in run.checkpoints():
         if stored.step == step:
             return run.model_at(stored)
-    raise InputError(f"The run {run.path} has no checkpoint of step {step}; remove the folder and train it again.")
+    raise InputError(f"No checkpoint of step {step} found in the run {run.path}. Remove the folder and train it again.")
 
 
 def last_model(run: RunFolder) -> nn.Module:
     """The network at the last stored step."""
     stored: list[Stored] = run.checkpoints()
     if not stored:
-        raise InputError(f"The run {run.path} has no checkpoints; remove the folder and train it again.")
+        raise InputError(f"No checkpoints found in the run {run.path}. Remove the folder and train it again.")
     return run.model_at(stored[-1])
 
 

@@ -58,7 +58,7 @@ class Workspace:
     ) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"Studies are kept in a folder, and {str(folder)!r} is a file.")
+            raise InputError(f"Expected a folder for the studies, got the file {str(folder)!r}.")
         self.data_root = data_root
         self.device = device
         self.workers = workers
@@ -83,8 +83,8 @@ class Workspace:
         lacking = self.missing(experiments)
         if lacking:
             raise InputError(
-                f"{len(lacking)} of {len(experiments)} runs are missing in {self.runs_folder} (such as "
-                f"{lacking[0].label}); make them first with: regionscope study run."
+                f"{len(lacking)} of {len(experiments)} runs are missing in {self.runs_folder}, such as "
+                f"{lacking[0].label}. Train them with: regionscope study run"
             )
         return [RunFolder.open(self.runs_folder / experiment.key) for experiment in experiments]
 

@@ -1,8 +1,8 @@
 """Properties of networks: ``read_vnnlib`` reads them, ``verify`` decides them on boxes with few free inputs.
 
 - ``vnnlib`` and ``formula``: a file as linear inequalities with exact numbers; ``property``: boxes and constraints.
-- ``stages`` and ``merge``: the network as matrices. ``bounds``: affine bounds on cells. ``search``: cutting where the
-  answer is open. ``by_partition``: the same answer from all linear regions. ``decide``: the verdict.
+- ``search``: cutting where the answer is open, with the bounds of ``exact.bounding``. ``by_partition``: the same answer
+  from all linear regions. ``decide``: the verdict.
 """
 
 from regionscope.verification.decide import Verification, verify

@@ -11,11 +11,11 @@ import torch
 
 from regionscope.errors import LimitReached
 from regionscope.exact import Partition
+from regionscope.exact.bounding.merge import Array
 from regionscope.exact.linear import exact_regions
 from regionscope.geometry import Slice
 from regionscope.network import Program
 from regionscope.tolerance import UNIT
-from regionscope.verification.merge import Array
 from regionscope.verification.search import Found
 
 __all__ = ["margin_by_partition"]

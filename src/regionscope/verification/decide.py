@@ -13,16 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError, NotPiecewiseAffine
+from regionscope.exact.bounding.merge import Array
+from regionscope.exact.bounding.stages import read_stages, with_slacks
 from regionscope.geometry import Box
 from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT
 from regionscope.verification.by_partition import margin_by_partition
-from regionscope.verification.merge import Array
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
-from regionscope.verification.stages import read_stages, with_slacks
 
 __all__ = ["Verification", "verify"]
 
@@ -70,7 +70,7 @@ def verify(
     entries; those with max-pooling or a maximum are decided from the partition into all linear regions.
 
     model: a network from ``read_onnx``, or any piecewise-affine ``nn.Module``.
-    timeout: seconds after which the search stops with what it has. A network with maxima looks at the time after each
+    timeout: seconds after which the search stops. A network with maxima checks the time after each
         of its nonlinearities.
     max_regions: number of cells at which it stops.
     output, args: for a model that returns several tensors or takes further arguments, as in ``linear_regions``.

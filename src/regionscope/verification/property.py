@@ -115,7 +115,9 @@ def _sorted(atom: Atom, low: list[Fraction | None], high: list[Fraction | None],
     if all(kind == "Y" for (kind, _), _ in variables):
         return Constraint(tuple(sorted((i, f) for (_, i), f in variables)), -atom.form.constant)
     if len(variables) > 1:
-        raise InputError(f"{source}, line {atom.line}: an inequality about inputs must bound one input by a number.")
+        raise InputError(
+            f"{source}, line {atom.line}: Expected an inequality that bounds one input by a number, got another one."
+        )
     ((_, i), factor) = variables[0]
     bound = -atom.form.constant / factor
     if factor > 0:
@@ -129,5 +131,5 @@ def _sorted(atom: Atom, low: list[Fraction | None], high: list[Fraction | None],
 
 def _open(i: int, source: str) -> tuple[Fraction, Fraction]:
     raise InputError(
-        f"{source}: expected a lower and an upper bound for every input in every case, input {i} has none."
+        f"{source}: Expected a lower and an upper bound for every input in every case, got none for input {i}."
     )

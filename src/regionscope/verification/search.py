@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from regionscope.exact.bounding.bounds import Bounds, bound_cells, on_vertices, padded_points, rounding_of, with_ones
+from regionscope.exact.bounding.merge import Array, Indices
+from regionscope.exact.bounding.stages import Staged
 from regionscope.geometry import Slice
 from regionscope.geometry.polytope.complex import Complex, join
 from regionscope.geometry.polytope.split import bisect
 from regionscope.tolerance import UNIT
-from regionscope.verification.bounds import Bounds, bound_cells, on_vertices
-from regionscope.verification.merge import Array, Indices
-from regionscope.verification.stages import Staged
 
-__all__ = ["Found", "largest_margin", "rounding_of"]
+__all__ = ["Found", "largest_margin"]
 
 _ENTRIES = 3e6  # numbers that the bounds of one batch of cells hold
 
@@ -55,37 +55,14 @@ class _Pool:
     bounds: Array
 
 
-def rounding_of(staged: Staged, corners: Array) -> tuple[list[Array], Array]:
-    """How near to its threshold counts as on it, (n,) for each stage, and a bound of the error of each slack.
-
-    A running error bound: the error of every sum is at most its number of terms times the unit of rounding times the
-    sum of its absolute terms, and errors grow through the absolute weights. ``size`` bounds the absolute terms of every
-    entry at all points of the slice, for the values themselves and for all affine functions that enclose them: a hinge
-    and its chord have at most twice the terms of their entry. It covers the arithmetic on the matrices of ``staged``.
-    corners: (m, k + 1).
-    """
-    size = np.abs(staged.first) @ np.abs(corners).max(0)
-    error = 16 * UNIT * size
-    near = []
-    for stage in staged.stages:
-        terms = size[stage.units] + np.abs(stage.at)
-        near.append(128 * UNIT * terms)
-        wider = np.concatenate([error, error[stage.units] + near[-1]])  # a hinge is at most as steep as 1
-        weights = abs(stage.matrix)
-        width = int(np.max((stage.matrix != 0).sum(1), initial=0))
-        size = weights @ np.concatenate([size, 2 * terms]) + np.abs(stage.offset)
-        error = weights @ wider + (width + 8) * 2 * UNIT * size
-    return near, error
-
-
 def largest_margin(
     staged: Staged, alternatives: list[list[int]], where: Slice, *, deadline: float, max_cells: int
 ) -> Found:
     """Maximise the margin over the slice. staged: the network up to the slacks, of which alternatives are lists."""
     cells, coords = Complex.of_domains([(where.corners, *where.halfspaces)])
-    near, error = rounding_of(staged, _points(coords.numpy()))
+    near, error = rounding_of(staged, with_ones(coords.numpy()))
     search = _Search(staged, alternatives, near, float(error.max()))
-    search.evaluate(_points(coords.numpy()))
+    search.evaluate(with_ones(coords.numpy()))
     pool = _Pool(*_apart(cells, coords), np.array([np.inf]))
     while len(pool.bounds):
         if time.monotonic() > deadline or search.cells > max_cells:
@@ -112,7 +89,7 @@ class _Search:
     def step(self, pool: _Pool) -> _Pool:
         """Bound the most promising cells, drop the settled ones, cut the others."""
         batch, rest = self._divided(pool)
-        points = _padded(batch.cells, batch.coords.numpy())
+        points = padded_points(batch.cells.corners, batch.cells.offsets, batch.coords)
         bounds = bound_cells(self.staged, points, self.near)
         upper, chosen, best = self._upper(bounds, points)
         self.evaluate(points[np.arange(len(points)), best])
@@ -212,19 +189,6 @@ def _across(points: Array) -> Array:
     centre = coords.mean(0)
     axis = np.linalg.svd(coords - centre)[2][0]
     return np.concatenate([[-axis @ centre], axis])
-
-
-def _points(coords: Array) -> Array:
-    return np.concatenate([np.ones((len(coords), 1)), coords], 1)
-
-
-def _padded(cells: Complex, coords: Array) -> Array:
-    """(b, v, k + 1) vertices of each cell; shorter ones repeat their first vertex."""
-    sizes = cells.offsets.diff().numpy()
-    places = np.arange(sizes.max())[None, :]
-    index = cells.offsets[:-1].numpy()[:, None] + np.where(places < sizes[:, None], places, 0)
-    found: Array = _points(coords)[cells.corners.numpy()[index]]
-    return found
 
 
 def _apart(cells: Complex, coords: torch.Tensor) -> tuple[Complex, torch.Tensor]:

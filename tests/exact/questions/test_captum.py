@@ -30,6 +30,7 @@ def both(model: nn.Module, *args: Any, multiply: bool = True, **options: Any) ->
     return exact, approximate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [1, torch.tensor(2), torch.tensor([0, 1, 2, 1]), [2, 1, 0, 0]])
 @pytest.mark.parametrize("baselines", [None, 0.5, BASES, BASES[:1]], ids=["none", "number", "each", "one"])
 def test_it_is_what_captum_approaches(target: Any, baselines: Any) -> None:

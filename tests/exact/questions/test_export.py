@@ -78,9 +78,9 @@ def test_svg_paths_hold_the_corners() -> None:
 
 def test_polygons_need_a_plane() -> None:
     line = rs.linear_regions(NET, rs.Segment([-1.0, -1.0], [1.0, 0.5]))
-    with pytest.raises(InputError, match="GeoJSON needs a slice of dimension 2, got dimension 1"):
+    with pytest.raises(InputError, match="a slice of dimension 2 for GeoJSON, got dimension 1"):
         line.to_geojson()
-    with pytest.raises(InputError, match="An SVG path needs"):
+    with pytest.raises(InputError, match="a slice of dimension 2 for SVG paths, got dimension 1"):
         line.svg_paths()
 
 

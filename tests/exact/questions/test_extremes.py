@@ -59,7 +59,8 @@ def test_extremes_in_closed_form() -> None:
     assert found.readings() == (("", 3.25, None), ("min", 0.0, None))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(problems())
 def test_extremes_of_random_networks(problem: Problem) -> None:
     """At the corners of the slow twin's regions, and nowhere exceeded on random points."""
@@ -136,7 +137,8 @@ def test_operator_norms_are_the_largest_stretch_over_all_directions(norm: float,
         assert float(stretch.max()) >= float(found[i]) * 0.99
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(problems())
 def test_lipschitz_constants_of_random_networks(problem: Problem) -> None:
     """The largest singular value over the slow twin's regions; no pair of points is further apart."""

@@ -59,7 +59,8 @@ def test_slopes_on_both_sides_of_a_flip_on_a_fold() -> None:
     assert found.slope_before.tolist() == [5.0]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(problems(dims=(1,)))
 def test_flips_of_random_networks(problem: Problem) -> None:
     """As many as the slow twin has changes; classes between them are those of the module; margins grow."""
@@ -169,7 +170,7 @@ def test_a_flip_on_the_border_of_two_windows_is_found() -> None:
         ({"direction": [1.0]}, "Expected a direction of shape"),
         ({"max_distance": 0.0}, "max_distance"),
         ({"max_distance": float("inf")}, "Expected a finite max_distance"),
-        ({"memory": 1}, "memory is 1"),
+        ({"memory": 1}, r"memory to be a whole number of bytes, at least 1 MiB \(1048576\), got 1"),
     ],
 )
 def test_wrong_arguments(options: dict[str, Any], sentence: str) -> None:

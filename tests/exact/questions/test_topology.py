@@ -12,7 +12,7 @@ from scipy import ndimage
 from torch import Tensor, nn
 
 import regionscope as rs
-from cases import CASES, Case
+from cases import CASES, Case, marked
 from regionscope.errors import InputError, SliceError
 from strategies import Problem, problems
 
@@ -135,14 +135,15 @@ def assert_consistent(dec: rs.DecisionRegions) -> None:
     assert sum(dec.volumes().values()) == pytest.approx(dec.partition.slice.size)
 
 
-@pytest.mark.parametrize("case", PLANAR, ids=str)
+@pytest.mark.parametrize("case", [marked(case) for case in PLANAR], ids=str)
 def test_euler_characteristic_of_the_nasty_cases(case: Case) -> None:
     model = case.build()
     if len(rs.trace(model, case.piece.input_shape).output_shape) == 1:
         assert_consistent(rs.decision_regions(model, case.piece))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(problems(dims=(2,)))
 def test_euler_characteristic_of_random_networks(problem: Problem) -> None:
     try:

@@ -68,7 +68,7 @@ def test_a_wrong_sum_is_thrown_away(server: FileServer, tmp_path: Path) -> None:
     name = "train-labels-idx1-ubyte.gz"
     right = server.files[name]
     server.files[name] = gzip.compress(b"something else")
-    with pytest.raises(InputError, match=f"{name} does not have the published md5 {md5(right)} and was thrown away"):
+    with pytest.raises(InputError, match=f"the published md5 {md5(right)} for .*{name}, got another one"):
         get("mnist", root=tmp_path, base_url=server.url)
     assert not (tmp_path / "MNIST").exists()
     assert files_below(tmp_path / ".getting-mnist") == [
@@ -84,7 +84,7 @@ def test_a_wrong_sum_is_thrown_away(server: FileServer, tmp_path: Path) -> None:
 
 def test_a_line_that_goes_dead_leaves_no_file(server: FileServer, tmp_path: Path) -> None:
     server.cut.add("t10k-images-idx3-ubyte.gz")
-    with pytest.raises(InputError, match=r"t10k-images-idx3-ubyte.gz could not be downloaded .*check the network"):
+    with pytest.raises(InputError, match=r"t10k-images-idx3-ubyte.gz could not be downloaded .*Check the network"):
         get("mnist", root=tmp_path, base_url=server.url)
     assert not (tmp_path / "MNIST").exists()
     assert not (tmp_path / ".getting-mnist" / "t10k-images-idx3-ubyte.gz").exists()
@@ -107,9 +107,9 @@ def test_no_server_and_no_file(server: FileServer, tmp_path: Path) -> None:
         get("mnist", root=tmp_path, base_url=server.url)
     with serve({}) as gone:
         url = gone.url
-    with pytest.raises(InputError, match=r"could not be downloaded \(ConnectionError\); check the network"):
+    with pytest.raises(InputError, match=r"could not be downloaded \(ConnectionError\)\. Check the network"):
         get("mnist", root=tmp_path, base_url=url)
-    with pytest.raises(InputError, match="starts with http:// or https://, not 'ftp://x'"):
+    with pytest.raises(InputError, match="starts with http:// or https://, got 'ftp://x'"):
         get("mnist", root=tmp_path, base_url="ftp://x")
 
 
@@ -133,17 +133,17 @@ def link(name: str, target: str) -> tarfile.TarInfo:
 ODD_ARCHIVES = {  # name: (archive, what the error says)
     "relative-path": (
         tar_gz({**CIFAR_FILES, "../evil": b"x"}),
-        r"'\.\./evil' is a link, a device or a path that leads outside",
+        r"plain files in the archive .*got '\.\./evil', which is a link, a device or a",
     ),
-    "absolute-path": (tar_gz({**CIFAR_FILES, "/tmp/evil": b"x"}), "'/tmp/evil' is a link"),
-    "link-as-folder": (tar_gz({}, link("cifar-10-batches-py", "/tmp")), "'cifar-10-batches-py' is a link"),
+    "absolute-path": (tar_gz({**CIFAR_FILES, "/tmp/evil": b"x"}), "plain files in the archive .*got '/tmp/evil',"),
+    "link-as-folder": (tar_gz({}, link("cifar-10-batches-py", "/tmp")), "plain files in the .*got 'cifar-10-batches-"),
     "link-as-file": (
         tar_gz(CIFAR_FILES, link("cifar-10-batches-py/test_batch", "/etc/passwd")),
-        "test_batch' is a link",
+        "plain files in the archive .*got 'cifar-10-batches-py/test_batch', which is a",
     ),
     "missing-files": (
         tar_gz({"cifar-10-batches-py/data_batch_1": b"x"}),
-        "lacks cifar-10-batches-py/data_batch_2, ",
+        "cifar-10-batches-py/data_batch_2, cifar-10-batches-py/data_batch_3, .*got none",
     ),
     "cut-short": (tar_gz(CIFAR_FILES)[:-40], "cannot be unpacked"),
     "plain-text": (b"no archive", "cannot be unpacked"),
@@ -163,9 +163,9 @@ def test_odd_archives_are_refused(
 
 
 def test_what_cannot_be_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"digits is built in .*; .*is mnist, fashion_mnist, cifar10, cifar100\."):
+    with pytest.raises(InputError, match="digits is built in and needs no download"):
         get("digits", root=tmp_path)
-    with pytest.raises(InputError, match="imagenet cannot be downloaded without an account"):
+    with pytest.raises(InputError, match="imagenet requires an account"):
         get("imagenet", root=tmp_path)
     with pytest.raises(InputError, match=r"Expected a data set, got 'svhn'. Choose from"):
         get("svhn", root=tmp_path)

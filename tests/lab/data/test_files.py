@@ -251,13 +251,13 @@ def test_resize_and_centre_crop(tmp_path: Path) -> None:
 
 
 def test_imagenet_sentences(photographs: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"24 images of 3 x 224 x 224 need 0\.0 GiB, and memory_gib is 0\.01;"):
+    with pytest.raises(InputError, match=r"memory_gib = 0\.01 GiB, got 0\.0 GiB for 24 images of 3 x 224 x 224"):
         load(DataSpec(name="imagenet", options={"memory_gib": 0.01}), root=photographs)
     picture(photographs / "imagenet/val/n99999999/a.JPEG", 30, 30, (0, 0, 0))
-    with pytest.raises(InputError, match="n99999999' is a class that the folder train does not have"):
+    with pytest.raises(InputError, match=r"the classes of the folder train, got .*n99999999"):
         load(DataSpec(name="imagenet"), root=photographs)
     (tmp_path / "empty" / "train").mkdir(parents=True)
-    with pytest.raises(InputError, match="has no folder in it"):
+    with pytest.raises(InputError, match="Expected a folder for each class"):
         load(DataSpec(name="imagenet"), root=tmp_path / "empty")
     (tmp_path / "empty" / "train" / "n01440764").mkdir()
     with pytest.raises(InputError, match="has no images"):

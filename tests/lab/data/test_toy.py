@@ -137,11 +137,11 @@ def test_no_global_random_state_is_touched() -> None:
 
 
 def test_a_dataset_is_checked() -> None:
-    with pytest.raises(InputError, match="not a single point"):
+    with pytest.raises(InputError, match="at least one point, got none"):
         Dataset("mine", torch.zeros(0, 2), torch.zeros(0, dtype=torch.long), 2)
-    with pytest.raises(InputError, match="one class for each of the 3 inputs"):
+    with pytest.raises(InputError, match="one label for each of 3 inputs"):
         Dataset("mine", torch.zeros(3, 2), torch.zeros(2, dtype=torch.long), 2)
-    with pytest.raises(InputError, match="between 0 and 1, and run from 0 to 2"):
+    with pytest.raises(InputError, match="labels from 0 to 1, got 0 to 2"):
         Dataset("mine", torch.zeros(3, 2), torch.arange(3), 2)
 
 
@@ -155,11 +155,11 @@ def test_a_dataset_takes_arrays_and_lists() -> None:
     ("arguments", "words"),
     [
         ((torch.zeros(1, 2), torch.zeros(1), "mine", 2), "got Tensor. Write Dataset(name, inputs,"),
-        (("mine", "ab", [0], 2), "mine: inputs cannot be read as an array of numbers"),
-        (("mine", [[0.0], [0.0, 1.0]], [0, 1], 2), "mine: inputs cannot be read"),
+        (("mine", "ab", [0], 2), "Expected mine: inputs to be an array of numbers"),
+        (("mine", [[0.0], [0.0, 1.0]], [0, 1], 2), "Expected mine: inputs to be an array of numbers"),
         (("mine", np.eye(2), np.array([0.0, 1.0]), 2), "Expected mine: labels of whole numbers, got torch.float64"),
         (("mine", torch.eye(2), torch.zeros(2), 2), "Expected mine: labels of whole numbers, got torch.float32"),
-        (("mine", 3.0, [0], 2), "not a single point"),
+        (("mine", 3.0, [0], 2), "at least one point, got none"),
     ],
 )
 def test_what_is_no_dataset_is_a_sentence(arguments: tuple[Any, ...], words: str) -> None:

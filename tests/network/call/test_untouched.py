@@ -239,7 +239,7 @@ def test_a_way_that_cannot_be_followed_is_refused_before_it_does_harm() -> None:
     sealed = Sealed(part)
     model, x = Reaches(lambda x: sealed.part(x), part), torch.randn(6, 4)
     before = snapshot(model)
-    with pytest.raises(InputError, match="Reach it through self"), untouched(model) as private:
+    with pytest.raises(InputError, match=r"a model that reaches .*got one that changes"), untouched(model) as private:
         private(x)
     assert snapshot(model) == before
     model.eval()
@@ -343,7 +343,7 @@ def test_modes_alone() -> None:
 
 def test_where_a_model_is_at_home() -> None:
     assert home(nn.Linear(2, 2).double()) == (torch.device("cpu"), torch.float64)
-    with pytest.raises(InputError, match="on the device meta, without values"):
+    with pytest.raises(InputError, match="weights with values, got weights on the device meta"):
         home(nn.Linear(2, 2, device="meta"))
     assert home(nn.BatchNorm1d(3, affine=False).half()) == (torch.device("cpu"), torch.float16)
     assert home(nn.ReLU()) == (torch.device("cpu"), torch.float32)

@@ -72,7 +72,7 @@ def svg_paths(polygons: Sequence[Array]) -> list[str]:
     >>> svg_paths([np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.5]])])
     ['M0.0,0.0L1.0,0.0L0.0,-0.5Z']
     """
-    _planar(polygons, "An SVG path")
+    _planar(polygons, "SVG paths")
     return [f"M{'L'.join(f'{x},{0.0 - y}' for x, y in ring.tolist())}Z" for ring in polygons]
 
 
@@ -88,4 +88,4 @@ def _rows(columns: Columns) -> list[tuple[Any, ...]]:
 
 def _planar(polygons: Sequence[Array], what: str) -> None:
     if polygons and polygons[0].shape[1] != 2:
-        raise InputError(f"{what} needs a slice of dimension 2, got dimension {polygons[0].shape[1]}.")
+        raise InputError(f"Expected a slice of dimension 2 for {what}, got dimension {polygons[0].shape[1]}.")

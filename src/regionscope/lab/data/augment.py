@@ -18,7 +18,7 @@ def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fi
     normalised images, and -mean / std is black. Every image has its own place. Cost: a copy and a gather.
     """
     if batch.ndim != 4:
-        raise InputError(f"crop_flip takes a batch of images (b, c, h, w), and its shape is {tuple(batch.shape)}.")
+        raise InputError(f"Expected a batch of images (b, c, h, w), got shape {tuple(batch.shape)}.")
     if padding < 0:
         raise InputError(f"Expected padding of crop_flip of at least 0, got {padding}.")
     _check_device(batch, generator)
@@ -56,11 +56,10 @@ def mixup(
     if not (alpha >= 0 and math.isfinite(alpha)):
         raise InputError(f"Expected alpha of mixup of at least 0, got {alpha}.")
     if labels.ndim == 1 and classes is None:
-        raise InputError("mixup of labels that are class numbers needs classes=, the number of classes.")
+        raise InputError("Expected classes=, the number of classes, for integer labels, got None.")
     if labels.ndim not in (1, 2) or len(labels) != len(batch):
         raise InputError(
-            f"labels of mixup must be (b,) class numbers or (b, c) rows for the {len(batch)} inputs, "
-            f"and have shape {tuple(labels.shape)}."
+            f"Expected integer labels (b,) or rows (b, c) for {len(batch)} inputs, got shape {tuple(labels.shape)}."
         )
     _check_device(batch, generator)
     dtype = batch.dtype if batch.dtype.is_floating_point else torch.float32
@@ -89,6 +88,6 @@ def beta_symmetric(alpha: float, n: int, generator: torch.Generator) -> Tensor:
 def _check_device(batch: Tensor, generator: torch.Generator) -> None:
     if generator.device.type != batch.device.type:
         raise InputError(
-            f"The batch lies on {batch.device} and the generator on {generator.device}; "
-            f"make it with torch.Generator(device={str(batch.device)!r})."
+            f"Expected a generator on {batch.device}, got {generator.device}. Make it with "
+            f"torch.Generator(device={str(batch.device)!r})."
         )

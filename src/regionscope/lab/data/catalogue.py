@@ -89,7 +89,7 @@ def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         if key not in accepted:
             listed = ", ".join(f"{option} ({_plain(default)})" for option, default in accepted.items())
-            raise InputError(f"{name} has no option {key!r}; it accepts {listed or 'none'}.")
+            raise InputError(f"Expected an option of {name}, got {key!r}. It accepts {listed or 'none'}.")
         default = accepted[key]
         kinds = (int, float) if isinstance(default, float) else (type(default),)
         if default is not None and (type(value) not in kinds):

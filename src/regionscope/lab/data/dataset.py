@@ -36,17 +36,15 @@ class Dataset:
         object.__setattr__(self, "inputs", _tensor(self.inputs, f"{self.name}: inputs", torch.float32))
         object.__setattr__(self, "labels", _tensor(self.labels, f"{self.name}: labels", torch.int64))
         if self.inputs.ndim == 0 or len(self.inputs) == 0:
-            raise InputError(f"{self.name}: there is not a single point; a dataset needs at least one.")
+            raise InputError(f"{self.name}: Expected at least one point, got none.")
         if self.labels.shape != self.inputs.shape[:1]:
             raise InputError(
-                f"{self.name}: labels must hold one class for each of the {len(self.inputs)} inputs, "
-                f"and has shape {tuple(self.labels.shape)}."
+                f"{self.name}: Expected one label for each of {len(self.inputs)} inputs, got shape "
+                f"{tuple(self.labels.shape)}."
             )
         least, most = int(self.labels.min()), int(self.labels.max())
         if least < 0 or most >= self.n_classes:
-            raise InputError(
-                f"{self.name}: labels must lie between 0 and {self.n_classes - 1}, and run from {least} to {most}."
-            )
+            raise InputError(f"{self.name}: Expected labels from 0 to {self.n_classes - 1}, got {least} to {most}.")
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -77,7 +75,9 @@ def _tensor(values: object, what: str, dtype: torch.dtype) -> Tensor:
         try:
             found = torch.as_tensor(np.array(values), device="cpu")
         except (TypeError, ValueError) as reason:
-            raise InputError(f"{what} cannot be read as an array of numbers ({reason}).") from reason
+            raise InputError(
+                f"Expected {what} to be an array of numbers, got values that cannot be read ({reason})."
+            ) from reason
     if dtype == torch.int64 and (found.is_floating_point() or found.is_complex()):
         raise InputError(f"Expected {what} of whole numbers, got {found.dtype}. Use labels.astype(int).")
     return found if isinstance(values, Tensor) else found.to(dtype)
@@ -94,8 +94,8 @@ class DataSplit:
         mine, other = self.train, self.test
         if mine.input_shape != other.input_shape or mine.n_classes != other.n_classes:
             raise InputError(
-                f"The training and the test part differ: inputs {mine.input_shape} and {other.input_shape}, "
-                f"{mine.n_classes} and {other.n_classes} classes."
+                f"Expected training and test parts of one kind, got inputs {mine.input_shape} and "
+                f"{other.input_shape}, {mine.n_classes} and {other.n_classes} classes."
             )
 
     @property
@@ -129,7 +129,7 @@ def balanced_choice(labels: Tensor, n: int, *, seed: int, what: str = "The data"
     part of the choice of n + 1. Cost: three sorts.
     """
     if not 1 <= n <= len(labels):
-        raise InputError(f"{what} has {len(labels):,} points to choose from, and {n:,} were asked for.")
+        raise InputError(f"Expected at most {len(labels):,} points of {what}, got {n:,}.")
     shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed), device="cpu")
     mixed = labels.cpu()[shuffled]
     by_class = mixed.argsort(stable=True)

@@ -111,7 +111,7 @@ def get(
     """
     wanted = _download(name)
     if base_url is not None and not base_url.startswith(("http://", "https://")):
-        raise InputError(f"The mirror must be a web address that starts with http:// or https://, not {base_url!r}.")
+        raise InputError(f"Expected a mirror that starts with http:// or https://, got {base_url!r}.")
     where = data_root(root)
     folder = where / wanted.folder
     if not force and all((folder / member).is_file() for member in wanted.members):
@@ -138,10 +138,10 @@ def _download(name: str) -> Download:
     known = entry(name)
     listed = ", ".join(DOWNLOADS)
     if not known.folders:
-        raise InputError(f"{name} is built in and needs no download; what can be downloaded is {listed}.")
+        raise InputError(f"{name} is built in and needs no download. These can be downloaded: {listed}.")
     raise InputError(
-        f"{name} cannot be downloaded without an account at its publisher; put it under {known.folders[0]!r} in the "
-        f"data folder yourself; what can be downloaded is {listed}."
+        f"{name} requires an account at its publisher. Put it under {known.folders[0]!r} in the data folder "
+        f"yourself. These can be downloaded: {listed}."
     )
 
 
@@ -156,16 +156,15 @@ def _fetch(url: str, path: Path, md5: str, on_progress: OnProgress | None) -> Pa
             pooch.retrieve(url, f"md5:{md5}", fname=path.name, path=path.parent, downloader=downloader)
     except requests.exceptions.HTTPError as error:
         code = error.response.status_code if error.response is not None else "an error"
-        raise InputError(f"The server answered {code} for {url}; try again later or name another --mirror.") from error
+        raise InputError(f"The server answered {code} for {url}. Try again later or pass another --mirror.") from error
     except requests.exceptions.RequestException as error:
         raise InputError(
-            f"{url} could not be downloaded ({type(error).__name__}); "
-            "check the network, try again or name another --mirror."
+            f"{url} could not be downloaded ({type(error).__name__}). Check the network, or pass another --mirror."
         ) from error
     except ValueError as error:  # how pooch says that the sum differs
         raise InputError(
-            f"What came from {url} does not have the published md5 {md5} and was thrown away; "
-            "try again or name another --mirror."
+            f"Expected the published md5 {md5} for {url}, got another one. The file was deleted. Try again or pass "
+            "another --mirror."
         ) from error
     return path
 
@@ -218,12 +217,15 @@ def _unpack(packed: Path, target: Path, wanted: Download) -> None:
         raise InputError(f"The archive {packed.name!r} has the right md5 and cannot be unpacked ({error}).") from error
     missing = [member for member in wanted.members if not (target / member).is_file()]
     if missing:
-        raise InputError(f"The archive {packed.name!r} lacks {', '.join(f'{wanted.folder}/{m}' for m in missing)}.")
+        raise InputError(
+            f"Expected {', '.join(f'{wanted.folder}/{m}' for m in missing)} in the archive {packed.name!r}, got none."
+        )
 
 
 def _check_member(packed: Path, member: tarfile.TarInfo) -> None:
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts or not (member.isreg() or member.isdir()):
         raise InputError(
-            f"The archive {packed.name!r} is refused: {member.name!r} is a link, a device or a path that leads outside."
+            f"Expected plain files in the archive {packed.name!r}, got {member.name!r}, which is a link, a device "
+            "or a path that leads outside."
         )

@@ -35,7 +35,9 @@ def read_imagenet(
         raise InputError(f"Expected size of imagenet of at least 1, got {size}.")
     classes = sorted(entry.name for entry in _entries(folder / "train") if entry.is_dir())
     if not classes:
-        raise InputError(f"{str(folder / 'train')!r} has no folder in it; each class must be one, such as n01440764.")
+        raise InputError(
+            f"Expected a folder for each class, such as n01440764, in {str(folder / 'train')!r}, got none."
+        )
     parts = [
         _choose(folder / where, classes, n, derived_seed(seed, f"{part} subset"))
         for where, n, part in (("train", n_train, "train"), ("val", n_test, "test"))
@@ -44,8 +46,8 @@ def read_imagenet(
     wanted = n * 3 * size * size * 4 / _GIB
     if wanted > memory_gib:
         raise InputError(
-            f"{n:,} images of 3 x {size} x {size} need {wanted:,.1f} GiB, and memory_gib is {memory_gib:g}; "
-            "ask for fewer with n_train and n_test, for a smaller size, or raise memory_gib."
+            f"Expected at most memory_gib = {memory_gib:g} GiB, got {wanted:,.1f} GiB for {n:,} images of 3 x "
+            f"{size} x {size}. Lower n_train and n_test or the size, or raise memory_gib."
         )
     train, test = (_read(paths, labels, size) for paths, labels in parts)
     return train, test, len(classes)
@@ -77,7 +79,7 @@ def _choose(folder: Path, classes: list[str], n: int | None, seed: int) -> tuple
         if not entry.is_dir():
             continue
         if entry.name not in classes:
-            raise InputError(f"{str(entry)!r} is a class that the folder train does not have.")
+            raise InputError(f"Expected the classes of the folder train, got {str(entry)!r}.")
         inside = [path for path in _entries(entry) if path.suffix.lower() in _ENDINGS]
         paths += inside
         labels += [classes.index(entry.name)] * len(inside)

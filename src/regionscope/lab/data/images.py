@@ -50,7 +50,9 @@ class Pixels:
 
     def __post_init__(self) -> None:
         if len(self.images) != len(self.labels):
-            raise InputError(f"There are {len(self.images):,} images and {len(self.labels):,} labels.")
+            raise InputError(
+                f"Expected one label for each image, got {len(self.images):,} images and {len(self.labels):,} labels."
+            )
 
     def subset(self, n: int | None, *, seed: int, what: str) -> Pixels:
         """n of them, evenly over the classes; all for None."""

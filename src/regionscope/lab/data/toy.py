@@ -73,9 +73,7 @@ def gaussian_quantiles_split(n_train: int, n_test: int, *, classes: int = 5, see
 def random_labels(n: int = 1000, *, classes: int = 2, dim: int = 2, seed: int = 0) -> Dataset:
     """Uniform points of [-1, 1]^dim, each with a uniformly random label: nothing to learn, only to remember."""
     if n < 1 or classes < 2 or dim < 1:
-        raise InputError(
-            f"random_labels needs n >= 1, classes >= 2 and dim >= 1, and came with n={n}, classes={classes}, dim={dim}."
-        )
+        raise InputError(f"Expected n >= 1, classes >= 2 and dim >= 1, got n={n}, classes={classes} and dim={dim}.")
     generator = torch.Generator().manual_seed(derived_seed(seed, "inputs"))  # not the numbers of initial weights
     inputs = torch.rand((n, dim), generator=generator, device="cpu") * 2 - 1
     return Dataset("random_labels", inputs, torch.randint(classes, (n,), generator=generator, device="cpu"), classes)
@@ -89,7 +87,7 @@ def random_labels_split(n_train: int, n_test: int, *, classes: int = 2, dim: int
 
 def _moons(n: int, noise: float, seed: int) -> tuple[_Array, _Array]:
     if n < 2:
-        raise InputError(f"two_moons needs at least 2 points, and n is {n}.")
+        raise InputError(f"Expected at least 2 points, got {n}.")
     if not noise >= 0:
         raise InputError(f"Expected noise of two_moons, a standard deviation, of at least 0, got {noise}.")
     points, labels = _sklearn("two_moons").make_moons(n_samples=n, noise=noise, random_state=_narrow(seed))
@@ -98,10 +96,7 @@ def _moons(n: int, noise: float, seed: int) -> tuple[_Array, _Array]:
 
 def _quantiles(n: int, classes: int, seed: int) -> tuple[_Array, _Array]:
     if classes < 2 or n < classes:
-        raise InputError(
-            "gaussian_quantiles needs at least 2 classes and a point for each, "
-            f"and came with {classes} classes and {n} points."
-        )
+        raise InputError(f"Expected at least 2 classes and a point for each, got {classes} classes and {n} points.")
     make = _sklearn("gaussian_quantiles").make_gaussian_quantiles
     points, labels = make(n_samples=n, n_features=2, n_classes=classes, random_state=_narrow(seed))
     return points, labels

@@ -71,7 +71,7 @@ class MeasurementContext:
             return Box.through(three.embed(three.corners), margin)
         if not small:
             raise InputError(
-                f'where="box" is for inputs of one or two numbers, and these have {inputs[0].numel()}; take "plane".'
+                f'Expected inputs with one or two entries for where="box", got {inputs[0].numel()}. Use "plane".'
             )
         low, high = (inputs.amin(0), inputs.amax(0)) if box is None else box
         return Box.between(low, high, inputs.shape[1:], margin)

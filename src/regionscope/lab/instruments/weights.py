@@ -39,7 +39,7 @@ def norms(context: MeasurementContext, options: dict[str, Any]) -> Read:
 def distance(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``distance_from`` the weights before training."""
     if context.initial is None:
-        raise InputError("distance_from needs the weights before training; give them to build() as initial=.")
+        raise InputError("Expected the weights before training for distance_from, got none. Pass initial= to build().")
     start = {name: value.detach().cpu().clone() for name, value in context.initial.items()}
     own = passed(distance_from, options)
     return lambda model: distance_from(model, start, **own)

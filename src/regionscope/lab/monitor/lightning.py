@@ -54,7 +54,7 @@ def _steps_in_epoch(trainer: Any) -> int:
     batches: float = trainer.num_training_batches
     if not math.isfinite(batches):
         raise InputError(
-            "The schedule counts epochs, and the trainer does not know how many batches its data has; give the monitor "
-            "steps_per_epoch, or a schedule in steps."
+            "Expected a trainer that knows the number of its batches for a schedule in epochs, got none. Pass "
+            "steps_per_epoch to the monitor, or use a schedule in steps."
         )
     return math.ceil(batches / int(trainer.accumulate_grad_batches))

@@ -45,9 +45,7 @@ class WeightsAndBiases:
     def __init__(self, run: Any) -> None:
         """``run`` is what ``wandb.init(...)`` returned; closing it stays with the caller."""
         if not (hasattr(run, "log") and hasattr(run, "define_metric")):
-            raise InputError(
-                f"The W&B listener takes the run that wandb.init() returns, and a {type(run).__name__} came."
-            )
+            raise InputError(f"Expected the run that wandb.init() returns, got {type(run).__name__}.")
         self._run = run
         self._known: set[str] = set()
 

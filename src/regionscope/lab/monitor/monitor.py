@@ -31,13 +31,13 @@ Listener = Callable[[Row], object]
 class Monitor:
     """Measure a model at chosen steps of its training, and keep the numbers as rows.
 
-    In a loop of your own call ``monitor(step, model)`` after each step; ``lab.train.train`` calls it by itself. The
-    functions get a private copy of the model in eval mode, and run without gradients (``torch.enable_grad()`` inside
-    one brings them back). Whatever they do to it, the model is never switched or written to, and all random states are
-    as before afterwards. So you may measure in one thread while another one trains: the copy is a snapshot, and
-    ``same_randomness`` says which random states are put back. A measure that worked before and then cannot (too many
-    regions, weights that are not finite) ends no training: its row is NaN, and a warning and ``failures`` say why. The
-    first time it is raised, and other errors always.
+    In your own loop, call ``monitor(step, model)`` after each step; ``lab.train.train`` calls it automatically. The
+    functions get a private copy of the model in eval mode, and run without gradients (use ``torch.enable_grad()``
+    inside if you need them). The model itself is not changed, and all random states are as before afterwards. You can
+    measure in one thread while another one trains: the copy is a snapshot, and ``same_randomness`` documents which
+    random states are restored. If a measure fails after it has worked before (too many regions, weights that are not
+    finite), training continues: its row is NaN, and a warning and ``failures`` give the reason. An error at the first
+    measurement, and any other error, is raised.
 
     >>> import torch
     >>> model = nn.Linear(2, 1)
@@ -74,11 +74,11 @@ class Monitor:
         """
         if not isinstance(measures, Mapping) or not measures:
             came = "an empty one" if isinstance(measures, Mapping) else f"a {type(measures).__name__}"
-            raise InputError(f"A Monitor needs a mapping of names to functions of the model, and {came} came.")
+            raise InputError(f"Expected a mapping from names to functions of the model, got {came}.")
         for name, measure in measures.items():
             if not callable(measure):
                 raise InputError(
-                    f"The measure {name!r} is {type(measure).__name__}; a function of the model is needed."
+                    f"Expected a function of the model for the measure {name!r}, got {type(measure).__name__}."
                 )
         self.when = as_schedule(when)
         self.steps_per_epoch = steps_per_epoch
@@ -111,7 +111,7 @@ class Monitor:
         chosen = [row for row in self.rows if row.name == name]
         if not chosen and self._owner(name) is None:
             known = ", ".join(dict.fromkeys((*(row.name for row in self.rows), *self._measures)))
-            raise InputError(f"There are no rows called {name!r}; the names are {known}.")
+            raise InputError(f"Expected the name of a measure, got {name!r}. The names are {known}.")
         return [row.step for row in chosen], [row.value for row in chosen]
 
     def to_pandas(self) -> Any:

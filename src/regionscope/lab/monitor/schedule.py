@@ -52,7 +52,7 @@ class Schedule:
     def includes(self, step: int, *, per_epoch: int | None = None) -> bool:
         """Whether ``step`` is chosen, where the end is not known."""
         if self.epoch_periods and per_epoch is None:
-            raise InputError(f'The schedule "{self}" counts epochs; say how long one is with steps_per_epoch.')
+            raise InputError(f'Expected steps_per_epoch for the schedule "{self}", which counts epochs, got None.')
         periods = (*self.periods, *(each * (per_epoch or 1) for each in self.epoch_periods))
         return step in self._chosen or any(step % period == 0 for period in periods)
 
@@ -93,7 +93,7 @@ def log_spaced(a: int, b: int, points: int) -> Schedule:
     """
     if not (is_whole(a) and is_whole(b, least=a) and is_whole(points, least=2)):
         raise InputError(
-            f"log_spaced needs whole numbers 1 <= a <= b and at least 2 points; a is {a}, b is {b}, points is {points}."
+            f"Expected whole numbers 1 <= a <= b and at least 2 points, got a = {a}, b = {b} and points = {points}."
         )
     return Schedule(points=tuple(sorted({round(float(step)) for step in np.geomspace(a, b, points)})))
 
@@ -128,4 +128,4 @@ def _part(part: str, words: str) -> Schedule:
         return log_spaced(*map(int, found.groups()))
     if found := re.fullmatch(r"steps? (\d+(?: \d+)*)", part):
         return Schedule(points=tuple(sorted({int(step) for step in found[1].split()})))
-    raise InputError(f"{words!r} is not a schedule; write {WORDS}.")
+    raise InputError(f"Expected a schedule, got {words!r}. Write {WORDS}.")

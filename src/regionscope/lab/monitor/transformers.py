@@ -55,7 +55,7 @@ def _steps_in_epoch(args: Any, loader: Any) -> int:
         batches = len(loader)
     except TypeError as error:
         raise InputError(
-            "The schedule counts epochs, and the trainer does not know how many batches its data has; give the monitor "
-            "steps_per_epoch, or a schedule in steps."
+            "Expected a trainer that knows the number of its batches for a schedule in epochs, got none. Pass "
+            "steps_per_epoch to the monitor, or use a schedule in steps."
         ) from error
     return math.ceil(batches / int(args.gradient_accumulation_steps))

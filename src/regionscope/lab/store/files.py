@@ -141,7 +141,9 @@ def make_folder(path: Path, runs_dir: Path | str) -> None:
         with room(path):
             path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"The runs go to the folder {str(runs_dir)!r}, which cannot be made: {error}.") from error
+        raise InputError(
+            f"Expected a folder for the runs, got {str(runs_dir)!r}, which cannot be created: {error}."
+        ) from error
 
 
 def set_aside(path: Path) -> Path:
@@ -156,7 +158,7 @@ def set_aside(path: Path) -> Path:
                 os.replace(path, other)
             flush_folder(path.parent)
             return other
-    raise RegionscopeError(f"{path.parent} holds 10,000 damaged copies of {path.name}; delete them.")
+    raise RegionscopeError(f"{path.parent} has 10,000 damaged copies of {path.name}. Delete them.")
 
 
 def remove(path: Path) -> None:
@@ -187,8 +189,8 @@ def room(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise DiskFull(
-                f"There is no room on the disk for {path}; nothing half-written was kept. "
-                "Make room and give the same command again: it continues from the last saved state."
+                f"The disk is full: {path} could not be written, and no partial file was kept. Free some space and "
+                "run the same command again to resume."
             ) from error
         raise
 

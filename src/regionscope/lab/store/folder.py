@@ -75,7 +75,9 @@ class RunFolder:
         path = Path(path)
         document = files.read_document(path / "config.json")
         if document is None:
-            raise InputError(f"{str(path)!r} is no run: it has no config.json. A run is a folder in the one of --runs.")
+            raise InputError(
+                f"No run found at {str(path)!r}. Pass a folder that `regionscope train` or `sweep run` created."
+            )
         return cls(path, Experiment.from_dict(document))
 
     def __repr__(self) -> str:

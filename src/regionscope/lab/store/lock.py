@@ -80,7 +80,9 @@ class Lock:
         """``LockLost`` if another process has taken the run over."""
         owner = _read(self.path)
         if owner is None or owner.token != self.owner.token:
-            raise LockLost(f"{self.path.parent} was taken over by {owner or 'nobody'}; this process leaves it alone.")
+            raise LockLost(
+                f"{self.path.parent} was taken over by {owner or 'another process'}. This process stops working on it."
+            )
 
     def release(self) -> None:
         """Give the run back; the file disappears."""

@@ -91,7 +91,7 @@ def as_mapping(row: Any) -> Mapping[str, Any]:
         return row
     if is_dataclass(row) and not isinstance(row, type):
         return asdict(row)
-    raise TypeError(f"A row is a mapping or a dataclass, and {type(row).__name__} came.")
+    raise TypeError(f"Expected a mapping or a dataclass as a row, got {type(row).__name__}.")
 
 
 def fingerprint(raw: bytes) -> dict[str, Any]:

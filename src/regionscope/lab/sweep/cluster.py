@@ -77,7 +77,7 @@ def _collect(
             job = futures.pop(future)
             report(_outcome(future, job))
         if futures and client.status not in ("running", "connecting"):
-            raise RegionscopeError("The Dask scheduler is gone; start it and give the same command again to continue.")
+            raise RegionscopeError("The Dask scheduler stopped. Start it and run the same command again to resume.")
         time.sleep(_LOOK)
 
 
@@ -118,7 +118,7 @@ def _client(address: str, gpus: float, stack: ExitStack) -> Any:
     try:
         return stack.enter_context(library.Client(address, timeout=_ANSWER))
     except (OSError, TimeoutError) as error:
-        raise InputError(f"No Dask scheduler answers at {address}; start one with: dask scheduler") from error
+        raise InputError(f"No Dask scheduler found at {address}. Start one with: dask scheduler") from error
 
 
 def _only_ours(security: Any, stack: ExitStack) -> Any:
@@ -146,6 +146,6 @@ def _check_resources(client: Any, gpus: float) -> None:
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     if gpus and workers and not any(worker["resources"].get("GPU", 0) >= gpus for worker in workers):
         raise InputError(
-            f"The runs ask for GPU={gpus:g}, and no Dask worker offers that; start workers with: "
-            "dask worker ADDRESS --nthreads 1 --resources GPU=1"
+            f"Expected a Dask worker with GPU={gpus:g}, got none. Start workers with: dask worker ADDRESS "
+            "--nthreads 1 --resources GPU=1"
         )

@@ -38,7 +38,7 @@ class Sweep:
 
     def __post_init__(self) -> None:
         if not self.experiments:
-            raise InputError("The sweep has no experiments; give at least one value for each key of its grid.")
+            raise InputError("Expected at least one value for each key of the grid, got none.")
 
     def __iter__(self) -> Iterator[Experiment]:
         return iter(self.experiments)
@@ -89,13 +89,13 @@ class Sweep:
         The values of a grid are combined in the order of its keys, the last one changing fastest; several grids come
         one after the other. An experiment that comes up twice is kept once.
         """
-        _known("The sweep", document, _TOP)
+        _known("the sweep", document, _TOP)
         base = _table("base", document.get("base", {}))
         _known("base", base, _PARTS)
         if "measure" in document:
             base = {**base, "measure": document["measure"]}
         if "grid" in document and "grids" in document:
-            raise InputError("The sweep has both [grid] and [[grids]]; write one grid, or several as [[grids]].")
+            raise InputError("Expected [grid] or [[grids]], got both. Write one grid, or several as [[grids]].")
         grids = document.get("grids", [document.get("grid", {})])
         if not isinstance(grids, list):
             raise InputError(f"Expected grids to be a list of tables, got {grids!r}. Write [[grids]] above each.")
@@ -146,7 +146,7 @@ def read_experiment(document: Mapping[str, Any], settings: Mapping[str, Any] | N
     plain = copy.deepcopy(dict(document))
     if "measure" in plain:
         if plain.get("measures"):
-            raise InputError("Both 'measure' and 'measures' are given; write the measures once, as [[measure]] tables.")
+            raise InputError("Expected 'measure' or 'measures', got both. Write the measures as [[measure]] tables.")
         plain["measures"] = plain.pop("measure")
     plain.setdefault("measures", [])
     for key, value in (settings or {}).items():
@@ -170,12 +170,12 @@ def override(document: dict[str, Any], key: str, value: Any) -> None:
             index = _index(place, name)
             if index is None:
                 known = ", ".join(_names(place)) or "none"
-                raise InputError(f"{key!r}: {where} has no entry {name!r}; the entries are {known}.")
+                raise InputError(f"{key!r}: Expected an entry of {where} ({known}), got {name!r}.")
             at: Any = index
         elif isinstance(place, dict):
             at = name
         else:
-            raise InputError(f"{key!r}: {where} is the value {place!r} and has no parts.")
+            raise InputError(f"{key!r}: Expected a table at {where}, got the value {place!r}.")
         if depth == len(names) - 1:
             place[at] = copy.deepcopy(value)
             if key in ("network.name", "data.name"):
@@ -204,11 +204,13 @@ def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[
         if isinstance(values, Mapping):
             yield from _leaves(where, f"{key}.", values)
         elif not isinstance(values, list | tuple):
-            raise InputError(f"{where}: expected a list of values for {key!r}, got {values!r}. Write [{values!r}].")
+            raise InputError(f"{where}: Expected a list of values for {key!r}, got {values!r}. Write [{values!r}].")
         elif not values:
-            raise InputError(f"{where}: {key!r} is an empty list; give at least one value or leave the key out.")
+            raise InputError(
+                f"{where}: Expected at least one value for {key!r}, got an empty list. Add a value or remove the key."
+            )
         elif key.split(".")[0] not in _PARTS:
-            raise InputError(f"{where}: {key!r} is not a setting; keys begin with {', '.join(_PARTS)}.")
+            raise InputError(f"{where}: Expected a key that begins with {', '.join(_PARTS)}, got {key!r}.")
         else:
             yield key, list(values)
 
@@ -222,4 +224,4 @@ def _table(where: str, value: Any) -> Mapping[str, Any]:
 def _known(where: str, document: Mapping[str, Any], accepted: Sequence[str]) -> None:
     for name in document:
         if name not in accepted:
-            raise InputError(f"{where} has the unknown key {name!r}; it accepts {', '.join(accepted)}.")
+            raise InputError(f"Expected a key of {where}, got {name!r}. It accepts {', '.join(accepted)}.")

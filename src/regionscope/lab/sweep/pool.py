@@ -142,14 +142,14 @@ class _Pool:
         """A worker died before it began: a new one takes its run over, unless no worker can begin."""
         if code is not None and code >= 0:
             raise RegionscopeError(
-                f"A worker process ended before it began (exit code {code}). A script that starts a sweep with workers "
-                "needs its work below if __name__ == '__main__':."
+                f"A worker process ended before it began (exit code {code}). In a script that starts a sweep with "
+                "workers, put the call under if __name__ == '__main__':."
             )
         self.stillborn += 1
         if self.stillborn >= _STARTS:
             raise RegionscopeError(
-                f"{_STARTS} worker processes in a row were killed while they started. Too little memory is a common "
-                "reason; use fewer workers."
+                f"{_STARTS} worker processes in a row were killed while they started, often because of too little "
+                "memory. Use fewer workers."
             )
         if job is not None:
             self.queue.appendleft(job)

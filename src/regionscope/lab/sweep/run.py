@@ -88,9 +88,9 @@ def run_sweep(
     told about each run; on_share: (key, finished share) of the running ones.
     """
     if workers < 1:
-        raise InputError(f"workers is {workers}; at least 1 is needed.")
+        raise InputError(f"Expected at least 1 worker, got {workers}.")
     if limit_seconds is not None and not limit_seconds > 0:
-        raise InputError(f"The time limit is {limit_seconds} s; it must be positive.")
+        raise InputError(f"Expected a positive time limit, got {limit_seconds} s.")
     sweep = sweep if isinstance(sweep, Sweep) else Sweep(tuple(sweep))
     for experiment in sweep:
         check(experiment)
@@ -216,4 +216,4 @@ def _write_plan(sweep: Sweep, runs_dir: Path) -> None:
     try:
         files.write_document(path, plan)
     except OSError as error:
-        raise InputError(f"The runs go to {str(runs_dir)!r}, and nothing can be written there: {error}.") from error
+        raise InputError(f"Expected a folder that can be written to, got {str(runs_dir)!r}: {error}.") from error

@@ -46,7 +46,7 @@ class RunTable:
     def column(self, name: str) -> list[Any]:
         """The values of one column, a run each."""
         if name not in self.columns:
-            raise InputError(f"The table has no column {name!r}; it has {', '.join(self.columns)}.")
+            raise InputError(f"Expected a column of the table ({', '.join(self.columns)}), got {name!r}.")
         return [row.get(name) for row in self.rows]
 
     def varying(self) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ def sweep_status(runs_dir: Path | str) -> SweepStatus:
 def _plans(runs_dir: Path) -> dict[str, int]:
     """key -> place, over all sweeps that used this folder."""
     if not runs_dir.is_dir():
-        raise InputError(f"There is no folder {str(runs_dir)!r}; give the one that sweep run had as --runs.")
+        raise InputError(f"No folder found at {str(runs_dir)!r}. Pass the folder of `sweep run --runs`.")
     order: dict[str, int] = {}
     for path in sorted(runs_dir.glob("sweep-*.json"), key=lambda path: path.stat().st_mtime):
         try:

@@ -52,8 +52,9 @@ class Randomness:
         own = self.state()
         if state.keys() != own.keys() or state["augment"].shape != own["augment"].shape:
             raise InputError(
-                f"The state was saved on a device that draws random numbers in another way than {self._device.type}; "
-                "continue on the kind of device where it was saved, or start without it."
+                f"Expected a state that was saved on the device type {self._device.type}, got another one, which "
+                "draws other random numbers. Resume on the kind of device where it was saved, or start without "
+                "it."
             )
         self.order.set_state(state["order"])
         torch.set_rng_state(state["network"])
@@ -77,8 +78,8 @@ class Batches:
         self.order = torch.empty(0, dtype=torch.int64, device=inputs.device)
         if training.augment == "crop_flip" and inputs.ndim != 4:
             raise InputError(
-                f'augment "crop_flip" is for images (n, channels, height, width), and the inputs have shape '
-                f'{tuple(inputs.shape)}; take augment "none".'
+                'Expected images (n, channels, height, width) for augment "crop_flip", got shape '
+                f'{tuple(inputs.shape)}. Use augment "none".'
             )
 
     def shuffle(self) -> None:
@@ -124,5 +125,5 @@ def batches_per_epoch(n: int, size: int, model: nn.Module) -> int:
     normalised = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
     full, rest = divmod(n, size)
     if normalised and (size == 1 or (full == 0 and rest == 1)):
-        raise InputError("Batch normalisation needs batches of at least 2 examples; raise batch_size.")
+        raise InputError("Expected batches of at least 2 examples for batch normalisation, got 1. Raise batch_size.")
     return full + (1 if rest > (1 if normalised else 0) else 0)

@@ -21,8 +21,8 @@ def parts(data: DataSplit | Dataset) -> tuple[Dataset, Dataset | None]:
     if isinstance(data, DataSplit):
         return data.train, data.test
     raise InputError(
-        f"The data is of type {type(data).__name__}; a Dataset(name, inputs, labels, n_classes) or a "
-        "DataSplit(train=Dataset(...), test=Dataset(...)) is needed."
+        "Expected a Dataset(name, inputs, labels, n_classes) or a DataSplit(train=Dataset(...), "
+        f"test=Dataset(...)), got {type(data).__name__}."
     )
 
 
@@ -30,7 +30,7 @@ def check_data(train: Dataset, test: Dataset | None) -> None:
     """Both parts hold finite inputs."""
     for data in (train, test):
         if data is not None and not bool(torch.isfinite(data.inputs).all()):
-            raise InputError(f"The inputs of {data.name!r} hold NaN or infinite values; training needs finite numbers.")
+            raise InputError(f"Expected finite inputs in {data.name!r}, got NaN or infinite values.")
 
 
 def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
@@ -41,11 +41,11 @@ def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
         except RuntimeError as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(
-                f"The model does not take inputs of shape {tuple(example.shape[1:])} in {example.dtype}: {reason}"
+                f"Expected a model that takes inputs of shape {tuple(example.shape[1:])} in {example.dtype}: {reason}"
             ) from error
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or outputs.shape[1] < classes:
         came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"
-        raise InputError(f"The model gives {came} for one input; (1, {classes}) is needed, one output for each class.")
+        raise InputError(f"Expected outputs of shape (1, {classes}) for one input, one for each class, got {came}.")
     return outputs.shape[1]
 
 
@@ -58,8 +58,8 @@ def check_state(state: TrainState, wanted: Mapping[str, Any], model: nn.Module) 
         if isinstance(value, Mapping) and isinstance(came, Mapping):
             name, value, came = next((k, v, came.get(k)) for k, v in value.items() if came.get(k) != v)
         raise InputError(
-            f"The state belongs to another training: its {name} is {came}, and here it is {value}; start without it."
+            f"Expected the state of this training, with {name} {value}, got one with {came}. Start without it."
         )
     found, own = state.part("model"), model.state_dict()
     if {k: v.shape for k, v in found.items()} != {k: v.shape for k, v in own.items()}:
-        raise InputError("The state belongs to another network: names or shapes of its weights differ.")
+        raise InputError("Expected the state of this network, got one whose weights have other names or shapes.")

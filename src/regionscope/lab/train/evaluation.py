@@ -34,7 +34,7 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
     wait for the device, at the end.
     """
     if len(inputs) == 0:
-        raise InputError("There is no data to evaluate on: inputs is empty.")
+        raise InputError("Expected at least one input to evaluate on, got none.")
     if loss not in _SUMS:
         raise InputError(f"Expected loss to be one of {', '.join(_SUMS)}, got {loss!r}.")
     n, device = len(inputs), home(model, like=inputs)[0]

@@ -60,7 +60,7 @@ def train(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch.nn.Module to train, got {type(model).__name__}.")
-    of_kind("train()", training, Training, advice="write Training(epochs=10, lr=0.1)")
+    of_kind("train()", training, Training, advice="Write Training(epochs=10, lr=0.1)")
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
     train_set, test_set = parts(data)
     session = Session(

@@ -61,7 +61,9 @@ class TrainState:
             plain = parse_json(metadata["state"])
             return TrainState(int(plain["step"]), tensors, plain["meta"])
         except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
-            raise InputError(f"{path} does not hold the state of a training ({error}); start without it.") from error
+            raise InputError(
+                f"Expected the state of a training in {path}, got something else ({error}). Start without it."
+            ) from error
 
 
 def on_cpu(tensor: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from regionscope.errors import InputError
 def flag(name: str, value: object) -> bool:
     """``value`` as a truth value; 0 and 1 are not taken for one."""
     if not isinstance(value, bool):
-        raise InputError(f"{name} is {value!r}; it must be True or False.")
+        raise InputError(f"Expected {name} to be True or False, got {value!r}.")
     return value
 
 
@@ -20,7 +20,7 @@ def number(name: str, value: object, *, least: float = 0.0, below: float = math.
     """``value`` as a finite number, ``least`` or more and smaller than ``below``."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < below:
         end = "" if math.isinf(below) else f" and smaller than {below:g}"
-        raise InputError(f"{name} is {value!r}; a finite number of at least {least:g}{end} is needed.")
+        raise InputError(f"Expected {name} to be a finite number of at least {least:g}{end}, got {value!r}.")
     return float(value)
 
 
@@ -28,7 +28,7 @@ def choice(name: str, value: object, accepted: Iterable[str]) -> str:
     """``value``, which must be one of the words ``accepted``."""
     words = tuple(accepted)
     if not isinstance(value, str) or value not in words:
-        raise InputError(f"{name} is {value!r}; it must be one of {', '.join(words)}.")
+        raise InputError(f"Expected {name} to be one of {', '.join(words)}, got {value!r}.")
     return value
 
 
@@ -37,8 +37,8 @@ def sizes_of(input_shape: Sequence[int]) -> tuple[int, ...]:
     sizes = tuple(input_shape) if isinstance(input_shape, list | tuple) else ()
     if not sizes or not all(is_whole(size) for size in sizes):
         raise InputError(
-            f"input_shape is {input_shape!r}; the sizes of one input are needed, without the batch, such as "
-            "(3, 32, 32) or (2,)."
+            "Expected input_shape to be the sizes of one input without the batch, such as (3, 32, 32) or (2,), "
+            f"got {input_shape!r}."
         )
     return sizes
 
@@ -48,7 +48,7 @@ def channels_of(input_shape: Sequence[int]) -> int:
     sizes = sizes_of(input_shape)
     if len(sizes) != 3:
         raise InputError(
-            f"input_shape is {sizes}; a convolutional network takes images, (channels, height, width), such as "
-            "(3, 32, 32) or (1, 28, 28); for other inputs take 'mlp'."
+            "Expected an input_shape (channels, height, width) for a convolutional network, such as (3, 32, 32), "
+            f"got {sizes}. For other inputs use 'mlp'."
         )
     return sizes[0]

@@ -28,15 +28,15 @@ def refuse_other_answers(model: nn.Module, pair: Tensor) -> None:
     first = _answers(model, pair[:1])
     if not same_numbers(first, _answers(model, pair[:1])):
         raise InputError(
-            "The model draws random numbers in eval mode too, or uses the time or its earlier calls, so that an input "
-            "has no fixed answer; pass training=self.training to dropout, or fix the random numbers."
+            "Expected a model whose output is fixed in eval mode, got one that draws random numbers or uses the "
+            "time or earlier calls. Pass training=self.training to dropout, or fix the random numbers."
         )
     second = _answers(model, pair[1:])
     alone = [torch.cat(rows) for rows in zip(first, second, strict=False)]
     if pair.dtype in (torch.float32, torch.float64) and _differ(_numbers(both), _numbers(alone)):
         raise InputError(
-            "The model's answer to an input depends on the other inputs of its batch, so that an input has none of "
-            "its own; keep dimension 0 for the batch, and normalise by fixed numbers."
+            "Expected a model whose output for an input does not depend on the rest of the batch, got one whose "
+            "output does. Keep dimension 0 for the batch, and normalise by fixed numbers."
         )
 
 

@@ -81,8 +81,8 @@ class _FirstCalls(Draws):
     def look(self, func: Any, args: Any) -> None:
         if any(id(value) in self._originals for value in args) and func._schema.is_mutable:
             raise InputError(
-                "The model reaches one of its own layers by a way that cannot be followed, such as a global object, "
-                "and changes it there. Reach it through self."
+                "Expected a model that reaches its layers through self, got one that changes a layer through "
+                "another object, such as a global one."
             )
 
 
@@ -104,7 +104,7 @@ def home(model: nn.Module, *, like: Tensor | None = None) -> tuple[torch.device,
     """
     for tensor in chain(model.parameters(), model.buffers(), () if like is None else (like,)):
         if tensor.is_meta:
-            raise InputError("The model's weights are on the device meta, without values; load them first.")
+            raise InputError("Expected weights with values, got weights on the device meta. Load them first.")
         if tensor.is_floating_point():
             return tensor.device, tensor.dtype
     return torch.device("cpu"), torch.get_default_dtype()

@@ -89,7 +89,7 @@ def curve(runs: Sequence[RunFolder], name: str) -> Curve:
     found = [{row["step"]: row for row in run.rows() if row["name"] == name} for run in runs]
     steps = _apart(sorted(set.intersection(*map(set, found)))) if found else ()
     if len(steps) < _FEWEST:
-        raise InputError(f"The runs have no curve {name!r}; remove them and train them again.")
+        raise InputError(f"No curve {name!r} found in the runs. Remove them and train them again.")
     table = [[one[step] for step in steps] for one in found]
     values = np.array([[row["value"] for row in line] for line in table], dtype=np.float64)
     spreads = np.array([[row["spread"] for row in line] for line in table], dtype=np.float64)  # None becomes NaN

@@ -31,13 +31,13 @@ GROKKING: dict[Size, str] = {
     "full": _OPEN,
 }
 SMALL_IMAGES: dict[Size, str] = {
-    "smoke": "100 digits of 8 x 8 pixels, width 3, 20 steps: too short for any phase.",
+    "smoke": "100 digits of 8 x 8 pixels, width 3, 12 steps: too short for any phase.",
     "desk": "500 images of CIFAR-10 in place of 50,000, width 8 in place of 32, 1,000 steps, LC at 48 points of each "
     f"kind in place of 2,000; two seeds. {_CNN_DEPTH}",
     "full": f"{_STEPS} {_CNN_DEPTH}",
 }
 RESIDUAL: dict[Size, str] = {
-    "smoke": "64 digits of 8 x 8 pixels, width 1, 6 steps: too short for any phase.",
+    "smoke": "64 digits of 8 x 8 pixels, width 1, 4 steps: too short for any phase.",
     "desk": "500 images of CIFAR-10 in place of 50,000, width 8 in place of 64, 600 steps, LC at 24 points of each "
     f"kind in place of 1,000; two seeds. {_LOOKED}",
     "full": _STEPS,
@@ -63,14 +63,14 @@ RANDOM_LABELS: dict[Size, str] = {
     "there is a lower bound.",
 }
 DEFORMED_CNN: dict[Size, str] = {
-    "smoke": "100 digits of 8 x 8 pixels, width 3, 20 steps; 4 training points, 5 directions.",
+    "smoke": "100 digits of 8 x 8 pixels, width 3, 12 steps; 4 training points, 5 directions.",
     "desk": "24 training points in place of 1,000, and 20 directions (the paper takes 25 for LC of a CNN); the network "
     "has width 8 in place of 32 and saw 500 images of CIFAR-10 in place of 50,000 for 1,000 steps; two seeds. "
     f"{_CNN_DEPTH}",
     "full": SMALL_IMAGES["full"],
 }
 DEFORMED_RESNET: dict[Size, str] = {
-    "smoke": "64 digits of 8 x 8 pixels, width 1, 6 steps; 4 training points, 5 directions.",
+    "smoke": "64 digits of 8 x 8 pixels, width 1, 4 steps; 4 training points, 5 directions.",
     "desk": "24 training points in place of 1,000, 20 directions; the network has width 8 in place of 64 and saw 500 "
     "images of CIFAR-10 in place of 50,000 for 600 steps; two seeds. It is the one with BN, which the paper leaves "
     "open.",

@@ -84,10 +84,11 @@ def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequ
     """
     if not len(steps) == len(values) == len(errors) or len(steps) < 2:
         raise InputError(
-            f"{len(steps)} steps, {len(values)} values and {len(errors)} errors came; two or more of each are needed."
+            f"Expected two or more steps, values and errors, as many of each, got {len(steps)}, {len(values)} and "
+            f"{len(errors)}."
         )
     if not all(map(math.isfinite, values)) or any(map(math.isinf, errors)):
-        raise InputError("The curve holds NaN or infinite values; its shape is defined for finite ones only.")
+        raise InputError("Expected a finite curve, got NaN or infinite values.")
     rise = _largest_rise(values, errors)
     ascent = rise if rise.clear else None
     if ascent is None:

@@ -30,7 +30,7 @@ def of_table3(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome
     """The correlation is low early in training and rises."""
     moments = evolution(runs)
     if len(moments) < 3:
-        raise InputError(f"The runs have regions_path at {len(moments)} shared moments; at least 3 are needed.")
+        raise InputError(f"Expected regions_path at 3 or more shared steps, got {len(moments)}.")
     start, end = moments[0], moments[-1]
     return Outcome(
         claims=(

@@ -20,7 +20,9 @@ def model_at_epoch(run: RunFolder, epoch: int) -> nn.Module:
     for stored in run.checkpoints():
         if stored.epoch == epoch:
             return run.model_at(stored)
-    raise InputError(f"The run {run.path} has no checkpoint of epoch {epoch}; remove the folder and train it again.")
+    raise InputError(
+        f"No checkpoint of epoch {epoch} found in the run {run.path}. Remove the folder and train it again."
+    )
 
 
 def regions_of(model: nn.Module) -> tuple[Partition, DecisionRegions]:

@@ -99,7 +99,7 @@ def course_of(found: Sequence[dict[int, float]], name: str, epochs: Sequence[int
     wanted = tuple(sorted(set.intersection(*map(set, found)))) if epochs is None else tuple(epochs)
     lacking = [epoch for epoch in wanted if any(epoch not in one for one in found)]
     if lacking or not wanted:
-        raise InputError(f"A run has no row {name!r} at epoch {lacking[0] if lacking else 0}; train it again.")
+        raise InputError(f"No row {name!r} at epoch {lacking[0] if lacking else 0} found in a run. Train it again.")
     return Course(wanted, np.array([[one[epoch] for epoch in wanted] for one in found], dtype=np.float64))
 
 

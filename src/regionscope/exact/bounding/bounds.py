@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
-from regionscope.verification.merge import Array, Indices, Matrix, Stage
-from regionscope.verification.stages import Staged
+from regionscope.exact.bounding.merge import Array, Indices, Matrix, Stage
+from regionscope.exact.bounding.stages import Staged
+from regionscope.tolerance import UNIT
 
-__all__ = ["Bounds", "Crossings", "bound_cells", "on_vertices"]
+__all__ = ["Bounds", "Crossings", "bound_cells", "on_vertices", "padded_points", "rounding_of", "with_ones"]
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -120,3 +122,40 @@ def _sided(slope: Array, near_side: Array, far_side: Array) -> Array:
     if near_side is far_side:
         return slope[:, :, None] * near_side
     return slope[:, :, None] * np.where((slope >= 0)[:, :, None], near_side, far_side)
+
+
+def with_ones(coords: Array) -> Array:
+    """Points (p, k + 1) = (1, coordinates)."""
+    return np.concatenate([np.ones((len(coords), 1)), coords], 1)
+
+
+def padded_points(corners: Tensor, offsets: Tensor, coords: Tensor) -> Array:
+    """(b, v, k + 1) vertices of each cell, from ragged ``corners``; shorter ones repeat their first vertex."""
+    sizes, start = offsets.diff().cpu().numpy(), offsets[:-1].cpu().numpy()
+    places = np.arange(sizes.max(initial=0))[None, :]
+    index = start[:, None] + np.where(places < sizes[:, None], places, 0)
+    found: Array = with_ones(coords.cpu().numpy())[corners.cpu().numpy()[index]]
+    return found
+
+
+def rounding_of(staged: Staged, corners: Array) -> tuple[list[Array], Array]:
+    """How near to its threshold counts as on it, (n,) for each stage, and a bound of the error of each slack.
+
+    A running error bound: the error of every sum is at most its number of terms times the unit of rounding times the
+    sum of its absolute terms, and errors grow through the absolute weights. ``size`` bounds the absolute terms of every
+    entry at all points of the slice, for the values themselves and for all affine functions that enclose them: a hinge
+    and its chord have at most twice the terms of their entry. It covers the arithmetic on the matrices of ``staged``.
+    corners: (m, k + 1).
+    """
+    size = np.abs(staged.first) @ np.abs(corners).max(0)
+    error = 16 * UNIT * size
+    near = []
+    for stage in staged.stages:
+        terms = size[stage.units] + np.abs(stage.at)
+        near.append(128 * UNIT * terms)
+        wider = np.concatenate([error, error[stage.units] + near[-1]])  # a hinge is at most as steep as 1
+        weights = abs(stage.matrix)
+        width = int(np.max((stage.matrix != 0).sum(1), initial=0))
+        size = weights @ np.concatenate([size, 2 * terms]) + np.abs(stage.offset)
+        error = weights @ wider + (width + 8) * 2 * UNIT * size
+    return near, error

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import NotPiecewiseAffine
+from regionscope.exact.bounding.merge import Array, Stage, merged, stored
 from regionscope.network import Kink, Program, Thresholds, Values
-from regionscope.verification.merge import Array, Stage, merged, stored
 
-__all__ = ["Staged", "read_stages", "with_slacks"]
+__all__ = ["Staged", "read_matrices", "read_stages", "with_slacks"]
 
 _ROWS = 512  # unit vectors run at a time
 _SCALE = 2.0**40  # of the unit vectors, so that offsets do not round the entries
@@ -47,16 +47,25 @@ def read_stages(program: Program, embed: Callable[[Tensor], Tensor], dim: int) -
 
     Raises NotPiecewiseAffine for a fold that is not a function of single entries (a maximum).
     """
+    first, stages, _ = read_matrices(program, embed, dim)
+    return Staged(*merged(first, stages))
+
+
+def read_matrices(
+    program: Program, embed: Callable[[Tensor], Tensor], dim: int
+) -> tuple[Array, list[Stage], list[tuple[str, ...]]]:
+    """As ``read_stages`` before merging, and the names of the live values that make up the state before each stage."""
     with torch.no_grad():
         corners = torch.cat([torch.zeros(1, dim, dtype=torch.float64), torch.eye(dim, dtype=torch.float64)])
         live = program.begin(embed(corners))
         rows = _packed(live)
         first = np.concatenate([rows[:1], rows[1:] - rows[:1]]).T
-        stages = []
+        stages, names = [], [tuple(live)]
         for kink in program.kinks:
             stage, live = _read_stage(kink, {name: value[:1] for name, value in live.items()})
             stages.append(stage)
-    return Staged(*merged(np.ascontiguousarray(first), stages))
+            names.append(tuple(live))
+    return np.ascontiguousarray(first), stages, names
 
 
 def with_slacks(staged: Staged, factors: Array, bounds: Array) -> Staged:
@@ -109,12 +118,12 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
         return values
 
     n, n_before = (sum(value[0].numel() for value in each.values()) for each in (folded, live))
-    zero = run(torch.zeros(1, n, dtype=torch.float64))
+    zero = run(live[name].new_zeros(1, n, dtype=torch.float64))
     offset = _packed(zero)[0]
     columns = []
     for start in range(0, n, _ROWS):
-        units = torch.zeros(min(_ROWS, n - start), n, dtype=torch.float64)
-        units[torch.arange(len(units)), start + torch.arange(len(units))] = _SCALE
+        units = live[name].new_zeros(min(_ROWS, n - start), n, dtype=torch.float64)
+        units.diagonal(start).fill_(_SCALE)
         columns.append(scipy.sparse.csr_array((_packed(run(units)) - offset) / _SCALE))
     matrix = scipy.sparse.vstack(columns).T.tocsc()
     return _as_hinges(_read_fold(kink, live[name]), place, matrix, offset, n_before), zero
@@ -163,7 +172,8 @@ def _read_fold(kink: Kink, value: Tensor) -> _Fold:
         return found
 
     def at(z: Array) -> Array:
-        found: Array = fold.function(torch.from_numpy(z).reshape(value.shape), *fold.constants).reshape(-1).numpy()
+        folded = fold.function(torch.from_numpy(z).to(value.device).reshape(value.shape), *fold.constants)
+        found: Array = folded.reshape(-1).cpu().numpy()
         return found
 
     moved = cut(zero)

@@ -1,0 +1,84 @@
+"""Meshes for other programs: PLY, OBJ and VTP files, all as text, with coordinates that read back bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regionscope.errors import InputError
+from regionscope.writing import replace_file
+
+__all__ = ["MESH_FILES", "write_mesh"]
+
+Array = NDArray[Any]
+
+
+def write_mesh(path: Path, points: Array, corners: Array, offsets: Array) -> Path:
+    """Write polygons, or segments where the points have two coordinates, in the format that the name ends in.
+
+    points: (v, 2) or (v, 3). corners, offsets: ragged faces.
+    """
+    if path.suffix not in MESH_FILES:
+        raise InputError(f"Expected a file that ends in {', '.join(MESH_FILES)}, got {str(path)!r}.")
+    segments = points.shape[1] == 2
+    if segments:
+        points = np.concatenate([points, np.zeros((len(points), 1))], 1)
+    rows = np.split(corners, offsets[1:-1]) if len(offsets) > 1 else []
+    text = "\n".join(MESH_FILES[path.suffix](points, rows, segments)) + "\n"
+    replace_file(path, lambda temporary: temporary.write_text(text, encoding="ascii"))
+    return path
+
+
+def _ply(points: Array, rows: list[Array], segments: bool) -> Iterator[str]:
+    """Turk, The PLY polygon file format, 1994: a header, the vertices, then the faces with their number of corners."""
+    yield from ("ply", "format ascii 1.0", "comment written by regionscope", f"element vertex {len(points)}")
+    yield from (f"property double {axis}" for axis in "xyz")
+    if segments:
+        yield from (f"element edge {len(rows)}", "property int vertex1", "property int vertex2")
+    else:
+        yield from (f"element face {len(rows)}", "property list int int vertex_indices")
+    yield "end_header"
+    yield from _numbers(points)
+    for row in rows:
+        yield _words(row if segments else [len(row), *row])
+
+
+def _obj(points: Array, rows: list[Array], segments: bool) -> Iterator[str]:
+    """Wavefront OBJ: vertices "v", faces "f" or lines "l"; indices start at 1."""
+    yield "# written by regionscope"
+    yield from (f"v {line}" for line in _numbers(points))
+    kind = "l" if segments else "f"
+    yield from (f"{kind} {_words(row + 1)}" for row in rows)
+
+
+def _vtp(points: Array, rows: list[Array], segments: bool) -> Iterator[str]:
+    """VTK XML PolyData with inline text; ``offsets`` of VTK are the ends of the rows."""
+    kind = "Lines" if segments else "Polys"
+    ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
+    yield '<?xml version="1.0"?>'
+    yield '<VTKFile type="PolyData" version="1.0" byte_order="LittleEndian" header_type="UInt64">'
+    yield f'<PolyData><Piece NumberOfPoints="{len(points)}" NumberOf{kind}="{len(rows)}">'
+    yield '<Points><DataArray type="Float64" NumberOfComponents="3" format="ascii">'
+    yield from _numbers(points)
+    yield f"</DataArray></Points><{kind}>"
+    yield '<DataArray type="Int64" Name="connectivity" format="ascii">'
+    yield from (_words(row) for row in rows)
+    yield '</DataArray><DataArray type="Int64" Name="offsets" format="ascii">'
+    yield _words(ends)
+    yield f"</DataArray></{kind}></Piece></PolyData></VTKFile>"
+
+
+def _numbers(points: Array) -> Iterator[str]:
+    return (" ".join(map(repr, row)) for row in points.tolist())
+
+
+def _words(row: Any) -> str:
+    return " ".join(str(int(i)) for i in row)
+
+
+MESH_FILES = {".ply": _ply, ".obj": _obj, ".vtp": _vtp}
+"""The endings that ``write_mesh`` knows."""

@@ -1,0 +1,219 @@
+"""The result of ``level_set``: curves on a plane or a polygon mesh in three dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.exact.surfaces.files import write_mesh
+from regionscope.exact.surfaces.polygons import normals_of
+from regionscope.exact.walls import components
+from regionscope.extras import data_frame
+from regionscope.geometry import Slice
+from regionscope.geometry.ragged import next_in_row, owners, ranges
+from regionscope.types import Reading, Stats
+
+__all__ = ["Faces", "LevelSet"]
+
+
+class Faces(NamedTuple):
+    """Ragged faces: face i has the vertices ``corners[offsets[i]:offsets[i + 1]]``."""
+
+    corners: Tensor
+    offsets: Tensor
+
+
+class _Edges(NamedTuple):
+    """ends (e, k - 1): vertices of each edge. of (n,): the edge of each corner. faces (e,): number of its faces."""
+
+    ends: Tensor
+    of: Tensor
+    faces: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class LevelSet:
+    """The boundary of {f < value} on a slice: line segments (k = 2) or convex polygons (k = 3) that share vertices.
+
+    slice: where we looked. vertices: (v, k) float64 slice coordinates, each point once; ``points`` are the inputs.
+    corners, offsets: the vertices of face i are ``corners[offsets[i]:offsets[i + 1]]``. In 3-D they run
+        counter-clockwise seen from the side of larger f; in 2-D {f < value} lies to the left of each segment.
+    normals: (f, k) unit vectors in slice coordinates that point to larger f.
+    flat: (m, k) a point inside each region on which f equals the value everywhere; flat_size: their total size.
+    value, classes: what was asked for; one of them is None.
+    n_regions: number of regions that were left to look at in the end.
+    """
+
+    slice: Slice
+    vertices: Tensor
+    corners: Tensor
+    offsets: Tensor
+    normals: Tensor
+    flat: Tensor
+    flat_size: float
+    value: float | None
+    classes: tuple[int, ...] | None
+    n_regions: int
+    stats: Stats = field(default_factory=Stats)
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The number of faces, the area, the Euler characteristic, and the numbers of components and border edges."""
+        return (
+            ("", len(self), None),
+            ("area", self.area, None),
+            ("euler", self.euler, None),
+            ("components", self.n_components, None),
+            ("boundary_edges", len(self.boundary_edges), None),
+            ("nonmanifold", self.n_nonmanifold, None),
+        )
+
+    def __repr__(self) -> str:
+        what = f"value={self.value:g}" if self.classes is None else f"classes={self.classes}"
+        return f"LevelSet(dim={self.dim}, {what}, faces={len(self)}, area={self.area:.6g}, euler={self.euler})"
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def dim(self) -> int:
+        """Dimension k of the slice."""
+        return self.slice.dim
+
+    @property
+    def faces(self) -> Faces:
+        """Corners and offsets of the faces."""
+        return Faces(self.corners, self.offsets)
+
+    @property
+    def points(self) -> Tensor:
+        """The vertices as inputs (v, *input_shape)."""
+        return self.slice.embed(self.vertices)
+
+    @cached_property
+    def areas(self) -> Tensor:
+        """Area of each polygon, or length of each segment, in input space (f,)."""
+        basis = self.slice.basis.flatten(1).to(self.vertices)
+        gram = basis @ basis.T
+        if self.dim == 2:
+            along = self.vertices[self.corners[self.offsets[1:] - 1]] - self.vertices[self.corners[self.offsets[:-1]]]
+            length: Tensor = ((along @ gram) * along).sum(1).sqrt()
+            return length
+        normals = normals_of(self.vertices, self.corners, self.offsets)
+        # the area under a linear map with Gram matrix G: half of sqrt(n^T adj(G) n)
+        adjugate = torch.linalg.inv(gram) * torch.linalg.det(gram)
+        area: Tensor = ((normals @ adjugate) * normals).sum(1).clamp(min=0).sqrt() / 2
+        return area
+
+    @property
+    def area(self) -> float:
+        """Area of the surface in input space; on a plane, the length of the curves."""
+        return float(self.areas.sum())
+
+    @cached_property
+    def _edges(self) -> _Edges:
+        """Edges of polygons; the ends of segments on a plane."""
+        if self.dim == 2:
+            ends, of, count = torch.unique(self.corners, return_inverse=True, return_counts=True)
+            return _Edges(ends[:, None], of, count)
+        following = self.corners[next_in_row(self.offsets)]
+        low, high = torch.minimum(self.corners, following), torch.maximum(self.corners, following)
+        n = len(self.vertices)
+        keys, of, count = torch.unique(low * n + high, return_inverse=True, return_counts=True)
+        return _Edges(torch.stack([keys // max(n, 1), keys % max(n, 1)], 1), of, count)
+
+    @property
+    def edges(self) -> Tensor:
+        """(e, k - 1) vertices of the edges of all faces, each once; on a plane the ends of segments."""
+        return self._edges.ends
+
+    @property
+    def euler(self) -> int:
+        """Euler characteristic: vertices - edges + faces; on a plane vertices - segments."""
+        return (
+            len(self.vertices) - len(self) if self.dim == 2 else len(self.vertices) - len(self._edges.ends) + len(self)
+        )
+
+    @property
+    def boundary_edges(self) -> Tensor:
+        """(e, k - 1) vertices of the edges with one face, which lie on the border of the slice.
+
+        On a plane the ends of open curves. Between two classes also the points where a third class takes over.
+        """
+        return self._edges.ends[self._edges.faces == 1]
+
+    @cached_property
+    def n_nonmanifold(self) -> int:
+        """Number of edges with more than two faces and of vertices at which several sheets touch; 0 for a manifold."""
+        crowded = int((self._edges.faces > 2).sum())
+        if self.dim == 2:
+            return crowded
+        following = next_in_row(self.offsets)
+        order = self._edges.of.argsort(stable=True)
+        twice = (self._edges.faces == 2).nonzero()[:, 0]
+        first = torch.cumsum(self._edges.faces, 0)[twice] - 2
+        a, b = order[first], order[first + 1]  # the two corners from which this edge starts
+        same = self.corners[a] == self.corners[b]
+        pairs = torch.cat(
+            [torch.stack([a, torch.where(same, b, following[b])], 1),
+             torch.stack([following[a], torch.where(same, following[b], b)], 1)]
+        )  # fmt: skip
+        fan = components(len(self.corners), pairs)
+        sheets = torch.unique(self.corners * (len(self.corners) + 1) + fan) // (len(self.corners) + 1)
+        return crowded + int((torch.bincount(sheets) > 1).sum()) if len(sheets) else crowded
+
+    @cached_property
+    def n_components(self) -> int:
+        """Number of connected pieces of the surface; pieces that touch in a vertex are one."""
+        if not len(self):
+            return 0
+        face = owners(self.offsets, len(self.corners)) + len(self.vertices)
+        found = components(len(self.vertices) + len(self), torch.stack([self.corners, face], 1))
+        return int(found.max()) + 1
+
+    def triangles(self) -> Tensor:
+        """(t, 3) vertices of triangles that fill the polygons, each as a fan around its first corner; same order."""
+        if self.dim != 3:
+            raise InputError(f"Expected a slice of dimension 3, got {self.dim}. Curves have no triangles.")
+        counts = self.offsets.diff() - 2
+        start = self.offsets[:-1].repeat_interleave(counts)
+        second = ranges(self.offsets[:-1] + 1, counts)
+        return self.corners[torch.stack([start, second, second + 1], 1)]
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each face: area, number of corners, and the normal."""
+        columns = {"area": self.areas, "corners": self.offsets.diff()}
+        columns |= {f"normal_{i + 1}": self.normals[:, i] for i in range(self.dim)}
+        return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
+
+    def save(self, path: str | Path, *, inputs: bool = False, triangles: bool = False) -> Path:
+        """Write the mesh to a .ply, .obj or .vtp file; curves are written with a third coordinate 0.
+
+        inputs: whether to write the inputs themselves instead of slice coordinates; they need as many numbers as the
+            slice has dimensions. triangles: whether to divide the polygons into triangles.
+        """
+        points = self.vertices
+        if inputs:
+            points = self.points.flatten(1)
+            if points.shape[1] != self.dim:
+                raise InputError(
+                    f"Expected inputs of {self.dim} numbers, got {points.shape[1]}. Write slice coordinates instead."
+                )
+        corners, offsets = self.corners, self.offsets
+        if triangles:
+            corners = self.triangles().flatten()
+            offsets = 3 * torch.arange(len(corners) // 3 + 1, device=corners.device)
+        return write_mesh(Path(path), *(each.cpu().numpy() for each in (points, corners, offsets)))
+
+    def to(self, device: torch.device | str) -> LevelSet:
+        """The same surface with its tensors on ``device``."""
+        arrays = {name: getattr(self, name).to(device) for name in _ARRAYS}
+        return replace(self, slice=self.slice.to(device), **arrays)
+
+
+_ARRAYS = ("vertices", "corners", "offsets", "normals", "flat")

@@ -1,0 +1,69 @@
+"""Level sets and decision boundaries: curves on a plane, a shaded mesh in space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from regionscope.checks import of_kind
+from regionscope.errors import InputError
+from regionscope.exact import LevelSet
+from regionscope.plot import style
+from regionscope.plot.figures import counted
+
+_LAMP = np.array([0.30, -0.64, 0.71])  # towards the default view, above the reader's left shoulder
+_BASE, _TINT = np.array([0.72, 0.83, 0.93]), 0.5  # a common colour, and how far the tint of a face is from it
+_ZOOM = 0.8  # leaves room for the labels of the axes
+
+
+def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
+    """The segments of a level set on a plane, or its polygons in space, each in a tint of its own and shaded.
+
+    ax: for a surface three-dimensional axes, as from ``figure.add_subplot(projection="3d")``. Returns a
+    ``LineCollection`` or a ``Poly3DCollection`` with one entry for each face.
+    """
+    of_kind("plot.level_set()", found, LevelSet, advice="regionscope.level_set(model, slice) gives one")
+    space: Any = style.axes_or_current(ax, projection="3d" if found.dim == 3 else None)
+    low, high = (end.cpu().numpy() for end in (found.slice.corners.amin(0), found.slice.corners.amax(0)))
+    points, corners, offsets = (each.cpu().numpy() for each in (found.vertices, *found.faces))
+    if found.dim == 2:
+        drawn = LineCollection(points[corners.reshape(-1, 2)], colors=style.BOUNDARY, linewidths=style.BOUNDARY_WIDTH)
+        space.add_collection(drawn)
+        space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+        return drawn
+    if getattr(space, "name", "") != "3d":
+        raise InputError('A surface needs three-dimensional axes; make them with add_subplot(projection="3d").')
+    from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
+
+    sizes = np.diff(offsets)[:, None]
+    # The last corner is repeated up to the longest: matplotlib fills shorter polygons with whatever memory holds.
+    place = offsets[:-1, None] + np.minimum(np.arange(sizes.max(initial=1)), sizes - 1)
+    light = np.clip(0.66 + 0.4 * (found.normals.cpu().numpy() @ _LAMP), 0.0, 1.0)
+    colours = (_BASE + _TINT * (style.region_colours(torch.arange(len(found))) - _BASE)) * light[:, None]
+    drawn = Poly3DCollection(
+        points[corners[place]], facecolors=colours, edgecolors=style.EDGE, linewidths=style.edge_width(len(found))
+    )
+    space.add_collection3d(drawn)
+    if len(found):
+        low, high = points.min(0), points.max(0)
+    space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
+    space.set_box_aspect(high - low, zoom=_ZOOM)
+    space.set(xlabel="coordinate 1", ylabel="coordinate 2", zlabel="coordinate 3")
+    style.space_axes(space)
+    return drawn
+
+
+def level_set_figure(found: LevelSet) -> Figure:
+    """One panel with the curves or the surface, and its counts as the title."""
+    figure, (ax,) = style.figure(1, 1, width=5.2, height=5.0, **({"projection": "3d"} if found.dim == 3 else {}))
+    level_set(found, ax=ax)
+    if found.dim == 2:
+        style.map_axes([ax])
+    noun = "segment" if found.dim == 2 else "face"
+    ax.set_title(f"{counted(len(found), noun)}, Euler characteristic {found.euler}")
+    return figure

@@ -1,0 +1,110 @@
+"""Mesh files: what other programs read is what was computed."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import regionscope as rs
+
+
+class Shape(nn.Module):
+    """Two prisms over diamonds with centres at 0.5 and -0.5."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        side = (x[:, 0].abs() - 0.5).abs() + x[:, 1].abs()
+        return side[:, None] + (torch.relu(x[:, 2:].abs() - 0.25) if x.shape[1] == 3 else 0.0)
+
+
+@pytest.fixture(scope="module")
+def mesh() -> rs.LevelSet:
+    found = rs.level_set(Shape(), rs.Box(torch.zeros(3), torch.eye(3), 1.0), value=1 / 3)
+    assert found.n_components == 2
+    assert len(set(found.offsets.diff().tolist())) > 1  # polygons with different numbers of corners
+    return found
+
+
+def read_vtp(path: Path, kind: str) -> tuple[np.ndarray, list[list[int]]]:
+    piece = ElementTree.parse(path).getroot().find("PolyData/Piece")
+    points = np.array(piece.find("Points/DataArray").text.split(), dtype=float).reshape(-1, 3)
+    arrays = {each.get("Name"): [int(i) for i in each.text.split()] for each in piece.findall(f"{kind}/DataArray")}
+    ends = arrays["offsets"]
+    assert (piece.get("NumberOfPoints"), piece.get(f"NumberOf{kind}")) == (str(len(points)), str(len(ends)))
+    return points, [arrays["connectivity"][a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+
+def read_obj(path: Path, kind: str) -> tuple[np.ndarray, list[list[int]]]:
+    lines = [line.split() for line in path.read_text().splitlines()]
+    points = np.array([[float(x) for x in line[1:]] for line in lines if line[0] == "v"])
+    return points, [[int(i) - 1 for i in line[1:]] for line in lines if line[0] == kind]
+
+
+def read_ply(path: Path) -> tuple[np.ndarray, list[list[int]]]:
+    lines = path.read_text().splitlines()
+    assert lines[:2] == ["ply", "format ascii 1.0"]
+    counts = [int(line.split()[2]) for line in lines if line.startswith("element")]
+    rows = [line.split() for line in lines[lines.index("end_header") + 1 :]]
+    assert len(rows) == sum(counts)
+    points = np.array([[float(x) for x in row] for row in rows[: counts[0]]])
+    return points, [[int(i) for i in row] for row in rows[counts[0] :]]
+
+
+def test_files_hold_the_mesh_bit_for_bit(mesh: rs.LevelSet, tmp_path: Path) -> None:
+    wanted = [row.tolist() for row in mesh.corners.split(mesh.offsets.diff().tolist())]
+    vtp = read_vtp(mesh.save(tmp_path / "mesh.vtp"), "Polys")
+    obj = read_obj(mesh.save(tmp_path / "mesh.obj"), "f")
+    points, rows = read_ply(mesh.save(tmp_path / "mesh.ply"))
+    assert [row[0] for row in rows] == [len(row) for row in wanted]
+    for found, faces in (vtp, obj, (points, [row[1:] for row in rows])):
+        assert np.array_equal(found, mesh.vertices.numpy())
+        assert faces == wanted
+
+
+def test_curves_are_written_as_lines(tmp_path: Path) -> None:
+    box = rs.Box([0.5, 0.0], [[1.0, 0.0], [0.0, 1.0]], 0.6)
+    curves = rs.level_set(Shape(), box, value=1 / 3)
+    wanted = curves.corners.view(-1, 2).tolist()
+    for points, rows in (
+        read_vtp(curves.save(tmp_path / "c.vtp"), "Lines"),
+        read_obj(curves.save(tmp_path / "c.obj"), "l"),
+        read_ply(curves.save(tmp_path / "c.ply")),
+    ):
+        assert rows == wanted
+        assert np.array_equal(points[:, :2], curves.vertices.numpy())
+        assert not points[:, 2].any()
+    moved, _ = read_obj(curves.save(tmp_path / "c.obj", inputs=True), "l")
+    assert np.array_equal(moved[:, :2], curves.points.numpy())
+
+
+def test_triangles_fill_the_polygons(mesh: rs.LevelSet, tmp_path: Path) -> None:
+    _, rows = read_ply(mesh.save(tmp_path / "mesh.ply", triangles=True))
+    assert [row[1:] for row in rows] == mesh.triangles().tolist()
+    a, b, c = mesh.vertices[mesh.triangles()].unbind(1)
+    area = torch.linalg.cross(b - a, c - a).norm(dim=1).sum() / 2
+    assert float(area) == pytest.approx(mesh.area)
+
+
+@pytest.mark.parametrize("ending", ["ply", "obj"])
+def test_trimesh_reads_a_closed_mesh(mesh: rs.LevelSet, tmp_path: Path, ending: str) -> None:
+    trimesh = pytest.importorskip("trimesh")
+    read = trimesh.load(mesh.save(tmp_path / f"mesh.{ending}"), force="mesh")
+    assert read.is_watertight
+    assert read.is_winding_consistent
+    assert read.euler_number == mesh.euler == 4
+    assert read.area == pytest.approx(mesh.area)
+    assert read.volume > 0  # the faces look outwards
+
+
+def test_wrong_files_are_named(mesh: rs.LevelSet, tmp_path: Path) -> None:
+    with pytest.raises(rs.InputError, match=r"ends in \.ply, \.obj, \.vtp, got"):
+        mesh.save(tmp_path / "mesh.stl")
+    flat = rs.level_set(nn.Linear(4, 1), rs.Box(torch.zeros(4), torch.eye(4)[:2], 5.0))
+    with pytest.raises(rs.InputError, match="inputs of 2 numbers, got 4"):
+        flat.save(tmp_path / "flat.ply", inputs=True)
+    with pytest.raises(rs.InputError, match="Curves have no triangles"):
+        flat.triangles()

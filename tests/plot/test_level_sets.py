@@ -1,0 +1,56 @@
+"""The picture of a level set holds its faces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regionscope import plot
+from regionscope.errors import InputError
+from regionscope.exact import LevelSet, level_set
+from regionscope.geometry import Box
+from regionscope.plot import style
+from regionscope.plot.notebook import as_html
+
+
+class Diamond(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.abs().sum(1, keepdim=True) - 1
+
+
+def found(k: int, radius: float = 1.5) -> LevelSet:
+    return level_set(Diamond(), Box(torch.zeros(k), torch.eye(k), radius))
+
+
+def test_curves_are_lines_between_their_vertices() -> None:
+    curves = found(2)
+    figure = plot.level_set_figure(curves)
+    (drawn,) = figure.axes[0].collections
+    ends = np.stack([path.vertices for path in drawn.get_paths()])
+    assert np.array_equal(ends, curves.vertices[curves.corners.view(-1, 2)].numpy())
+    assert figure.axes[0].get_title() == "4 segments, Euler characteristic 0"
+
+
+def test_faces_of_a_surface_are_shaded_polygons() -> None:
+    surface = found(3)
+    figure, (ax,) = style.figure(1, 1, width=4, height=4, projection="3d")
+    drawn = plot.level_set(surface, ax=ax)
+    figure.canvas.draw()
+    assert len(drawn.get_facecolor()) == len(surface) == 8
+    assert len(np.unique(drawn.get_facecolor(), axis=0)) == 8
+    assert figure.axes[0].get_xlim()[1] == pytest.approx(1.0)
+    plot.level_set_figure(found(3, radius=0.2)).canvas.draw()  # nothing on it
+
+
+def test_a_notebook_shows_the_numbers_and_the_picture() -> None:
+    shown = as_html(found(3))
+    assert "<td>euler</td><td>2</td>" in shown
+    assert "data:image/png" in shown
+
+
+def test_flat_axes_are_refused_for_a_surface() -> None:
+    _, (ax,) = style.figure(1, 1, width=4, height=4)
+    with pytest.raises(InputError, match="three-dimensional axes"):
+        plot.level_set(found(3), ax=ax)
