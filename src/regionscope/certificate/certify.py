@@ -192,7 +192,7 @@ class _Judge:
             refuted += self._wrong_counts(counts, linear_ids, decision)
             if not refuted:
                 evidence = partial(document, self.steps, self.part.slice, graph, numbers)
-        moved = self.proof.moved[np.isfinite(self.proof.moved)]
+        moved = self.proof.moved[self.proof.proved]
         return Certificate(
             certified=not self.left and not refuted,
             refuted=tuple(refuted),
