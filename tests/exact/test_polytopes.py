@@ -31,9 +31,9 @@ class Run:
 
 
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> Run:
-    scales = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
+    zero_tolerances = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.kinks), len(slices), None)
-    return Run(partition_cells(program, slices, scales, Budget(1 << 30, max_regions), record), record)
+    return Run(partition_cells(program, slices, zero_tolerances, Budget(1 << 30, max_regions), record), record)
 
 
 def mlp(*sizes: int, seed: int = 0, bias: bool = True) -> nn.Module:

@@ -28,9 +28,9 @@ from regionscope.tolerance import Tolerance
 
 
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> tuple[SpacePartition, Record]:
-    scales = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
+    zero_tolerances = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.kinks), len(slices), None)
-    (found,) = partition_space(program, slices, scales, Budget(1 << 30, max_regions), record)
+    (found,) = partition_space(program, slices, zero_tolerances, Budget(1 << 30, max_regions), record)
     assert isinstance(found, SpacePartition)  # no unit had to be cut by itself
     return found, record
 
@@ -163,7 +163,7 @@ def test_maxima_behind_thresholds() -> None:
 def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> None:
     """Cells in the lower half of the cube alone: those of the whole partition that lie there, and no others."""
     program = trace(network("plain", 3), (3,))
-    scales = zero_tolerances_of(program, [CUBE], Tolerance.of(program.dtype), Budget(1 << 30))
+    zero_tolerances = zero_tolerances_of(program, [CUBE], Tolerance.of(program.dtype), Budget(1 << 30))
 
     def keep(_: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
         assert all(len(rows) == len(coords) for rows in values.values())
@@ -171,7 +171,7 @@ def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> No
         return lowest.scatter_reduce(0, owners(offsets), coords[corners, 2], "amin") < -0.4
 
     record = Record.start(len(program.kinks), 1, None)
-    found = engine_of(program, [CUBE], scales, Budget(1 << 30), record, keep)
+    found = engine_of(program, [CUBE], zero_tolerances, Budget(1 << 30), record, keep)
     batch = RegionBatch.of_space(found if isinstance(found, list) else [found], program)
     whole = rs.linear_regions(program, CUBE)
     wanted = keep(0, whole.corners, whole.offsets, whole.vertices, {})

@@ -188,10 +188,10 @@ def test_the_rounding_bound_holds_for_values_and_enclosures() -> None:
     staged = read_stages(rs.trace(Skip(2), (2,)), lambda x: x, 2)
     random = np.random.default_rng(0)
     corners = np.concatenate([np.ones((4, 1)), [[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]], 1)
-    near, error = rounding_of(staged, corners)
+    tolerances, error = rounding_of(staged, corners)
     thin = np.concatenate([np.ones((3, 1)), random.uniform(0.7, 0.7 + 1e-9, (3, 2))], 1)
     for points in (corners[:3], thin):
-        bounds = bound_cells(staged, points[None], near)
+        bounds = bound_cells(staged, points[None], tolerances)
         run, high, low = staged.run(points), *(on_vertices(f, points[None])[:, 0] for f in (bounds.high, bounds.low))
         for i, point in enumerate(points):
             exact = np.array([float(value) for value in rational(staged, point)])

@@ -60,14 +60,14 @@ def cut_line(cuts: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor
         row, unit = table.sign_changes(start, start + 1)
         units = Units(cuts.values, cuts.at, zero_tolerance)
         ua, ub = units(start[row], unit), units(start[row] + 1, unit)
-        unit_tolerance = units.near(start[row], unit)
+        tolerance = units.tolerance_at(start[row], unit)
     else:
         candidates = Candidates(cuts.values, cuts.groups, zero_tolerance)
         breaks = breaks_along(candidates, leaders(candidates), start, start + 1)
         row, ua, ub = breaks.row, breaks.ua, breaks.ub
-        unit, unit_tolerance = breaks.group, zero_tolerance[start[row]]
+        unit, tolerance = breaks.group, zero_tolerance[start[row]]
     edge = start[row]
-    points, crossings = place_points(edge, unit, ua, ub, unit_tolerance)
+    points, crossings = place_points(edge, unit, ua, ub, tolerance)
     return points, crossings.merged
 
 

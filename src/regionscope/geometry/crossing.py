@@ -40,11 +40,11 @@ class SignTable:
         step = rows_at_a_time(n * values.element_size(), values.device)
         for start in range(0, v, step):
             block = values[start : start + step]
-            near = tolerance[start : start + step].reshape(len(block), -1)
+            own = tolerance[start : start + step].reshape(len(block), -1)
             for i, threshold in enumerate(at):
                 part = codes[start : start + step, i * n : (i + 1) * n]
-                torch.lt(block, threshold - near, out=part.view(torch.bool))
-                part.mul_(2).add_(block > threshold + near)
+                torch.lt(block, threshold - own, out=part.view(torch.bool))
+                part.mul_(2).add_(block > threshold + own)
         return SignTable(words=codes.view(torch.int64), n_units=n_units)
 
     @property

@@ -35,7 +35,7 @@ class Candidates:
         """Values (x, m) of all candidates of ``group`` (x,) at ``vertices`` (x,)."""
         return self.values[vertices[:, None], self.groups[group]].double()
 
-    def near(self, vertices: Tensor, pairs: Tensor) -> Tensor:
+    def tolerance_at(self, vertices: Tensor, pairs: Tensor) -> Tensor:
         """What counts as a tie of any pair of candidates at these vertices."""
         return self.tolerance[vertices]
 
@@ -59,8 +59,8 @@ def leaders(candidates: Candidates) -> Tensor:
     step = rows_at_a_time(8 * w * m, out.device)
     for start in range(0, v, step):
         block = candidates.values[start : start + step][:, candidates.groups]
-        near = candidates.tolerance[start : start + step, None, None].to(block.dtype)
-        out[start : start + step] = pack(block >= block.amax(-1, keepdim=True) - near)
+        tolerance = candidates.tolerance[start : start + step, None, None].to(block.dtype)
+        out[start : start + step] = pack(block >= block.amax(-1, keepdim=True) - tolerance)
     return out
 
 

@@ -60,8 +60,8 @@ def largest_margin(
 ) -> Found:
     """Maximise the margin over the slice. staged: the network up to the slacks, of which alternatives are lists."""
     cells, coords = Complex.of_domains([(where.corners, *where.halfspaces)])
-    near, error = rounding_of(staged, with_ones(coords.numpy()))
-    search = _Search(staged, alternatives, near, float(error.max()))
+    hinge_tolerances, error = rounding_of(staged, with_ones(coords.numpy()))
+    search = _Search(staged, alternatives, hinge_tolerances, float(error.max()))
     search.evaluate(with_ones(coords.numpy()))
     pool = _Pool(*_apart(cells, coords), np.array([np.inf]))
     while len(pool.bounds):
@@ -75,7 +75,7 @@ def largest_margin(
 class _Search:
     staged: Staged
     alternatives: list[list[int]]
-    near: list[Array]
+    hinge_tolerances: list[Array]
     tolerance: float
     margin: float = -np.inf
     point: Array | None = None
@@ -90,7 +90,7 @@ class _Search:
         """Bound the most promising cells, drop the settled ones, cut the others."""
         batch, rest = self._divided(pool)
         points = padded_points(batch.cells.corners, batch.cells.offsets, batch.coords)
-        bounds = bound_cells(self.staged, points, self.near)
+        bounds = bound_cells(self.staged, points, self.hinge_tolerances)
         upper, chosen, best = self._upper(bounds, points)
         self.evaluate(points[np.arange(len(points)), best])
         open_cells = np.flatnonzero(upper > self.margin + self.tolerance)

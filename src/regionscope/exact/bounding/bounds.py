@@ -61,14 +61,14 @@ def on_vertices(functions: Array, points: Array) -> Array:
     return values
 
 
-def bound_cells(staged: Staged, points: Array, near: list[Array]) -> Bounds:
+def bound_cells(staged: Staged, points: Array, hinge_tolerances: list[Array]) -> Bounds:
     """Bounds of the last state on cells with vertices ``points`` (b, v, k + 1), padded by repeating one of them.
 
-    near: for each stage, how near to its threshold (H,) a hinge counts as being on it.
+    hinge_tolerances: for each stage, how near to its threshold (H,) a hinge counts as being on it; see ``rounding_of``.
     """
     low = high = np.repeat(staged.first[:, None, :], len(points), axis=1)
     crossings = []
-    for stage, tolerance in zip(staged.stages, near, strict=True):
+    for stage, tolerance in zip(staged.stages, hinge_tolerances, strict=True):
         hinges, found = _hinges(stage, low, high, points, tolerance)
         crossings.append(found)
         if high is low and len(found.hinge) == 0:
@@ -88,7 +88,9 @@ def _times(matrix: Matrix, state: Array) -> Array:
     return np.asarray(matrix @ state.reshape(n, b * k)).reshape(-1, b, k)
 
 
-def _hinges(stage: Stage, low: Array, high: Array, points: Array, near: Array) -> tuple[tuple[Array, Array], Crossings]:
+def _hinges(
+    stage: Stage, low: Array, high: Array, points: Array, tolerance: Array
+) -> tuple[tuple[Array, Array], Crossings]:
     """Lower and upper affine functions (H, b, k + 1) of the hinges."""
     below = low[stage.units]
     below[:, :, 0] -= stage.at[:, None]
@@ -99,8 +101,8 @@ def _hinges(stage: Stage, low: Array, high: Array, points: Array, near: Array) -
     values = on_vertices(below, points)
     lowest = values.min(2)
     highest = (values if above is below else on_vertices(above, points)).max(2)
-    active = lowest >= -near[:, None]
-    hinge, cell = np.nonzero(~active & (highest > near[:, None]))
+    active = lowest >= -tolerance[:, None]
+    hinge, cell = np.nonzero(~active & (highest > tolerance[:, None]))
     slope = active - stage.tilt[:, None]
     one_line = above is below and len(hinge) == 0
     lower = _sided(slope, below, above)
@@ -149,13 +151,13 @@ def rounding_of(staged: Staged, corners: Array) -> tuple[list[Array], Array]:
     """
     size = np.abs(staged.first) @ np.abs(corners).max(0)
     error = 16 * UNIT * size
-    near = []
+    tolerances = []
     for stage in staged.stages:
         terms = size[stage.units] + np.abs(stage.at)
-        near.append(128 * UNIT * terms)
-        wider = np.concatenate([error, error[stage.units] + near[-1]])  # a hinge is at most as steep as 1
+        tolerances.append(128 * UNIT * terms)
+        wider = np.concatenate([error, error[stage.units] + tolerances[-1]])  # a hinge is at most as steep as 1
         weights = abs(stage.matrix)
         width = int(np.max((stage.matrix != 0).sum(1), initial=0))
         size = weights @ np.concatenate([size, 2 * terms]) + np.abs(stage.offset)
         error = weights @ wider + (width + 8) * 2 * UNIT * size
-    return near, error
+    return tolerances, error

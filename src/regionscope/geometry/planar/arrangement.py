@@ -38,7 +38,7 @@ class Evaluate(Protocol):
 
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor: ...
 
-    def near(self, vertices: Tensor, units: Tensor) -> Tensor: ...
+    def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ def _measure(mesh: Mesh, chords: Chords, i: Tensor, j: Tensor, evaluate: Evaluat
     t = up / (up - uq)
     crossing = torch.arange(len(i), device=i.device).repeat(2)
     order = sort_by(chord, t)
-    near = evaluate.near(start[order], unit[order])
-    return _Entries(i, j, chord[order], other[order], t[order], up[order], uq[order], near, crossing[order])
+    tolerance = evaluate.tolerance_at(start[order], unit[order])
+    return _Entries(i, j, chord[order], other[order], t[order], up[order], uq[order], tolerance, crossing[order])
 
 
 def _conflicts(n: int, found: _Entries) -> Tensor:

@@ -103,8 +103,8 @@ def _edge_breaks(mesh: Mesh, candidates: Candidates, leading: Tensor, cells: Ten
     breaks = breaks_along(candidates, leading, mesh.edges[scanned, 0], mesh.edges[scanned, 1])
     edge = scanned[breaks.row]
     number = torch.arange(len(edge), device=edge.device)
-    near = candidates.tolerance[mesh.edges[edge, 0]]
-    points, crossings = place_points(edge, number, breaks.ua, breaks.ub, near)
+    tolerance = candidates.tolerance[mesh.edges[edge, 0]]
+    points, crossings = place_points(edge, number, breaks.ua, breaks.ub, tolerance)
     key, order = (edge * candidates.n_groups + breaks.group)[crossings.unit].sort(stable=True)
     pair = candidates.pair(breaks.group, breaks.before, breaks.after)[crossings.unit]
     return _Breaks(points, crossings.merged, key, pair[order], crossings.point[order])
@@ -200,8 +200,8 @@ def _triple_cells(
     for cell, group in zip(triple.cell.tolist(), triple.group.tolist(), strict=True):
         loop = divided.corners[int(divided.offsets[cell]) : int(divided.offsets[cell + 1])]
         values = evaluate.of_group(loop, torch.full_like(loop, group))
-        near = float(evaluate.near(loop[:1], loop[:1]))
-        found = envelope_on_cell(place[loop].cpu().numpy(), values.cpu().numpy(), near)
+        tolerance = float(evaluate.tolerance_at(loop[:1], loop[:1]))
+        found = envelope_on_cell(place[loop].cpu().numpy(), values.cpu().numpy(), tolerance)
         first = n_vertices + len(corners)
         names = [*loop.tolist(), *range(first, first + len(found.triple_points))]
         old = loop[loop < interpolation.n_old]

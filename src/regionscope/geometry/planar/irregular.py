@@ -27,7 +27,7 @@ def repair_ends(mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossin
         vertices = mesh.corners[slots]
         units = torch.full_like(vertices, unit)
         values = evaluate(vertices, units)
-        signs = torch.where(values.abs() <= evaluate.near(vertices, units), 0.0, values.sign())
+        signs = torch.where(values.abs() <= evaluate.tolerance_at(vertices, units), 0.0, values.sign())
         old = vertices < first_point
         codes = table.codes[vertices[old], unit]
         signs[old] = (codes == 1).to(signs.dtype) - (codes == 2).to(signs.dtype)

@@ -34,7 +34,7 @@ class Units:
         value = self.values[vertices, units % n].double()
         return value - torch.tensor(self.at, dtype=torch.float64, device=value.device)[units // n]
 
-    def near(self, vertices: Tensor, units: Tensor) -> Tensor:
+    def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor:
         """How near to zero counts as zero for these units at these vertices."""
         if self.tolerance.ndim == 1:
             return self.tolerance[vertices]
@@ -114,7 +114,7 @@ def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | Non
     edge = scanned[row]
     ends = mesh.edges[edge]
     ua, ub = units(ends[:, 0], unit), units(ends[:, 1], unit)
-    return place_points(edge, unit, ua, ub, units.near(ends[:, 0], unit))
+    return place_points(edge, unit, ua, ub, units.tolerance_at(ends[:, 0], unit))
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class OnPoints:
         at_first = self.units(self.first[vertices], units)
         return torch.lerp(at_first, self.units(self.second[vertices], units), self.t[vertices])
 
-    def near(self, vertices: Tensor, units: Tensor) -> Tensor:
-        return self.units.near(self.first[vertices], units)
+    def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor:
+        return self.units.tolerance_at(self.first[vertices], units)
 
     def of_group(self, vertices: Tensor, group: Tensor) -> Tensor:
         """Values (x, m) of all candidates of a group."""

@@ -29,12 +29,12 @@ class CellEnvelope:
     triple_points: Array
 
 
-def envelope_on_cell(corners: Array, values: Array, near: float) -> CellEnvelope:
+def envelope_on_cell(corners: Array, values: Array, tolerance: float) -> CellEnvelope:
     """Divide a convex cell, given by all points on its border where a leader changes, into one piece per leader.
 
-    ``corners`` (m, 2) counter-clockwise, ``values`` (m, c) of the candidates there; ties are up to ``near``.
+    ``corners`` (m, 2) counter-clockwise, ``values`` (m, c) of the candidates there; ties are up to ``tolerance``.
     """
-    leads = values >= values.max(1, keepdims=True) - near
+    leads = values >= values.max(1, keepdims=True) - tolerance
     middle = corners.mean(0)
     spread = np.abs(corners - middle).max(0)
     spread[spread == 0] = 1.0
@@ -43,9 +43,9 @@ def envelope_on_cell(corners: Array, values: Array, near: float) -> CellEnvelope
     maps: Array = np.asarray(
         np.linalg.lstsq(design, values, rcond=None)[0], dtype=np.float64
     )  # (3, c): two slopes and a constant
-    points, ties = _triple_points(local, values, maps, near)
+    points, ties = _triple_points(local, values, maps, tolerance)
     loops = []
-    for candidate in _alive(values, near):
+    for candidate in _alive(values, tolerance):
         members = [i for i in range(len(corners)) if leads[i, candidate]]
         members += [len(corners) + h for h, tie in enumerate(ties) if candidate in tie]
         loop = _in_order(members, np.r_[local, points.reshape(-1, 2)])
@@ -54,11 +54,11 @@ def envelope_on_cell(corners: Array, values: Array, near: float) -> CellEnvelope
     return CellEnvelope(loops, points.reshape(-1, 2) * spread + middle)
 
 
-def _triple_points(local: Array, values: Array, maps: Array, near: float) -> tuple[Array, list[set[int]]]:
+def _triple_points(local: Array, values: Array, maps: Array, tolerance: float) -> tuple[Array, list[set[int]]]:
     """Points strictly inside the cell where at least three candidates tie for the lead, and who ties."""
     found: list[Array] = []
     ties: list[set[int]] = []
-    alive = _alive(values, near)
+    alive = _alive(values, tolerance)
     for i, j, k in combinations(alive, 3):
         system = np.stack([maps[:2, i] - maps[:2, j], maps[:2, i] - maps[:2, k]])
         size = np.abs(system).max()
@@ -66,9 +66,9 @@ def _triple_points(local: Array, values: Array, maps: Array, near: float) -> tup
             continue
         point = np.linalg.solve(system, -np.array([maps[2, i] - maps[2, j], maps[2, i] - maps[2, k]]))
         here = maps[:2].T @ point + maps[2]
-        if here[i] < here.max() - near or not _inside(local, point):
+        if here[i] < here.max() - tolerance or not _inside(local, point):
             continue
-        tied = {c for c in alive if here[c] >= here.max() - near}
+        tied = {c for c in alive if here[c] >= here.max() - tolerance}
         twin = next((h for h, other in enumerate(ties) if len(other & tied) >= 3), None)
         if twin is None:
             found.append(point)
@@ -78,9 +78,9 @@ def _triple_points(local: Array, values: Array, maps: Array, near: float) -> tup
     return np.array(found, dtype=np.float64).reshape(-1, 2), ties
 
 
-def _alive(values: Array, near: float) -> list[int]:
+def _alive(values: Array, tolerance: float) -> list[int]:
     """Candidates that no other one equals or exceeds on the whole cell; of equal ones the first."""
-    at_least = (values[:, :, None] >= values[:, None, :] - near).all(0)  # [j, k]: j is never below k
+    at_least = (values[:, :, None] >= values[:, None, :] - tolerance).all(0)  # [j, k]: j is never below k
     index = np.arange(values.shape[1])
     beaten = at_least & (~at_least.T | (index[:, None] < index[None, :])) & (index[:, None] != index[None, :])
     return [int(k) for k in np.flatnonzero(~beaten.any(0))]

@@ -47,9 +47,9 @@ class OnCrossings:
         a, b, t = (x.index_select(0, vertices) for x in (self.first, self.second, self.t))
         return torch.lerp(self.on_points(a, units), self.on_points(b, units), t)
 
-    def near(self, vertices: Tensor, units: Tensor) -> Tensor:
+    def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor:
         """How near to zero counts as zero for these units at these vertices."""
-        return self.on_points.near(self.first.index_select(0, vertices), units)
+        return self.on_points.tolerance_at(self.first.index_select(0, vertices), units)
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _edge_points(solids: Solids, units: Units, table: SignTable, scanned: Tensor
     row, unit = table.sign_changes(edges[:, 0], edges[:, 1])
     a, b = (end.index_select(0, row) for end in edges.unbind(1))
     edge = row if scanned is None else scanned[row]
-    return place_points(edge, unit, units(a, unit), units(b, unit), units.near(a, unit))
+    return place_points(edge, unit, units(a, unit), units(b, unit), units.tolerance_at(a, unit))
 
 
 def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided:

@@ -246,12 +246,12 @@ def _triples(
     on = torch.stack([line_of[lower[i]], line_of[lower[j]], third])
     line, other = on.flatten(), torch.cat([w, v, u])
     up, uq = units(lines.a[line], other), units(lines.b[line], other)
-    near = units.near(lines.a[line], other)
-    doubtful = (torch.minimum(up.abs(), uq.abs()) <= near) | (up.sign() == uq.sign())
+    tolerance = units.tolerance_at(lines.a[line], other)
+    doubtful = (torch.minimum(up.abs(), uq.abs()) <= tolerance) | (up.sign() == uq.sign())
     t = up / (up - uq)
     order = line.argsort(stable=True)
     order = order[sort_within(line[order], t[order])]
-    same = coincident(line[order], t[order], up[order], uq[order], near[order]).nonzero()[:, 0]
+    same = coincident(line[order], t[order], up[order], uq[order], tolerance[order]).nonzero()[:, 0]
     key = cut_key.repeat(3)
     bad = torch.cat([key[doubtful], torch.maximum(key[order[same]], key[order[same + 1]])])
     counts = torch.bincount(line, minlength=len(lines.key))
