@@ -212,7 +212,7 @@ def test_what_cannot_be_certified_says_why(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(rs.InputError, match="Expected a partition that carries its network, got one from a file"):
         loaded.certify()
     stopped = rs.linear_regions(mlp(2, 9, 9, 1), SQUARE, max_regions=20, on_limit="return")
-    with pytest.raises(LimitReached, match="cannot be certified"):
+    with pytest.raises(LimitReached, match="Expected a finished partition to certify, got"):
         stopped.certify()
     tiny = nn.Sequential(nn.Linear(2, 2), nn.ReLU()).double()
     with torch.no_grad():

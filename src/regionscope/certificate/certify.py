@@ -20,7 +20,7 @@ import numpy as np
 from regionscope.certificate.claim import Claim, Index, wall_rows
 from regionscope.certificate.corners import Proof, prove
 from regionscope.certificate.document import document
-from regionscope.certificate.filter import Screened, fold_rows, screen
+from regionscope.certificate.filter import Screened, screen
 from regionscope.certificate.frames import frames_of
 from regionscope.certificate.integers import IntegerNetwork, Integers, homogeneous
 from regionscope.certificate.regions import TrueRegion, TrueRegions
@@ -43,7 +43,10 @@ def certify(part: Any, decision: tuple[Index, Index] | None = None, *, max_recom
     start = time.perf_counter()
     whole("max_recomputed", max_recomputed)
     if not part.status:
-        raise LimitReached(f"The partition is not finished ({part.status.reason}), so it cannot be certified.")
+        raise LimitReached(
+            f"Expected a finished partition to certify, got an unfinished one: {part.status.reason}. Raise max_regions "
+            "or take a smaller slice."
+        )
     if part.program is None:
         raise InputError(
             "Expected a partition that carries its network, got one from a file. Pass the network: "
@@ -73,8 +76,7 @@ class _Judge:
         self.found: dict[bytes, TrueRegion] = {}
         self.left = 0
         self.outputs_of: dict[bytes, Integers] = {}
-        units = sum(fold.n_units * fold_rows(fold) for fold in self.steps.folds)
-        self.n_rows = len(self.network.border) + units
+        self.n_rows = len(self.network.border) + self.steps.n_rows
         self.recomputed = 0
 
     def settle_patterns(self) -> None:
@@ -89,7 +91,7 @@ class _Judge:
             self._refute(regions, reason)
         inner = np.flatnonzero((claim.wall_regions >= 0).all(1))
         pairs = claim.wall_regions[inner]
-        row, layer, _ = wall_rows(self.steps, self.patterns, pairs[:, 0], pairs[:, 1], len(self.network.border))
+        row, layer = wall_rows(self.steps, self.patterns, pairs[:, 0], pairs[:, 1], len(self.network.border))
         wrong = (layer != claim.wall_layer[inner]) & (layer >= 0)
         self._refute(pairs[wrong].ravel(), "a wall belongs to another nonlinearity")
         n = claim.n

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.filter import fold_rows
 from regionscope.certificate.integers import Pattern
 from regionscope.certificate.steps import Largest, Numbers, Steps
 
@@ -27,14 +26,13 @@ class Claim:
     corners: Index
     offsets: Index
     wall_vertices: Index
-    wall_offsets: Index
     wall_regions: Index
     wall_layer: Index
 
     @staticmethod
     def of(part: Any) -> Claim:
         walls = part.walls
-        arrays = (part.corners, part.offsets, walls.vertices, walls.offsets, walls.regions, walls.layer)
+        arrays = (part.corners, part.offsets, walls.vertices, walls.regions, walls.layer)
         return Claim(part.slice.dim, part.vertices.cpu().numpy(), *(array.cpu().numpy() for array in arrays))
 
     @property
@@ -91,32 +89,30 @@ class Claim:
         return [(reason, np.unique(regions)) for reason, regions in found if len(regions)]
 
 
-def wall_rows(steps: Steps, patterns: Pattern, here: Index, there: Index, n_border: int) -> tuple[Index, Index, Index]:
+def wall_rows(steps: Steps, patterns: Pattern, here: Index, there: Index, n_border: int) -> tuple[Index, Index]:
     """For pairs of neighbours: the constraint of region ``here`` that is zero on their wall, as numbered by
-    ``IntegerNetwork.cell`` (-1 unless exactly one unit differs, by one piece), the first nonlinearity at which the
-    patterns differ (-1 if at none), and how many units differ."""
+    ``IntegerNetwork.cell`` (-1 unless exactly one unit differs, by one piece), and the first nonlinearity at which the
+    patterns differ (-1 if at none)."""
     folds, base = steps.folds, n_border
     starts, strides, largest, layers, bases = [], [], [], [], []
     for fold in folds:
         starts += list(range(fold.n_units))
-        strides += [fold_rows(fold)] * fold.n_units
+        strides += [fold.rows_per_unit] * fold.n_units
         largest += [isinstance(fold, Largest)] * fold.n_units
         layers += [fold.layer] * fold.n_units
         bases += [base] * fold.n_units
-        base += fold.n_units * fold_rows(fold)
+        base += fold.n_units * fold.rows_per_unit
     start, stride, is_largest, layer, first = map(np.array, (starts, strides, largest, layers, bases))
-    row, changed = np.full(len(here), -1, dtype=np.int64), np.zeros(len(here), dtype=np.int64)
-    at = np.full(len(here), -1, dtype=np.int64)
+    row, at = (np.full(len(here), -1, dtype=np.int64) for _ in range(2))
     step = max(1, (1 << 26) // max(1, patterns.shape[1]))
     for i in range(0, len(here) if patterns.shape[1] else 0, step):
         own, other = patterns[here[i : i + step]], patterns[there[i : i + step]]
         differs = own != other
-        changed[i : i + step] = differs.sum(1)
-        unit = differs.argmax(1)
+        changed, unit = differs.sum(1), differs.argmax(1)
         index = np.arange(len(unit))
         a, b = own[index, unit].astype(np.int64), other[index, unit].astype(np.int64)
         number = first[unit] + start[unit] * stride[unit] + np.where(is_largest[unit], b, np.minimum(a, b))
-        good = (changed[i : i + step] == 1) & (is_largest[unit] | (np.abs(a - b) == 1))
+        good = (changed == 1) & (is_largest[unit] | (np.abs(a - b) == 1))
         row[i : i + step] = np.where(good, number, -1)
-        at[i : i + step] = np.where(changed[i : i + step] > 0, layer[unit], -1)
-    return row, at, changed
+        at[i : i + step] = np.where(changed > 0, layer[unit], -1)
+    return row, at

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.claim import Claim, Index
 from regionscope.certificate.filter import Near, size
-from regionscope.certificate.frames import UNIT, Frames
+from regionscope.certificate.frames import EPS, Frames
 from regionscope.certificate.steps import Numbers
 
 __all__ = ["Proof", "prove"]
@@ -68,17 +68,17 @@ def _corrected(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Nu
     point = start
     for _ in range(2):
         point = point - _solution(lines, point)
-    size_now = [np.abs(_value(rows, point)) + error + 8 * UNIT * size(rows.T) for rows, error in lines]
+    size_now = [np.abs(_value(rows, point)) + error + 8 * EPS * size(rows.T) for rows, error in lines]
     if len(lines) == 1:
         (rows, error), (gap,) = lines[0], size_now
         slope = np.abs(rows[:, 1]) - error
-        return point, np.where(slope > 0, (1 + 16 * UNIT) * gap / slope, np.inf)
+        return point, np.where(slope > 0, (1 + 16 * EPS) * gap / slope, np.inf)
     (first, error), (second, other) = lines
     determinant = np.abs(first[:, 1] * second[:, 2] - first[:, 2] * second[:, 1])
     sums, others = np.abs(first[:, 1:]).sum(1), np.abs(second[:, 1:]).sum(1)
-    least = determinant - sums * other - others * error - error * other - 8 * UNIT * sums * others
+    least = determinant - sums * other - others * error - error * other - 8 * EPS * sums * others
     above = size_now[0] * (others + other) + size_now[1] * (sums + error)
-    radius = np.where(least > 0, (1 + 32 * UNIT) * above / least, np.inf)
+    radius = np.where(least > 0, (1 + 32 * EPS) * above / least, np.inf)
     return point, radius
 
 
@@ -105,16 +105,16 @@ def _turns(claim: Claim, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
     if claim.dim == 1:
         order = np.where(following > np.arange(len(point)), 1.0, -1.0)
         step = order * (point[following, 0] - point[:, 0])
-        right: NDArray[np.bool_] = (step > (1 + 8 * UNIT) * (radius + radius[following])) & (
+        right: NDArray[np.bool_] = (step > (1 + 8 * EPS) * (radius + radius[following])) & (
             np.diff(claim.offsets)[claim.owner] == 2
         )
         return right
     ahead = following[following]
     first, second = point[following] - point, point[ahead] - point[following]
-    off, then = radius + radius[following] + 8 * UNIT, radius[following] + radius[ahead] + 8 * UNIT
+    off, then = radius + radius[following] + 8 * EPS, radius[following] + radius[ahead] + 8 * EPS
     determinant = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
     longest, other = np.abs(first).max(1), np.abs(second).max(1)
-    bound = 2 * (off * other + then * longest + off * then) + 8 * UNIT * longest * other
+    bound = 2 * (off * other + then * longest + off * then) + 8 * EPS * longest * other
     left: NDArray[np.bool_] = determinant > bound
     return left & (np.diff(claim.offsets)[claim.owner] >= 3)
 
@@ -140,7 +140,7 @@ def _signs(
         rows, error = near.rows[entry], near.error[entry]
         slopes = np.abs(rows[:, 1:])
         value = _value(rows, point[corner])
-        bound = (1 + 8 * UNIT) * (error + slopes.sum(1) * radius[corner]) + 8 * UNIT * size(rows.T)
+        bound = (1 + 8 * EPS) * (error + slopes.sum(1) * radius[corner]) + 8 * EPS * size(rows.T)
         decided = value > bound
         np.add.at(undecided, region[entry[~decided]], 1)
         slope = np.linalg.norm(slopes / frames.scale[region[entry]], axis=1)

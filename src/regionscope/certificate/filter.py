@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.frames import UNIT, Frames
+from regionscope.certificate.frames import EPS, Frames
 from regionscope.certificate.integers import Pattern
 from regionscope.certificate.steps import Affine, Fold, Largest, Numbers, Pieces, Steps
 from regionscope.geometry import Slice
 
-__all__ = ["Near", "Screened", "fold_rows", "screen", "size"]
+__all__ = ["Near", "Screened", "screen", "size"]
 
 _LEAST = 2.0**-700  # added to bounds that are not 0, in place of what underflows
 _REACH = 1.01  # corners lie this far from the reference, after they have been corrected
@@ -57,11 +57,6 @@ class Screened:
     near: Near
     slopes: Numbers
     slope_error: Numbers
-
-
-def fold_rows(fold: Fold) -> int:
-    """Number of constraints of each unit of a fold."""
-    return fold.groups.shape[1] if isinstance(fold, Largest) else len(fold.at)
 
 
 def screen(steps: Steps, slice: Slice, frames: Frames) -> Screened:
@@ -101,7 +96,7 @@ def _padded(bound: Numbers) -> Numbers:
 
 def _fails(margin: Numbers, spread: Numbers, error: Numbers) -> NDArray[np.bool_]:
     """Whether a constraint with this value at the reference may be zero or negative somewhere in the box."""
-    bound = (_REACH + 16 * UNIT) * spread + (error + 8 * UNIT * np.abs(margin))
+    bound = (_REACH + 16 * EPS) * spread + (error + 8 * EPS * np.abs(margin))
     return ~(margin > bound)
 
 
@@ -125,7 +120,7 @@ class _Block:
         self.steps, self.cells, self.first = steps, cells, first
         self.count, self.k = cells.reference.shape
         self.border = tuple(part.cpu().numpy() for part in slice.halfspaces)
-        self.n_rows = len(self.border[0]) + sum(fold.n_units * fold_rows(fold) for fold in steps.folds)
+        self.n_rows = len(self.border[0]) + steps.n_rows
         self.found: list[tuple[NDArray[np.int64], Numbers, Numbers]] = []
         self.pattern = np.zeros((self.count, steps.n_units), dtype=np.int16)
         self.sure = np.ones(self.count, dtype=bool)
@@ -138,7 +133,7 @@ class _Block:
         slopes = [row[:, None] * scale for row, scale in zip(basis, self.frames.scale.T, strict=True)]
         terms = np.abs(origin)[:, None] + np.abs(basis).T @ np.abs(self.frames.reference).T
         self.values = {steps.input_name: np.stack([value, *slopes])}
-        self.errors = {steps.input_name: _padded((self.k + 8) * UNIT * terms)}
+        self.errors = {steps.input_name: _padded((self.k + 8) * EPS * terms)}
 
     def run(self) -> _Block:
         """Carry the regions through all steps."""
@@ -166,7 +161,7 @@ class _Block:
         reference, scale = self.cells.reference, self.cells.scale
         value = bounds[:, None] - normals @ reference.T
         rows = np.stack([value, *(-normals[:, i, None] * scale[:, i] for i in range(self.k))])
-        error = (self.k + 8) * UNIT * (np.abs(bounds)[:, None] + np.abs(normals) @ np.abs(reference).T)
+        error = (self.k + 8) * EPS * (np.abs(bounds)[:, None] + np.abs(normals) @ np.abs(reference).T)
         unit, cell = np.nonzero(_fails(value, _spread(rows), error))
         self._keep(unit, cell, rows[:, unit, cell], error[unit, cell])
         self.base += len(normals)
@@ -198,7 +193,7 @@ class _Block:
         for i in range(self.k):
             out[0] += rows[1 + i] * shift[:, i]
             out[1 + i] *= ratio[:, i]
-        return out, _padded(grown * (error + (2 * self.k + 8) * UNIT * size(rows)))
+        return out, _padded(grown * (error + (2 * self.k + 8) * EPS * size(rows)))
 
     def _affine(self, step: Affine) -> None:
         if len(step.terms) == 1 and not step.shift.any():
@@ -211,7 +206,7 @@ class _Block:
                 self.errors[step.writes] = error if same else error[moved]
                 return
         n_terms = 1 + sum(int(matrix.terms.max(initial=0)) for _, matrix in step.terms)
-        share, groups = (n_terms + 8) * UNIT, len(self.frames.scale)
+        share, groups = (n_terms + 8) * EPS, len(self.frames.scale)
         out = np.zeros((self.k + 1, len(step.shift), groups))
         bound = np.zeros((len(step.shift), groups))
         for source, matrix in step.terms:
@@ -232,7 +227,7 @@ class _Block:
         own = []
         for t, at in enumerate(fold.at):
             value = here[0] - at if at else here[0]
-            bound = error + 2 * UNIT * (np.abs(here[0]) + abs(at)) if at else error
+            bound = error + 2 * EPS * (np.abs(here[0]) + abs(at)) if at else error
             piece += value > 0
             unit, group = np.nonzero(_fails(np.abs(value), spread, bound) & ~exact)
             rows = here[:, unit, group]
@@ -258,7 +253,7 @@ class _Block:
         """Functions (k + 1, n) of groups in the frames of all their regions."""
         place, cell = self._regions_of(group)
         shift, ratio, grown = self.frames.change(self.group, self.cells, np.arange(self.count))
-        bound = _padded((error + (2 * self.k + 8) * UNIT * size(rows))[place] * grown[cell])
+        bound = _padded((error + (2 * self.k + 8) * EPS * size(rows))[place] * grown[cell])
         value, spread, sizes = rows[0][place], np.zeros(len(place)), np.abs(rows)
         for i in range(self.k):
             value += rows[1 + i][place] * shift[cell, i]
@@ -307,7 +302,7 @@ class _Block:
             out[0] += shift
             rounded = np.isin(slope, (-1.0, 0.0, 1.0), invert=True) | ((shift != 0) & (slope != 0))
             rounded |= (shift != 0) & (fold.divisor != 1)
-            bound += np.where(rounded, 8 * UNIT * (size(here) * np.abs(slope) + np.abs(shift)), 0)
+            bound += np.where(rounded, 8 * EPS * (size(here) * np.abs(slope) + np.abs(shift)), 0)
             bound = _padded(bound)
         self.values[fold.writes], self.errors[fold.writes] = out, bound
 
@@ -334,7 +329,7 @@ class _Block:
         exact &= error[members.T, group] + error[chosen, group] == 0
         for j in range(groups.shape[1]):
             gap = top - rows[:, j]
-            bound = top_error + bounds[j] + 2 * UNIT * (size(top) + size(rows[:, j]))
+            bound = top_error + bounds[j] + 2 * EPS * (size(top) + size(rows[:, j]))
             same = (members[:, j] == chosen) | (exact[j] & (best <= j))
             self.sure[cell[~((gap[0] > bound) | same)]] = False
             near = _fails(gap[0], _spread(gap), bound) & ~same
@@ -356,7 +351,7 @@ class _Block:
         best, best_error = here[:, chosen, index], error[chosen, index]
         other, other_error = here[:, fold.groups[:, j]], error[fold.groups[:, j]]
         gap = best - other
-        bound = best_error + other_error + 2 * UNIT * (size(best) + size(other))
+        bound = best_error + other_error + 2 * EPS * (size(best) + size(other))
         same = (chosen == fold.groups[:, j, None]) | ((gap == 0).all(0) & (best_error + other_error == 0))
         near: NDArray[np.bool_] = _fails(gap[0], _spread(gap), bound) & ~same
         return near

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.steps import Numbers
 
-__all__ = ["UNIT", "Frames", "frames_of"]
+__all__ = ["EPS", "Frames", "frames_of"]
 
-UNIT = 2.0**-52  # twice the unit of rounding
+EPS = 2.0**-52  # machine epsilon of float64: twice the largest relative error of one operation
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Frames:
         error of a function grows; see ``filter``."""
         shift: Numbers = (new.reference[to] - self.reference[of]) / self.scale[of]
         ratio: Numbers = new.scale[to] / self.scale[of]
-        return shift, ratio, (1 + 8 * UNIT) * np.maximum(1, np.abs(shift) / 3 + ratio).max(1)
+        return shift, ratio, (1 + 8 * EPS) * np.maximum(1, np.abs(shift) / 3 + ratio).max(1)
 
 
 def frames_of(vertices: Numbers, corners: NDArray[np.int64], offsets: NDArray[np.int64]) -> Frames:

@@ -104,7 +104,6 @@ class _AffineStep:
 @dataclass(frozen=True)
 class _PiecesStep:
     fold: Pieces
-    at: list[tuple[int, int]]  # v > at means v * factor > threshold
     slopes: Integers
     shifts: Integers
 
@@ -141,7 +140,7 @@ class IntegerNetwork:
         corners = slice.corners.cpu().numpy()
         self.corners = [homogeneous(corner) for corner in corners]
         self.denominators = {steps.input_name: denominator}
-        self.thresholds: dict[int, list[tuple[int, int]]] = {}
+        self.thresholds: dict[int, list[tuple[int, int]]] = {}  # v > at: v * factor > level, by id of the step
         self.steps = [self._compiled(step) for step in steps.steps]
 
     def _compiled(self, step: Step) -> Any:
@@ -171,7 +170,7 @@ class IntegerNetwork:
         if step.writes:
             self.denominators[step.writes] = out
         self.thresholds[id(step)] = at
-        return _PiecesStep(step, at, slopes * (out // (below * of_slopes)), shifts * (out // of_shifts))
+        return _PiecesStep(step, slopes * (out // (below * of_slopes)), shifts * (out // of_shifts))
 
     def _run(self, columns: Integers, ones: Integers, choose: Choose) -> Integers:
         values = {self.source.input_name: columns}
@@ -207,7 +206,7 @@ class IntegerNetwork:
         """The pattern behind a facet on which only this constraint is zero."""
         found, first, start = pattern.copy(), len(self.border), 0
         for fold in self.source.folds:
-            stride = fold.groups.shape[1] if isinstance(fold, Largest) else len(fold.at)
+            stride = fold.rows_per_unit
             if row < first + stride * fold.n_units:
                 unit, which = divmod(row - first, stride)
                 if isinstance(fold, Largest):
@@ -216,7 +215,7 @@ class IntegerNetwork:
                     found[start + unit] = which if found[start + unit] > which else which + 1
                 return found
             first, start = first + stride * fold.n_units, start + fold.n_units
-        raise IndexError(row)
+        raise IndexError(f"Expected a constraint of a unit, got row {row}.")
 
     def _constraints(self, fold: Fold, here: Integers, own: Pattern, ones: Integers) -> Integers:
         if isinstance(fold, Largest):

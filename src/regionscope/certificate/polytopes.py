@@ -34,7 +34,7 @@ def region_of(constraints: Integers, corners: Sequence[Point], n_border: int, di
     corners: of the slice. n_border: number of constraints, at the start, that the slice itself satisfies.
     """
     points = [_reduced(corner) for corner in corners]
-    zeros = [_bits(constraints[:n_border].dot(np.array(point, dtype=object)) == 0, 0) for point in points]
+    zeros = [_bits(constraints[:n_border].dot(np.array(point, dtype=object)) == 0) for point in points]
     left = constraints[n_border:]
     index = np.arange(n_border, len(constraints))
     while True:
@@ -88,5 +88,5 @@ def _reduced(point: Sequence[int]) -> Point:
     return tuple(number // divisor for number in point)
 
 
-def _bits(flags: Integers, first: int) -> int:
-    return sum(1 << (first + int(i)) for i in np.flatnonzero(flags))
+def _bits(flags: Integers) -> int:
+    return sum(1 << int(i) for i in np.flatnonzero(flags))

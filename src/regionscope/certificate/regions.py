@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regionscope.certificate.integers import IntegerNetwork, Integers, Pattern
+from regionscope.certificate.integers import IntegerNetwork, Pattern
 from regionscope.certificate.polytopes import Polytope, region_of
 
 __all__ = ["TrueRegion", "TrueRegions"]
@@ -16,12 +16,10 @@ __all__ = ["TrueRegion", "TrueRegions"]
 
 @dataclass(frozen=True)
 class TrueRegion:
-    """An activation region by its pattern, its polytope, and for each facet the pattern behind it (None: outside)."""
+    """The polytope of an activation region, and for each facet the pattern behind it (None: outside)."""
 
-    pattern: Pattern
     polytope: Polytope
     behind: list[bytes | None]
-    outputs: Integers
 
 
 class TrueRegions:
@@ -63,7 +61,7 @@ class TrueRegions:
             middle = [sum(numbers) for numbers in zip(*(polytope.corners[i] for i in own), strict=True)]
             outwards = [-number for number in cell.constraints[rows[0]][:-1]]
             behind.append(network.pattern(middle, outwards).tobytes())
-        return TrueRegion(pattern, polytope, behind, cell.outputs)
+        return TrueRegion(polytope, behind)
 
     def grow(self, start: Iterable[bytes], stop: Callable[[bytes], bool], most: int) -> dict[bytes, TrueRegion] | None:
         """All regions reached from those of the patterns ``start`` without entering one at which ``stop`` says so.

@@ -10,6 +10,7 @@ from typing import Any
 
 from regionscope.errors import InputError
 from regionscope.types import Reading
+from regionscope.writing import replace_file
 
 __all__ = ["Certificate", "Refutation"]
 
@@ -81,5 +82,6 @@ class Certificate:
         if self.document is None:
             raise InputError(f"Expected a certified partition, got '{self}'. Only its certificate can be saved.")
         target = Path(path)
-        target.write_text(json.dumps(self.document(), separators=(",", ":")) + "\n", encoding="utf-8")
+        text = json.dumps(self.document(), separators=(",", ":")) + "\n"
+        replace_file(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
         return target

@@ -95,6 +95,11 @@ class Pieces:
         """Number of columns in a pattern."""
         return len(self.slopes[0])
 
+    @property
+    def rows_per_unit(self) -> int:
+        """Number of constraints of each unit: one for each threshold."""
+        return len(self.at)
+
 
 @dataclass(frozen=True, eq=False)
 class Largest:
@@ -109,6 +114,11 @@ class Largest:
     def n_units(self) -> int:
         """Number of columns in a pattern."""
         return len(self.groups)
+
+    @property
+    def rows_per_unit(self) -> int:
+        """Number of constraints of each unit: one for each candidate."""
+        return int(self.groups.shape[1])
 
 
 Fold = Pieces | Largest
@@ -134,6 +144,11 @@ class Steps:
     def n_units(self) -> int:
         """Number of columns in a pattern."""
         return sum(fold.n_units for fold in self.folds)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of constraints of a pattern, without those of the border."""
+        return sum(fold.n_units * fold.rows_per_unit for fold in self.folds)
 
 
 def read_steps(program: Program) -> Steps:

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from regionscope.certificate.claim import Index
-from regionscope.certificate.frames import UNIT
+from regionscope.certificate.frames import EPS
 from regionscope.certificate.integers import Integers, Pattern
 from regionscope.certificate.steps import Numbers, Steps
 
@@ -35,13 +35,12 @@ class Graph:
 @dataclass(frozen=True)
 class Counts:
     """by_layer: activation regions after each nonlinearity. linear_ids, decision_ids: (r,) which linear and which
-    decision region a region belongs to; labels: (r,), empty without a decision. compared: walls decided in integers."""
+    decision region a region belongs to; labels: (r,), empty without a decision."""
 
     by_layer: dict[str, int]
     linear_ids: Index
     decision_ids: Index
     labels: Index
-    compared: int
 
     @property
     def linear(self) -> int:
@@ -63,12 +62,10 @@ class Counts:
 def count(steps: Steps, graph: Graph, outputs: Callable[[int], Integers]) -> Counts:
     """outputs: the outputs of a region as integer functions."""
     n, drawn = len(graph.patterns), graph.patterns.shape[1] - steps.has_decision  # the decision folds nothing
-    equal, compared = _same_maps(graph, drawn, outputs)
+    equal = _same_maps(graph, drawn, outputs)
     labels = graph.patterns[:, -1].astype(np.int64) if steps.has_decision else np.zeros(0, dtype=np.int64)
     alike = graph.pairs[labels[graph.pairs[:, 0]] == labels[graph.pairs[:, 1]]] if len(labels) else graph.pairs[:0]
-    return Counts(
-        by_layer(steps, graph.patterns), components(n, graph.pairs[equal]), components(n, alike), labels, compared
-    )
+    return Counts(by_layer(steps, graph.patterns), components(n, graph.pairs[equal]), components(n, alike), labels)
 
 
 def by_layer(steps: Steps, patterns: Pattern) -> dict[str, int]:
@@ -88,8 +85,8 @@ def components(n: int, pairs: Index) -> Index:
     return found
 
 
-def _same_maps(graph: Graph, n_units: int, outputs: Callable[[int], Integers]) -> tuple[NDArray[np.bool_], int]:
-    """Whether the maps on both sides of each wall are equal, and how many of these were compared in integers."""
+def _same_maps(graph: Graph, n_units: int, outputs: Callable[[int], Integers]) -> NDArray[np.bool_]:
+    """Whether the maps on both sides of each wall are equal; compared in integers where floats leave it open."""
     pairs, known = graph.pairs, len(graph.slopes)
     open_: NDArray[np.bool_] = np.any(pairs >= known, axis=1)
     equal = np.zeros(len(pairs), dtype=bool)
@@ -99,10 +96,10 @@ def _same_maps(graph: Graph, n_units: int, outputs: Callable[[int], Integers]) -
         if known:
             gap = np.abs(graph.slopes[left] - graph.slopes[right])
             sizes = np.abs(graph.slopes[left]) + np.abs(graph.slopes[right])
-            bound = (1 + 8 * UNIT) * (graph.slope_error[left] + graph.slope_error[right]) + 8 * UNIT * sizes
+            bound = (1 + 8 * EPS) * (graph.slope_error[left] + graph.slope_error[right]) + 8 * EPS * sizes
             open_[i : i + step] |= ~(gap > bound).any((1, 2))
     for i in np.flatnonzero(open_).tolist():
         a, b = pairs[i]
         same_pattern = (graph.patterns[a, :n_units] == graph.patterns[b, :n_units]).all()
         equal[i] = same_pattern or (outputs(int(a)) == outputs(int(b))).all()
-    return equal, int(open_.sum())
+    return equal
