@@ -3,7 +3,7 @@
 A new activation goes to ``kinks`` (everything that folds: ReLU and its kin, maxima, pooling), with ``@rule`` of
 ``network/record.py`` on top. The others: ``layers`` (linear, convolution, BatchNorm, average pooling), ``arithmetic``
 (sums and products), ``shapes`` and ``indexing`` (moving entries). Helpers: ``windows`` (which entries a pooling window
-holds) and ``blocks`` (convolution a few rows at a time).
+holds) and ``convolution`` (a few rows at a time, or as a matrix product).
 """
 
 from regionscope.network.rules import arithmetic, indexing, kinks, layers, shapes

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regionscope.network.operations import Affine, ChannelMap, Fixed
 from regionscope.network.record import Call, Data, rule
-from regionscope.network.rules.blocks import conv2d_by_product, in_row_blocks
+from regionscope.network.rules.convolution import conv2d_by_product, in_row_blocks
 from regionscope.network.rules.windows import per_dim
 
 __all__: list[str] = []

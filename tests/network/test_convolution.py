@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.network.rules.blocks import conv2d_by_product, in_row_blocks
+from regionscope.network.rules.convolution import conv2d_by_product, in_row_blocks
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 4])
