@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.errors import InputError, NotPiecewiseAffine
+from regionscope.errors import InputError
 from regionscope.exact.bounding.merge import Array
-from regionscope.exact.bounding.stages import read_stages, with_slacks
+from regionscope.exact.bounding.stages import NotSingleEntries, read_stages, with_slacks
 from regionscope.geometry import Box
 from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
@@ -143,7 +143,7 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
         return Found(margin, np.zeros(0), margin, size, 1, True, estimated=True)
     try:
         staged = with_slacks(read_stages(program, where.embed, where.dim), factors, bounds)
-    except NotPiecewiseAffine:
+    except NotSingleEntries:
         return margin_by_partition(
             program, where, factors, bounds, alternatives, deadline=deadline, max_regions=max_regions
         )

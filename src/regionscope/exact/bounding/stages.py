@@ -17,14 +17,17 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from regionscope.errors import NotPiecewiseAffine
 from regionscope.exact.bounding.merge import Array, Stage, merged, stored
 from regionscope.network import Kink, Program, Thresholds, Values
 
-__all__ = ["Staged", "read_matrices", "read_stages", "with_slacks"]
+__all__ = ["NotSingleEntries", "Staged", "read_matrices", "read_stages", "with_slacks"]
 
 _ROWS = 512  # unit vectors run at a time
 _SCALE = 2.0**40  # of the unit vectors, so that offsets do not round the entries
+
+
+class NotSingleEntries(Exception):
+    """A fold that is not a function of single entries, such as a maximum: it has no hinges."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,7 @@ class Staged:
 def read_stages(program: Program, embed: Callable[[Tensor], Tensor], dim: int) -> Staged:
     """The program on the slice that ``embed`` maps coordinates (p, k) into.
 
-    Raises NotPiecewiseAffine for a fold that is not a function of single entries (a maximum).
+    Raises NotSingleEntries for a fold that is not a function of single entries (a maximum).
     """
     first, stages, _ = read_matrices(program, embed, dim)
     return Staged(*merged(first, stages))
@@ -102,7 +105,7 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
     """The fold and the affine stretch behind it. ``live``: one row of the values before; those after are returned."""
     fold, *rest = kink.instructions
     if len(fold.reads) != 1 or not isinstance(kink.cuts(live), Thresholds):
-        raise NotPiecewiseAffine(f"'{kink.name}' ({kink.kind}) folds several values at a time.")
+        raise NotSingleEntries(f"'{kink.name}' ({kink.kind}) folds several values at a time.")
     name = fold.reads[0]
     place = _places(live)[name]
     # Behind the fold its result has the place of what it reads; a value that is read again stands at the end.
@@ -178,7 +181,7 @@ def _read_fold(kink: Kink, value: Tensor) -> _Fold:
 
     moved = cut(zero)
     if moved.size != zero.numel() or not np.array_equal(cut(one) - moved, np.ones(moved.size)):
-        raise NotPiecewiseAffine(f"'{kink.name}' ({kink.kind}) folds combinations of values.")
+        raise NotSingleEntries(f"'{kink.name}' ({kink.kind}) folds combinations of values.")
     cuts = kink.folds(zero, *fold.constants)
     assert isinstance(cuts, Thresholds)
     thresholds = np.array([t - moved for t in cuts.at])

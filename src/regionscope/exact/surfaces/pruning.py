@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.errors import NotPiecewiseAffine
 from regionscope.exact.bounding.bounds import rounding_of, with_ones
 from regionscope.exact.bounding.merge import Matrix, Stage
-from regionscope.exact.bounding.stages import Staged, read_matrices
+from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_matrices
 from regionscope.geometry import Slice
 from regionscope.network import Program, Values
 
@@ -59,7 +58,7 @@ class Pruning:
             return
         try:
             first, stages, self.names = read_matrices(program, where.embed, where.dim)
-        except NotPiecewiseAffine:
+        except NotSingleEntries:
             return  # a maximum of several values: only the outputs tell
         if not stages or self.names[-1] != (program.output_name,):
             return
