@@ -81,7 +81,7 @@ def test_transformers_and_layers_that_work_in_place() -> None:
     ("model", "options", "sentence"),
     [
         (net(), {"temperature": 0.0}, "temperature larger than 0, got 0"),
-        (nn.Linear(3, 2).double(), {}, "no activation that can be seen"),
+        (nn.Linear(3, 2).double(), {}, "Expected a model that calls activations, got one"),
         (abs, {}, "Expected a torch module"),
     ],
 )

@@ -55,7 +55,7 @@ def soft_local_complexity(
     with observer.watching():
         observer.forward(vertices.reshape(-1, *where.shape))
     if not observer.found:
-        raise InputError("The forward pass calls no activation that can be seen, so there is nothing to count.")
+        raise InputError("Expected a model that calls activations, got one that calls none. There is nothing to count.")
     return sum((_soft(low, high, temperature) for low, high in observer.found), torch.zeros_like(where.points[:, 0]))
 
 

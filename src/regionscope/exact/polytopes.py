@@ -67,7 +67,7 @@ def carry_cells(
     for k, kink in enumerate(program.kinks[start:], start):
         cuts = kink.cuts(values)
         record.snap(slice_id[snapped_signs(cuts, at_vertices(zero_tolerances[k], slice_id))])
-        cutter = _SpaceCutter(cells, _Rows(cuts.values), slice_id, zero_tolerances[k], k, first_unit, budget, record)
+        cutter = _CellCutter(cells, _Rows(cuts.values), slice_id, zero_tolerances[k], k, first_unit, budget, record)
         cutter.cut(cuts)
         cells, kept = cutter.cells.compact()
         first_unit += kink.n_units
@@ -108,7 +108,7 @@ class _Rows:
 
 
 @dataclass
-class _SpaceCutter:
+class _CellCutter:
     """One nonlinearity: the cells so far, the values that fold at their vertices, and how the vertices came about."""
 
     cells: Complex
@@ -154,8 +154,8 @@ class _SpaceCutter:
         self.record.snap(self.slice_id[snapped])
         if unresolved:
             raise CheckFailed(
-                f"Rounding left {unresolved} region(s) in which the signs of a unit fit no flat cut, so the partition "
-                "would be wrong; take a larger slice, or pass a Tolerance with another zero."
+                f"Expected signs of a unit that fit a flat cut, got {unresolved} region(s) where rounding left others. "
+                "Take a larger slice, or pass a Tolerance with another zero."
             )
         limit = self.budget.max_regions
         if limit is not None and int(torch.bincount(cells.slice_id).max()) > limit:

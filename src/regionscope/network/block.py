@@ -73,7 +73,7 @@ def block(
     """
     names = (name,) if isinstance(name, str) else tuple(name)
     if not names:
-        raise InputError("Expected the name of a block, got an empty list.")
+        raise InputError("Expected the name of a block, got an empty list. See model.named_modules().")
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}.")
     whole = unwrapped(model)
@@ -93,7 +93,7 @@ def block(
     found = program(inputs).reshape(outputs.shape)
     if not bool(((found - outputs).abs() <= _ALIKE * outputs.abs().max()).all()):
         raise CheckFailed(
-            f"'{shown}', read alone, differs from what the model computes there by "
+            f"Expected '{shown}', read alone, to compute what it computes inside the model, got a difference of "
             f"{float((found - outputs).abs().max()):.2g}. Name all modules from the block's input to its output."
         )
     return Block(program, inputs, position % t, shown)
@@ -148,5 +148,7 @@ def _seen(whole: nn.Module, names: Sequence[str], inputs: Tensor, args: Argument
         further, named = ((), args) if isinstance(args, Mapping) else (args, {})
         call_model(lambda given: private(given, *further, **named), inputs)
     if len(seen) < 2:
-        raise InputError(f"Expected the model to call '{', '.join(names)}' in its forward pass, but it does not.")
+        raise InputError(
+            f"Expected modules that run in the forward pass, got '{', '.join(names)}', which do not. Name others."
+        )
     return seen["in"], seen["out"]

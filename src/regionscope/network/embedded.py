@@ -130,7 +130,7 @@ class EmbeddedModel(nn.Module):
         finally:
             given.value = None
         if not given.used:
-            raise InputError(f"Expected the model to call '{self.at}' in its forward pass, but it does not.")
+            raise self._never_runs()
         return chosen_output(result, self.output) if self.output is not None else _logits(result)
 
     def settle_position(self, inputs: Tensor) -> None:
@@ -186,7 +186,10 @@ class EmbeddedModel(nn.Module):
             return reached.output
         finally:
             given.stop = False
-        raise InputError(f"Expected the model to call '{self.at}' in its forward pass, but it does not.")
+        raise self._never_runs()
+
+    def _never_runs(self) -> InputError:
+        return InputError(f"Expected at to name a module that runs in the forward pass, got '{self.at}'. Name another.")
 
     def __repr__(self) -> str:
         return f"EmbeddedModel(at={self.at!r}, position={self.position}, {type(self.__dict__['whole']).__name__})"

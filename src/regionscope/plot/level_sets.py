@@ -37,7 +37,9 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
         space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
         return drawn
     if getattr(space, "name", "") != "3d":
-        raise InputError('A surface needs three-dimensional axes; make them with add_subplot(projection="3d").')
+        raise InputError(
+            'Expected three-dimensional axes, got a plane one. Make them with add_subplot(projection="3d").'
+        )
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
     sizes = np.diff(offsets)[:, None]

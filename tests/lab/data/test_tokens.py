@@ -63,7 +63,7 @@ def test_sums_modulo_p_are_all_there_once() -> None:
     ("spec", "sentence"),
     [
         (text(book="none"), "asv', 'gettysburg' or the name of a file"),
-        (text(n_train=1000), "windows to choose from, got n = 1,000"),
+        (text(n_train=1000), "windows of the text, got 1,000. Lower n_train"),
         (text(context=500), "more than context = 500 bytes"),
         (text(stride=0), "stride of at least 1"),
         (DataSpec(name="modular_addition", options={"modulus": 1}), "modulus of at least 2"),

@@ -23,7 +23,7 @@ def write_mesh(path: Path, points: Array, corners: Array, offsets: Array) -> Pat
     points: (v, 2) or (v, 3). corners, offsets: ragged faces.
     """
     if path.suffix not in MESH_FILES:
-        raise InputError(f"Expected a file that ends in {', '.join(MESH_FILES)}, got {str(path)!r}.")
+        raise InputError(f"Expected a file that ends in {', '.join(MESH_FILES)}, got {str(path)!r}. Change the name.")
     segments = points.shape[1] == 2
     if segments:
         points = np.concatenate([points, np.zeros((len(points), 1))], 1)

@@ -33,7 +33,8 @@ def in_order(walls: Walls, chosen: Tensor, cells: Tensor) -> tuple[Tensor, Tenso
     ends = ends[ends[:, 0].argsort(stable=True)]
     if not torch.equal(ends[:, 0], torch.arange(len(corners), device=corners.device).repeat_interleave(2)):
         raise CheckFailed(
-            "Rounding left faces of the surface whose edges form no polygon; move the slice or the value a little."
+            "Expected faces whose edges form polygons, got some that rounding left open. Move the slice or the value a "
+            "little."
         )
     return corners[_walk(ends[:, 1].view(-1, 2), offsets)], offsets
 

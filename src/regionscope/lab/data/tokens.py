@@ -69,7 +69,7 @@ def text_split(
                 f"Expected a {part} part of more than context = {context} bytes, got {len(values)}. Take a longer text."
             )
         windows = values.unfold(0, context + 1, stride)
-        windows = windows[_draw(len(windows), n, derived_seed(seed, f"{part} subset"), f"The {part} part of the text")]
+        windows = windows[_draw(len(windows), n, derived_seed(seed, f"{part} subset"), part)]
         parts.append(Dataset("text", windows[:, :-1].long(), windows[:, -1].long(), 256))
     return DataSplit(*parts)
 
@@ -103,11 +103,13 @@ def modular_addition_split(
     return DataSplit(*parts)
 
 
-def _draw(size: int, n: int | None, seed: int, what: str) -> Tensor:
+def _draw(size: int, n: int | None, seed: int, part: str) -> Tensor:
     """Ascending places (n,) of n of ``size`` windows; all for None."""
     if n is None:
         return torch.arange(size, device="cpu")
     if n > size:
-        raise InputError(f"{what} has {size:,} windows to choose from, got n = {n:,}. Lower n, context or stride.")
+        raise InputError(
+            f"Expected n_{part} of at most {size:,} windows of the text, got {n:,}. Lower n_{part}, context or stride."
+        )
     shuffled = torch.randperm(size, generator=torch.Generator().manual_seed(seed), device="cpu")
     return shuffled[:n].sort().values
