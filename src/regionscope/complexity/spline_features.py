@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import whole as whole_number
+from regionscope.checks import whole
 from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.complexity.layers import list_layers, matching
 from regionscope.errors import InputError
@@ -94,7 +94,7 @@ def spline_features(
     Cost: one forward pass over the prompts.
     """
     tokens, mask = read_tokens(ids, attention_mask)
-    whole_number("batch_size", batch_size)
+    whole("batch_size", batch_size)
     longest_first = reversed([*without_padding(tokens, mask)])
     names: tuple[str, ...] = ()
     rows, parts = [], []

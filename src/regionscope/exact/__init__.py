@@ -3,9 +3,9 @@
 Start here: ``linear`` (``linear_regions``) and ``decision`` (``decision_regions``). They return a ``partition`` with
 ``walls`` and ``affine_maps``, which ``check`` proves and ``storage`` writes to disk.
 
-- Cutting: ``line`` (1-D), ``plane`` (2-D) and ``space`` (3-D and more) carry a partition through the network and cut it
-  at each nonlinearity; ``region_batch`` divides the result by slice. ``budget`` holds the limits of memory and regions,
-  ``zero_tolerance`` says how near to zero counts as zero.
+- Cutting: ``line`` (1-D), ``plane`` (2-D), ``space`` (3-D) and ``polytopes`` (any dimension) carry a partition through
+  the network and cut it at each nonlinearity; ``region_batch`` divides the result by slice. ``budget`` holds the limits
+  of memory and regions, ``zero_tolerance`` says how near to zero counts as zero.
 - Equal neighbours: ``slope_jumps`` decides from derivatives whether a wall separates two different maps.
 - Following regions: ``tracking`` finds the region of a point, and the same region after more training.
 - ``surfaces``: level sets and decision boundaries (``level_set``), with ``bounding`` to leave out the rest.

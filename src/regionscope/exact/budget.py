@@ -1,4 +1,4 @@
-"""Limits of an exact computation, and the counts that it keeps; shared by lines, planes and polytopes."""
+"""Limits of an exact computation, and the counts that it keeps, in any dimension."""
 
 from __future__ import annotations
 
@@ -65,9 +65,7 @@ class Budget:
 
 @dataclass
 class Record:
-    """Counts kept on the way: regions of every slice after every nonlinearity, signs that were snapped to
-    zero.
-    """
+    """Counts kept on the way: regions of every slice after every nonlinearity, signs that were snapped to zero."""
 
     counts: Tensor  # (kinks, slices)
     snapped: Tensor  # (slices,)

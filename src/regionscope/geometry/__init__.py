@@ -1,7 +1,8 @@
 """Arrays only: slices of the input space, and cutting many convex cells at once. Never sees a network.
 
 - ``slices`` (``Segment``, ``Simplex``, ``Box``) and ``points``: where to look.
-- ``planar/``: cutting polygons in the plane. ``polytope/``: cutting polytopes of any dimension.
+- ``planar/``: cutting polygons in the plane. ``spatial/``: cutting cells in space, by all units at once.
+  ``polytope/``: cutting polytopes of any dimension, by one unit after another.
 - ``crossing`` (signs along edges), ``maxima`` (which candidate leads) and ``interpolation`` (values at new vertices)
   serve lines and planes.
 - ``ragged``, ``bitsets`` and ``blocks``: arrays of rows of different lengths, small sets, work in blocks.
