@@ -17,7 +17,7 @@ from regionscope.exact.affine_maps import AffineMaps
 from regionscope.exact.budget import Budget, inputs_of
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.geometry import Slice
-from regionscope.geometry.ragged import gather_rows, owners
+from regionscope.geometry.ragged import gather_rows, mean_of_rows
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 
@@ -95,9 +95,7 @@ def check_sample(
     regions = torch.arange(wanted, device=found.offsets.device) * n // max(1, wanted)
     slice_id, order = found.slice_id[found.corners[found.offsets[regions]]].sort(stable=True)
     index, ends = gather_rows(found.offsets, regions[order])
-    corners, of, counts = found.corners[index], owners(ends), ends.diff()[:, None]
-    middle = found.coords.new_zeros((wanted, found.coords.shape[1])).index_add_(0, of, found.coords[corners]) / counts
-    mean = found.outputs.new_zeros((wanted, found.outputs.shape[1])).index_add_(0, of, found.outputs[corners]) / counts
+    middle, mean = (mean_of_rows(rows[found.corners[index]], ends) for rows in (found.coords, found.outputs))
     size = mean.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, found.outputs.abs().amax(1), "amax")
     allowed = (Tolerance.of(program.dtype).slope * size + rounding)[slice_id]
     rows = budget.inputs(program)

@@ -27,7 +27,7 @@ from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json,
 from regionscope.exact.walls import Walls, components
 from regionscope.extras import data_frame
 from regionscope.geometry import Slice
-from regionscope.geometry.ragged import gather_rows, owners
+from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners
 from regionscope.network import Program, patterns
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
@@ -178,9 +178,7 @@ class Partition:
     @cached_property
     def interior(self) -> Tensor:
         """A point inside each region, the mean of its corners (r, k)."""
-        total = self.vertices.new_zeros((len(self), self.dim))
-        total.index_add_(0, owners(self.offsets, len(self.corners)), self.vertices[self.corners])
-        return total / self.offsets.diff()[:, None]
+        return mean_of_rows(self.vertices[self.corners], self.offsets)
 
     @property
     def neighbours(self) -> Tensor:

@@ -61,6 +61,16 @@ def next_in_row(offsets: Tensor) -> Tensor:
     return following
 
 
+def mean_of_rows(values: Tensor, offsets: Tensor) -> Tensor:
+    """The mean (r, n) of the ``values`` (total, n) in every row.
+
+    >>> mean_of_rows(torch.tensor([[1.0], [2.0], [6.0]]), torch.tensor([0, 1, 3])).tolist()
+    [[1.0], [4.0]]
+    """
+    total = values.new_zeros((len(offsets) - 1, values.shape[1]))
+    return total.index_add_(0, owners(offsets, len(values)), values) / offsets.diff()[:, None]
+
+
 def sort_by(group: Tensor, key: Tensor) -> Tensor:
     """The permutation that sorts by ``group`` (integers), then by ``key`` (floats)."""
     order = key.argsort()

@@ -16,12 +16,12 @@ from regionscope.exact.decision import extremes_at_corners, labels_of
 from regionscope.exact.linear import Progress, as_list, check_shapes, cut_slices, program_of
 from regionscope.exact.questions.weights import Target, output_weights
 from regionscope.exact.region_batch import RegionBatch
-from regionscope.exact.surfaces.polygons import in_order, normals_of
+from regionscope.exact.surfaces.polygons import normals_of, ordered_corners
 from regionscope.exact.surfaces.pruning import Levels, Pruning
 from regionscope.exact.surfaces.surface import LevelSet
 from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
-from regionscope.geometry.ragged import gather_rows, owners, ranges
+from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners, ranges
 from regionscope.network import Program, full_precision, with_decision, with_level
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
@@ -153,7 +153,7 @@ def _surface(
     inner = walls.regions[chosen].gather(1, is_below[chosen].long().argmax(1, keepdim=True))[:, 0]
     middle = _centres(found, inner)
     if where.dim == 3:
-        corners, offsets = in_order(walls, chosen, inner)
+        corners, offsets = ordered_corners(walls, chosen, inner)
         normals = normals_of(found.coords, corners, offsets)
         size = normals.norm(dim=1)
     else:
@@ -186,9 +186,7 @@ def _surface(
 def _centres(found: RegionBatch, regions: Tensor) -> Tensor:
     """(n, k) the mean of the corners of these regions."""
     index, offsets = gather_rows(found.offsets, regions)
-    total = found.coords.new_zeros(len(regions), found.coords.shape[1])
-    total.index_add_(0, owners(offsets, len(index)), found.coords[found.corners[index]])
-    return total / offsets.diff()[:, None]
+    return mean_of_rows(found.coords[found.corners[index]], offsets)
 
 
 def _turned(corners: Tensor, offsets: Tensor, turn: Tensor) -> Tensor:

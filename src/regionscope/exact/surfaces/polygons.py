@@ -13,10 +13,10 @@ from regionscope.errors import CheckFailed
 from regionscope.exact.walls import Walls
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
 
-__all__ = ["in_order", "normals_of"]
+__all__ = ["normals_of", "ordered_corners"]
 
 
-def in_order(walls: Walls, chosen: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
+def ordered_corners(walls: Walls, chosen: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
     """Corners and offsets of the walls ``chosen`` (f,) of 3-D cells, each in the order of its boundary.
 
     cells: (f,) a cell on one side of each. Two corners of a facet span an edge iff they share another facet of the

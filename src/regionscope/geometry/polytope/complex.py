@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.bitsets import pack
-from regionscope.geometry.ragged import gather_rows, offsets_of, owners
+from regionscope.geometry.ragged import gather_rows, mean_of_rows, offsets_of, owners
 from regionscope.tolerance import Tolerance
 
 __all__ = ["NO_WALL", "Complex", "centres", "join", "squeeze"]
@@ -136,9 +136,7 @@ def squeeze(bits: Tensor, cell: Tensor, walls: Tensor) -> tuple[Tensor, Tensor]:
 
 def centres(cells: Complex, coords: Tensor) -> Tensor:
     """(r, k) the mean of each cell's corners, which lies in its interior. coords: (v, k)."""
-    total = coords.new_zeros(cells.n_cells, coords.shape[1])
-    total.index_add_(0, cells.cell_of_corner, coords[cells.corners])
-    return total / cells.offsets.diff()[:, None]
+    return mean_of_rows(coords[cells.corners], cells.offsets)
 
 
 def _widened(rows: Tensor, width: int, fill: int) -> Tensor:
