@@ -142,7 +142,7 @@ def test_signs_that_fit_no_cut_are_left_to_the_polytopes(monkeypatch: pytest.Mon
     assert torch.allclose(part.sizes.sort().values, whole.sizes.sort().values, atol=1e-13)
 
 
-def test_maxima_behind_thresholds() -> None:
+def test_maxima_behind_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     class Pooled(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -157,6 +157,10 @@ def test_maxima_behind_thresholds() -> None:
     part = rs.linear_regions(program, CUBE)
     part.check()
     assert len(part) == reference_partition(program, CUBE).n_activation_regions > 10
+    monkeypatch.setattr(Budget, "rows", lambda *_: 20)  # one slice at a time
+    seen: list[float] = []
+    assert len(rs.linear_regions(program, [CUBE, TETRAHEDRON], progress=seen.append)[0]) == len(part)
+    assert seen[:6] == pytest.approx([i / 6 for i in range(1, 7)])
 
 
 @pytest.mark.parametrize("engine_of", [partition_space, partition_cells])

@@ -17,7 +17,7 @@ from regionscope.geometry.polytope.split import NewVertices, split
 from regionscope.geometry.slices import Slice
 from regionscope.network import Maxima, Program, Thresholds
 
-__all__ = ["CellPartition", "carry_cells", "partition_cells"]
+__all__ = ["CellPartition", "CellState", "carry_cells", "partition_cells"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,16 @@ class CellPartition:
     cells: Complex
     coords: Tensor
     outputs: Tensor
+
+
+@dataclass(frozen=True)
+class CellState:
+    """Cells with what is known at their vertices: coordinates (v, k), the slice they belong to (v,), live values."""
+
+    cells: Complex
+    coords: Tensor
+    slice_id: Tensor
+    values: dict[str, Tensor]
 
 
 def partition_cells(
@@ -55,31 +65,36 @@ def partition_cells(
     cells, coords = Complex.of_domains(domains)
     slice_id = cells.vertex_slice_id
     values = program.begin(inputs_of(program, slices, coords, slice_id))
-    return carry_cells(program, zero_tolerances, budget, record, 0, cells, coords, slice_id, values, keep)
+    state = CellState(cells, coords, slice_id, values)
+    return carry_cells(program, zero_tolerances, budget, record, state, keep=keep)
 
 
 def carry_cells(
-    program: Program, zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, start: int, cells: Complex,
-    coords: Tensor, slice_id: Tensor, values: dict[str, Tensor], keep: Keep | None = None,
+    program: Program, zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, state: CellState, *,
+    start: int = 0, keep: Keep | None = None,
 ) -> CellPartition:  # fmt: skip
     """Cut the cells at nonlinearity ``start`` and all later ones."""
+    cells, coords, slice_id, values = state.cells, state.coords, state.slice_id, state.values
     first_unit = sum(kink.n_units for kink in program.kinks[:start])
-    for k, kink in enumerate(program.kinks[start:], start):
+    present = len(cells.slice_id.unique())
+    for layer, kink in enumerate(program.kinks[start:], start):
         cuts = kink.cuts(values)
-        record.snap(slice_id[snapped_signs(cuts, at_vertices(zero_tolerances[k], slice_id))])
-        cutter = _CellCutter(cells, _Rows(cuts.values), slice_id, zero_tolerances[k], k, first_unit, budget, record)
+        record.snap(slice_id[snapped_signs(cuts, at_vertices(zero_tolerances[layer], slice_id))])
+        cutter = _CellCutter(
+            cells, _Rows(cuts.values), slice_id, zero_tolerances[layer], layer, first_unit, budget, record
+        )
         cutter.cut(cuts)
         cells, kept = cutter.cells.compact()
         first_unit += kink.n_units
         values = {name: _follow(rows, cutter.history, kept) for name, rows in values.items()}
         coords, slice_id = _follow(coords, cutter.history, kept), cutter.slice_id[kept]
-        record.add(k, cells.slice_id, budget.max_regions)
+        record.add(layer, cells.slice_id, budget.max_regions)
         values = kink.advance(values, consume=True)
         if keep is not None:
-            cells, kept = cells.take(keep(k, cells.corners, cells.offsets, coords, values)).compact()
+            cells, kept = cells.take(keep(layer, cells.corners, cells.offsets, coords, values)).compact()
             values = {name: rows[kept] for name, rows in values.items()}
             coords, slice_id = coords[kept], slice_id[kept]
-        record.finish(1 / len(program.kinks))
+        record.finish(present / record.counts.numel())
     return CellPartition(cells, coords, program.outputs(values))
 
 
@@ -115,7 +130,7 @@ class _CellCutter:
     rows: _Rows
     slice_id: Tensor  # (v,) slice of each vertex
     zero_tolerance: Tensor  # (slices,) or (slices, units): what counts as zero
-    kink: int
+    layer: int
     first_unit: int
     budget: Budget
     record: Record
@@ -159,7 +174,7 @@ class _CellCutter:
             )
         limit = self.budget.max_regions
         if limit is not None and int(torch.bincount(cells.slice_id).max()) > limit:
-            raise TooManyRegions(self.kink)
+            raise TooManyRegions(self.layer)
 
 
 def _changing_sign(values: Tensor, at: float) -> list[int]:

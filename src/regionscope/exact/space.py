@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
-from regionscope.exact.polytopes import CellPartition, carry_cells
+from regionscope.exact.polytopes import CellPartition, CellState, carry_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.planar.split import Units
@@ -87,7 +88,7 @@ def partition_space(
     Cost: in proportion to the number of regions after each layer. All regions of a slice are held in memory at once;
     of several slices some are worked through after the others where their values would not fit.
     """
-    cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep, len(slices))
+    cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep)
     return cutter.finish(0, begin_space(program, slices), 0)
 
 
@@ -98,48 +99,45 @@ class _SpaceCutter:
     budget: Budget
     record: Record
     keep: Keep | None
-    n_slices: int
 
     def finish(self, start: int, state: SpaceState, held: int) -> list[SpacePartition | CellPartition]:
         """Carry cells through nonlinearity ``start`` and all later ones, while values of ``held`` bytes wait."""
         kinks, present = self.program.kinks, state.solids.slice_id.unique()
-        for k in range(start, len(kinks)):
-            rows = self.budget.rows(kinks[k], held, state.coords.device)
+        for layer in range(start, len(kinks)):
+            rows = self.budget.rows(kinks[layer], held, state.coords.device)
             if len(present) > 1 and _HEADROOM * state.solids.n_vertices > rows:
                 halves = torch.isin(state.solids.slice_id, present[: len(present) // 2])
                 held += bytes_of(state.values)
-                return [part for half in (halves, ~halves) for part in self.finish(k, state.take(half), held)]
-            try:
-                cuts = kinks[k].cuts(state.values)
-                found = (
-                    cut_space(self.program, k, state, self.zero_tolerances[k]) if isinstance(cuts, Thresholds) else None
-                )
-            except Unresolved:
-                found = None
+                return [part for half in (halves, ~halves) for part in self.finish(layer, state.take(half), held)]
+            cuts, zero_tolerance = kinks[layer].cuts(state.values), self.zero_tolerances[layer]
+            found = None
+            if isinstance(cuts, Thresholds):
+                with suppress(Unresolved):
+                    found = cut_space(self.program, layer, state, zero_tolerance)
             if found is None:
-                cells = state.solids.as_complex()
+                cells = CellState(state.solids.as_complex(), state.coords, state.slice_id, state.values)
                 return [
-                    carry_cells(self.program, self.zero_tolerances, self.budget, self.record, k, cells, state.coords,
-                                state.slice_id, state.values, self.keep)
+                    carry_cells(self.program, self.zero_tolerances, self.budget, self.record, cells, start=layer,
+                                keep=self.keep)
                 ]  # fmt: skip
-            self.record.snap(state.slice_id[snapped_signs(cuts, at_vertices(self.zero_tolerances[k], state.slice_id))])
+            self.record.snap(state.slice_id[snapped_signs(cuts, at_vertices(zero_tolerance, state.slice_id))])
             state, snapped = found
             self.record.snap(state.slice_id[snapped])
-            self.record.add(k, state.solids.slice_id, self.budget.max_regions)
-            state = replace(state, values=kinks[k].advance(state.values, consume=True))
+            self.record.add(layer, state.solids.slice_id, self.budget.max_regions)
+            state = replace(state, values=kinks[layer].advance(state.values, consume=True))
             if self.keep is not None:
-                state = state.take(self.keep(k, *state.solids.cell_corners(), state.coords, state.values))
-            self.record.finish(len(present) / (self.n_slices * len(kinks)))
+                state = state.take(self.keep(layer, *state.solids.cell_corners(), state.coords, state.values))
+            self.record.finish(len(present) / self.record.counts.numel())
         return [SpacePartition(state.solids, state.coords, self.program.outputs(state.values))]
 
 
-def cut_space(program: Program, k: int, state: SpaceState, zero_tolerance: Tensor) -> tuple[SpaceState, Tensor]:
-    """Cut the cells where nonlinearity k folds, which compares units with thresholds; before it is applied.
+def cut_space(program: Program, layer: int, state: SpaceState, zero_tolerance: Tensor) -> tuple[SpaceState, Tensor]:
+    """Cut the cells where nonlinearity ``layer`` folds, which compares units with thresholds; before it is applied.
 
     zero_tolerance: from ``zero_tolerances_of``. Also returns the vertices at which a sign could not be told from zero,
     once for each time. Raises ``Unresolved`` where rounding leaves signs that fit no cut.
     """
-    kink = program.kinks[k]
+    kink = program.kinks[layer]
 
     def units() -> Units:
         cuts = kink.cuts(state.values)
@@ -151,7 +149,7 @@ def cut_space(program: Program, k: int, state: SpaceState, zero_tolerance: Tenso
         state = state.extend(batches)
         return units()
 
-    label = sum(earlier.n_units for earlier in program.kinks[:k])
+    label = sum(earlier.n_units for earlier in program.kinks[:layer])
     solids, snapped = cut_solids(state.solids, units(), extend, label=label)
     return replace(state, solids=solids), snapped
 

@@ -66,30 +66,30 @@ class Pruning:
         self.tolerance = self.zero_tolerance + float((levels.factors.abs().cpu() @ torch.from_numpy(error)).max())
         self.steps = [_Step.of(stage, program.device) for stage in stages]
 
-    def __call__(self, k: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
-        """Which cells to keep behind nonlinearity ``k``; at least one."""
+    def __call__(self, layer: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
+        """Which cells to keep behind nonlinearity ``layer``; at least one."""
         mask = torch.ones(len(offsets) - 1, dtype=torch.bool, device=corners.device)
         last = len(self.program.kinks) - 1
-        if k == last:
+        if layer == last:
             rows = self.program.outputs(values).double() @ self.levels.factors.T + self.levels.shifts
             for cells, at in _padded(corners, offsets):
                 found = rows[at]
                 mask[cells] = self.levels.met(found.amin(1), found.amax(1), self.zero_tolerance)
-        elif k < last and self.steps:
-            rows = torch.cat([values[name].reshape(len(values[name]), -1) for name in self.names[k + 1]], 1)
-            wide = sum(step.width for step in self.steps[k + 1 :])
+        elif layer < last and self.steps:
+            rows = torch.cat([values[name].reshape(len(values[name]), -1) for name in self.names[layer + 1]], 1)
+            wide = sum(step.width for step in self.steps[layer + 1 :])
             many = max(1, _BYTES * len(mask) // (8 * wide * len(corners)))
             for start in range(0, len(mask), many):
                 part = offsets[start : start + many + 1]
-                mask[start : start + many] = self._met(rows, corners[part[0] : part[-1]], part - part[0], k + 1)
+                mask[start : start + many] = self._met(rows, corners[part[0] : part[-1]], part - part[0], layer + 1)
         if not bool(mask.any()):
             mask[0] = True
         return mask
 
-    def _met(self, rows: Tensor, corners: Tensor, offsets: Tensor, k: int) -> Tensor:
-        """Whether the set may meet the cells, from the state (v, n) at their vertices before stage ``k``."""
+    def _met(self, rows: Tensor, corners: Tensor, offsets: Tensor, layer: int) -> Tensor:
+        """Whether the set may meet the cells, from the state (v, n) at their vertices before stage ``layer``."""
         vertices, corners = torch.unique(corners, return_inverse=True)
-        state, steps, folds = rows[vertices], self.steps[k:], []
+        state, steps, folds = rows[vertices], self.steps[layer:], []
         for step in steps:
             folds.append(state[:, step.units] - step.at)
             state = step.run(state, folds[-1])
