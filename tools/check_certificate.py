@@ -10,12 +10,14 @@ of regions that share a wall, and the counts. The argument that is checked, for 
    in units that are zero on this facet. Such regions share the whole facet.
 
 All patterns are different, and the slice is connected, so the list is complete. The counts follow from the patterns,
-from the equality of integer functions, and from the labels.
+from the equality of integer functions, and from the labels. Before that: nonlinearities are continuous, and no corner
+of the slice is missing.
 """
 
 import json
 import math
 import sys
+from itertools import accumulate
 
 
 class Fault(Exception):
@@ -27,6 +29,47 @@ class Tensor:
 
     def __init__(self, rows, over):
         self.rows, self.over = rows, over
+
+
+def check_form(document):
+    """Raise Fault unless the format is known, denominators are positive, and nonlinearities are continuous."""
+    if document["format"] != "regionscope certificate 1":
+        raise Fault(f"Expected the format 'regionscope certificate 1', got {document['format']!r}")
+    fractions = [document["slice"]["inputs"]]
+    for step in document["network"]["steps"]:
+        fractions += [step["shift"], *step["terms"]] if step["kind"] == "affine" else []
+        if step["kind"] == "pieces":
+            at, slopes, shifts = step["at"], step["slopes"], step["shifts"]
+            fractions += [at, slopes, shifts, {"over": step["divisor"]}]
+            for p, level in enumerate(at["numbers"]):
+                for a, b, c, d in zip(*slopes["numbers"][p : p + 2], *shifts["numbers"][p : p + 2], strict=True):
+                    if (b - a) * level * shifts["over"] + (d - c) * slopes["over"] * at["over"] != 0:
+                        raise Fault("a nonlinearity is not continuous")
+                if p and level <= at["numbers"][p - 1]:
+                    raise Fault("thresholds are not ascending")
+    if min(each["over"] for each in fractions) <= 0:
+        raise Fault("a denominator is not positive")
+
+
+def check_slice(border, corners, dim):
+    """Raise Fault unless every corner is on ``dim`` independent sides, and each of its edges ends in one other corner.
+
+    The edges of a polytope connect all its corners, so none is missing then."""
+    zeros = []
+    for corner in corners:
+        values = [value(row, corner) for row in border]
+        zeros.append({i for i, number in enumerate(values) if number == 0})
+        sides = [border[i][:-1] for i in zeros[-1]]
+        if corner[-1] <= 0 or min(values) < 0 or len(sides) != dim or determinant(sides) == 0:
+            raise Fault("a corner of the slice does not fit its border")
+    if any(sum(zero - {side} <= other for other in zeros) != 2 for zero in zeros for side in zero):
+        raise Fault("an edge of the slice does not have two corners")
+
+
+def determinant(rows):
+    """Of a small integer matrix, by its first row."""
+    minors = ([row[:j] + row[j + 1 :] for row in rows[1:]] for j in range(len(rows)))
+    return sum((-1) ** j * rows[0][j] * determinant(minor) for j, minor in enumerate(minors)) if rows else 1
 
 
 def affine(step, values, width):
@@ -59,9 +102,8 @@ def folded(step, tensor, own):
                     if not any(row) and j < own[unit]:
                         raise Fault("a pattern does not name the first of equal candidates")
                     named.append(((unit, j), row))
-        return named, Tensor(
-            [tensor.rows[group[piece]] for group, piece in zip(step["groups"], own, strict=True)], tensor.over
-        )
+        rows = [tensor.rows[group[piece]] for group, piece in zip(step["groups"], own, strict=True)]
+        return named, Tensor(rows, tensor.over)
     at, slopes, shifts = step["at"], step["slopes"], step["shifts"]
     for unit, row in enumerate(tensor.rows):
         for t, level in enumerate(at["numbers"]):
@@ -84,10 +126,8 @@ class Network:
     """The steps of a network on a slice; regions are asked for in the order of their patterns, and share work."""
 
     def __init__(self, document):
-        self.steps, self.about = document["network"]["steps"], document["network"]
-        inputs = document["slice"]["inputs"]
-        self.width = len(inputs["numbers"][0])
-        self.start = Tensor(inputs["numbers"], inputs["over"])
+        self.steps, self.about, inputs = document["network"]["steps"], document["network"], document["slice"]["inputs"]
+        self.width, self.start = len(inputs["numbers"][0]), Tensor(inputs["numbers"], inputs["over"])
         self.units = [self._units(step) for step in self.steps]
         self.saved = []  # (pieces of the fold, values, constraints) before each fold, of the last pattern
 
@@ -98,8 +138,8 @@ class Network:
 
     def region(self, pattern):
         """Constraints with names (step, unit, threshold or candidate), and the outputs."""
-        if len(pattern) != sum(self.units):
-            raise Fault("a pattern has the wrong length")
+        if len(pattern) != sum(self.units) or min(pattern, default=0) < 0:
+            raise Fault("a pattern has the wrong length, or a piece that does not exist")
         values, named, first, kept, place = {self.about["input"]: self.start}, [], 0, 0, 0
         for own, index, before, rows in self.saved:
             values, named, first = before, rows, index
@@ -211,7 +251,9 @@ def joined(n, pairs):
 
 def check(document):
     """The counts that a certificate proves. Raises Fault if it proves nothing."""
-    network = Network(document)
+    check_form(document)
+    network, place = Network(document), document["slice"]
+    check_slice(place["border"]["numbers"], place["corners"]["numbers"], network.width - 1)
     patterns = [[ord(letter) - 48 for letter in text] for text in document["regions"]]
     if len({*map(tuple, patterns)}) != len(patterns) or not patterns:
         raise Fault("two regions have the same pattern, or there is none")
@@ -221,13 +263,10 @@ def check(document):
             raise Fault("a wall names a region that does not exist")
         around[a].append(patterns[b])
         around[b].append(patterns[a])
-    outputs = {}
-    for i in sorted(range(len(patterns)), key=patterns.__getitem__):
-        outputs[i] = check_region(network, document, patterns[i], around[i])
-    about, ends = document["network"], []
-    for i, units in enumerate(network.units):
-        if network.steps[i]["kind"] != "affine":
-            ends.append((ends[-1] if ends else 0) + units)
+    order = sorted(range(len(patterns)), key=patterns.__getitem__)
+    outputs = {i: check_region(network, document, patterns[i], around[i]) for i in order}
+    about, pairs = document["network"], zip(network.steps, network.units, strict=True)
+    ends = [*accumulate(units for step, units in pairs if step["kind"] != "affine")]
     prefixes = [len({tuple(pattern[:end]) for pattern in patterns}) for end in ends]
     by_layer = dict(zip(about["layers"][: len(ends) - about["decision"]], prefixes, strict=False))
     n = len(patterns)
@@ -246,7 +285,7 @@ def main(names):
     failed = 0
     for name in names:
         with open(name, encoding="utf-8") as file:
-            document = json.load(file)
+            document = json.load(file, parse_float=lambda _: None)  # a certificate has none
         try:
             print(f"{name}: proved: {check(document.get('certificate', document))}")
         except (Fault, KeyError, IndexError, TypeError, ValueError) as fault:

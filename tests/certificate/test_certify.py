@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,6 +206,27 @@ def test_the_checker_reads_files_and_rejects_changed_ones(tmp_path: Path, capsys
     changed = copy.deepcopy(document)
     changed["network"]["steps"][0]["shift"]["numbers"][0] *= -1
     assert damage.is_rejected(changed)
+
+
+def test_the_checker_rejects_documents_that_are_not_well_formed() -> None:
+    certificate = rs.linear_regions(mlp(1, 4, 1), rs.Segment([-1.0], [1.0])).certify()
+    assert certificate.document is not None
+
+    def rejected(match: str, *path: Any, to: Callable[[Any], Any]) -> None:
+        part = changed = json.loads(json.dumps(certificate.document()))  # type: ignore[misc]
+        for name in path[:-1]:
+            part = part[name]
+        part[path[-1]] = to(part[path[-1]])
+        with pytest.raises(check_certificate.Fault, match=match):
+            check_certificate.check(changed)
+
+    fold = next(i for i, step in enumerate(certificate.document()["network"]["steps"]) if step["kind"] == "pieces")
+    rejected("Expected the format", "format", to=lambda _: "another")
+    rejected("a denominator is not positive", "slice", "inputs", "over", to=lambda number: -number)
+    rejected("not continuous", "network", "steps", fold, "shifts", "numbers", 1, 0, to=lambda number: number + 1)
+    rejected("does not fit its border", "slice", "border", "numbers", 0, 1, to=lambda number: number + 1)
+    rejected("an edge of the slice", "slice", "corners", "numbers", to=lambda corners: corners[:1])
+    rejected("a piece that does not exist", "regions", 0, to=lambda letters: chr(47) + letters[1:])
 
 
 def test_what_cannot_be_certified_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
