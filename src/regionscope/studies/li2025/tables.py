@@ -107,9 +107,14 @@ def left_out(runs: Iterable[RunFolder]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def fitting(runs: Sequence[RunFolder]) -> tuple[list[RunFolder], tuple[str, ...]]:
+def fitting(
+    runs: Sequence[RunFolder], *, others: str = "they are left out of every row"
+) -> tuple[list[RunFolder], tuple[str, ...]]:
     """The runs of the settings that fit their data (mean training error over seeds below ``FITTED``), and a sentence
-    on the training errors. Where fewer than three do, all are kept, and the sentence says so."""
+    on the training errors. Where fewer than three do, all are kept, and the sentence says so.
+
+    others: what the sentence says about the settings that do not fit their data.
+    """
     settings = _settings(runs)
     fitted = [same for same in settings if _train_error(same) < FITTED]
     said = f"{len(settings) - len(fitted)} of {len(settings)} settings have a training error of {FITTED:g}% or more"
@@ -122,7 +127,7 @@ def fitting(runs: Sequence[RunFolder]) -> tuple[list[RunFolder], tuple[str, ...]
         return list(runs), (f"{said}; too few are left without them, so they are kept.",)
     worst = max(settings, key=_train_error)
     example = f"such as {worst[0].experiment.label} ({_train_error(worst):.1f}%)"
-    return [run for same in fitted for run in same], (f"{said}, {example}; they are left out of every row.",)
+    return [run for same in fitted for run in same], (f"{said}, {example}; {others}.",)
 
 
 def missing(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[str, ...]:

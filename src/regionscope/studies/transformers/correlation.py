@@ -68,9 +68,8 @@ def _with_loss_gap(one: Point) -> Point:
 def _study(name: str, source: str, claim: str, grids: Mapping[Size, Grid], scaled: dict[Size, str], note: str) -> Study:
     def analyse(workspace: Workspace, size: Size) -> Outcome:
         runs, notes = stored(workspace, grid(grids[size]))
-        fitted, sentence = fitting(runs)
-        kept = sentence[0].replace("they are left out of every row", "a row of its own leaves them out")
-        return outcome(points(runs), points(fitted), (note, *notes, kept))
+        fitted, unfitted = fitting(runs, others="a row of its own leaves them out")
+        return outcome(points(runs), points(fitted), (note, *notes, *unfitted))
 
     return Study(
         name=name,

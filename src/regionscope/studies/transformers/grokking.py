@@ -36,10 +36,14 @@ class Phases:
     before: int
     solved: int
 
+    def means(self, values: NDArray[np.float64]) -> tuple[float, float]:
+        """The means over the looks before and after."""
+        return float(values[self.memorised : self.before + 1].mean()), float(values[self.solved :].mean())
+
     def fall(self, values: NDArray[np.float64]) -> float:
-        """By which share the mean over the looks after is smaller than that before; NaN where that is 0."""
-        first, second = values[self.memorised : self.before + 1].mean(), values[self.solved :].mean()
-        return float(1 - second / first) if first > 0 else math.nan
+        """By which share the mean after is smaller than the mean before; NaN where that is 0."""
+        before, after = self.means(values)
+        return 1 - after / before if before > 0 else math.nan
 
 
 def phases(train: Sequence[float], test: Sequence[float]) -> Phases | None:
@@ -179,11 +183,9 @@ def _table(train: Mapping[str, Curve], found: Sequence[Phases | None]) -> Table:
         if one is None:
             rows.append((i, *["does not grok"] * 3, *[math.nan] * (2 + len(train))))
             continue
-        mine = train[_MAIN].values[i]
         falls = [one.fall(each.values[i]) for each in train.values()]
         steps = [train[_MAIN].steps[place] for place in (one.memorised, one.before, one.solved)]
-        levels = [float(mine[one.memorised : one.before + 1].mean()), float(mine[one.solved :].mean())]
-        rows.append((i, *steps, *levels, *falls))
+        rows.append((i, *steps, *one.means(train[_MAIN].values[i]), *falls))
     return Table("Phases by seed", columns, tuple(rows))
 
 
