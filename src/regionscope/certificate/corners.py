@@ -33,7 +33,11 @@ class Proof:
 
 
 def prove(claim: Claim, frames: Frames, near: Near, sides: Index, n_rows: int, sure: NDArray[np.bool_]) -> Proof:
-    """sides: for each corner the constraint that is zero on the side to the next corner; -1 if unknown."""
+    """Prove the regions of a line or plane whose signs floats decide.
+
+    sides: for each corner the constraint that is zero on the side to the next corner; -1 if unknown. sure: (r,) whether
+    the pattern of a region is proved.
+    """
     owner, k = claim.owner, claim.dim
     good = sure.copy()
     ends = [sides] if k == 1 else [_before(claim, sides), sides]

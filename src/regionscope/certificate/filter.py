@@ -91,6 +91,7 @@ def _spread(columns: Numbers) -> Numbers:
 
 
 def _padded(bound: Numbers) -> Numbers:
+    """Bounds of errors, larger by what may have underflowed; 0 stays 0."""
     return np.where(bound > 0, bound + _LEAST, bound)
 
 
@@ -101,9 +102,12 @@ def _fails(margin: Numbers, spread: Numbers, error: Numbers) -> NDArray[np.bool_
 
 
 @dataclass(frozen=True)
-class _Looks:
-    """Functions of groups at the regions of these groups: place of the function, region, value there, bound of the
-    error; near: those that may be zero in the box of the region, with rows (k + 1, near) in its frame."""
+class _AtRegions:
+    """Functions of groups, each at all regions of its group.
+
+    place, cell: (n,) which function and which region. value, bound: (n,) the value at the region's reference point, and
+    a bound of its error. near: which of the n may be zero in the box of the region; rows: (k + 1, near) in its frame.
+    """
 
     place: NDArray[np.int64]
     cell: NDArray[np.int64]
@@ -249,7 +253,7 @@ class _Block:
         if fold.writes:
             self._through(fold)
 
-    def _at_regions(self, rows: Numbers, error: Numbers, group: NDArray[Any]) -> _Looks:
+    def _at_regions(self, rows: Numbers, error: Numbers, group: NDArray[Any]) -> _AtRegions:
         """Functions (k + 1, n) of groups in the frames of all their regions."""
         place, cell = self._regions_of(group)
         shift, ratio, grown = self.frames.change(self.group, self.cells, np.arange(self.count))
@@ -260,7 +264,7 @@ class _Block:
             spread += sizes[1 + i][place] * ratio[cell, i]
         near = np.flatnonzero(_fails(np.abs(value), spread, bound))
         slopes = [rows[1 + i][place[near]] * ratio[cell[near], i] for i in range(self.k)]
-        return _Looks(place, cell, value, bound, near, np.stack([value[near], *slopes]))
+        return _AtRegions(place, cell, value, bound, near, np.stack([value[near], *slopes]))
 
     def _divide(self, fold: Fold, changed: list[tuple[NDArray[Any], NDArray[Any]]]) -> None:
         """New groups: regions of one group that are on the same pieces of this fold. All live functions move there."""

@@ -60,7 +60,7 @@ class Counts:
 
 
 def count(steps: Steps, graph: Graph, outputs: Callable[[int], Integers]) -> Counts:
-    """outputs: the outputs of a region as integer functions."""
+    """Count the regions of a graph. outputs: returns the outputs of a region as integer functions."""
     n, drawn = len(graph.patterns), graph.patterns.shape[1] - steps.has_decision  # the decision folds nothing
     equal = _same_maps(graph, drawn, outputs)
     labels = graph.patterns[:, -1].astype(np.int64) if steps.has_decision else np.zeros(0, dtype=np.int64)
