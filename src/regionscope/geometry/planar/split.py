@@ -71,7 +71,7 @@ def split(
     table = SignTable.of(units.values, units.at, units.tolerance)
     if zeros is not None:
         table.codes[zeros[:, 0], zeros[:, 1]] = 0
-    points, crossings = _edge_points(mesh, units, table, cells)
+    points, crossings = edge_points(mesh, units, table, cells)
     divided = subdivide(mesh, points)
     evaluate = OnPoints.of(mesh, points, units)
     corner, unit, snapped = ends_at_vertices(mesh, units, table, cells)
@@ -104,17 +104,14 @@ def interpolation_of(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, 
     return replace(simple, c=c, d=d, s=met.t_i)
 
 
-def _edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings]:
-    """New points where a unit changes sign along an edge."""
-    if cells is None:
-        scanned = torch.arange(len(mesh.edges), device=mesh.edges.device)
-    else:
-        scanned = mesh.sides[gather_rows(mesh.offsets, cells)[0]].unique()
-    row, unit = table.sign_changes(mesh.edges[scanned, 0], mesh.edges[scanned, 1])
-    edge = scanned[row]
-    ends = mesh.edges[edge]
-    ua, ub = units(ends[:, 0], unit), units(ends[:, 1], unit)
-    return place_points(edge, unit, ua, ub, units.tolerance_at(ends[:, 0], unit))
+def edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings]:
+    """New points where a unit changes sign along an edge of the cells (all, or the listed ones)."""
+    scanned = None if cells is None else mesh.sides[gather_rows(mesh.offsets, cells)[0]].unique()
+    edges = mesh.edges if scanned is None else mesh.edges[scanned]
+    row, unit = table.sign_changes(edges[:, 0], edges[:, 1])
+    a, b = (end.index_select(0, row) for end in edges.unbind(1))
+    edge = row if scanned is None else scanned[row]
+    return place_points(edge, unit, units(a, unit), units(b, unit), units.tolerance_at(a, unit))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regionscope.geometry.crossing import Crossings, Points, SignTable, place_points
+from regionscope.geometry.crossing import Crossings, Points, SignTable
 from regionscope.geometry.planar.arrangement import Chords, Meetings, divide, meetings
-from regionscope.geometry.planar.split import OnPoints, Units, ends_at_vertices
+from regionscope.geometry.planar.split import OnPoints, Units, edge_points, ends_at_vertices
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges
 from regionscope.geometry.spatial.solids import Solids
@@ -102,9 +102,8 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
     value instead. Cost: one scan of the signs (edges x units bytes), plus work in proportion to the new vertices.
     """
     n, loops = table.n_units, solids.loops
-    scanned = None if faces is None else solids.sides[gather_rows(solids.offsets, faces)[0]].unique()
     while True:
-        divided = _subdivide(solids, *_edge_points(solids, units, table, scanned))
+        divided = _subdivide(solids, *edge_points(loops, units, table, faces))
         corner, unit, snapped = ends_at_vertices(loops, units, table, faces)
         slot = torch.cat([divided.slot, divided.start[corner]])
         face = torch.cat([divided.face, torch.searchsorted(solids.offsets, corner, right=True) - 1])
@@ -113,7 +112,7 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
         group, counts = torch.unique_consecutive(key, return_counts=True)
         if len(key) == 2 * len(group) and bool((counts == 2).all()):
             break
-        loosen(solids.corners, solids.offsets, group[counts != 2], units, table)
+        _loosen(solids.corners, solids.offsets, group[counts != 2], units, table)
     whole = divided.solids.loops
     chords, proper = Chords.between(whole, group // n, slot[::2], slot[1::2], group % n)
     evaluate = OnPoints.of(loops, divided.points, units)
@@ -180,15 +179,6 @@ def _on_faces(whole: Solids, chords: Chords, parts: Tensor, m: int, more: Curves
     )
 
 
-def _edge_points(solids: Solids, units: Units, table: SignTable, scanned: Tensor | None) -> tuple[Points, Crossings]:
-    """New points where a unit changes sign along an edge."""
-    edges = solids.edges if scanned is None else solids.edges[scanned]
-    row, unit = table.sign_changes(edges[:, 0], edges[:, 1])
-    a, b = (end.index_select(0, row) for end in edges.unbind(1))
-    edge = row if scanned is None else scanned[row]
-    return place_points(edge, unit, units(a, unit), units(b, unit), units.tolerance_at(a, unit))
-
-
 def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided:
     """Put new vertices into edges and into all faces around them. Vertex ``n_vertices + i`` is point i."""
     e, p, v, device = len(solids.edges), len(points), solids.n_vertices, solids.edges.device
@@ -239,7 +229,7 @@ def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided
     return _Divided(whole, points, crossings, start, first, slot, face, unit)
 
 
-def loosen(corners: Tensor, offsets: Tensor, keys: Tensor, units: Units, table: SignTable) -> None:
+def _loosen(corners: Tensor, offsets: Tensor, keys: Tensor, units: Units, table: SignTable) -> None:
     """Let the vertices of rows (keys row * n_units + unit) that lie on the unit's zero set take the sign of its value.
 
     Of those in a row, only the ones at least half as far from zero as any of them. Raises ``Unresolved`` if all are 0.
