@@ -204,6 +204,19 @@ class Pieces:
     parts: Tensor
     nodes: Tensor
 
+    def with_untouched(self, mesh: Mesh) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Corners, sides and offsets of the cells of ``mesh`` that are not cut, then of the pieces; their old cells."""
+        whole = torch.ones(mesh.n_cells, dtype=torch.bool, device=self.cell.device)
+        whole[self.touched] = False
+        kept = whole.nonzero()[:, 0]
+        index, offsets = gather_rows(mesh.offsets, kept)
+        return (
+            torch.cat([mesh.corners.index_select(0, index), self.corners]),
+            torch.cat([mesh.sides.index_select(0, index), self.sides]),
+            torch.cat([offsets[:-1], self.offsets + len(index)]),
+            torch.cat([kept, self.cell]),
+        )
+
 
 def divide(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> Pieces:
     """The pieces of the cells that have a chord, in the order of these cells. ``vertex`` (x,): of each crossing."""
@@ -238,14 +251,7 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Te
     vertex = mesh.n_vertices + torch.arange(len(met), device=chords.p.device)
     found = divide(mesh, chords, met, vertex)
     m = len(found.nodes)
-    whole = torch.ones(mesh.n_cells, dtype=torch.bool, device=vertex.device)
-    whole[found.touched] = False
-    whole = whole.nonzero()[:, 0]
-    kept, kept_offsets = gather_rows(mesh.offsets, whole)
-    corners = torch.cat([mesh.corners[kept], found.corners])
-    sides = torch.cat([mesh.sides[kept], found.sides])
-    offsets = torch.cat([kept_offsets[:-1], found.offsets + len(kept)])
-    old_cell = torch.cat([whole, found.cell])
+    corners, sides, offsets, old_cell = found.with_untouched(mesh)
     order = old_cell.argsort(stable=True)
     index, offsets = gather_rows(offsets, order)
     result = Mesh(

@@ -131,18 +131,14 @@ def _cut_along(
     whole = divided.solids
     vertex = whole.n_vertices + torch.arange(len(met), device=table.words.device)
     pieces = divide(whole.loops, chords, met, vertex)
-    untouched = torch.ones(whole.n_faces, dtype=torch.bool, device=vertex.device)
-    untouched[pieces.touched] = False
-    kept = untouched.nonzero()[:, 0]
-    index, offsets = gather_rows(whole.offsets, kept)
-    old_face = torch.cat([kept, pieces.cell])
+    corners, sides, offsets, old_face = pieces.with_untouched(whole.loops)
     cut = replace(
         whole,
         n_vertices=whole.n_vertices + len(met),
         edges=torch.cat([whole.edges, pieces.nodes]),
-        corners=torch.cat([whole.corners.index_select(0, index), pieces.corners]),
-        sides=torch.cat([whole.sides.index_select(0, index), pieces.sides]),
-        offsets=torch.cat([offsets[:-1], pieces.offsets + len(index)]),
+        corners=corners,
+        sides=sides,
+        offsets=offsets,
         cells=torch.stack([side.index_select(0, old_face) for side in whole.cells.unbind(1)], 1),
         wall=whole.wall.index_select(0, old_face),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from regionscope.geometry.planar.arrangement import (
 )
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.polytope.split import NewVertices
-from regionscope.geometry.ragged import gather_rows, offsets_of, ranges, sort_within
+from regionscope.geometry.ragged import offsets_of, ranges, sort_within
 from regionscope.geometry.spatial.faces import Curves, FaceCut, Unresolved
 
 __all__ = ["Sections", "find_sections"]
@@ -286,10 +286,7 @@ def _pieces(
     vertex = (v + torch.arange(n_points, device=device)).repeat(3)
     found = divide(mesh, chords, met, vertex)
     edges, sides = _line_parts(lines, triples.counts, found, len(mesh.edges))
-    whole = torch.ones(mesh.n_cells, dtype=torch.bool, device=device)
-    whole[found.touched] = False
-    whole = whole.nonzero()[:, 0]
-    index, offsets = gather_rows(mesh.offsets, whole)
+    corners, sides, offsets, of_piece = replace(found, sides=sides).with_untouched(mesh)
     uv = triples.lines[0]
     n = mesh.n_cells
     of_line = chords.cell[lines.low]
@@ -298,10 +295,10 @@ def _pieces(
         unit=loops.unit,
         new=NewVertices(lines.a[uv], lines.b[uv], triples.t[0]),
         new_units=triples.units,
-        corners=torch.cat([mesh.corners[index], found.corners]),
-        sides=torch.cat([mesh.sides[index], sides]),
-        offsets=torch.cat([offsets[:-1], found.offsets + len(index)]),
-        of_piece=torch.cat([whole, found.cell]),
+        corners=corners,
+        sides=sides,
+        offsets=offsets,
+        of_piece=of_piece,
         edges=edges,
         n_lines=torch.bincount(of_line, minlength=n),
         n_points=torch.bincount(of_line[uv], minlength=n),
