@@ -24,6 +24,7 @@ _INTRO = (
 )
 BESIDE = {
     "findings": "[What we found](findings.md) sums the results up on one screen.",
+    "checked_quotes": "[Checked quotes](checked_quotes.md) compares what we quote with the text of the papers.",
     "rules": "[Changes of the rules](rules.md) lists every change of a rule, with the grades before and after.",
 }
 """Pages that people write, and the sentence that links to each."""
