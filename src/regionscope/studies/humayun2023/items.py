@@ -79,8 +79,8 @@ CAUSES: dict[str, dict[str, str]] = {
     },
     "humayun2023-figure7": {"": _SMALL},
     "humayun2023-figure8": {
-        "": "Likely: noise. LC rises a second time up to step 19,413, while test accuracy climbs (from 0.29 to 0.39 at "
-        "depth 3, from 0.47 to 0.56 at depth 4), but by less than 3.5 standard errors with 300 points and two seeds."
+        "": "Likely: noise. While test accuracy climbs, LC rises a second time, up to step 19,413 (from 0.29 to 0.39 "
+        "at depth 3, from 0.47 to 0.56 at depth 4), but by less than 3.5 standard errors with 300 points and two seeds."
     },
     "humayun2023-figure13": {
         "": "Likely: scale. LC at 300 points; the largest rise at depth 3, from 0.15 to 0.24, stays within 3.5 "
