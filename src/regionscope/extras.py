@@ -22,7 +22,7 @@ def needed(module: str, *, who: str, library: str, extra: str, otherwise: str = 
 
     >>> needed("no.such.module", who="This needs", library="nothing", extra="lab")
     Traceback (most recent call last):
-    regionscope.errors.MissingLibrary: This needs nothing, which is not installed; run: pip install 'regionscope[lab]'
+    regionscope.errors.MissingLibrary: This needs nothing, which is not installed. Run: pip install 'regionscope[lab]'
     """
     try:
         return importlib.import_module(module)

@@ -172,8 +172,11 @@ def test_train_says_that_a_run_had_ended() -> None:
         ("train three.toml --measure loss", "Expected measure to be a list of tables, got 3"),
         ("train --data digits", "Expected --data with --network or --model"),
         ("train --data digits --network mlp --set lr", "such as training.momentum=0.5"),
-        ("train --data digits --network mlp --set training.rate=1", "unknown setting 'rate'"),
-        ("train --data random_labels --network mlp --set network.options.width=0", "width is 0"),
+        ("train --data digits --network mlp --set training.rate=1", "Expected a setting of training, got 'rate'"),
+        (
+            "train --data random_labels --network mlp --set network.options.width=0",
+            "Expected width to be",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> None:
@@ -186,7 +189,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> 
 def test_train_looks_for_the_folder_of_its_numbers_first(folder: Path) -> None:
     done = run("train --data random_labels --network mlp --runs runs --json no/out.json")
     assert done.exit_code == 2, done.output
-    assert "The folder 'no' for 'out.json' does not exist" in " ".join(done.stderr.split())
+    assert "Expected an existing folder for 'out.json', got 'no'" in " ".join(done.stderr.split())
     assert not (folder / "runs").exists()
 
 

@@ -82,7 +82,7 @@ def test_a_table_over_runs() -> None:
     assert found["norm", "cnn"].correlation.kendall.value == pytest.approx(-1.0)
     assert found["regions", "cnn"].correlation.pearson.n == 6
     assert found["constant", "all"].correlation is None
-    assert "same" in found["constant", "all"].reason
+    assert "12 equal ones" in found["constant", "all"].reason
     assert "3 to" in found["regions", "tiny"].reason
     assert len(rs.correlation_table(columns, "gap")) == 3
 

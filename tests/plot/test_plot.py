@@ -93,7 +93,7 @@ def test_values_are_the_scale_of_the_colours() -> None:
     fill = plot.region_values(part, part.sizes.log(), ax=axes())
     assert np.allclose(fill.get_array(), part.sizes.log().numpy())
     assert fill.get_clim() == pytest.approx((float(part.sizes.min().log()), float(part.sizes.max().log())))
-    with pytest.raises(InputError, match="values has shape"):
+    with pytest.raises(InputError, match="one number for each of 58 regions"):
         plot.region_values(part, part.sizes[1:], ax=axes())
 
 
