@@ -113,6 +113,16 @@ def test_the_longest_start_gives_the_cause(monkeypatch: pytest.MonkeyPatch) -> N
     assert (cause("x", "wide and deep"), cause("x", "deep"), cause("y", "deep")) == ("Wide.", "Any.", "")
 
 
+def test_claims_with_the_same_cause_share_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(catalogue.CAUSES, "small", {"": "Any.", "wide": "Wide."})
+    failed = page("Figure 2", "desk", wide="not reproduced", deep="not reproduced", blue="not reproduced")
+    text = index_markdown(STUDIES, {"small": failed}, items={"qi2023": (ITEMS["qi2023"][1],)})
+    assert [line for line in text.splitlines() if line.startswith("- ")] == [
+        "- Figure 2, wide: Wide.",
+        "- Figure 2, deep; blue: Any.",
+    ]
+
+
 def test_sources_name_their_items() -> None:
     assert covered("Section 6.2: Lemmas 6.4 and 6.5, Theorem 6.3") == {
         "Section 6.2", "Lemma 6.4", "Lemma 6.5", "Theorem 6.3",

@@ -1,7 +1,7 @@
 """The two theory settings as pure computations.
 
 Univariate gradient flow: I. Safran, G. Vardi and J. D. Lee, "On the effective number of linear regions in shallow
-univariate ReLU networks: convergence guarantees and implicit bias", NeurIPS 2022. Two layers: Y. Li et al. 2025,
+univariate ReLU networks: convergence guarantees and implicit bias", NeurIPS 2022. Two layers: J. Li et al. 2025,
 section 6.
 
 - Data and networks: ``teachers`` and ``network``.

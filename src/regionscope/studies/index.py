@@ -24,6 +24,7 @@ _INTRO = (
 )
 BESIDE = {
     "findings": "[What we found](findings.md) sums the results up on one screen.",
+    "checked_quotes": "[Checked quotes](checked_quotes.md) compares what we quote with the text of the papers.",
     "rules": "[Changes of the rules](rules.md) lists every change of a rule, with the grades before and after.",
 }
 """Pages that people write, and the sentence that links to each."""
@@ -75,20 +76,20 @@ def tally(grades: Iterable[str]) -> str:
 def _paper(paper: str, items: Sequence[Item], studies: Mapping[str, Study], pages: Pages) -> list[str]:
     found = {item.name: evidence(item, paper, pages) for item in items}
     lines = [*markdown_table(_ROWS, [_row(item, found[item.name], studies, pages) for item in items]), ""]
-    failed = [
-        f"- {name}, {claim['what']}: {cause(study, claim['what']) or 'The cause is not known.'}"
-        for name, one in found.items()
-        if one is not None
-        for study, claim in one.claims
-        if claim["verdict"]["grade"] == Grade.NOT_REPRODUCED.value
-    ]
+    failed: dict[tuple[str, str], list[str]] = {}
+    for name, one in found.items():
+        for study, claim in one.claims if one is not None else ():
+            if claim["verdict"]["grade"] == Grade.NOT_REPRODUCED.value:
+                why = cause(study, claim["what"]) or "The cause is not known."
+                failed.setdefault((name, why), []).append(claim["what"])
     missing = [
         f"- {item.name}: {cell.what} ({cell.reason})."
         for item in items
         for cell in item.not_run or (() if found[item.name] else (_NO_PAGE,))
         if not _was_run(cell, found[item.name])
     ]
-    lines += ["**Not reproduced, and the cause**", "", *failed, ""] if failed else []
+    causes = [f"- {name}, {'; '.join(claims)}: {why}" for (name, why), claims in failed.items()]
+    lines += ["**Not reproduced, and the cause**", "", *causes, ""] if causes else []
     return lines + (["**Not run**", "", *missing, ""] if missing else [])
 
 

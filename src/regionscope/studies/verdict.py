@@ -100,9 +100,9 @@ def judge(by: str, given: Mapping[str, Any]) -> Verdict:
 def correlation(paper: float, ours: Coefficient) -> tuple[Grade, str]:
     """A strong correlation: as strong as the paper's, or at least of its sign beyond chance."""
     rule = (
-        f"reproduced: within {_CLOSE} of the paper's {paper:+.2f} or stronger, with an interval without 0; "
+        f"reproduced: within {_CLOSE} of {paper:+.2f} or stronger, with an interval without 0; "
         "same trend: its sign, and an interval without 0; inconclusive: an interval with 0 that reaches within "
-        f"{_CLOSE} of the paper's value, or no correlation is defined"
+        f"{_CLOSE} of that value, or no correlation is defined"
     )
     sign, least = math.copysign(1, paper), abs(paper) - _CLOSE
     low, high = sorted(sign * end for end in ours.interval)

@@ -11,7 +11,7 @@ _RESNET = "ResNet18 on CIFAR-10, LC at 1,000 points"
 _LATER = "not run yet"
 
 ITEMS = (
-    Item(where="Figure 1", scale=f"MLP, {_MLP}"),
+    Item(where="Figure 1", scale=f"MLP of 4 layers, {_WIDE}; {_MLP}"),
     Item(
         where="Figure 2",
         scale="a toy function of two variables",
@@ -62,23 +62,25 @@ _SMALL = (
 _TINY = "Likely: scale. 500 images, width 8 and 600 steps."
 CAUSES: dict[str, dict[str, str]] = {
     "humayun2023-figure3": {
-        "largest rise": "Disagreement, cause not known: at the coarse radius the ascent is higher and steeper in "
-        "deeper networks, at the fine radius about equal from depth 3 on; 100,000 steps and three seeds.",
-        "second descent": "Disagreement, cause not known: the shallowest network has a second descent at the fine "
-        "radius as well.",
-        "": "Measure: accuracy at the valley must be within 10% of its largest value, and it is 11 to 17% below; the "
-        "paper gives no number for a peak of the accuracy.",
+        "largest rise": "Disagreement, cause not known: over 100,000 steps and three seeds the ascent at the coarse "
+        "radius is higher and steeper in deeper networks, and at the fine radius about equal from depth 3 on. The "
+        "paper does not define sharpness and gives no number.",
+        "second descent": "Disagreement, cause not known: the shallowest network loses 84% of its peak at the fine "
+        "radius as well, over 100,000 steps; the paper does not say how long this network was trained.",
+        "": "Disagreement, or another meaning of a peak: where train LC is lowest (steps 19 and 28), accuracy still "
+        "rises. It is 11 to 17% below its largest value, which it reaches near step 150, during the ascent; the rule "
+        "allows 10%, and the paper gives no number.",
     },
     "humayun2023-figure4": {"": _SMALL},
     "humayun2023-figure5": {"": "Scale: 500 images, width 8 and 600 steps; on all of CIFAR-10 the phases are there."},
     "humayun2023-figure6": {
         "start": "Measure: the valley is flat (width 500: 0.44 to 0.53 from step 14 to step 152), so that the step of "
-        "its lowest look is uncertain by far more than ±, which holds the distance of the looks only."
+        "its lowest value is uncertain by a power of ten; ± covers the distance between measurements only."
     },
     "humayun2023-figure7": {"": _SMALL},
     "humayun2023-figure8": {
-        "": "Disagreement, cause not known: one peak is beyond the noise of 300 points. The paper sees its second peak "
-        "by eye."
+        "": "Likely: noise. While test accuracy climbs, LC rises a second time, up to step 19,413 (from 0.29 to 0.39 "
+        "at depth 3, from 0.47 to 0.56 at depth 4), but by less than 3.5 standard errors with 300 points and two seeds."
     },
     "humayun2023-figure13": {
         "": "Likely: scale. LC at 300 points; the largest rise at depth 3, from 0.15 to 0.24, stays within 3.5 "
@@ -87,10 +89,20 @@ CAUSES: dict[str, dict[str, str]] = {
     "humayun2023-figure16": {
         "": f"{_TINY} No layer of the first stage has an ascent, so that none can have a second descent."
     },
-    "humayun2023-figure18": {"": f"{_SMALL} Sizes are from 24 points."},
-    "humayun2023-figure19": {"": f"{_TINY} Sizes are from 24 points."},
+    "humayun2023-figure18": {
+        "": "Likely: scale. The CNN has width 8 and a training accuracy of 0.36. At r = 1.4 sizes fall from 3.96 to "
+        "2.3 or 2.4 at the second layer and rise again, with standard errors of up to 2 from 24 points and two seeds."
+    },
+    "humayun2023-figure19": {
+        "": f"{_TINY} The first convolution makes the diameter 1.8 times that of the input, and the last layers reduce "
+        "it, from up to 2.9 times to 1.4 to 1.6 times (24 points). Our network has BN; the paper leaves that open."
+    },
     "humayun2023-migration": {
-        "": "Disagreement, cause not known: from 4 triangles for each of two seeds; the paper shows pictures and no "
-        "number."
+        "density": "Disagreement, cause not known: during the ascent folds next to training points become fewer, from "
+        "0.70 to 0.53 of the mean density, on 4 triangles for each of two seeds. The paper shows pictures and no "
+        "number.",
+        "distance": "Disagreement, cause not known: at the end folds are nearer to the boundary than uniform points "
+        "(0.92), but at the peak they were nearer still (0.85), on 4 triangles for each of two seeds. The paper shows "
+        "pictures and no number.",
     },
 }

@@ -89,7 +89,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
                   f"{'x'.join(map(str, found['shape']))}, {'all' if found['right'] else 'not all'} classes complete",
                   verdict.shown()),
             Claim(f"seconds for LC of ResNet18 (width {_COST[size]['width']}) at {_SAMPLES:,} images",
-                  f"{_SECONDS:g} (RTX 8000, width 64)", f"{per_thousand:,.0f} (from {found['points']})",
+                  f"about {_SECONDS:g} (RTX 8000)", f"{per_thousand:,.0f} (from {found['points']})",
                   verdict.shown()),
             Claim("phases of test LC", "a curve without words", ", ".join(said) or "none beyond the noise",
                   verdict.shown()),

@@ -32,8 +32,8 @@ GROKKING: dict[Size, str] = {
 }
 SMALL_IMAGES: dict[Size, str] = {
     "smoke": "100 digits of 8 x 8 pixels, width 3, 12 steps: too short for any phase.",
-    "desk": "500 images of CIFAR-10 in place of 50,000, width 8 in place of 32, 1,000 steps, LC at 48 points of each "
-    f"kind in place of 2,000; two seeds. {_CNN_DEPTH}",
+    "desk": "500 images of CIFAR-10 in place of 50,000, width 8 (the paper names 32, for Figure 7 only), 1,000 steps, "
+    f"LC at 48 points of each kind in place of 2,000; two seeds. {_CNN_DEPTH}",
     "full": f"{_STEPS} {_CNN_DEPTH}",
 }
 RESIDUAL: dict[Size, str] = {
@@ -65,7 +65,8 @@ RANDOM_LABELS: dict[Size, str] = {
 DEFORMED_CNN: dict[Size, str] = {
     "smoke": "100 digits of 8 x 8 pixels, width 3, 12 steps; 4 training points, 5 directions.",
     "desk": "24 training points in place of 1,000, and 20 directions (the paper takes 25 for LC of a CNN); the network "
-    "has width 8 in place of 32 and saw 500 images of CIFAR-10 in place of 50,000 for 1,000 steps; two seeds. "
+    "has width 8 (the paper names 32, for Figure 7 only) and saw 500 images of CIFAR-10 in place of 50,000 for 1,000 "
+    "steps; two seeds. "
     f"{_CNN_DEPTH}",
     "full": SMALL_IMAGES["full"],
 }

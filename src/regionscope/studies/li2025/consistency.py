@@ -50,7 +50,7 @@ def table2(workspace: Workspace, size: Size) -> Outcome:
 
 
 def of_dimensions(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
-    """The right half of Table 2: hulls of 2 to 6 training points."""
+    """The right half of Table 2: hulls of 3 to 6 training points."""
     groups = group_by(chosen, lambda one: one.network)
     claims = tuple(
         correlation_claim(

@@ -70,8 +70,9 @@ CAUSES: dict[str, dict[str, str]] = {
         "correlation is +0.94. The rule asks for all settings.",
     },
     "li2025-cifar10": {
-        "mean output margin": "Disagreement, cause not known: larger margins go with smaller gaps in runs that all fit "
-        "their data. The runs have 50 of 200 epochs, one seed, and a momentum that the paper does not state.",
+        "mean output margin": "Disagreement, cause not known: larger margins go with smaller gaps over 27 settings "
+        "that all fit their data. The runs have 50 of 200 epochs, one or two seeds, and a momentum that the paper does "
+        "not state; its text gives no number for this correlation.",
     },
     "li2025-figure2": {
         "": "Disagreement: margin and distance correlate with the gap here; on CIFAR-10 the margin does too (see "

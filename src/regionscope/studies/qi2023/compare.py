@@ -105,7 +105,7 @@ def within_seeds(cells: Mapping[str, tuple[Sequence[int], Course]]) -> Claim:
     median = sorted(off)[len(off) // 2]
     return Claim(
         "counts after epoch 0",
-        "one run",
+        "taken as one run",
         f"the paper's count is within the range of our seeds in {inside} of {len(off)} cells; seed {SEED} is off by "
         f"{median:.0%} (median), {max(off):.0%} at most",
         verdict.shown(),

@@ -77,7 +77,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         notes=(
             "In Figure 1c the paper's white area is near the decision boundary; here the boundary itself is drawn, "
             "exactly, as a black line.",
-            "Figure 1 has no count in the text; that of Table 2 is of the same network on the same data, one run. "
+            "Figure 1 has no count in the text; that of Table 2 is of the same network on the same data. "
             "Points, classes and range are how the data here are made: they are shown and judge nothing.",
             DISCLOSED,
             "sd: standard deviation over seeds.",

@@ -153,7 +153,7 @@ def outcome_of(counts: Counts, accuracy: Counts) -> Outcome:
             "keeps its own grade; the hypothesis is graded apart from it, for one decay. The decay is L2 in the "
             "gradient, as the option weight_decay of torch.optim.Adam has it.",
             "The paper's random points and its seeds are not known; here each seed has its own points, labels, weights "
-            "and order of batches. The paper's counts are of one run; "
+            "and order of batches. The paper's counts are taken as those of one run; "
             "two of them are compared only where they differ by more than twice the standard deviation of one of our "
             "runs about the mean course.",
             "sd: standard deviation over seeds.",

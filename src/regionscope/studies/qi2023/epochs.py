@@ -140,10 +140,10 @@ _NOTES = (
     "In the tables of the paper the counts of one and the same network at epoch 0 differ by up to 3 (206 and 207, 1151 "
     "to 1154, 4112 and 4113); ours are exact. The order of the paper's batches is not known, so that later epochs can "
     "only agree in their course.",
-    "The paper's counts are of one run. Two of them are compared only where they differ by more than twice the "
-    "standard deviation of one of our runs about the mean course (the number in the rule of each row); our standard "
-    "errors are paired over seeds, since the same seeds are at every epoch. Ratios are geometric means of each "
-    "seed's own ratio, with Student's 95% interval of that mean.",
+    "The paper's counts are taken as those of one run. Two of them are compared only where they differ by more than "
+    "twice the standard deviation of one of our runs about the mean course (the number in the rule of each row); our "
+    "standard errors are paired over seeds, since the same seeds are at every epoch. Ratios are geometric means of "
+    "each seed's own ratio, with Student's 95% interval of that mean.",
     "sd: standard deviation over seeds; the bands of the charts are that, too.",
 )
 _READ_OFF = (
@@ -151,7 +151,7 @@ _READ_OFF = (
     "continuously optimized until they effectively capture the distribution of the data' (Section 4.3). {own}"
 )
 _SMOKE = "96 points, widths 16 and 32, 5 epochs, 2 seeds."
-_DESK = "Nothing is scaled down; ten seeds in place of one run."
+_DESK = "Nothing is scaled down; ten seeds; the paper does not say how many runs its counts are from."
 
 TABLE2 = Study(
     name="qi2023-table2",

@@ -107,10 +107,10 @@ def _notes(counts: Mapping[int, Course]) -> tuple[str, ...]:
         f"order of batches. The weights of seed {SEED} were chosen because their exact count before training is the "
         "paper's.",
         *((collapse,) if early else ()),
-        "The paper's counts are of one run. Two of them are compared only where they differ by more than twice the "
-        "standard deviation of one of our runs: over epochs, about the mean course (paired over seeds, as the same "
-        "seeds are at every epoch), over numbers of points, about their mean. Intervals are Student's 95% intervals of "
-        f"the mean over {len(ours.values)} seeds.",
+        "The paper's counts are taken as those of one run. Two of them are compared only where they differ by more "
+        "than twice the standard deviation of one of our runs: over epochs, about the mean course (paired over seeds, "
+        "as the same seeds are at every epoch), over numbers of points, about their mean. Intervals are Student's 95% "
+        f"intervals of the mean over {len(ours.values)} seeds.",
         "sd: standard deviation over seeds, in the tables; more than three curves are drawn without it.",
     )
 
@@ -166,6 +166,6 @@ TABLE1 = Study(
     analyse=_analyse,
     scaled={
         "smoke": "200 and 2,000 points, 10 epochs in place of 50,000, 2 seeds.",
-        "desk": "300 epochs in place of 50,000; three seeds in place of one run.",
+        "desk": "300 epochs in place of 50,000; three seeds; the paper does not say how many runs its counts are from.",
     },
 )
