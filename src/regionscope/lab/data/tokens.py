@@ -53,7 +53,7 @@ def text_split(
 ) -> DataSplit:
     """Windows of ``context`` bytes, ``stride`` apart, each labelled by the byte that follows it: 256 classes.
 
-    The last ``test_share`` of the text is tested on. n_train and n_test draw so many windows out of each part.
+    The last ``test_share`` of the text is the test part. n_train, n_test: number of windows to draw from each part.
     """
     if not 0 < test_share < 1 or min(context, stride) < 1:
         raise InputError(
