@@ -59,7 +59,7 @@ def test_more_terms_than_old_rows_have_places(device: str) -> None:
     s = torch.linspace(0.1, 0.9, 5, dtype=torch.float64, device=device)
     interpolation = Interpolation(3, a, b, t, c, d, s, a.new_empty((0, 3)), t.new_empty((0, 3)))
     crossings = torch.arange(6, 11, device=device)
-    matrix = interpolation.matrix(crossings)
+    matrix = interpolation.matrix().of(crossings)
     assert len(matrix.columns) > len(crossings) * interpolation.n_old
     rows = torch.randn(3, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device)
     assert torch.allclose(matrix.apply(rows), _plain(interpolation, rows)[6:], rtol=1e-14, atol=1e-14)

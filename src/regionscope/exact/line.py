@@ -140,7 +140,7 @@ class _LineCutter:
 
 def _follow(state: LineState, interpolation: Interpolation, vertices: Tensor, layer: int) -> LineState:
     """The state at the wanted vertices, old and new."""
-    matrix = interpolation.matrix(vertices)
+    matrix = interpolation.matrix().of(vertices)
     values = {name: matrix.apply(rows) for name, rows in state.values.items()}
     new_layer = torch.cat([state.layer, state.layer.new_full((len(interpolation.a),), layer)])
     coords = matrix.apply(state.coords[:, None])[:, 0]

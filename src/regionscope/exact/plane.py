@@ -128,12 +128,12 @@ class _PlaneCutter:
         first_tag = self.next_tag
         mesh, n_tags = tag_borders(result.mesh, groups, first_tag)
         self.next_tag += n_tags
-        parts = []
+        parts, interpolation = [], result.interpolation.matrix()
         waiting = bytes_of(state.values)
         self.held += waiting
         for group in groups:
             part, vertices = mesh.extract(group)
-            matrix = result.interpolation.matrix(vertices)
+            matrix = interpolation.of(vertices)
             values = {name: matrix.apply(rows) for name, rows in state.values.items()}
             local = torch.full((mesh.n_vertices,), -1, dtype=torch.int64, device=vertices.device)
             local[vertices] = torch.arange(len(vertices), device=vertices.device)

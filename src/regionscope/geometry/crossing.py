@@ -7,10 +7,13 @@ and every later decision looks at signs only. A crossing is a convex combination
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.geometry.arrays import cat, empty, mask, nonzero, take
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 
@@ -35,22 +38,27 @@ class SignTable:
         """
         v, n = values.shape
         n_units = n * len(at)
-        codes = torch.empty((v, -(-n_units // 8) * 8), dtype=torch.uint8, device=values.device)
+        words = empty((v, -(-n_units // 8)), values)
+        table = SignTable(words, n_units)
+        less: Any = np.less if isinstance(words, np.ndarray) else torch.lt
+        codes, flags = table.codes, words.view(bool if isinstance(words, np.ndarray) else torch.bool)
         codes[:, n_units:] = 1
-        step = rows_at_a_time(n * values.element_size(), values.device)
+        step = rows_at_a_time(8 * n, values.device)
         for start in range(0, v, step):
             block = values[start : start + step]
             own = tolerance[start : start + step].reshape(len(block), -1)
             for i, threshold in enumerate(at):
-                part = codes[start : start + step, i * n : (i + 1) * n]
-                torch.lt(block, threshold - own, out=part.view(torch.bool))
-                part.mul_(2).add_(block > threshold + own)
-        return SignTable(words=codes.view(torch.int64), n_units=n_units)
+                place = slice(start, start + step), slice(i * n, (i + 1) * n)
+                less(block, threshold - own, out=flags[place])
+                part = codes[place]
+                part *= 2
+                part += block > threshold + own
+        return table
 
     @property
     def codes(self) -> Tensor:
         """The codes byte by byte, (v, 8w) uint8."""
-        return self.words.view(torch.uint8)
+        return self.words.view(np.uint8 if isinstance(self.words, np.ndarray) else torch.uint8)
 
     def vertices_with_zero(self) -> Tensor:
         """Indices of the vertices that lie on the zero set of some unit."""
@@ -59,8 +67,8 @@ class SignTable:
         for start in range(0, len(self.words), step):
             block = self.words[start : start + step]
             signed = (block | (block >> 1)) & _ONES
-            found.append((signed != _ONES).any(1).nonzero()[:, 0] + start)
-        return torch.cat(found) if found else torch.empty(0, dtype=torch.int64, device=self.words.device)
+            found.append(nonzero((signed != _ONES).any(1)) + start)
+        return cat(found) if found else empty(0, self.words)
 
     def sign_changes(self, a: Tensor, b: Tensor, on: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Pairs (row, unit) where the unit is strictly positive at one of ``a[row], b[row]`` and negative at the other.
@@ -69,25 +77,32 @@ class SignTable:
         """
         rows, units = [], []
         step = rows_at_a_time(self.words.shape[1] * 8, self.words.device)
-        lanes = torch.arange(8, device=a.device)
         for start in range(0, len(a), step):
-            x = self.words[a[start : start + step]]
-            x ^= self.words[b[start : start + step]]
+            x = take(self.words, a[start : start + step])
+            x ^= take(self.words, b[start : start + step])
             x &= x >> 1
             x &= _ONES
             if on is not None:
-                y = self.words[on[start : start + step]]
+                y = take(self.words, on[start : start + step])
                 x &= ~(y | (y >> 1))
-            row, word = x.nonzero(as_tuple=True)
-            if len(row) == 0:
-                continue
-            hit, lane = ((x[row, word][:, None] >> (8 * lanes)) & 1).nonzero(as_tuple=True)
-            rows.append(row[hit] + start)
-            units.append(word[hit] * 8 + lane)
+            row, unit = _lanes(x)
+            rows.append(row + start)
+            units.append(unit)
         if not rows:
-            empty = torch.empty(0, dtype=torch.int64, device=a.device)
-            return empty, empty
-        return torch.cat(rows), torch.cat(units)
+            return empty(0, a), empty(0, a)
+        return cat(rows), cat(units)
+
+
+def _lanes(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows and bytes of the words x (n, w) whose lowest bit is set; the other bits are not."""
+    if isinstance(x, np.ndarray):
+        row, word = np.divmod(np.flatnonzero(x), x.shape[1])
+        hit, lane = np.divmod(np.flatnonzero(x[row, word].view(bool)), 8)
+    else:
+        row, word = x.nonzero(as_tuple=True)
+        shifts = 8 * torch.arange(8, device=x.device)
+        hit, lane = ((x[row, word][:, None] >> shifts) & 1).nonzero(as_tuple=True)
+    return take(row, hit), take(word, hit) * 8 + lane
 
 
 @dataclass(frozen=True)
@@ -123,7 +138,7 @@ def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tens
     """
     later = ua[1:] + t[:-1] * (ub[1:] - ua[1:])
     earlier = ua[:-1] + t[1:] * (ub[:-1] - ua[:-1])
-    near = (later.abs() <= tolerance[1:]) | (earlier.abs() <= tolerance[:-1])
+    near = (abs(later) <= tolerance[1:]) | (abs(earlier) <= tolerance[:-1])
     return near & (group[1:] == group[:-1])
 
 
@@ -135,10 +150,10 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
     """
     t = ua / (ua - ub)
     order = sort_within(edge, t)
-    edge, unit, t, ua, ub = edge[order], unit[order], t[order], ua[order], ub[order]
-    same = coincident(edge, t, ua, ub, tolerance[order])
-    first = torch.ones(len(edge), dtype=torch.bool, device=edge.device)
+    edge, unit, t, ua, ub, tolerance = (take(x, order) for x in (edge, unit, t, ua, ub, tolerance))
+    same = coincident(edge, t, ua, ub, tolerance)
+    first = mask(len(edge), True, edge)
     first[1:] = ~same
-    point = first.cumsum(0) - 1
-    points = Points(edge=edge[first], t=t[first])
+    point, chosen = first.cumsum(0) - 1, nonzero(first)
+    points = Points(edge=take(edge, chosen), t=take(t, chosen))
     return points, Crossings(unit=unit, point=point, merged=edge[1:][same])

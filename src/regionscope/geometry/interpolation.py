@@ -6,17 +6,19 @@ import threading
 import warnings
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 
-from regionscope.geometry.ragged import offsets_of
+from regionscope.geometry.arrays import arange, array, as_tensors, cat, double, full, numpy_on_cpu, repeat, stack, take
+from regionscope.geometry.ragged import gather_rows, offsets_of
 
 __all__ = ["Interpolation"]
 
 _TERMS = (1, 2, 4, 3)
 """Old vertices in the interpolation of: an old vertex, a point inside an edge, a crossing, a triple point."""
+_LARGE = 1 << 18  # numbers in a result from which the threads of MKL pay
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Interpolation:
     @staticmethod
     def of_points(n_old: int, a: Tensor, b: Tensor, t: Tensor) -> Interpolation:
         """Only points inside edges."""
-        return Interpolation(n_old, a, b, t, a[:0], a[:0], t[:0], a.new_empty((0, 3)), t.new_empty((0, 3)))
+        none = full((0, 3), 0, a)
+        return Interpolation(n_old, a, b, t, a[:0], a[:0], t[:0], none, double(none))
 
     @property
     def n_vertices(self) -> int:
@@ -52,58 +55,34 @@ class Interpolation:
         """Labels of all vertices when a new vertex takes that of its first ancestor (for labels constant on a
         slice).
         """
-        with_points = torch.cat([labels, labels[self.a]])
-        return torch.cat([with_points, with_points[self.c], labels[self.triple_points[:, 0]]])
+        own, found = numpy_on_cpu(self), numpy_on_cpu(labels)
+        with_points = cat([found, take(found, own.a)])
+        return as_tensors(cat([with_points, take(with_points, own.c), take(found, own.triple_points[:, 0])]))
 
     def apply(self, rows: Tensor, vertices: Tensor | None = None) -> Tensor:
         """Rows (w, ...) of the wanted vertices (all by default) from the rows (n_old, ...) of the old ones."""
-        return self.matrix(vertices).apply(rows)
+        matrix = self.matrix()
+        return (matrix if vertices is None else matrix.of(vertices)).apply(rows)
 
-    def matrix(self, vertices: Tensor | None = None) -> InterpolationMatrix:
-        """The interpolation of the wanted vertices (all by default) as a sparse matrix, for use on several arrays."""
-        if vertices is None:
-            vertices = torch.arange(self.n_vertices, device=self.a.device)
-        first_point, first_crossing = self.n_old, self.n_old + len(self.a)
-        first_triple = first_crossing + len(self.c)
-        bounds = torch.tensor([first_point, first_crossing, first_triple], device=vertices.device)
-        kind = torch.bucketize(vertices, bounds, right=True)
-        counts = torch.tensor(_TERMS, device=vertices.device)[kind]
-        start = offsets_of(counts)
-        columns = torch.empty(int(start[-1]), dtype=torch.int64, device=vertices.device)
-        weights = torch.empty(len(columns), dtype=torch.float64, device=vertices.device)
-        for k, terms in enumerate((self._olds, self._points, self._crossings, self._triple_points)):
-            mine = (kind == k).nonzero()[:, 0]
-            if len(mine):
-                column, weight = terms(vertices[mine])
-                place = start[mine][:, None] + torch.arange(column.shape[1], device=mine.device)
-                columns[place], weights[place] = column, weight
-        return InterpolationMatrix(start, columns, weights, self.n_old)
-
-    def _olds(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
-        return vertices[:, None], torch.ones((len(vertices), 1), dtype=torch.float64, device=vertices.device)
-
-    def _points(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
-        i = vertices - self.n_old
-        return torch.stack([self.a[i], self.b[i]], 1), torch.stack([1 - self.t[i], self.t[i]], 1)
-
-    def _crossings(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
-        i = vertices - self.n_old - len(self.a)
-        columns, weights = [], []
-        for end, share in ((self.c[i], 1 - self.s[i]), (self.d[i], self.s[i])):
-            old = end < self.n_old
-            point = (end - self.n_old).clamp(min=0)
-            if len(self.a) == 0:
-                columns += [end, end]
-                weights += [share, torch.zeros_like(share)]
-                continue
-            t = torch.where(old, 0.0, self.t[point])
-            columns += [torch.where(old, end, self.a[point]), torch.where(old, end, self.b[point])]
-            weights += [share * (1 - t), share * t]
-        return torch.stack(columns, 1), torch.stack(weights, 1)
-
-    def _triple_points(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
-        i = vertices - self.n_old - len(self.a) - len(self.c)
-        return self.triple_points[i], self.weights[i]
+    def matrix(self) -> InterpolationMatrix:
+        """The interpolation of all vertices as a sparse matrix, for use on several arrays."""
+        own = numpy_on_cpu(self)
+        old = arange(self.n_old, own.a)
+        columns = [old, stack(own.a, own.b).reshape(-1)]
+        weights = [double(full(self.n_old, 1, own.a)), stack(1 - own.t, own.t).reshape(-1)]
+        if len(self.c):  # the ends of a chord as two old vertices each
+            first, second = cat([old, own.a]), cat([old, own.b])
+            t = cat([double(full(self.n_old, 0, own.a)), own.t])
+            at_c, at_d = take(t, own.c), take(t, own.d)
+            ends = take(first, own.c), take(second, own.c), take(first, own.d), take(second, own.d)
+            shares = (1 - own.s) * (1 - at_c), (1 - own.s) * at_c, own.s * (1 - at_d), own.s * at_d
+            columns.append(stack(*ends).reshape(-1))
+            weights.append(stack(*shares).reshape(-1))
+        columns.append(own.triple_points.reshape(-1))
+        weights.append(own.weights.reshape(-1))
+        counts = array([self.n_old, len(self.a), len(self.c), len(self.triple_points)], own.a)
+        start = offsets_of(repeat(array(_TERMS, own.a), counts, self.n_vertices))
+        return InterpolationMatrix(start, cat(columns), cat(weights), self.n_old)
 
 
 @dataclass(frozen=True)
@@ -115,24 +94,36 @@ class InterpolationMatrix:
     weights: Tensor
     n_old: int
 
+    def of(self, vertices: Tensor) -> InterpolationMatrix:
+        """The rows of the wanted vertices."""
+        index, start = gather_rows(self.start, numpy_on_cpu(vertices))
+        return InterpolationMatrix(start, take(self.columns, index), take(self.weights, index), self.n_old)
+
     def apply(self, rows: Tensor) -> Tensor:
         """The interpolated rows (w, ...); one pass over memory."""
         flat = rows.reshape(len(rows), -1)
+        n = len(self.start) - 1
+        if flat.device.type != "cpu" or (n * flat.shape[1] >= _LARGE and torch.backends.mkl.is_available()):
+            out = self._product(flat, n)
+        else:
+            weights = torch.as_tensor(self.weights).to(flat.dtype).numpy()
+            matrix = csr_array((weights, self.columns, self.start), shape=(n, len(flat)))
+            out = torch.from_numpy(matrix @ flat.numpy())
+        return out.view(-1, *rows.shape[1:])
+
+    def _product(self, flat: Tensor, n: int) -> Tensor:
         if self.n_old < max(_TERMS):  # rows of nothing: cuSPARSE refuses a matrix with more entries than places
             flat = torch.nn.functional.pad(flat, (0, 0, 0, max(_TERMS) - self.n_old))
-        shape, weights = (len(self.start) - 1, len(flat)), self.weights.to(flat.dtype)
-        kind: dict[str, Any] = {"device": flat.device, "check_invariants": False}
-        if flat.is_cuda or torch.backends.mkl.is_available():
-            _silence_beta()
-            matrix = torch.sparse_csr_tensor(self.start, self.columns, weights, shape, **kind)
-        else:
-            row = torch.repeat_interleave(self.start.diff())
-            index = torch.stack([row, self.columns])
-            matrix = torch.sparse_coo_tensor(index, weights, shape, **kind)
-        out = flat.new_empty((shape[0], flat.shape[1]))
+        own = as_tensors(self)
+        _silence_beta()
+        matrix = torch.sparse_csr_tensor(
+            own.start, own.columns, own.weights.to(flat.dtype), (n, len(flat)), device=flat.device,
+            check_invariants=False,
+        )  # fmt: skip
+        out = flat.new_empty((n, flat.shape[1]))
         if out.numel():
             torch.addmm(out, matrix, flat, beta=0, out=out)
-        return out.view(-1, *rows.shape[1:])
+        return out
 
 
 _silencing = threading.Lock()

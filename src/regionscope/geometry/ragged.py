@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 from torch import Tensor
+
+from regionscope.geometry.arrays import arange, argsort, cat, differences, full, mask, nonzero, put, repeat, take
 
 
 def offsets_of(counts: Tensor) -> Tensor:
@@ -14,7 +16,7 @@ def offsets_of(counts: Tensor) -> Tensor:
     >>> offsets_of(torch.tensor([2, 0, 3])).tolist()
     [0, 2, 2, 5]
     """
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return cat([full(1, 0, counts), counts.cumsum(0)])
 
 
 def owners(offsets: Tensor, total: int | None = None) -> Tensor:
@@ -23,9 +25,11 @@ def owners(offsets: Tensor, total: int | None = None) -> Tensor:
     >>> owners(torch.tensor([0, 2, 2, 5])).tolist()
     [0, 0, 2, 2, 2]
     """
-    total = int(offsets[-1]) if total is None else total
     if len(offsets) < 2:
         return offsets[:0]
+    if isinstance(offsets, np.ndarray):
+        return repeat(arange(len(offsets) - 1, offsets), differences(offsets))
+    total = int(offsets[-1]) if total is None else total
     steps = offsets.new_zeros(total + 1)  # one up at the start of each row but the first
     steps.scatter_add_(0, offsets[1:-1], offsets.new_ones(1).expand(len(offsets) - 2))
     return steps[:-1].cumsum(0)
@@ -39,13 +43,13 @@ def ranges(starts: Tensor, counts: Tensor) -> Tensor:
     """
     offsets = offsets_of(counts)
     row = owners(offsets)
-    return torch.arange(len(row), device=starts.device) + (starts - offsets[:-1]).index_select(0, row)
+    return arange(len(row), starts) + take(starts - offsets[:-1], row)
 
 
 def gather_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Indices of all values of ``rows``, in that order, and the offsets of the result. Cost: that of ``rows`` alone."""
-    starts = offsets.index_select(0, rows)
-    counts = offsets.index_select(0, rows + 1) - starts
+    starts = take(offsets, rows)
+    counts = take(offsets, rows + 1) - starts
     return ranges(starts, counts), offsets_of(counts)
 
 
@@ -55,9 +59,9 @@ def next_in_row(offsets: Tensor) -> Tensor:
     >>> next_in_row(torch.tensor([0, 2, 2, 5])).tolist()
     [1, 0, 3, 4, 2]
     """
-    following = torch.arange(1, int(offsets[-1]) + 1, device=offsets.device)
-    filled = offsets[1:] > offsets[:-1]
-    following[offsets[1:][filled] - 1] = offsets[:-1][filled]
+    following = arange(int(offsets[-1]), offsets) + 1
+    filled = nonzero(offsets[1:] > offsets[:-1])
+    put(following, take(offsets, filled + 1) - 1, take(offsets, filled))
     return following
 
 
@@ -73,8 +77,8 @@ def mean_of_rows(values: Tensor, offsets: Tensor) -> Tensor:
 
 def sort_by(group: Tensor, key: Tensor) -> Tensor:
     """The permutation that sorts by ``group`` (integers), then by ``key`` (floats)."""
-    order = key.argsort()
-    return order[group[order].argsort(stable=True)]
+    order = argsort(key)
+    return take(order, argsort(take(group, order)))
 
 
 def sort_within(group: Tensor, key: Tensor) -> Tensor:
@@ -83,11 +87,11 @@ def sort_within(group: Tensor, key: Tensor) -> Tensor:
     >>> sort_within(torch.tensor([0, 1, 1, 3]), torch.tensor([0.9, 0.5, 0.2, 0.1])).tolist()
     [0, 2, 1, 3]
     """
-    order = torch.arange(len(group), device=group.device)
+    order = arange(len(group), group)
     same = group[1:] == group[:-1]
-    several = torch.zeros(len(group), dtype=torch.bool, device=group.device)
+    several = mask(len(group), False, group)
     several[1:] |= same
     several[:-1] |= same
-    rows = several.nonzero()[:, 0]
-    order[rows] = rows[sort_by(group[rows], key[rows])]
+    rows = nonzero(several)
+    put(order, rows, take(rows, sort_by(take(group, rows), take(key, rows))))
     return order

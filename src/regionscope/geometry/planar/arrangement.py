@@ -26,6 +26,25 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from regionscope.geometry.arrays import (
+    arange,
+    argsort,
+    bincount,
+    cat,
+    differences,
+    empty,
+    full,
+    mask,
+    maximum,
+    minimum,
+    nonzero,
+    put,
+    repeat,
+    searchsorted,
+    take,
+    unique,
+    where,
+)
 from regionscope.geometry.crossing import coincident
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners, ranges, sort_by
@@ -60,14 +79,15 @@ class Chords:
 
         Also returns which pairs can be joined (x,) bool: neighbouring corners are joined by an edge already.
         """
-        p, q = torch.minimum(p, q), torch.maximum(p, q)
-        gap, length = q - p, mesh.offsets.diff()[cell]
+        p, q = minimum(p, q), maximum(p, q)
+        gap, length = q - p, take(differences(mesh.offsets), cell)
         proper = (gap > 1) & (gap < length - 1)
-        found = Chords(cell, p, q, unit).keep(proper)
-        found = found.keep((found.p * (len(mesh.corners) + 1) + found.q).argsort(stable=True))
-        new = torch.ones(len(found), dtype=torch.bool, device=p.device)
+        chosen = nonzero(proper)
+        chosen = take(chosen, argsort(take(p * (len(mesh.corners) + 1) + q, chosen)))
+        found = Chords(cell, p, q, unit).keep(chosen)
+        new = mask(len(found), True, p)
         new[1:] = (found.p[1:] != found.p[:-1]) | (found.q[1:] != found.q[:-1])
-        return found.keep(new), proper
+        return found.keep(nonzero(new)), proper
 
     def __len__(self) -> int:
         return len(self.p)
@@ -106,33 +126,32 @@ def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate) -> tuple[Chords, Me
         found = _measure(mesh, chords, i, j, evaluate)
         bad = _conflicts(len(chords), found)
         if not bad.any():
-            return chords, _rank(found, len(chords)), unsettled.unique()
-        unsettled = torch.cat([unsettled, chords.cell[bad]])
+            return chords, _rank(found, len(chords)), unique(unsettled) if len(unsettled) else unsettled
+        unsettled = cat([unsettled, chords.cell[bad]])
         good = ~bad
         renumber = good.cumsum(0) - 1
-        kept = good[i] & good[j]
-        i, j = renumber[i[kept]], renumber[j[kept]]
-        chords = chords.keep(good)
+        kept = nonzero(take(good, i) & take(good, j))
+        i, j = (take(renumber, take(x, kept)) for x in (i, j))
+        chords = chords.keep(nonzero(good))
 
 
 def alternating_pairs(chords: Chords) -> tuple[Tensor, Tensor]:
     """Pairs of chords whose ends alternate around their cell."""
-    low = torch.searchsorted(chords.p, chords.p, right=True)
-    high = torch.searchsorted(chords.p, chords.q)
-    counts = (high - low).clamp(min=0)
+    low, high = searchsorted(chords.p, chords.p, right=True), searchsorted(chords.p, chords.q)
+    counts = maximum(high - low, full(1, 0, low))
     found_i, found_j = [chords.p[:0]], [chords.p[:0]]
     ends = offsets_of(counts)
     start = 0
     while start < len(chords):
-        stop = int(torch.searchsorted(ends, ends[start] + _PAIRS, right=True)) - 1
+        stop = int(searchsorted(ends, ends[start] + _PAIRS, right=True)) - 1
         stop = min(max(stop, start + 1), len(chords))
-        i = torch.repeat_interleave(torch.arange(start, stop, device=low.device), counts[start:stop])
+        i = repeat(arange(stop, low)[start:], counts[start:stop])
         j = ranges(low[start:stop], counts[start:stop])
-        alternate = chords.q[j] > chords.q[i]
-        found_i.append(i[alternate])
-        found_j.append(j[alternate])
+        alternate = nonzero(take(chords.q, j) > take(chords.q, i))
+        found_i.append(take(i, alternate))
+        found_j.append(take(j, alternate))
         start = stop
-    return torch.cat(found_i), torch.cat(found_j)
+    return cat(found_i), cat(found_j)
 
 
 @dataclass(frozen=True)
@@ -151,40 +170,39 @@ class _Entries:
 
 
 def _measure(mesh: Mesh, chords: Chords, i: Tensor, j: Tensor, evaluate: Evaluate) -> _Entries:
-    chord, other = torch.cat([i, j]), torch.cat([j, i])
-    unit = chords.unit[other]
-    start = mesh.corners[chords.p[chord]]
-    up = evaluate(start, unit)
-    uq = evaluate(mesh.corners[chords.q[chord]], unit)
+    chord, other = cat([i, j]), cat([j, i])
+    unit = take(chords.unit, other)
+    start, end = (take(mesh.corners, take(corner, chord)) for corner in (chords.p, chords.q))
+    up, uq = evaluate(start, unit), evaluate(end, unit)
     t = up / (up - uq)
-    crossing = torch.arange(len(i), device=i.device).repeat(2)
+    crossing = arange(len(i), i)
     order = sort_by(chord, t)
-    tolerance = evaluate.tolerance_at(start[order], unit[order])
-    return _Entries(i, j, chord[order], other[order], t[order], up[order], uq[order], tolerance, crossing[order])
+    tolerance = evaluate.tolerance_at(start, unit)
+    return _Entries(i, j, *(take(x, order) for x in (chord, other, t, up, uq, tolerance, cat([crossing, crossing]))))
 
 
 def _conflicts(n: int, found: _Entries) -> Tensor:
     """Chords to leave out (n,): of each doubtful crossing the later chord, so that the first one always stays."""
-    bad = torch.zeros(n, dtype=torch.bool, device=found.chord.device)
-    doubtful = (torch.minimum(found.up.abs(), found.uq.abs()) <= found.tolerance) | (found.up.sign() == found.uq.sign())
-    bad[torch.maximum(found.chord, found.other)[doubtful]] = True
-    near = coincident(found.chord, found.t, found.up, found.uq, found.tolerance).nonzero()[:, 0]
-    three = torch.stack([found.chord[near], found.other[near], found.other[near + 1]])
+    bad = mask(n, False, found.chord)
+    hidden = minimum(abs(found.up), abs(found.uq)) <= found.tolerance
+    doubtful = hidden | ((found.up > 0) == (found.uq > 0))
+    bad[maximum(found.chord, found.other)[doubtful]] = True
+    near = nonzero(coincident(found.chord, found.t, found.up, found.uq, found.tolerance))
     if len(near):
-        bad[three.amax(0)] = True
+        others = maximum(take(found.other, near), take(found.other, near + 1))
+        bad[maximum(take(found.chord, near), others)] = True
     return bad
 
 
 def _rank(found: _Entries, n: int) -> Meetings:
-    counts = torch.bincount(found.chord, minlength=n)
-    rank = torch.arange(len(found.chord), device=found.chord.device) - offsets_of(counts)[found.chord]
+    counts = bincount(found.chord, n)
+    rank = arange(len(found.chord), found.chord) - take(offsets_of(counts), found.chord)
     x = len(found.pair_i)
-    t = torch.empty((2, x), dtype=found.t.dtype, device=found.t.device)
-    ranks = torch.empty((2, x), dtype=torch.int64, device=found.t.device)
-    on_j = (found.chord != found.pair_i[found.crossing]).long()
-    t[on_j, found.crossing] = found.t
-    ranks[on_j, found.crossing] = rank
-    return Meetings(found.pair_i, found.pair_j, t[0], t[1], ranks[0], ranks[1])
+    t, ranks = empty(2 * x, found.t, torch.float64), empty(2 * x, found.chord)
+    place = found.crossing + x * (found.chord != take(found.pair_i, found.crossing))
+    put(t, place, found.t)
+    put(ranks, place, rank)
+    return Meetings(found.pair_i, found.pair_j, t[:x], t[x:], ranks[:x], ranks[x:])
 
 
 @dataclass(frozen=True)
@@ -206,38 +224,39 @@ class Pieces:
 
     def with_untouched(self, mesh: Mesh) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Corners, sides and offsets of the cells of ``mesh`` that are not cut, then of the pieces; their old cells."""
-        whole = torch.ones(mesh.n_cells, dtype=torch.bool, device=self.cell.device)
+        whole = mask(mesh.n_cells, True, self.cell)
         whole[self.touched] = False
-        kept = whole.nonzero()[:, 0]
+        kept = nonzero(whole)
         index, offsets = gather_rows(mesh.offsets, kept)
         return (
-            torch.cat([mesh.corners.index_select(0, index), self.corners]),
-            torch.cat([mesh.sides.index_select(0, index), self.sides]),
-            torch.cat([offsets[:-1], self.offsets + len(index)]),
-            torch.cat([kept, self.cell]),
+            cat([take(mesh.corners, index), self.corners]),
+            cat([take(mesh.sides, index), self.sides]),
+            cat([offsets[:-1], self.offsets + len(index)]),
+            cat([kept, self.cell]),
         )
 
 
 def divide(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> Pieces:
     """The pieces of the cells that have a chord, in the order of these cells. ``vertex`` (x,): of each crossing."""
-    touched = chords.cell.unique_consecutive()
     if len(chords) == 0:
-        none = chords.cell
-        return Pieces(none, none, none, none, none.new_zeros(1), none.new_zeros(1), none.new_empty(0, 2))
+        none, zero = chords.cell, full(1, 0, chords.cell)
+        return Pieces(none, none, none, none, zero, zero, full((0, 2), 0, none))
+    new = mask(len(chords), True, chords.cell)
+    new[1:] = chords.cell[1:] != chords.cell[:-1]
+    touched = take(chords.cell, nonzero(new))
     slots, slot_offsets = gather_rows(mesh.offsets, touched)
-    local = torch.empty(len(mesh.corners), dtype=torch.int64, device=slots.device)
-    local.scatter_(0, slots, torch.arange(len(slots), device=slots.device))
+    local = empty(len(mesh.corners), slots)
+    put(local, slots, arange(len(slots), slots))
     parts, nodes = _chord_parts(mesh, chords, met, vertex)
     loops, loop_offsets = _cycles(_following(mesh, chords, met, parts, local, slot_offsets))
     m = len(nodes)
-    new_edges = torch.arange(m, device=slots.device) + len(mesh.edges)
-    origin = torch.cat([mesh.corners.index_select(0, slots), nodes[:, 0], nodes[:, 1]])
-    side = torch.cat([mesh.sides.index_select(0, slots), new_edges, new_edges])
-    chord_cell = chords.cell.index_select(0, owners(parts, m))
-    slot_cell = touched.index_select(0, owners(slot_offsets, len(slots)))
-    half_cell = torch.cat([slot_cell, chord_cell, chord_cell])
-    cell = half_cell.index_select(0, loops.index_select(0, loop_offsets[:-1]))
-    return Pieces(touched, cell, origin.index_select(0, loops), side.index_select(0, loops), loop_offsets, parts, nodes)
+    new_edges = arange(m, slots) + len(mesh.edges)
+    origin = cat([take(mesh.corners, slots), nodes[:, 0], nodes[:, 1]])
+    side = cat([take(mesh.sides, slots), new_edges, new_edges])
+    chord_cell = take(chords.cell, owners(parts, m))
+    half_cell = cat([take(touched, owners(slot_offsets, len(slots))), chord_cell, chord_cell])
+    cell = take(half_cell, take(loops, loop_offsets[:-1]))
+    return Pieces(touched, cell, take(origin, loops), take(side, loops), loop_offsets, parts, nodes)
 
 
 def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Tensor]:
@@ -247,39 +266,39 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Te
     stood.
     """
     if len(chords) == 0:
-        return mesh, torch.arange(mesh.n_cells, device=mesh.edges.device)
-    vertex = mesh.n_vertices + torch.arange(len(met), device=chords.p.device)
+        return mesh, arange(mesh.n_cells, mesh.edges)
+    vertex = mesh.n_vertices + arange(len(met), chords.p)
     found = divide(mesh, chords, met, vertex)
     m = len(found.nodes)
     corners, sides, offsets, old_cell = found.with_untouched(mesh)
-    order = old_cell.argsort(stable=True)
+    order = argsort(old_cell)
     index, offsets = gather_rows(offsets, order)
+    old_cell = take(old_cell, order)
     result = Mesh(
         mesh.n_vertices + len(met),
-        torch.cat([mesh.edges, found.nodes]),
-        torch.cat([mesh.layer, mesh.layer.new_full((m,), layer)]),
-        torch.cat([mesh.tags, mesh.tags.new_full((m,), -1)]),
-        corners[index],
-        sides[index],
+        cat([mesh.edges, found.nodes]),
+        cat([mesh.layer, full(m, layer, mesh.layer)]),
+        cat([mesh.tags, full(m, -1, mesh.tags)]),
+        take(corners, index),
+        take(sides, index),
         offsets,
-        mesh.slice_id[old_cell[order]],
+        take(mesh.slice_id, old_cell),
     )
-    return result, old_cell[order]
+    return result, old_cell
 
 
 def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> tuple[Tensor, Tensor]:
     """Offsets (n + 1,) of the parts of each chord between crossings, and the two vertices of each part (m, 2)."""
     n = len(chords)
-    crossings = torch.bincount(met.i, minlength=n) + torch.bincount(met.j, minlength=n)
-    parts = offsets_of(crossings + 1)
-    nodes = torch.empty((n + 2 * len(met), 2), dtype=torch.int64, device=parts.device)
-    nodes[parts[:-1], 0] = mesh.corners[chords.p]
-    nodes[parts[1:] - 1, 1] = mesh.corners[chords.q]
+    parts = offsets_of(bincount(met.i, n) + bincount(met.j, n) + 1)
+    nodes = empty(2 * (n + 2 * len(met)), parts)
+    put(nodes, 2 * parts[:-1], take(mesh.corners, chords.p))
+    put(nodes, 2 * parts[1:] - 1, take(mesh.corners, chords.q))
     for chord, rank in ((met.i, met.rank_i), (met.j, met.rank_j)):
-        place = 2 * (parts.index_select(0, chord) + rank)  # the part that ends in the crossing
-        nodes.view(-1).scatter_(0, place + 1, vertex)
-        nodes.view(-1).scatter_(0, place + 2, vertex)
-    return parts, nodes
+        place = 2 * (take(parts, chord) + rank)  # the part that ends in the crossing
+        put(nodes, place + 1, vertex)
+        put(nodes, place + 2, vertex)
+    return parts, nodes.reshape(-1, 2)
 
 
 def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: Tensor, slot_offsets: Tensor) -> Tensor:
@@ -288,55 +307,54 @@ def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: 
     Half-edges: those of the touched cells, then all parts of chords from p to q, then from q to p.
     """
     b, m = int(slot_offsets[-1]), int(parts[-1])
-    following = torch.empty(b + 2 * m, dtype=torch.int64, device=parts.device)
+    following = empty(b + 2 * m, parts)
     following[:b] = next_in_row(slot_offsets)
     # two chords: i comes first around the cell, so the end q_j lies on the left of i, and p_i on the left of j
-    i, j = (b + parts.index_select(0, x) + rank for x, rank in ((met.i, met.rank_i), (met.j, met.rank_j)))
+    i, j = (b + take(parts, x) + rank for x, rank in ((met.i, met.rank_i), (met.j, met.rank_j)))
     for here, then in ((i, j + 1), (i + 1 + m, j + m), (j, i + m), (j + 1 + m, i + 1)):  # i and j end in the crossing
-        following.scatter_(0, here, then)
+        put(following, here, then)
     # ends of chords on the border of their cell
     p_out, q_out = b + parts[:-1], b + parts[1:] - 1 + m
-    p_in, q_in = p_out + m, q_out - m
-    lengths = mesh.offsets.diff()[chords.cell]
-    slot = torch.cat([chords.p, chords.q])
-    turn = torch.cat([chords.q - chords.p, lengths - (chords.q - chords.p)])  # how far round the other end lies
-    order = (slot * (int(lengths.max()) + 1) + turn).argsort()
-    slot, leave, arrive = (x.index_select(0, order) for x in (slot, torch.cat([p_out, q_out]), torch.cat([p_in, q_in])))
-    first = torch.ones(len(slot), dtype=torch.bool, device=slot.device)
+    lengths, gap = take(differences(mesh.offsets), chords.cell), chords.q - chords.p
+    slot = cat([chords.p, chords.q])
+    turn = cat([gap, lengths - gap])  # how far round the other end lies
+    order = argsort(slot * (int(lengths.max()) + 1) + turn)
+    slot, leave = take(slot, order), take(cat([p_out, q_out]), order)
+    arrive = take(cat([p_out + m, q_out - m]), order)
+    first = mask(len(slot), True, slot)
     first[1:] = slot[1:] != slot[:-1]
-    last = first.roll(-1)
-    before = torch.empty(b, dtype=torch.int64, device=slot.device)
-    before.scatter_(0, following[:b], torch.arange(b, device=slot.device))
-    place = local.index_select(0, slot)
-    following.scatter_(0, arrive, torch.where(first, place, leave.roll(1)))
-    following[before[place[last]]] = leave[last]
+    last = nonzero(cat([first[1:], first[:1]]))
+    before = empty(b, slot)
+    put(before, following[:b], arange(b, slot))
+    place = take(local, slot)
+    put(following, arrive, where(first, place, cat([leave[-1:], leave[:-1]])))
+    put(following, take(before, take(place, last)), take(leave, last))
     return following
 
 
 def _cycles(following: Tensor) -> tuple[Tensor, Tensor]:
     """The cycles of a permutation as a ragged array, each from its smallest element on, sorted by it."""
     n = len(following)
-    number = torch.arange(n, device=following.device)
+    number = arange(n, following)
     label, jump = number, following
     while True:
-        label = torch.minimum(label, label.index_select(0, jump))
-        if torch.equal(label, label.index_select(0, following)):
+        label = minimum(label, take(label, jump))
+        if bool((label == take(label, following)).all()):
             break
-        jump = jump.index_select(0, jump)
-    heads = (label == number).nonzero()[:, 0]
-    members = torch.zeros_like(label).scatter_add_(0, label, torch.ones_like(label[:1]).expand(n))
-    return walk(following, heads, members.index_select(0, heads))
+        jump = take(jump, jump)
+    heads = nonzero(label == number)
+    return walk(following, heads, take(bincount(label, n), heads))
 
 
 def walk(following: Tensor, heads: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     """Rows of ``counts`` elements, each from its head on to the one that follows, as a ragged array."""
     offsets = offsets_of(counts)
-    loops = following.new_empty(int(offsets[-1]))
+    loops = empty(int(offsets[-1]), following)
     current, place, left = heads, offsets[:-1], counts
     while len(current):
-        loops.scatter_(0, place, current)
-        alive = (left > 1).nonzero()[:, 0]
+        put(loops, place, current)
+        alive = nonzero(left > 1)
         if len(alive) < len(current):
-            current, place, left = (x.index_select(0, alive) for x in (current, place, left))
-        current, place, left = following.index_select(0, current), place + 1, left - 1
+            current, place, left = (take(x, alive) for x in (current, place, left))
+        current, place, left = take(following, current), place + 1, left - 1
     return loops, offsets

@@ -7,11 +7,12 @@ are chosen so that the strongest positive run of corners is cut off.
 
 from __future__ import annotations
 
+import math
 from itertools import groupby
 
-import torch
 from torch import Tensor
 
+from regionscope.geometry.arrays import array, full, nonzero
 from regionscope.geometry.crossing import Crossings, SignTable
 from regionscope.geometry.planar.arrangement import Evaluate
 from regionscope.geometry.planar.mesh import Mesh
@@ -19,24 +20,27 @@ from regionscope.geometry.planar.mesh import Mesh
 
 def repair_ends(mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate) -> Tensor:
     """Ends (p, q, group) of a chord for each irregular group = cell * n_units + unit; none where no cut is needed."""
-    first_point = table.words.shape[0]
+    first_point = len(table.words)
     found = []
     for group in groups.tolist():
         cell, unit = divmod(group, table.n_units)
-        slots = torch.arange(int(mesh.offsets[cell]), int(mesh.offsets[cell + 1]), device=mesh.corners.device)
-        vertices = mesh.corners[slots]
-        units = torch.full_like(vertices, unit)
-        values = evaluate(vertices, units)
-        signs = torch.where(values.abs() <= evaluate.tolerance_at(vertices, units), 0.0, values.sign())
-        old = vertices < first_point
-        codes = table.codes[vertices[old], unit]
-        signs[old] = (codes == 1).to(signs.dtype) - (codes == 2).to(signs.dtype)
-        on_line = crossings.point[crossings.unit == unit] + first_point
-        signs[torch.isin(vertices, on_line)] = 0
-        ends = _cut_off_strongest(signs.tolist(), values.tolist())
+        start = int(mesh.offsets[cell])
+        vertices = mesh.corners[start : int(mesh.offsets[cell + 1])]
+        units = full(len(vertices), unit, vertices)
+        values = evaluate(vertices, units).tolist()
+        near = evaluate.tolerance_at(vertices, units).tolist()
+        on_line = set((crossings.point[crossings.unit == unit] + first_point).tolist())
+        signs = [
+            0.0 if vertex in on_line or abs(value) <= tolerance else math.copysign(1.0, value)
+            for vertex, value, tolerance in zip(vertices.tolist(), values, near, strict=True)
+        ]
+        old = nonzero(vertices < first_point)
+        for i, code in zip(old.tolist(), table.codes[vertices[old], unit].tolist(), strict=True):
+            signs[i] = (0.0, 1.0, -1.0)[code]
+        ends = _cut_off_strongest(signs, values)
         if ends is not None:
-            found.append((int(slots[ends[0]]), int(slots[ends[1]]), group))
-    return torch.tensor(found, dtype=torch.int64, device=mesh.corners.device).view(-1, 3)
+            found.append((start + ends[0], start + ends[1], group))
+    return array(found, mesh.corners).reshape(-1, 3)
 
 
 def _cut_off_strongest(signs: list[float], values: list[float]) -> tuple[int, int] | None:

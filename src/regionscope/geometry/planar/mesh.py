@@ -6,9 +6,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.geometry.arrays import (
+    arange,
+    as_tensors,
+    bincount,
+    cat,
+    empty,
+    full,
+    nonzero,
+    numpy_on_cpu,
+    put,
+    repeat,
+    take,
+    where,
+)
 from regionscope.geometry.crossing import Points
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
 
@@ -42,10 +57,10 @@ class Mesh:
     @cached_property
     def edge_corners(self) -> Tensor:
         """The corners from which half-edges run along each edge forwards and backwards (e, 2); -1 for none."""
-        found = torch.full((2 * len(self.edges),), -1, dtype=torch.int64, device=self.edges.device)
-        backwards = (self.corners != self.edges[:, 0][self.sides]).long()
-        found[2 * self.sides + backwards] = torch.arange(len(self.corners), device=self.edges.device)
-        return found.view(-1, 2)
+        found = full(2 * len(self.edges), -1, self.edges)
+        backwards = self.corners != take(self.edges[:, 0], self.sides)
+        put(found, 2 * self.sides + backwards, arange(len(self.corners), self.edges))
+        return found.reshape(-1, 2)
 
     @staticmethod
     def of_loops(
@@ -66,7 +81,7 @@ class Mesh:
 
     def edge_cells(self) -> Tensor:
         """The cells on the left and right of every edge (e, 2); -1 outside."""
-        cells = torch.cat([self.corner_cells(), self.offsets.new_full((1,), -1)])
+        cells = cat([self.corner_cells(), full(1, -1, self.offsets)])
         return cells[self.edge_corners]
 
     def extract(self, cells: Tensor) -> tuple[Mesh, Tensor]:
@@ -94,11 +109,14 @@ def _used(numbers: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 def areas(mesh: Mesh, coords: Tensor) -> Tensor:
     """Area of every cell (r,) from the coordinates of the vertices (v, 2), relative to a corner of the cell."""
-    here = coords[mesh.corners]
-    here = here - here[mesh.offsets[:-1]][mesh.corner_cells()]
-    there = here[next_in_row(mesh.offsets)]
-    doubled = here[:, 0] * there[:, 1] - here[:, 1] * there[:, 0]
-    return 0.5 * doubled.new_zeros(mesh.n_cells).index_add_(0, mesh.corner_cells(), doubled)
+    mesh, coords = numpy_on_cpu(mesh), numpy_on_cpu(coords)
+    x, y = (take(coords[:, i], mesh.corners) for i in range(2))
+    cell, after = mesh.corner_cells(), next_in_row(mesh.offsets)
+    x, y = (at - take(take(at, mesh.offsets[:-1]), cell) for at in (x, y))
+    doubled = x * take(y, after) - y * take(x, after)
+    if isinstance(doubled, np.ndarray):
+        return as_tensors(0.5 * np.bincount(cell, doubled, mesh.n_cells))
+    return 0.5 * doubled.new_zeros(mesh.n_cells).index_add_(0, cell, doubled)
 
 
 @dataclass(frozen=True)
@@ -122,46 +140,44 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
 
     Vertex ``mesh.n_vertices + i`` is point i.
     """
-    e, p = len(mesh.edges), len(points)
-    device = mesh.edges.device
-    counts = torch.bincount(points.edge, minlength=e)
-    first = torch.arange(e, device=device) + offsets_of(counts)[:-1]  # first part of every edge
-    index = torch.arange(p, device=device)
-    rank = index + points.edge - first[points.edge]  # of the point along its edge
-    edges = torch.empty((e + p, 2), dtype=torch.int64, device=device)
+    e, p, v = len(mesh.edges), len(points), mesh.n_vertices
+    counts = bincount(points.edge, e)
+    first = arange(e, counts) + offsets_of(counts)[:-1]  # first part of every edge
+    index = arange(p, counts)
+    rank = index + points.edge - take(first, points.edge)  # of the point along its edge
+    edges = empty((e + p, 2), counts)
     edges[first, 0] = mesh.edges[:, 0]
     edges[first + counts, 1] = mesh.edges[:, 1]
-    edges[points.edge + index + 1, 0] = mesh.n_vertices + index
-    edges[points.edge + index, 1] = mesh.n_vertices + index
+    edges[points.edge + index + 1, 0] = v + index
+    edges[points.edge + index, 1] = v + index
 
-    extra = counts[mesh.sides]
-    start = torch.arange(len(extra), device=device) + offsets_of(extra)[:-1]  # new index of every old corner
-    total = len(extra) + int(extra.sum())
-    forwards = mesh.corners == mesh.edges[:, 0][mesh.sides]
-    corners = torch.empty(total, dtype=torch.int64, device=device)
-    sides = torch.empty(total, dtype=torch.int64, device=device)
-    corners[start] = mesh.corners
-    sides[start] = torch.where(forwards, first[mesh.sides], first[mesh.sides] + extra)
+    extra, first_of = take(counts, mesh.sides), take(first, mesh.sides)
+    ends = offsets_of(extra)
+    start = arange(len(extra), counts) + ends[:-1]  # new index of every old corner
+    total = len(extra) + int(ends[-1])
+    forwards = mesh.corners == take(mesh.edges[:, 0], mesh.sides)
+    corners, sides = empty(total, counts), empty(total, counts)
+    put(corners, start, mesh.corners)
+    put(sides, start, where(forwards, first_of, first_of + extra))
 
-    slots = torch.full((p, 2), -1, dtype=torch.int64, device=device)
+    slots = full((p, 2), -1, counts)
     for way in range(2):
-        corner = mesh.edge_corners[points.edge, way]
-        here = corner >= 0
-        k, r = counts[points.edge[here]], rank[here]
-        slot = start[corner[here]] + (1 + r if way == 0 else k - r)
+        corner = take(mesh.edge_corners[:, way], points.edge)
+        here = nonzero(corner >= 0)
+        edge, r = take(points.edge, here), take(rank, here)
+        slot = take(start, take(corner, here)) + (1 + r if way == 0 else take(counts, edge) - r)
         slots[here, way] = slot
-        corners[slot] = mesh.n_vertices + index[here]
-        sides[slot] = first[points.edge[here]] + (r + 1 if way == 0 else r)
-    end = torch.cat([start, start.new_full((1,), total)])
+        put(corners, slot, v + here)
+        put(sides, slot, take(first, edge) + (r + 1 if way == 0 else r))
     repeats = counts + 1
     divided = Mesh(
-        mesh.n_vertices + p,
+        v + p,
         edges,
-        torch.repeat_interleave(mesh.layer, repeats, output_size=len(edges)),
-        torch.repeat_interleave(mesh.tags, repeats, output_size=len(edges)),
+        repeat(mesh.layer, repeats, len(edges)),
+        repeat(mesh.tags, repeats, len(edges)),
         corners,
         sides,
-        end[mesh.offsets],
+        take(cat([start, full(1, total, start)]), mesh.offsets),
         mesh.slice_id,
     )
     return Subdivided(mesh, divided, start, slots)

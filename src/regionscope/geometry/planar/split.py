@@ -4,9 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.geometry.arrays import (
+    arange,
+    argsort,
+    as_tensors,
+    cat,
+    differences,
+    double,
+    empty,
+    full,
+    lerp,
+    mask,
+    nonzero,
+    numpy_on_cpu,
+    put,
+    stack,
+    take,
+    unique,
+)
 from regionscope.geometry.crossing import Crossings, Points, SignTable, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
@@ -30,8 +49,10 @@ class Units:
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
         n = self.values.shape[1]
         if self.at == (0.0,):
-            return self.values[vertices, units].double()
-        value = self.values[vertices, units % n].double()
+            return double(self.values[vertices, units])
+        value = double(self.values[vertices, units % n])
+        if isinstance(value, np.ndarray):
+            return value - np.array(self.at)[units // n]
         return value - torch.tensor(self.at, dtype=torch.float64, device=value.device)[units // n]
 
     def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor:
@@ -68,6 +89,8 @@ def split(
 
     Cost: one scan of the signs (edges x units bytes), plus work in proportion to the number of new vertices.
     """
+    mesh, units = numpy_on_cpu(mesh), numpy_on_cpu(units)
+    cells, zeros = numpy_on_cpu(cells), numpy_on_cpu(zeros)
     table = SignTable.of(units.values, units.at, units.tolerance)
     if zeros is not None:
         table.codes[zeros[:, 0], zeros[:, 1]] = 0
@@ -75,42 +98,42 @@ def split(
     divided = subdivide(mesh, points)
     evaluate = OnPoints.of(mesh, points, units)
     corner, unit, snapped = ends_at_vertices(mesh, units, table, cells)
-    slot = torch.cat([divided.point_slots[crossings.point].flatten(), divided.corner_slots[corner]])
-    chord_ends = _ChordEnds(slot, torch.cat([crossings.unit.repeat_interleave(2), unit])).inside(divided.mesh, cells)
+    slot = cat([take(divided.point_slots, crossings.point).reshape(-1), take(divided.corner_slots, corner)])
+    both_sides = stack(crossings.unit, crossings.unit).reshape(-1)
+    chord_ends = _ChordEnds(slot, cat([both_sides, unit])).inside(divided.mesh, cells)
     chords, repaired = _chords(divided.mesh, chord_ends, table, crossings, evaluate)
     chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
     result, old_cell = cut(divided.mesh, chords, met, layer)
-    still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=old_cell.device)
+    still = mask(mesh.n_cells, False, old_cell)
     still[unsettled] = True
-    crossing_vertex = divided.mesh.n_vertices + torch.arange(len(met), device=old_cell.device)
-    new_zeros = torch.cat(
+    crossing_vertex = divided.mesh.n_vertices + arange(len(met), old_cell)
+    new_zeros = cat(
         [
             *([] if zeros is None else [zeros]),  # the cells may be cut a third time
-            torch.stack([mesh.n_vertices + crossings.point, crossings.unit], 1),
-            torch.stack([crossing_vertex, chords.unit[met.i]], 1),
-            torch.stack([crossing_vertex, chords.unit[met.j]], 1),
+            stack(mesh.n_vertices + crossings.point, crossings.unit),
+            stack(crossing_vertex, take(chords.unit, met.i)),
+            stack(crossing_vertex, take(chords.unit, met.j)),
         ]
     )
     interpolation = interpolation_of(mesh, divided.mesh, points, chords, met)
-    snapped = torch.cat([snapped, mesh.edges[crossings.merged, 0], repaired])
-    return PlanarSplit(result, old_cell, interpolation, new_zeros, still[old_cell].nonzero()[:, 0], snapped)
+    snapped = cat([snapped, take(mesh.edges[:, 0], crossings.merged), repaired])
+    return as_tensors(PlanarSplit(result, old_cell, interpolation, new_zeros, nonzero(take(still, old_cell)), snapped))
 
 
 def interpolation_of(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, met: Meetings) -> Interpolation:
     """How the new points on the edges of ``mesh`` and the crossings of chords arise from its vertices."""
-    ends = mesh.edges[points.edge]
-    c, d = divided.corners[chords.p[met.i]], divided.corners[chords.q[met.i]]
-    simple = Interpolation.of_points(mesh.n_vertices, ends[:, 0], ends[:, 1], points.t)
-    return replace(simple, c=c, d=d, s=met.t_i)
+    a, b = (take(mesh.edges[:, i], points.edge) for i in range(2))
+    c, d = (take(divided.corners, take(end, met.i)) for end in (chords.p, chords.q))
+    return replace(Interpolation.of_points(mesh.n_vertices, a, b, points.t), c=c, d=d, s=met.t_i)
 
 
 def edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings]:
     """New points where a unit changes sign along an edge of the cells (all, or the listed ones)."""
-    scanned = None if cells is None else mesh.sides[gather_rows(mesh.offsets, cells)[0]].unique()
-    edges = mesh.edges if scanned is None else mesh.edges[scanned]
+    scanned = None if cells is None else unique(take(mesh.sides, gather_rows(mesh.offsets, cells)[0]))
+    edges = mesh.edges if scanned is None else take(mesh.edges, scanned)
     row, unit = table.sign_changes(edges[:, 0], edges[:, 1])
-    a, b = (end.index_select(0, row) for end in edges.unbind(1))
-    edge = row if scanned is None else scanned[row]
+    a, b = (take(edges[:, i], row) for i in range(2))
+    edge = row if scanned is None else take(scanned, row)
     return place_points(edge, unit, units(a, unit), units(b, unit), units.tolerance_at(a, unit))
 
 
@@ -125,17 +148,16 @@ class OnPoints:
 
     @staticmethod
     def of(mesh: Mesh, points: Points, units: Units | Candidates) -> OnPoints:
-        old = torch.arange(mesh.n_vertices, device=mesh.edges.device)
-        ends = mesh.edges[points.edge]
-        t = torch.cat([torch.zeros(mesh.n_vertices, dtype=torch.float64, device=old.device), points.t])
-        return OnPoints(units, torch.cat([old, ends[:, 0]]), torch.cat([old, ends[:, 1]]), t)
+        old = arange(mesh.n_vertices, mesh.edges)
+        first, second = (cat([old, take(mesh.edges[:, i], points.edge)]) for i in range(2))
+        return OnPoints(units, first, second, cat([double(full(mesh.n_vertices, 0, old)), points.t]))
 
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
-        at_first = self.units(self.first[vertices], units)
-        return torch.lerp(at_first, self.units(self.second[vertices], units), self.t[vertices])
+        at_first, at_second = (self.units(take(end, vertices), units) for end in (self.first, self.second))
+        return lerp(at_first, at_second, take(self.t, vertices))
 
     def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor:
-        return self.units.tolerance_at(self.first[vertices], units)
+        return self.units.tolerance_at(take(self.first, vertices), units)
 
     def of_group(self, vertices: Tensor, group: Tensor) -> Tensor:
         """Values (x, m) of all candidates of a group."""
@@ -151,26 +173,33 @@ def ends_at_vertices(mesh: Mesh, units: Units, table: SignTable, cells: Tensor |
     The unit is zero there and has opposite signs at the two neighbouring corners; where rounding leaves it zero at two
     corners in a row, the signs on either side of the pair count.
     """
-    zero = torch.zeros(mesh.n_vertices, dtype=torch.bool, device=mesh.edges.device)
+    zero = mask(mesh.n_vertices, False, mesh.edges)
     zero[table.vertices_with_zero()] = True
-    corners = zero[mesh.corners].nonzero()[:, 0]
+    corners = nonzero(take(zero, mesh.corners))
     if cells is not None and len(corners):
-        listed = torch.zeros(mesh.n_cells, dtype=torch.bool, device=zero.device)
-        listed[cells] = True
-        corners = corners[listed[mesh.corner_cells()[corners]]]
+        corners = corners[_listed(mesh, cells, corners)]
     if len(corners) == 0:
         return corners, corners, corners
     after = next_in_row(mesh.offsets)
-    before = torch.empty_like(after)
-    before[after] = torch.arange(len(after), device=after.device)
+    before = empty(len(after), after)
+    put(before, after, arange(len(after), after))
     vertex = mesh.corners
     row, unit = table.sign_changes(vertex[before[corners]], vertex[after[corners]], on=vertex[corners])
-    double = corners[zero[vertex[after[corners]]]]
-    pair, pair_unit = table.sign_changes(vertex[before[double]], vertex[after[after[double]]], on=vertex[double])
-    both = table.codes[vertex[after[double[pair]]], pair_unit] == 0
-    corner = torch.cat([corners[row], double[pair[both]]])
-    unit = torch.cat([unit, pair_unit[both]])
+    double_zero = corners[zero[vertex[after[corners]]]]
+    pair, pair_unit = table.sign_changes(
+        vertex[before[double_zero]], vertex[after[after[double_zero]]], on=vertex[double_zero]
+    )
+    both = table.codes[vertex[after[double_zero[pair]]], pair_unit] == 0
+    corner = cat([corners[row], double_zero[pair[both]]])
+    unit = cat([unit, pair_unit[both]])
     return corner, unit, vertex[corner][units(vertex[corner], unit) != 0]
+
+
+def _listed(mesh: Mesh, cells: Tensor, corners: Tensor) -> Tensor:
+    """Whether each of the corners belongs to a listed cell."""
+    listed = mask(mesh.n_cells, False, corners)
+    listed[cells] = True
+    return take(take(listed, mesh.corner_cells()), corners)
 
 
 @dataclass(frozen=True)
@@ -184,12 +213,10 @@ class _ChordEnds:
 
     def inside(self, mesh: Mesh, cells: Tensor | None) -> _ChordEnds:
         """Those inside the slice (with ``cells``: inside the listed cells)."""
-        chosen = self.slot >= 0
+        inside = nonzero(self.slot >= 0)
         if cells is not None:
-            listed = torch.zeros(mesh.n_cells, dtype=torch.bool, device=self.slot.device)
-            listed[cells] = True
-            chosen &= listed[mesh.corner_cells()[self.slot]]
-        return _ChordEnds(self.slot[chosen], self.unit[chosen])
+            inside = inside[_listed(mesh, cells, take(self.slot, inside))]
+        return _ChordEnds(take(self.slot, inside), take(self.unit, inside))
 
 
 def _chords(
@@ -199,15 +226,20 @@ def _chords(
 
     Also returns a vertex of every cell that had to be put right.
     """
-    key, order = (mesh.corner_cells()[ends.slot] * table.n_units + ends.unit).sort()
-    slots = ends.slot[order]
-    group, counts = torch.unique_consecutive(key, return_counts=True)
-    start = counts.cumsum(0) - counts
-    paired = counts == 2
-    p, q, of = slots[start[paired]], slots[start[paired] + 1], group[paired]
-    if not bool(paired.all()):
-        more = repair_ends(mesh, group[~paired], table, crossings, evaluate)
-        p, q, of = torch.cat([p, more[:, 0]]), torch.cat([q, more[:, 1]]), torch.cat([of, more[:, 2]])
+    key = take(mesh.corner_cells(), ends.slot) * table.n_units + ends.unit
+    order = argsort(key)
+    key, slots = take(key, order), take(ends.slot, order)
+    new = mask(len(key), True, key)
+    new[1:] = key[1:] != key[:-1]
+    start = nonzero(new)
+    group, paired = take(key, start), differences(cat([start, full(1, len(key), key)])) == 2
+    regular = nonzero(paired)
+    of, first = take(group, regular), take(start, regular)
+    p, q = take(slots, first), take(slots, first + 1)
+    irregular = group[~paired]
+    if len(irregular):
+        more = repair_ends(mesh, irregular, table, crossings, evaluate)
+        p, q, of = cat([p, more[:, 0]]), cat([q, more[:, 1]]), cat([of, more[:, 2]])
     chords, _ = Chords.between(mesh, of // table.n_units, p, q, of % table.n_units)
-    irregular = mesh.corners[mesh.offsets[group[~paired] // table.n_units]]
-    return chords, irregular[irregular < table.words.shape[0]]
+    vertices = take(mesh.corners, take(mesh.offsets, irregular // table.n_units))
+    return chords, vertices[vertices < len(table.words)]

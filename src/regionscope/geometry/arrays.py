@@ -1,0 +1,167 @@
+"""The operations that a cut consists of, on tensors and on NumPy arrays alike.
+
+Cutting a small plane takes thousands of operations on a few hundred numbers each, and then the time of a call counts,
+not its work: indexing 200 numbers takes NumPy 0.7 µs and torch 7 µs, picking them by a mask 1.4 and 13 µs. NumPy stays
+ahead for 10,000 numbers, so ``numpy_on_cpu`` hands cuts on a CPU to NumPy, without a copy. A GPU keeps its tensors.
+
+Functions of this chapter that use these operations take both kinds and return the kind that they got. The annotations
+say ``Tensor`` for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+def numpy_on_cpu(value: T) -> T:
+    """The tensors of a dataclass (or one tensor) as NumPy arrays where they are on a CPU; they share their memory."""
+    return _changed(value, Tensor, lambda x: x.numpy() if x.device.type == "cpu" else x)
+
+
+def as_tensors(value: T) -> T:
+    """The NumPy arrays of a dataclass (or one array) as tensors that share their memory."""
+    return _changed(value, np.ndarray, torch.from_numpy)
+
+
+def _changed(value: T, kind: type, change: Callable[[Any], Any]) -> T:
+    if isinstance(value, kind):
+        return cast("T", change(value))
+    names = getattr(value, "__dataclass_fields__", None)
+    if names is None:
+        return value
+    return type(value)(*(_changed(getattr(value, name), kind, change) for name in names))
+
+
+def array(numbers: Sequence[Any], like: Tensor) -> Tensor:
+    """Integers as an array, where ``like`` is."""
+    if isinstance(like, np.ndarray):
+        return _tensor(np.array(numbers, dtype=np.int64))
+    return torch.tensor(numbers, dtype=torch.int64, device=like.device)
+
+
+def arange(n: int, like: Tensor) -> Tensor:
+    """0 to n - 1, where ``like`` is."""
+    return _tensor(np.arange(n)) if isinstance(like, np.ndarray) else torch.arange(n, device=like.device)
+
+
+def full(shape: int | tuple[int, ...], value: int, like: Tensor) -> Tensor:
+    """An int64 array of one value."""
+    if isinstance(like, np.ndarray):
+        return _tensor(np.full(shape, value))
+    return torch.full((shape,) if isinstance(shape, int) else shape, value, device=like.device)
+
+
+def empty(shape: int | tuple[int, ...], like: Tensor, dtype: torch.dtype = torch.int64) -> Tensor:
+    """An array whose numbers are still to be written."""
+    if isinstance(like, np.ndarray):
+        return _tensor(np.empty(shape, np.int64 if dtype == torch.int64 else np.float64))
+    return torch.empty(shape, dtype=dtype, device=like.device)
+
+
+def mask(n: int, value: bool, like: Tensor) -> Tensor:
+    """(n,) bool of one value."""
+    if isinstance(like, np.ndarray):
+        return _tensor(np.full(n, value))
+    return torch.full((n,), value, device=like.device)
+
+
+def cat(parts: Sequence[Tensor]) -> Tensor:
+    """Rows one after another."""
+    return _tensor(np.concatenate(parts)) if isinstance(parts[0], np.ndarray) else torch.cat(tuple(parts))
+
+
+def stack(*columns: Tensor) -> Tensor:
+    """(n, m) from m arrays (n,)."""
+    if isinstance(columns[0], np.ndarray):
+        return _tensor(np.column_stack(columns))
+    return torch.stack(columns, 1)
+
+
+def take(rows: Tensor, index: Tensor) -> Tensor:
+    """The rows of an index."""
+    return rows[index] if isinstance(rows, np.ndarray) else rows.index_select(0, index)
+
+
+def put(target: Tensor, index: Tensor, values: Tensor) -> None:
+    """Write ``values`` (n,) to the places of an index (n,)."""
+    if isinstance(target, np.ndarray):
+        target[index] = values
+    else:
+        target.scatter_(0, index, values)
+
+
+def nonzero(flags: Tensor) -> Tensor:
+    """Where a mask (n,) is True."""
+    return flags.nonzero()[0] if isinstance(flags, np.ndarray) else flags.nonzero()[:, 0]
+
+
+def where(condition: Tensor, then: Tensor | int, otherwise: Tensor | int) -> Tensor:
+    if isinstance(condition, np.ndarray):
+        return _tensor(np.where(condition, then, otherwise))
+    return torch.where(condition, then, otherwise)
+
+
+def minimum(first: Tensor, second: Tensor) -> Tensor:
+    return _tensor(np.minimum(first, second)) if isinstance(first, np.ndarray) else torch.minimum(first, second)
+
+
+def maximum(first: Tensor, second: Tensor) -> Tensor:
+    return _tensor(np.maximum(first, second)) if isinstance(first, np.ndarray) else torch.maximum(first, second)
+
+
+def differences(x: Tensor) -> Tensor:
+    """``x[i + 1] - x[i]``."""
+    return x[1:] - x[:-1]
+
+
+def bincount(numbers: Tensor, n: int) -> Tensor:
+    """How often each number below n occurs."""
+    return _tensor(np.bincount(numbers, minlength=n)) if isinstance(numbers, np.ndarray) else numbers.bincount(None, n)
+
+
+def repeat(rows: Tensor, counts: Tensor, total: int | None = None) -> Tensor:
+    """Row i ``counts[i]`` times. total: the sum of ``counts``, where it is known."""
+    if isinstance(rows, np.ndarray):
+        return _tensor(np.repeat(rows, counts))
+    return torch.repeat_interleave(rows, counts, output_size=total)
+
+
+def argsort(keys: Tensor) -> Tensor:
+    """The permutation that sorts the keys; equal ones keep their order."""
+    return _tensor(np.argsort(keys, kind="stable")) if isinstance(keys, np.ndarray) else keys.argsort(stable=True)
+
+
+def searchsorted(ascending: Tensor, values: Tensor, right: bool = False) -> Tensor:
+    """Where the values would be inserted, to the left or right of equal ones."""
+    if isinstance(ascending, np.ndarray):
+        return _tensor(np.searchsorted(ascending, values, "right" if right else "left"))
+    return torch.searchsorted(ascending, values, right=right)
+
+
+def unique(numbers: Tensor) -> Tensor:
+    """The distinct numbers, ascending."""
+    return _tensor(np.unique(numbers)) if isinstance(numbers, np.ndarray) else numbers.unique()
+
+
+def double(x: Tensor) -> Tensor:
+    """In float64."""
+    return _tensor(x.astype(np.float64, copy=False)) if isinstance(x, np.ndarray) else x.double()
+
+
+def lerp(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
+    """(1 - t) * first + t * second, exact at both ends."""
+    if isinstance(first, np.ndarray):
+        step = second - first
+        return _tensor(np.where(t < 0.5, first + t * step, second - (1 - t) * step))
+    return torch.lerp(first, second, t)
+
+
+def _tensor(array: Any) -> Tensor:
+    return cast("Tensor", array)
