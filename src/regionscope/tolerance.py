@@ -12,6 +12,7 @@ COVER = 1e-9  # of the size of a slice: by so much the sum of its regions may be
 LOST = 1e-6  # of the size of a slice: if more is missing, something went wrong
 WITHIN = 1e-9  # of the extent of a slice: so far outside a region a point may seem to lie by rounding
 UNIT = 2.0**-53  # largest relative error of one operation in float64
+LEAST = torch.finfo(torch.float64).tiny  # the zero tolerance of a unit that is zero on all probe points
 TINY = 1e-300  # in place of 0 where something is divided by it
 
 

@@ -24,6 +24,7 @@ Shape = Literal["cross-polytope", "hypercube"]
 
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
+_TALL = 8  # a Gaussian matrix of so many more rows than columns is far from singular
 
 
 def orthonormal_frames(
@@ -68,7 +69,11 @@ def draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: to
     if not draw:
         return torch.empty(0, dims, d, dtype=dtype, device=device)
     exact = dtype if dtype == torch.float64 else torch.float32  # QR knows no half precision
-    q = torch.linalg.qr(torch.stack(draw).to(exact))[0]
+    gaussian = torch.stack(draw).to(exact)
+    if n > 1 and d >= _TALL * dims:  # well conditioned: products and a small Cholesky factor do it in half the time
+        rows = gaussian.transpose(1, 2)
+        return torch.linalg.solve_triangular(torch.linalg.cholesky(rows @ gaussian), rows, upper=False).to(dtype)
+    q = torch.linalg.qr(gaussian)[0]
     frames: Tensor = q.transpose(1, 2).contiguous().to(dtype)
     return frames
 
@@ -102,10 +107,16 @@ def offsets(shape: Shape, frames: Tensor, radius: float) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class VertexBatch:
-    """Vertices (m, n, d) around n points, and their offsets (m, 1, d) where these are the same for all points."""
+    """Vertices (m, n, d) around n points, and what they were made of: the point, plus and minus steps.
+
+    offsets: (m, 1, d) where they are the same for all points. steps: (n, P, d), if the vertices are x + r v_p for all p
+    and then x - r v_p; ``radius`` is r.
+    """
 
     vertices: Tensor
-    offsets: Tensor | None
+    offsets: Tensor | None = None
+    steps: Tensor | None = None
+    radius: float = 0.0
 
 
 def vertex_batches(shape: Shape, points: Tensor, frames: Tensor, radius: float, at_once: int) -> Iterator[VertexBatch]:
@@ -120,10 +131,10 @@ def vertex_batches(shape: Shape, points: Tensor, frames: Tensor, radius: float, 
         vertices = points.new_empty(2 * dims, *points.shape)
         torch.add(points, directions, alpha=radius, out=vertices[:dims])
         torch.sub(points, directions, alpha=radius, out=vertices[dims:])
-        yield VertexBatch(vertices, None)
+        yield VertexBatch(vertices, steps=frames, radius=radius)
     else:
         for part in offsets(shape, frames, radius).split(at_once):
-            yield VertexBatch(part.add_(points), None)
+            yield VertexBatch(part.add_(points))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class SignChanges(ForwardObserver):
         self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
         self._at: dict[str, tuple[float, ...]] = {}
         self._points = self._vertices = torch.empty(0, device="cpu")
-        self._offsets: Tensor | None = None
+        self._batch = VertexBatch(self._points)
         self._version = self._m = 0
 
     def counts(self, points: Tensor, batches: Iterable[VertexBatch], shape: Sequence[int]) -> dict[str, Tensor]:
@@ -39,11 +39,11 @@ class SignChanges(ForwardObserver):
         self._ranges = {}
         self._points = points
         for each in batches:
-            self._offsets, self._m = each.offsets, len(each.vertices)
+            self._batch, self._m = each, len(each.vertices)
             self._vertices = each.vertices.reshape(-1, *shape)
             self._version = self._vertices._version
             self.forward(self._vertices)
-        self._vertices = points  # the hull is not needed any more
+        self._vertices, self._batch = points, VertexBatch(points)  # the hull is not needed any more
         return {name: self._count(name) for name in self._layers}
 
     def _count(self, name: str) -> Tensor:
@@ -87,8 +87,9 @@ class SignChanges(ForwardObserver):
     def at_linear(
         self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
-        if self._offsets is not None and self._of_vertices(args):
-            output = self._affine(self._offsets, func, args, kwargs)
+        made_of = self._batch.offsets if self._batch.steps is None else self._batch.steps
+        if made_of is not None and self._of_vertices(args):
+            output = self._affine(made_of, func, args, kwargs)
         else:
             output = func(*args, **kwargs)
         if name in self._layers:
@@ -108,7 +109,11 @@ class SignChanges(ForwardObserver):
         return unchanged and value.shape[0] == len(vertices)
 
     def _affine(self, offsets: Tensor, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
-        """A linear or convolution layer on all vertices: W(x + o) + b = (W x + b) + W o; m + n rows instead of m n."""
+        """A linear or convolution layer on all vertices, W(x + o) + b = (W x + b) + W o.
+
+        That is m + n rows instead of m n where all points have the same offsets, and half of them where each has its
+        own steps up and down.
+        """
         shape = args[0].shape[1:]
         at_points: Tensor = func(self._points.reshape(-1, *shape), *args[1:], **kwargs)
         if len(args) > 2:
@@ -116,7 +121,13 @@ class SignChanges(ForwardObserver):
         else:
             kwargs = {**kwargs, "bias": None}
         at_offsets: Tensor = func(offsets.reshape(-1, *shape), *args[1:], **kwargs)
-        return (at_points + at_offsets[:, None]).flatten(0, 1)
+        if self._batch.steps is None:
+            return (at_points + at_offsets[:, None]).flatten(0, 1)
+        along = at_offsets.unflatten(0, offsets.shape[:2]).transpose(0, 1)
+        found = at_points.new_empty(self._m, *at_points.shape)
+        torch.add(at_points, along, alpha=self._batch.radius, out=found[: len(along)])
+        torch.sub(at_points, along, alpha=self._batch.radius, out=found[len(along) :])
+        return found.flatten(0, 1)
 
     def _gather(self, name: str, values: Tensor) -> None:
         layer = self._layers[name]

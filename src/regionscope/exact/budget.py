@@ -12,9 +12,10 @@ from torch import Tensor
 
 from regionscope.errors import LimitReached
 from regionscope.geometry import Slice
+from regionscope.geometry.arrays import as_tensors, bincount, numpy_on_cpu
 from regionscope.network import Kink, Program, Values
 
-__all__ = ["Budget", "Keep", "Record", "TooManyRegions", "bytes_of", "inputs_of"]
+__all__ = ["Budget", "Keep", "Record", "TooManyRegions", "bytes_of", "corner_inputs", "inputs_of"]
 
 Keep = Callable[[int, Tensor, Tensor, Tensor, Values], Tensor]
 """Which cells to go on with behind a nonlinearity: a mask (r,), at least one of them True, from the nonlinearity's
@@ -86,7 +87,7 @@ class Record:
 
     def add(self, kink: int, slice_id: Tensor, limit: int | None) -> None:
         """Count the regions (by slice) that exist after a nonlinearity."""
-        self.counts[kink] += torch.bincount(slice_id, minlength=self.counts.shape[1]).cpu()
+        self.counts[kink] += as_tensors(bincount(numpy_on_cpu(slice_id), self.counts.shape[1])).cpu()
         if limit is not None and int(self.counts[kink].max()) > limit:
             raise TooManyRegions(kink)
         if time.monotonic() > self.deadline:
@@ -94,7 +95,8 @@ class Record:
 
     def snap(self, slice_id: Tensor) -> None:
         """Count signs that could not be told from zero (``slice_id``: their slices)."""
-        self.snapped += torch.bincount(slice_id, minlength=len(self.snapped)).cpu()
+        if len(slice_id):
+            self.snapped += as_tensors(bincount(numpy_on_cpu(slice_id), len(self.snapped))).cpu()
 
     def finish(self, share: float) -> None:
         """Report that this share of all slices has been worked through."""
@@ -112,6 +114,19 @@ def _free(device: torch.device) -> int:
 def bytes_of(values: Mapping[str, Tensor]) -> int:
     """Memory that the live values take."""
     return sum(rows.numel() * rows.element_size() for rows in values.values())
+
+
+def corner_inputs(program: Program, slices: Sequence[Slice]) -> Tensor:
+    """Network inputs (v, *input_shape) of the corners of all slices, one slice after another."""
+    counts = {len(piece.corners) for piece in slices}
+    if len(slices) == 1 or len(counts) > 1:
+        return torch.cat([piece.embed(piece.corners.to(program.device), dtype=program.dtype) for piece in slices])
+    origins, bases, corners = (
+        torch.stack(parts).to(program.device, torch.float64)
+        for parts in zip(*((piece.origin, piece.basis, piece.corners) for piece in slices), strict=True)
+    )
+    found = torch.baddbmm(origins.flatten(1)[:, None], corners, bases.flatten(2))
+    return found.reshape(-1, *program.input_shape).to(program.dtype)
 
 
 def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, slice_id: Tensor) -> Tensor:

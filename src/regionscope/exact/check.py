@@ -17,6 +17,7 @@ from regionscope.exact.affine_maps import AffineMaps
 from regionscope.exact.budget import Budget, inputs_of
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.geometry import Slice
+from regionscope.geometry.arrays import arange, argsort, as_tensors, numpy_on_cpu, take
 from regionscope.geometry.ragged import gather_rows, mean_of_rows
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
@@ -92,11 +93,18 @@ def check_sample(
     """
     n = len(found.offsets) - 1
     wanted = min(n, max(n // _SHARE, _SAMPLE_BYTES // max(1, program.row_bytes), 1))
-    regions = torch.arange(wanted, device=found.offsets.device) * n // max(1, wanted)
-    slice_id, order = found.slice_id[found.corners[found.offsets[regions]]].sort(stable=True)
-    index, ends = gather_rows(found.offsets, regions[order])
-    middle, mean = (mean_of_rows(rows[found.corners[index]], ends) for rows in (found.coords, found.outputs))
-    size = mean.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, found.outputs.abs().amax(1), "amax")
+    offsets, corners, owner = (numpy_on_cpu(x) for x in (found.offsets, found.corners, found.slice_id))
+    regions = arange(wanted, offsets) * n // max(1, wanted)
+    if len(slices) > 1:  # those of a slice one after another
+        regions = take(regions, argsort(take(owner, take(corners, take(offsets, regions)))))
+    index, ends = gather_rows(offsets, regions)
+    at = take(corners, index)
+    slice_id = as_tensors(take(owner, take(at, ends[:-1])))
+    middle, mean = (as_tensors(mean_of_rows(take(numpy_on_cpu(x), at), ends)) for x in (found.coords, found.outputs))
+    largest = found.outputs.abs().amax(1)
+    size = largest.amax(0, keepdim=True)
+    if len(slices) > 1:
+        size = size.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, largest, "amax")
     allowed = (Tolerance.of(program.dtype).slope * size + rounding)[slice_id]
     rows = budget.inputs(program)
     for start in range(0, wanted, rows):

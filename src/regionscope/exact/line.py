@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Record, bytes_of, inputs_of
+from regionscope.exact.budget import Budget, Record, bytes_of, corner_inputs
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
+from regionscope.geometry.arrays import arange, as_tensors, bincount, cat, empty, full, nonzero, numpy_on_cpu, put, take
 from regionscope.geometry.crossing import Points, SignTable, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates, breaks_along, leaders
@@ -36,7 +37,7 @@ class LineState:
     @property
     def intervals(self) -> Tensor:
         """Indices of the vertices at which a region starts (it ends at the next vertex)."""
-        return (self.slice_id[1:] == self.slice_id[:-1]).nonzero()[:, 0]
+        return nonzero(self.slice_id[1:] == self.slice_id[:-1])
 
 
 def partition_lines(
@@ -44,41 +45,43 @@ def partition_lines(
 ) -> tuple[LineState, Tensor]:
     """The exact partition of all segments, and the outputs of the network at the vertices (v, c)."""
     coords = torch.cat([piece.corners.to(program.device, torch.float64) for piece in slices])
-    slice_id = torch.arange(len(slices), device=program.device).repeat_interleave(2)
-    values = program.begin(inputs_of(program, slices, coords, slice_id))
-    layer = torch.full_like(slice_id, -1)
+    slice_id = numpy_on_cpu(torch.arange(len(slices), device=program.device).repeat_interleave(2))
+    values = program.begin(corner_inputs(program, slices))
+    layer = full(len(slice_id), -1, slice_id)
     lengths = (coords[1::2, 0] - coords[0::2, 0]).sum()
     cutter = _LineCutter(program, zero_tolerances, budget, record, float(lengths))
-    return cutter.finish(0, LineState(coords[:, 0], slice_id, layer, values))
+    state, outputs = cutter.finish(0, LineState(numpy_on_cpu(coords[:, 0]), slice_id, layer, values))
+    return as_tensors(state), outputs
 
 
 def cut_line(cuts: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor) -> tuple[Points, Tensor]:
-    """New breakpoints, sorted; and an old vertex for each pair of folds that could not be told apart."""
+    """New breakpoints, sorted; and an old vertex for each sign, or pair of folds, that could not be told."""
     start = state.intervals
     if isinstance(cuts, Thresholds):
-        table = SignTable.of(cuts.values, cuts.at, zero_tolerance)
+        units = numpy_on_cpu(Units(cuts.values, cuts.at, zero_tolerance))
+        table = SignTable.of(units.values, units.at, units.tolerance)
         row, unit = table.sign_changes(start, start + 1)
-        units = Units(cuts.values, cuts.at, zero_tolerance)
-        ua, ub = units(start[row], unit), units(start[row] + 1, unit)
-        tolerance = units.tolerance_at(start[row], unit)
+        edge = take(start, row)
+        ua, ub, tolerance = units(edge, unit), units(edge + 1, unit), units.tolerance_at(edge, unit)
+        snapped = table.snapped(units.tolerance)
     else:
         candidates = Candidates(cuts.values, cuts.groups, zero_tolerance)
-        breaks = breaks_along(candidates, leaders(candidates), start, start + 1)
-        row, ua, ub = breaks.row, breaks.ua, breaks.ub
-        unit, tolerance = breaks.group, zero_tolerance[start[row]]
-    edge = start[row]
+        a = as_tensors(start)
+        breaks = numpy_on_cpu(breaks_along(candidates, leaders(candidates), a, a + 1))
+        ua, ub, unit, edge = breaks.ua, breaks.ub, breaks.group, take(start, breaks.row)
+        tolerance = take(numpy_on_cpu(zero_tolerance), edge)
+        snapped = numpy_on_cpu(snapped_signs(cuts, zero_tolerance))
     points, crossings = place_points(edge, unit, ua, ub, tolerance)
-    return points, crossings.merged
+    return points, cat([snapped, crossings.merged])
 
 
 def in_order(n_old: int, points: Points) -> Tensor:
     """Vertices (old ones, then points) in their order along the line; points lie after the vertex ``points.edge``."""
-    order = torch.empty(n_old + len(points), dtype=torch.int64, device=points.edge.device)
-    count = torch.bincount(points.edge, minlength=n_old)
-    old = torch.arange(n_old, device=order.device)
-    new = torch.arange(len(points), device=order.device)
-    order[old + count.cumsum(0) - count] = old
-    order[points.edge + 1 + new] = n_old + new
+    order = empty(n_old + len(points), points.edge)
+    count = bincount(points.edge, n_old)
+    old, new = arange(n_old, order), arange(len(points), order)
+    put(order, old + count.cumsum(0) - count, old)
+    put(order, points.edge + 1 + new, n_old + new)
     return order
 
 
@@ -97,17 +100,17 @@ class _LineCutter:
         while layer < len(kinks):
             cuts = kinks[layer].cuts(state.values)
             zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
-            points, merged = cut_line(cuts, state, zero_tolerance)
-            self.record.snap(state.slice_id[torch.cat([snapped_signs(cuts, zero_tolerance), merged])])
+            points, snapped = cut_line(cuts, state, zero_tolerance)
+            self.record.snap(take(state.slice_id, snapped))
             order = in_order(len(state.coords), points)
             interpolation = Interpolation.of_points(len(state.coords), points.edge, points.edge + 1, points.t)
-            rows = self.budget.rows(kinks[layer], self.held, state.coords.device)
+            rows = self.budget.rows(kinks[layer], self.held, self.program.device)
             if len(order) > max(rows, 2):
                 return self._in_parts(layer, state, interpolation, order, max(rows, 2))
-            state = self._advance(layer, _follow(state, interpolation, order, layer))
+            state = self._advance(layer, _follow(state, interpolation, order, layer) if len(points) else state)
             layer += 1
         start = state.intervals
-        self.record.finish(float((state.coords[start + 1] - state.coords[start]).sum()) / self.total_length)
+        self.record.finish(float((take(state.coords, start + 1) - take(state.coords, start)).sum()) / self.total_length)
         return state, self.program.outputs(state.values)
 
     def _in_parts(
@@ -125,15 +128,15 @@ class _LineCutter:
             len(parts[-1][1])
         ]  # the last vertex is the next one's
         joined = LineState(
-            torch.cat([part.coords[:n] for (part, _), n in zip(parts, kept, strict=True)]),
-            torch.cat([part.slice_id[:n] for (part, _), n in zip(parts, kept, strict=True)]),
-            torch.cat([part.layer[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            cat([part.coords[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            cat([part.slice_id[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            cat([part.layer[:n] for (part, _), n in zip(parts, kept, strict=True)]),
             {},
         )
         return joined, torch.cat([outputs[:n] for (_, outputs), n in zip(parts, kept, strict=True)])
 
     def _advance(self, layer: int, state: LineState) -> LineState:
-        self.record.add(layer, state.slice_id[state.intervals], self.budget.max_regions)
+        self.record.add(layer, take(state.slice_id, state.intervals), self.budget.max_regions)
         values = self.program.kinks[layer].advance(state.values, consume=True)
         return LineState(state.coords, state.slice_id, state.layer, values)
 
@@ -142,6 +145,7 @@ def _follow(state: LineState, interpolation: Interpolation, vertices: Tensor, la
     """The state at the wanted vertices, old and new."""
     matrix = interpolation.matrix().of(vertices)
     values = {name: matrix.apply(rows) for name, rows in state.values.items()}
-    new_layer = torch.cat([state.layer, state.layer.new_full((len(interpolation.a),), layer)])
-    coords = matrix.apply(state.coords[:, None])[:, 0]
-    return LineState(coords, interpolation.copy_first(state.slice_id)[vertices], new_layer[vertices], values)
+    first = cat([arange(interpolation.n_old, vertices), interpolation.a])
+    new_layer = cat([state.layer, full(len(interpolation.a), layer, vertices)])
+    coords = numpy_on_cpu(matrix.apply(as_tensors(state.coords)[:, None])[:, 0])
+    return LineState(coords, take(state.slice_id, take(first, vertices)), take(new_layer, vertices), values)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
+from regionscope.exact.budget import Budget, Keep, Record, bytes_of, corner_inputs
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry.maxima import Candidates
@@ -56,7 +56,7 @@ def partition_planes(
     """
     mesh, coords, slice_id = plane_mesh(slices, program.device)
     cutter = _PlaneCutter(program, zero_tolerances, budget, record, float(areas(mesh, coords).sum()), keep)
-    values = program.begin(inputs_of(program, slices, coords, slice_id))
+    values = program.begin(corner_inputs(program, slices))
     return cutter.finish(0, PlaneState(mesh, coords, slice_id, values), None, None)
 
 
@@ -103,7 +103,7 @@ class _PlaneCutter:
                 continue
             zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
             cuts = kinks[layer].cuts(state.values)
-            if cells is None:  # later, the new vertices lie on the folds that made them
+            if cells is None and isinstance(cuts, Maxima):
                 self.record.snap(state.slice_id[snapped_signs(cuts, zero_tolerance)])
             result = cut_plane(cuts, state, zero_tolerance, layer, cells, zeros)
             self.record.snap(state.slice_id[result.snapped])
@@ -148,6 +148,8 @@ class _PlaneCutter:
 
 
 def _follow(state: PlaneState, result: PlanarSplit) -> PlaneState:
+    if result.mesh.n_vertices == state.mesh.n_vertices:
+        return PlaneState(result.mesh, state.coords, state.slice_id, state.values)
     matrix = result.interpolation.matrix()
     values = {name: matrix.apply(rows) for name, rows in state.values.items()}
     return PlaneState(result.mesh, matrix.apply(state.coords), result.interpolation.copy_first(state.slice_id), values)

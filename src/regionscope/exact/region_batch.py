@@ -13,6 +13,7 @@ from regionscope.exact.line import LineState
 from regionscope.exact.polytopes import CellPartition
 from regionscope.exact.space import SpacePartition
 from regionscope.exact.walls import Walls
+from regionscope.geometry.arrays import arange, as_tensors, full, numpy_on_cpu, put, take
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes
@@ -52,11 +53,13 @@ class RegionBatch:
 
     @staticmethod
     def of_mesh(mesh: Mesh, coords: Tensor, outputs: Tensor) -> RegionBatch:
-        slice_id = mesh.slice_id.new_zeros(mesh.n_vertices)
-        slice_id[mesh.corners] = mesh.slice_id[mesh.corner_cells()]
-        ends = 2 * torch.arange(len(mesh.edges) + 1, device=coords.device)
-        walls = Walls(mesh.edges.flatten(), ends, mesh.edge_cells(), mesh.layer)
-        return RegionBatch(coords, outputs, slice_id, mesh.corners, mesh.offsets, areas(mesh, coords), walls)
+        own = numpy_on_cpu(mesh)
+        slice_id = full(own.n_vertices, 0, own.corners)
+        put(slice_id, own.corners, take(own.slice_id, own.corner_cells()))
+        ends = 2 * arange(len(own.edges) + 1, own.edges)
+        walls = as_tensors(Walls(own.edges.reshape(-1), ends, own.edge_cells(), own.layer))
+        sizes = areas(mesh, coords)
+        return RegionBatch(coords, outputs, as_tensors(slice_id), mesh.corners, mesh.offsets, sizes, walls)
 
     @staticmethod
     def of_space(found: Sequence[SpacePartition | CellPartition], program: Program) -> RegionBatch:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.exact.budget import Budget, inputs_of
+from regionscope.exact.budget import Budget, corner_inputs
 from regionscope.geometry import Slice
+from regionscope.geometry.arrays import as_tensors
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Cuts, Kink, Program, Thresholds, Values
-from regionscope.tolerance import Tolerance
+from regionscope.tolerance import LEAST, Tolerance
 
 __all__ = ["at_vertices", "probe_points", "snapped_signs", "zero_tolerances_of"]
 
 _PROBES = 16  # beside the corners
-_LEAST = torch.finfo(torch.float64).tiny  # the tolerance of a unit that is zero on all probe points
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 _OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
 
@@ -33,27 +33,36 @@ def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tol
     not depend on how the work is cut into pieces. A unit whose terms cancel takes a share of their size, since its
     values are rounding; so does one that adds up nothing but the rounding of earlier layers. Scaling a unit up and the
     weights that read it down changes nothing.
+
+    Cost: the corners run to the first nonlinearity, where the values of the other points are combined from theirs; from
+    there on all points run.
     """
-    probes = [probe_points(piece.corners.cpu()) for piece in slices]
-    counts = torch.tensor([len(coords) for coords in probes], device="cpu")
-    slice_id = torch.arange(len(slices), device="cpu").repeat_interleave(counts)
-    rows = budget.inputs(program)
-    largest: list[tuple[Tensor, Tensor]] = []  # of each layer (slices,), of each of its units (slices, units)
-    for coords, own in zip(torch.cat(probes).split(rows), slice_id.split(rows), strict=True):
-        found = _magnitudes(program, inputs_of(program, slices, coords, own))
-        if not largest:
-            largest = [(a.new_zeros(len(slices)), b.new_zeros(len(slices), *b.shape[1:])) for a, b in found]
-        own = own.to(program.device)
-        for (layer, units), (of_layer, of_units) in zip(largest, found, strict=True):
-            layer.scatter_reduce_(0, own, of_layer, "amax")
-            units.scatter_reduce_(0, own.reshape(-1, *[1] * (units.ndim - 1)).expand_as(of_units), of_units, "amax")
+    rows, sizes = max(1, budget.inputs(program) // 2), [len(piece.corners) for piece in slices]
+    order: list[int] = []
+    blocks: list[list[tuple[Tensor, Tensor]]] = []
+    for n_corners in sorted(set(sizes)):
+        weights, mine = _probe_weights(n_corners), [i for i, n in enumerate(sizes) if n == n_corners]
+        step = max(1, rows // len(weights))
+        for start in range(0, len(mine), step):
+            own = mine[start : start + step]
+            corners = corner_inputs(program, [slices[i] for i in own])
+            parts = [
+                _magnitudes(program, corners, part.to(program.device, program.dtype))
+                for part in weights.split(len(weights) if len(own) > 1 else rows)
+            ]
+            blocks.append(_joined(parts, lambda x: torch.stack(x).amax(0)) if len(parts) > 1 else parts[0])
+            order += own
+    largest = blocks[0]  # of each layer (slices,), of each of its units (slices, units)
+    if len(blocks) > 1:
+        place = torch.tensor(order, device="cpu").argsort().to(program.device)
+        largest = _joined(blocks, lambda x: torch.cat(x)[place])
     if not all(bool(torch.isfinite(layer).all()) for layer, _ in largest):
         raise InputError(
             "Expected finite values on the slice, got NaN or infinite values. Use a smaller slice, or check the "
             "weights."
         )
     zero_tolerances = [
-        (tolerance.zero * torch.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clamp(min=_LEAST)
+        (tolerance.zero * torch.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clamp(min=LEAST)
         for layer, units in largest
     ]
     if program.kinks and program.kinks[-1].kind == "argmax":  # it compares the outputs themselves
@@ -65,7 +74,7 @@ def at_vertices(zero_tolerance: Tensor, slice_id: Tensor) -> Tensor:
     """``zero_tolerance`` (slices, ...) of one kink for the slice of each vertex, (v, ...)."""
     if len(zero_tolerance) == 1:
         return zero_tolerance.expand(len(slice_id), *zero_tolerance.shape[1:])
-    return zero_tolerance[slice_id]
+    return zero_tolerance.index_select(0, as_tensors(slice_id))
 
 
 def snapped_signs(cuts: Cuts, zero_tolerance: Tensor) -> Tensor:
@@ -83,7 +92,7 @@ def snapped_signs(cuts: Cuts, zero_tolerance: Tensor) -> Tensor:
         block, tolerance = cuts.values[start : start + step], zero_tolerance[start : start + step]
         if isinstance(cuts, Thresholds):
             tolerance = tolerance.reshape(len(block), -1)
-            alive = tolerance > _LEAST
+            alive = tolerance > LEAST
             hidden = [((block - at).abs() <= tolerance) & alive for at in cuts.at]
         else:
             candidates, tolerance = block[:, cuts.groups], tolerance[:, None, None]
@@ -96,14 +105,31 @@ def snapped_signs(cuts: Cuts, zero_tolerance: Tensor) -> Tensor:
 
 def probe_points(corners: Tensor) -> Tensor:
     """The corners (m, k) and fixed points between them."""
-    weights = torch.empty(_PROBES, len(corners), dtype=torch.float64, device="cpu")
+    return _probe_weights(len(corners)) @ corners
+
+
+def _probe_weights(n_corners: int) -> Tensor:
+    """Weights (p, m) of the m corners in each probe point."""
+    weights = torch.empty(_PROBES, n_corners, dtype=torch.float64, device="cpu")
     weights.exponential_(generator=torch.Generator().manual_seed(0))
-    return torch.cat([corners, (weights / weights.sum(1, keepdim=True)) @ corners])
+    return torch.cat([torch.eye(n_corners, dtype=torch.float64, device="cpu"), weights / weights.sum(1, keepdim=True)])
 
 
-def _magnitudes(program: Program, inputs: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The largest value of a layer at each input (n,), and the value of its units (n, units), or (n,) where units are
-    compared with each other; at each nonlinearity, and of the outputs. At least a share of the terms that are added up.
+def _joined(
+    parts: Sequence[list[tuple[Tensor, Tensor]]], join: Callable[[tuple[Tensor, ...]], Tensor]
+) -> list[tuple[Tensor, Tensor]]:
+    """One list of pairs from several, joined place by place."""
+    found = []
+    for pairs in zip(*parts, strict=True):
+        layers, units = zip(*pairs, strict=True)
+        found.append((join(layers), join(units)))
+    return found
+
+
+def _magnitudes(program: Program, corners: Tensor, weights: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The largest value of a layer on the probe points of each slice (s,), and that of its units (s, units), or (s,)
+    where units are compared with each other; at each nonlinearity, and of the outputs. At least a share of the terms
+    that are added up. corners: inputs (s * m, *input_shape); weights: (p, m) of the probe points.
 
     The size of these terms is estimated by perturbing all values by a relative ``shake``, up or down at random: a sum
     changes by that share of its terms, whether they cancel or not. For the layer only the values just before it are
@@ -112,37 +138,54 @@ def _magnitudes(program: Program, inputs: Tensor) -> list[tuple[Tensor, Tensor]]
     """
     shake = float(torch.finfo(program.dtype).eps) ** 0.5
     generator = torch.Generator().manual_seed(0)
+    n_slices = len(corners) // weights.shape[1]
 
-    def shaken(value: Tensor) -> Tensor:
-        if not value.is_floating_point():
-            return value
+    def changes(value: Tensor) -> Tensor:
+        """Up or down by ``shake`` for each number of a row."""
         up = torch.randint(0, 2, value.shape[1:], generator=generator, device="cpu", dtype=torch.bool).to(value.device)
-        return torch.where(up, value * (1 + shake), value * (1 - shake))
-
-    def behind(kink: Kink, values: Values, cuts: Cuts) -> Values:
-        first = kink.instructions[0]
-        units = cuts.values if isinstance(cuts, Thresholds) else cuts.values[:, cuts.groups].abs().amax(-1)
-
-        def fold(*inputs: Tensor) -> Tensor:
-            found = first.function(*inputs)
-            return found + _OFF * (shaken(units) - units).reshape(found.shape)
-
-        noisy = replace(kink, instructions=(replace(first, function=fold, into=None), *kink.instructions[1:]))
-        return noisy.advance({name: shaken(value) for name, value in values.items()}, consume=True)
+        return up.to(value.dtype).mul_(2 * shake).sub_(shake)
 
     def size(value: Tensor, moved: Tensor) -> Tensor:
-        return torch.maximum(value.abs(), (value - moved).abs() * (_CANCELLED / shake)).flatten(1)
+        rows = torch.maximum(value.abs(), (value - moved).abs() * (_CANCELLED / shake))
+        return rows.reshape(n_slices, len(weights), -1).amax(1)
 
-    values, moved = program.begin(inputs), program.begin(shaken(inputs))
-    drifted, found = dict(moved), []
+    def combined(value: Tensor) -> Tensor:
+        rows = weights.to(value.dtype) @ value.reshape(2 * n_slices, weights.shape[1], -1)
+        plain, moved = rows.reshape(2, -1, *value.shape[1:])
+        return torch.cat([plain, moved, moved])
+
+    begun = program.begin(torch.cat([corners, corners * (1 + changes(corners))]))
+    live = {name: combined(value) for name, value in begun.items()}
+    found = []
     for kink in program.kinks:
-        cuts, cuts_moved, cuts_drifted = (kink.cuts(each) for each in (values, moved, drifted))
-        layer = size(cuts.values, cuts_moved.values).amax(1)
-        units = size(cuts.values, cuts_drifted.values) if isinstance(cuts, Thresholds) else layer
-        found.append((layer, units))
+        cuts = kink.cuts(live)
+        plain, moved, drifted = cuts.values.chunk(3)
+        layer = size(plain, moved).amax(1)
+        found.append((layer, size(plain, drifted) if isinstance(cuts, Thresholds) else layer))
         if kink.kind == "argmax":  # changes no value
             break
-        moved, drifted = behind(kink, values, cuts), behind(kink, drifted, cuts)
-        values = kink.advance(values, consume=True)
-    outputs = size(program.outputs(values), program.outputs(moved)).amax(1)
+        live = _behind(kink, live, cuts, changes)
+    plain, moved, _ = program.outputs(live).chunk(3)
+    outputs = size(plain, moved).amax(1)
     return [*found, (outputs, outputs)]
+
+
+def _behind(kink: Kink, live: Values, cuts: Cuts, changes: Callable[[Tensor], Tensor]) -> Values:
+    """The values behind a kink in three versions, one after another: plain, moved from the plain ones, moved on."""
+    first = kink.instructions[0]
+    units = cuts.values if isinstance(cuts, Thresholds) else cuts.values[:, cuts.groups].abs().amax(-1)
+    before: list[Values] = []
+    noise = [torch.zeros_like(units[: len(units) // 3])]
+    for version in (0, 2):
+        own = {name: value.chunk(3)[version] for name, value in live.items()}
+        before.append({name: x * (1 + changes(x)) if x.is_floating_point() else x for name, x in own.items()})
+        own_units = units.chunk(3)[version]
+        noise.append(_OFF * own_units * changes(own_units))
+
+    def fold(*inputs: Tensor) -> Tensor:
+        found = first.function(*inputs)
+        return found + torch.cat(noise).reshape(found.shape)
+
+    noisy = replace(kink, instructions=(replace(first, function=fold, into=None), *kink.instructions[1:]))
+    joined = {name: torch.cat([value.chunk(3)[0], *(each[name] for each in before)]) for name, value in live.items()}
+    return noisy.advance(joined, consume=True)

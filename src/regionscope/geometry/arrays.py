@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 T = TypeVar("T")
+numpy: Any = np  # its arrays are annotated as tensors here
 
 
 def numpy_on_cpu(value: T) -> T:
     """The tensors of a dataclass (or one tensor) as NumPy arrays where they are on a CPU; they share their memory."""
-    return _changed(value, Tensor, lambda x: x.numpy() if x.device.type == "cpu" else x)
+    return _changed(value, Tensor, lambda x: x.numpy() if x.is_cpu else x)
 
 
 def as_tensors(value: T) -> T:
@@ -42,45 +43,45 @@ def _changed(value: T, kind: type, change: Callable[[Any], Any]) -> T:
 def array(numbers: Sequence[Any], like: Tensor) -> Tensor:
     """Integers as an array, where ``like`` is."""
     if isinstance(like, np.ndarray):
-        return _tensor(np.array(numbers, dtype=np.int64))
+        return numpy.array(numbers, dtype=np.int64)
     return torch.tensor(numbers, dtype=torch.int64, device=like.device)
 
 
 def arange(n: int, like: Tensor) -> Tensor:
     """0 to n - 1, where ``like`` is."""
-    return _tensor(np.arange(n)) if isinstance(like, np.ndarray) else torch.arange(n, device=like.device)
+    return numpy.arange(n) if isinstance(like, np.ndarray) else torch.arange(n, device=like.device)
 
 
 def full(shape: int | tuple[int, ...], value: int, like: Tensor) -> Tensor:
     """An int64 array of one value."""
     if isinstance(like, np.ndarray):
-        return _tensor(np.full(shape, value))
+        return numpy.full(shape, value)
     return torch.full((shape,) if isinstance(shape, int) else shape, value, device=like.device)
 
 
 def empty(shape: int | tuple[int, ...], like: Tensor, dtype: torch.dtype = torch.int64) -> Tensor:
     """An array whose numbers are still to be written."""
     if isinstance(like, np.ndarray):
-        return _tensor(np.empty(shape, np.int64 if dtype == torch.int64 else np.float64))
+        return numpy.empty(shape, np.int64 if dtype == torch.int64 else np.float64)
     return torch.empty(shape, dtype=dtype, device=like.device)
 
 
 def mask(n: int, value: bool, like: Tensor) -> Tensor:
     """(n,) bool of one value."""
     if isinstance(like, np.ndarray):
-        return _tensor(np.full(n, value))
+        return numpy.full(n, value)
     return torch.full((n,), value, device=like.device)
 
 
 def cat(parts: Sequence[Tensor]) -> Tensor:
     """Rows one after another."""
-    return _tensor(np.concatenate(parts)) if isinstance(parts[0], np.ndarray) else torch.cat(tuple(parts))
+    return numpy.concatenate(parts) if isinstance(parts[0], np.ndarray) else torch.cat(tuple(parts))
 
 
 def stack(*columns: Tensor) -> Tensor:
     """(n, m) from m arrays (n,)."""
     if isinstance(columns[0], np.ndarray):
-        return _tensor(np.column_stack(columns))
+        return numpy.column_stack(columns)
     return torch.stack(columns, 1)
 
 
@@ -104,16 +105,16 @@ def nonzero(flags: Tensor) -> Tensor:
 
 def where(condition: Tensor, then: Tensor | int, otherwise: Tensor | int) -> Tensor:
     if isinstance(condition, np.ndarray):
-        return _tensor(np.where(condition, then, otherwise))
+        return numpy.where(condition, then, otherwise)
     return torch.where(condition, then, otherwise)
 
 
 def minimum(first: Tensor, second: Tensor) -> Tensor:
-    return _tensor(np.minimum(first, second)) if isinstance(first, np.ndarray) else torch.minimum(first, second)
+    return numpy.minimum(first, second) if isinstance(first, np.ndarray) else torch.minimum(first, second)
 
 
 def maximum(first: Tensor, second: Tensor) -> Tensor:
-    return _tensor(np.maximum(first, second)) if isinstance(first, np.ndarray) else torch.maximum(first, second)
+    return numpy.maximum(first, second) if isinstance(first, np.ndarray) else torch.maximum(first, second)
 
 
 def differences(x: Tensor) -> Tensor:
@@ -123,45 +124,48 @@ def differences(x: Tensor) -> Tensor:
 
 def bincount(numbers: Tensor, n: int) -> Tensor:
     """How often each number below n occurs."""
-    return _tensor(np.bincount(numbers, minlength=n)) if isinstance(numbers, np.ndarray) else numbers.bincount(None, n)
+    return numpy.bincount(numbers, minlength=n) if isinstance(numbers, np.ndarray) else numbers.bincount(None, n)
+
+
+def sums(group: Tensor, values: Tensor, n: int) -> Tensor:
+    """(n,): the sum of the ``values`` (x,) of each group."""
+    if isinstance(values, np.ndarray):
+        return numpy.bincount(group, values, n)
+    return values.new_zeros(n).index_add_(0, group, values)
 
 
 def repeat(rows: Tensor, counts: Tensor, total: int | None = None) -> Tensor:
     """Row i ``counts[i]`` times. total: the sum of ``counts``, where it is known."""
     if isinstance(rows, np.ndarray):
-        return _tensor(np.repeat(rows, counts))
+        return numpy.repeat(rows, counts)
     return torch.repeat_interleave(rows, counts, output_size=total)
 
 
 def argsort(keys: Tensor) -> Tensor:
     """The permutation that sorts the keys; equal ones keep their order."""
-    return _tensor(np.argsort(keys, kind="stable")) if isinstance(keys, np.ndarray) else keys.argsort(stable=True)
+    return numpy.argsort(keys, kind="stable") if isinstance(keys, np.ndarray) else keys.argsort(stable=True)
 
 
 def searchsorted(ascending: Tensor, values: Tensor, right: bool = False) -> Tensor:
     """Where the values would be inserted, to the left or right of equal ones."""
     if isinstance(ascending, np.ndarray):
-        return _tensor(np.searchsorted(ascending, values, "right" if right else "left"))
+        return numpy.searchsorted(ascending, values, "right" if right else "left")
     return torch.searchsorted(ascending, values, right=right)
 
 
 def unique(numbers: Tensor) -> Tensor:
     """The distinct numbers, ascending."""
-    return _tensor(np.unique(numbers)) if isinstance(numbers, np.ndarray) else numbers.unique()
+    return numpy.unique(numbers) if isinstance(numbers, np.ndarray) else numbers.unique()
 
 
 def double(x: Tensor) -> Tensor:
     """In float64."""
-    return _tensor(x.astype(np.float64, copy=False)) if isinstance(x, np.ndarray) else x.double()
+    return numpy.asarray(x, np.float64) if isinstance(x, np.ndarray) else x.double()
 
 
 def lerp(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
     """(1 - t) * first + t * second, exact at both ends."""
     if isinstance(first, np.ndarray):
         step = second - first
-        return _tensor(np.where(t < 0.5, first + t * step, second - (1 - t) * step))
+        return numpy.where(t < 0.5, first + t * step, second - (1 - t) * step)
     return torch.lerp(first, second, t)
-
-
-def _tensor(array: Any) -> Tensor:
-    return cast("Tensor", array)

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import cat, empty, mask, nonzero, take
+from regionscope.geometry.arrays import cat, empty, mask, nonzero, repeat, take
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
+from regionscope.tolerance import LEAST
 
 _ONES = 0x0101010101010101  # one bit a byte: eight sign codes are tested in one word
 
@@ -44,9 +45,10 @@ class SignTable:
         codes, flags = table.codes, words.view(bool if isinstance(words, np.ndarray) else torch.bool)
         codes[:, n_units:] = 1
         step = rows_at_a_time(8 * n, values.device)
+        alike = v > 0 and bool(tolerance.ndim == 2) and _stride(tolerance) == 0  # one slice: one row for all vertices
         for start in range(0, v, step):
             block = values[start : start + step]
-            own = tolerance[start : start + step].reshape(len(block), -1)
+            own = tolerance[:1] if alike else tolerance[start : start + step].reshape(len(block), -1)
             for i, threshold in enumerate(at):
                 place = slice(start, start + step), slice(i * n, (i + 1) * n)
                 less(block, threshold - own, out=flags[place])
@@ -70,6 +72,18 @@ class SignTable:
             found.append(nonzero((signed != _ONES).any(1)) + start)
         return cat(found) if found else empty(0, self.words)
 
+    def snapped(self, tolerance: Tensor) -> Tensor:
+        """The vertex of each sign that counts as zero, once for each unit, with the ``tolerance`` given to ``of``.
+
+        A value may be zero after rounding alone, so zeros count too, but for units that are zero on all probe points.
+        """
+        rows = self.vertices_with_zero()
+        if len(rows) == 0:
+            return rows
+        alive = take(tolerance, rows).reshape(len(rows), 1, -1) > LEAST
+        zero = take(self.codes, rows)[:, : self.n_units].reshape(len(rows), -1, alive.shape[2]) == 0
+        return repeat(rows, (zero & alive).reshape(len(rows), -1).sum(1))
+
     def sign_changes(self, a: Tensor, b: Tensor, on: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Pairs (row, unit) where the unit is strictly positive at one of ``a[row], b[row]`` and negative at the other.
 
@@ -91,6 +105,11 @@ class SignTable:
         if not rows:
             return empty(0, a), empty(0, a)
         return cat(rows), cat(units)
+
+
+def _stride(rows: Tensor) -> int:
+    """How far the next row lies in memory."""
+    return rows.strides[0] if isinstance(rows, np.ndarray) else rows.stride(0)
 
 
 def _lanes(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import warnings
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from typing import Any
 
 import torch
 from scipy.sparse import csr_array
@@ -106,10 +107,12 @@ class InterpolationMatrix:
         if flat.device.type != "cpu" or (n * flat.shape[1] >= _LARGE and torch.backends.mkl.is_available()):
             out = self._product(flat, n)
         else:
-            weights = torch.as_tensor(self.weights).to(flat.dtype).numpy()
-            matrix = csr_array((weights, self.columns, self.start), shape=(n, len(flat)))
-            out = torch.from_numpy(matrix @ flat.numpy())
+            out = torch.from_numpy(self._csr @ flat.numpy()).to(flat.dtype)
         return out.view(-1, *rows.shape[1:])
+
+    @cached_property
+    def _csr(self) -> Any:
+        return csr_array((self.weights, self.columns, self.start), shape=(len(self.start) - 1, self.n_old))
 
     def _product(self, flat: Tensor, n: int) -> Tensor:
         if self.n_old < max(_TERMS):  # rows of nothing: cuSPARSE refuses a matrix with more entries than places

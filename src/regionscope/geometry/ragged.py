@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from regionscope.geometry.arrays import arange, argsort, cat, differences, full, mask, nonzero, put, repeat, take
+from regionscope.geometry.arrays import arange, argsort, cat, differences, full, mask, nonzero, numpy, put, repeat, take
 
 
 def offsets_of(counts: Tensor) -> Tensor:
@@ -66,11 +66,13 @@ def next_in_row(offsets: Tensor) -> Tensor:
 
 
 def mean_of_rows(values: Tensor, offsets: Tensor) -> Tensor:
-    """The mean (r, n) of the ``values`` (total, n) in every row.
+    """The mean (r, n) of the ``values`` (total, n) in every row; no row is empty.
 
     >>> mean_of_rows(torch.tensor([[1.0], [2.0], [6.0]]), torch.tensor([0, 1, 3])).tolist()
     [[1.0], [4.0]]
     """
+    if isinstance(values, np.ndarray):
+        return numpy.add.reduceat(values, offsets[:-1], 0) / differences(offsets)[:, None]
     total = values.new_zeros((len(offsets) - 1, values.shape[1]))
     return total.index_add_(0, owners(offsets, len(values)), values) / offsets.diff()[:, None]
 

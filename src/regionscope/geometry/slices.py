@@ -115,7 +115,8 @@ class _AffineSlice(ABC):
     @property
     def scale(self) -> float:
         """Input-space measure of a unit cube of coordinates."""
-        return float(torch.linalg.svdvals(self.basis.flatten(1)).prod())
+        basis = self.basis.flatten(1)
+        return float(basis.norm() if len(basis) == 1 else torch.linalg.svdvals(basis).prod())
 
     @property
     def size(self) -> float:

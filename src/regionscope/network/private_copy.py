@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -77,8 +78,7 @@ def all_finite(tensor: Tensor) -> bool:
     """Whether a floating-point tensor holds neither NaN nor infinity. One pass over memory, without temporaries."""
     if tensor.numel() == 0:
         return True
-    low, high = tensor.detach().aminmax()  # both are NaN where one entry is
-    return bool(low.isfinite() & high.isfinite())
+    return all(map(math.isfinite, torch.stack(tensor.detach().aminmax()).tolist()))  # both are NaN where one entry is
 
 
 def _check_tensors(module: nn.Module) -> None:

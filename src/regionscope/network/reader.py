@@ -37,7 +37,10 @@ class Reader(ForwardTracer):
         self.recorder = recorder
         self.input = Data("x", input_shape)
         self._paths = {id(child): path for path, child in module.named_modules()}
-        self._own = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+        own = [*module.parameters(), *module.buffers()]
+        self._own = {id(tensor) for tensor in own}
+        if recorder.dtype == torch.float64:  # a cast to float32 may overflow
+            recorder.finite.update((tensor.data_ptr(), tensor.numel()) for tensor in own)
         originals = frozenset(map(id, (*original.parameters(), *original.buffers())))
         self._overwritten = Overwritten(self._refuse_overwritten, originals, self._refuse_original)
         self._scope: list[nn.Module] = []
@@ -151,7 +154,7 @@ class Reader(ForwardTracer):
         return f"'{path}' is {kind}" if path else f"the module is {kind}"
 
     def _bind(self, call: Call, found: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        signature = inspect.signature(found.function)
+        signature = _signature(found.function)
         plain_args = [self._unwrap(x) for x in args]
         plain_kwargs = {key: self._unwrap(x) for key, x in kwargs.items()}
         named = {name for name, p in signature.parameters.items() if p.kind is not p.VAR_POSITIONAL}
@@ -232,6 +235,7 @@ class Reader(ForwardTracer):
 
 
 _POSITIONAL = ("input", "other", "size", "shape", "dims", "repeats")  # rules take these by position alone
+_signature = functools.cache(inspect.signature)  # of the rules, which are few
 _IN_PLACE = {"__iadd__", "__isub__", "__imul__", "__itruediv__"}
 _KINDS = {"relu": "ReLU", "leaky_relu": "LeakyReLU", "prelu": "PReLU", "rrelu": "RReLU", "relu6": "ReLU6"}
 _KINDS |= {"hardtanh": "Hardtanh", "threshold": "Threshold", "hardsigmoid": "Hardsigmoid", "softshrink": "Softshrink"}

@@ -68,12 +68,13 @@ class RecordedStep:
 
 @dataclass(eq=False)
 class Recorder:
-    """The steps recorded so far, in execution order."""
+    """The steps recorded so far, in execution order. finite: address and length of tensors that were checked before."""
 
     dtype: torch.dtype
     device: torch.device
     steps: list[RecordedStep] = field(default_factory=list)
     labels: set[str] = field(default_factory=set)
+    finite: set[tuple[int, int]] = field(default_factory=set)
 
     def unique(self, label: str) -> str:
         """``label``, or ``label#2``, ``label#3``... when it was used before."""
@@ -115,7 +116,8 @@ class Call:
     ) -> Data:
         """Record ``operation``; the row ``shape`` of its result is found by trying it on zeros unless it is given."""
         for constant in operation.constants:
-            if constant.is_floating_point() and not all_finite(constant):
+            known = (constant.data_ptr(), constant.numel()) in self.recorder.finite
+            if not known and constant.is_floating_point() and not all_finite(constant):
                 raise InputError(f"{self.subject} uses a constant that holds NaN or infinity; check the weights.")
         shape = self._row_shape(operation, inputs) if shape is None else shape
         self.results += 1

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from regionscope.geometry.arrays import (
     numpy_on_cpu,
     put,
     repeat,
+    sums,
     take,
     where,
 )
@@ -114,9 +114,7 @@ def areas(mesh: Mesh, coords: Tensor) -> Tensor:
     cell, after = mesh.corner_cells(), next_in_row(mesh.offsets)
     x, y = (at - take(take(at, mesh.offsets[:-1]), cell) for at in (x, y))
     doubled = x * take(y, after) - y * take(x, after)
-    if isinstance(doubled, np.ndarray):
-        return as_tensors(0.5 * np.bincount(cell, doubled, mesh.n_cells))
-    return 0.5 * doubled.new_zeros(mesh.n_cells).index_add_(0, cell, doubled)
+    return as_tensors(0.5 * sums(cell, doubled, mesh.n_cells))
 
 
 @dataclass(frozen=True)

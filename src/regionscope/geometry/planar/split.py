@@ -95,9 +95,12 @@ def split(
     if zeros is not None:
         table.codes[zeros[:, 0], zeros[:, 1]] = 0
     points, crossings = edge_points(mesh, units, table, cells)
+    corner, unit, snapped = ends_at_vertices(mesh, units, table, cells)
+    hidden = [table.snapped(units.tolerance)] if cells is None else []  # later, the new vertices lie on their folds
+    if len(points) == 0 and len(corner) == 0:
+        return as_tensors(_uncut(mesh, points, zeros, cat([*hidden, snapped])))
     divided = subdivide(mesh, points)
     evaluate = OnPoints.of(mesh, points, units)
-    corner, unit, snapped = ends_at_vertices(mesh, units, table, cells)
     slot = cat([take(divided.point_slots, crossings.point).reshape(-1), take(divided.corner_slots, corner)])
     both_sides = stack(crossings.unit, crossings.unit).reshape(-1)
     chord_ends = _ChordEnds(slot, cat([both_sides, unit])).inside(divided.mesh, cells)
@@ -116,8 +119,16 @@ def split(
         ]
     )
     interpolation = interpolation_of(mesh, divided.mesh, points, chords, met)
-    snapped = cat([snapped, take(mesh.edges[:, 0], crossings.merged), repaired])
+    snapped = cat([*hidden, snapped, take(mesh.edges[:, 0], crossings.merged), repaired])
     return as_tensors(PlanarSplit(result, old_cell, interpolation, new_zeros, nonzero(take(still, old_cell)), snapped))
+
+
+def _uncut(mesh: Mesh, points: Points, zeros: Tensor | None, snapped: Tensor) -> PlanarSplit:
+    """The mesh as it was: nothing passes through its cells."""
+    none = points.edge
+    same = Interpolation.of_points(mesh.n_vertices, none, none, points.t)
+    known = full((0, 2), 0, none) if zeros is None else zeros
+    return PlanarSplit(mesh, arange(mesh.n_cells, none), same, known, none, snapped)
 
 
 def interpolation_of(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, met: Meetings) -> Interpolation:
