@@ -72,10 +72,10 @@ def draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: to
     gaussian = torch.stack(draw).to(exact)
     if n > 1 and d >= _TALL * dims:  # well conditioned: products and a small Cholesky factor do it in half the time
         rows = gaussian.transpose(1, 2)
-        return torch.linalg.solve_triangular(torch.linalg.cholesky(rows @ gaussian), rows, upper=False).to(dtype)
-    q = torch.linalg.qr(gaussian)[0]
-    frames: Tensor = q.transpose(1, 2).contiguous().to(dtype)
-    return frames
+        frames: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(rows @ gaussian), rows, upper=False)
+    else:
+        frames = torch.linalg.qr(gaussian)[0].transpose(1, 2).contiguous()
+    return frames.to(dtype)
 
 
 def count_vertices(shape: Shape, dims: int) -> int:

@@ -15,6 +15,9 @@ Values = dict[str, Tensor]
 """The live tensors between two kinks by name; each has the rows as its first dimension."""
 
 
+_FEW_BYTES = 1 << 20  # of live values
+
+
 @dataclass(frozen=True, eq=False)
 class Instruction:
     """One operation with the names it reads and writes, and those that are dead once it has run.
@@ -45,9 +48,18 @@ class Instruction:
         values[self.writes] = function(*inputs, *self.constants)
 
 
-def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool) -> Values:
-    for instruction in instructions:
-        instruction.run(values, consume)
+def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool, row_bytes: int) -> Values:
+    """Run on all rows; in one thread where they are few, since a second one costs more than it saves there."""
+    threads = torch.get_num_threads()
+    few = threads > 1 and row_bytes * max((len(value) for value in values.values()), default=0) < _FEW_BYTES
+    if few:
+        torch.set_num_threads(1)
+    try:
+        for instruction in instructions:
+            instruction.run(values, consume)
+    finally:
+        if few:
+            torch.set_num_threads(threads)
     return values
 
 
@@ -81,7 +93,7 @@ class Kink:
         ``values`` is left as it is. With ``consume=True`` the dictionary is emptied and its tensors may be overwritten,
         which spares a copy of the pre-activations; the input given to ``begin`` is not written to even then.
         """
-        return _run(self.instructions, values if consume else dict(values), consume)
+        return _run(self.instructions, values if consume else dict(values), consume, self.row_bytes)
 
     def pattern(self, values: Values) -> Tensor:
         """(v, n_units) int8 or int16: the side or piece each unit is on (see ``Thresholds`` and ``Maxima``)."""
@@ -122,7 +134,7 @@ class Program:
 
     def begin(self, x: Tensor) -> Values:
         """Run all that is affine before the first kink on rows ``x``, (v, *input_shape); return the live values."""
-        return _run(self.instructions, {self.input_name: self._checked(x)}, False)
+        return _run(self.instructions, {self.input_name: self._checked(x)}, False, self.row_bytes)
 
     def outputs(self, values: Values) -> Tensor:
         """(v, c): the outputs, flattened per row, once the last kink has advanced."""
