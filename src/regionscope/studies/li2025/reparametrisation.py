@@ -144,7 +144,7 @@ def of_rescaled(networks: Sequence[Mapping[str, Answer]]) -> Outcome:
         tables=(Table("After / before, mean over networks", ("change", *_MEASURES.values()),
                       tuple((_KINDS[kind], *values) for kind, values in means.items())),),
         charts=(Bars(
-            title="What a change of weights that keeps every label moves", x_label="", y_label="after / before",
+            title="Effect of weight changes that keep every label", x_label="", y_label="after / before",
             names=tuple(_MEASURES), series=tuple(Series(label=kind, x=(), y=tuple(v)) for kind, v in means.items()),
         ),),
         notes=(
