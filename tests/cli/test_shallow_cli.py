@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -38,6 +39,7 @@ def test_flow_writes_a_table_an_animation_and_a_figure(folder: Path) -> None:
     assert numbers["minimum"] == 1
     assert numbers["rows"][-1]["log_inverse_loss"] >= 8
     assert numbers["teacher"]["switches"] == [pytest.approx(0.1)]
+    picture: Any
     with Image.open(folder / "here" / "flow.gif") as picture:
         assert picture.n_frames > 5
     assert (folder / "here" / "regions.png").read_bytes().startswith(b"\x89PNG")

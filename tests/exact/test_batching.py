@@ -12,6 +12,7 @@ from torch import nn
 import regionscope as rs
 from devices import needs_cuda
 from regionscope.exact import budget, zero_tolerance
+from regionscope.geometry import Slice
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.planar.stitch import Part, stitch
 from regionscope.network import Program
@@ -38,7 +39,7 @@ def _images(n: int) -> torch.Tensor:
     return torch.randn(n, 1, 6, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-CASES = {
+CASES: dict[str, tuple[nn.Module, Slice]] = {
     "plane": (_mlp(2, 16, 16, 16, 3), rs.Box(torch.zeros(2), torch.eye(2), 0.6)),
     "triangle of a CNN": (_cnn(), rs.Simplex(0.16 * _images(3))),
     "segment of a CNN": (_cnn(), rs.Segment(*_images(2))),

@@ -133,7 +133,7 @@ def test_signs_that_fit_no_cut_are_left_to_the_polytopes(monkeypatch: pytest.Mon
     def unresolved(program: Program, k: int, *args: object) -> object:
         if k == layer:
             raise Unresolved
-        return cut(program, k, *args)  # type: ignore[arg-type]
+        return cut(program, k, *args)
 
     monkeypatch.setattr(engine, "cut_space", unresolved)
     part = rs.linear_regions(program, CUBE)

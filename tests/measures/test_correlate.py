@@ -123,7 +123,7 @@ def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
 )
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        call()  # type: ignore[operator]
+        call()
 
 
 def test_copies_in_clusters_do_not_narrow_the_interval() -> None:

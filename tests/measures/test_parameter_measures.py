@@ -248,7 +248,7 @@ def without_statistics() -> nn.Module:
         (lambda: rs.output_margin(nn.Identity(), X, Y + 2), "3 classes"),
         (lambda: rs.distance_from(mlp([3, 3]), mlp([3, 4])), "linear1.weight"),
         (lambda: rs.distance_from(mlp([3, 3]), {}), "missing"),
-        (lambda: rs.parameter_norms(mlp([3, 3]), which="biases"), "which"),  # type: ignore[arg-type]
+        (lambda: rs.parameter_norms(mlp([3, 3]), which="biases"), "which"),
         (lambda: rs.sharpness(nn.Flatten(), X, Y), "a model with trainable parameters, got none, so there is"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X * math.nan, Y), "finite"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y[:2]), "40 inputs, got 2 labels"),
@@ -263,7 +263,7 @@ def without_statistics() -> nn.Module:
 )
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        call()  # type: ignore[operator]
+        call()
 
 
 def test_points_off_the_slice_are_refused() -> None:

@@ -179,7 +179,7 @@ def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
         rs.linear_regions(NET, rs.Hulls(DATA, dim=1).draw(i)).n_activation_regions for i in range(10)
     ]
     with pytest.raises(InputError, match="pieces"):
-        rs.linear_region_count(NET, DATA, pieces="convex")  # type: ignore[arg-type]
+        rs.linear_region_count(NET, DATA, pieces="convex")
 
 
 def test_any_classifier_and_any_shape_of_input() -> None:

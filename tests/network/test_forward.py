@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -142,7 +144,7 @@ def interpolated(tensor: Tensor, left: Tensor, share: Tensor) -> Tensor:
     return torch.cat([tensor, torch.lerp(tensor[left], tensor[left + 1], weight)])
 
 
-def fold_signs(cuts: object) -> Tensor:
+def fold_signs(cuts: Any) -> Tensor:
     """(v, n): values whose zeros contain all folds (for maxima, all differences of two entries)."""
     values = cuts.values
     if hasattr(cuts, "at"):

@@ -119,4 +119,4 @@ def test_the_lattice_inside_a_simplex_counts_as_a_masked_array(dim: int) -> None
 )
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        call()  # type: ignore[operator]
+        call()

@@ -110,7 +110,7 @@ def limit_advice() -> Iterator[None]:
     try:
         yield
     except LimitReached as error:
-        what = str(error).split(";")[0].replace("max_regions = ", "--max-regions ")
+        what = str(error).split(". ")[0].replace("max_regions = ", "--max-regions ")
         raise LimitReached(f"{what}. Raise --max-regions or use a smaller slice.") from error
 
 
@@ -124,7 +124,9 @@ def read_slice(
     """The slice that --points, --box or --vary names."""
     input_shape = options.read_shape(shape)
     if (points is not None) + (box is not None) + (plane is not None) != 1:
-        raise InputError("Expected one slice: give --points FILE or --box LO HI or --vary I J, and not both.")
+        raise InputError(
+            "Expected one of --points FILE, --box LO HI and --vary I J, got none or several. Pass one of them."
+        )
     if points is not None:
         return load.hull(load.load_points(points, input_shape=input_shape))
     if box is not None:

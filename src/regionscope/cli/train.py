@@ -26,7 +26,9 @@ _WHAT, _HOW = "What to train", "How to train"
 def train(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="EXPERIMENT.toml", help=escape("data, network, training, seed, [[measure]].")),
+        typer.Argument(
+            metavar="EXPERIMENT.toml", help=escape("TOML file with data, network, training, seed and [[measure]].")
+        ),
     ] = None,
     data: Annotated[
         str | None,

@@ -32,7 +32,7 @@ _MOST_CELLS = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """What ``verify`` found.
+    """Result of ``verify``.
 
     Attributes:
         verdict: "unsat": no input fits the property; this concerns the network with real numbers and closed

@@ -134,7 +134,7 @@ def test_the_first_flip_is_the_first_of_all(monkeypatch: pytest.MonkeyPatch, win
 def test_nothing_is_built_far_behind_the_first_flip(monkeypatch: pytest.MonkeyPatch) -> None:
     windows: list[tuple[float, float]] = []
     every, total = rs.flips(NET, LONG), len(rs.linear_regions(NET, LONG))
-    real = flips_module.decision_regions
+    real = rs.decision_regions
 
     def watched(model: Any, piece: Any, **options: Any) -> Any:
         windows.append((piece.lo, piece.hi))

@@ -179,7 +179,7 @@ def use_note(auc: Curve, train: Curve) -> tuple[str, ...]:
     if max(abs(value - 0.5) for value in known) >= _USELESS:
         return ()
     said = " and ".join(f"{value:.3f}" for value in known)
-    return (f"An area under the ROC curve of {said} is of no practical use to whoever infers membership.",)
+    return (f"An area under the ROC curve of {said} is too close to 0.5 to infer membership.",)
 
 
 def _gap(workspace: Workspace, size: Size) -> Outcome:

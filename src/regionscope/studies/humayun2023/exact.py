@@ -84,7 +84,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         ),
         notes=(
             f"Squares 2 r wide in two random directions and cross-polytopes in {_DIMS}, r = {_RADII[size]:g}, around "
-            f"{_POINTS[size]} training points. The paper gives no correlation; 0.9 is the one that is asked for.",
+            f"{_POINTS[size]} training points. The paper gives no correlation; the rule asks for 0.9.",
         ),
     )  # fmt: skip
 

@@ -78,7 +78,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
             "In Figure 1c the paper's white area is near the decision boundary; here the boundary itself is drawn, "
             "exactly, as a black line.",
             "Figure 1 has no count in the text; that of Table 2 is of the same network on the same data. "
-            "Points, classes and range are how the data here are made: they are shown and judge nothing.",
+            "Points, classes and range describe how the data are made here; they are shown and not judged.",
             DISCLOSED,
             "sd: standard deviation over seeds.",
         ),

@@ -144,7 +144,7 @@ _NOTES = (
     "twice the standard deviation of one of our runs about the mean course (the number in the rule of each row); our "
     "standard errors are paired over seeds, since the same seeds are at every epoch. Ratios are geometric means of "
     "each seed's own ratio, with Student's 95% interval of that mean.",
-    "sd: standard deviation over seeds; the bands of the charts are that, too.",
+    "sd: standard deviation over seeds; the bands of the charts show it as well.",
 )
 _READ_OFF = (
     "The claim is read off {table}: the text of the paper does not say it. It says that the linear regions 'are "

@@ -69,10 +69,10 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         notes=(
             "The paper does not name the data of its Figure 2, and its text has no counts of it; these runs are on two "
             "moons.",
-            "A layer only cuts regions and never joins them, so that counts cannot fall from layer to layer; that "
-            "every layer adds some is what is tested.",
+            "A layer only cuts regions and never joins them, so counts cannot fall from layer to layer. The test is "
+            "whether every layer adds some.",
             DISCLOSED,
-            "sd: standard deviation over seeds; the bands of the chart are that, too.",
+            "sd: standard deviation over seeds; the bands of the chart show it as well.",
         ),
     )  # fmt: skip
 

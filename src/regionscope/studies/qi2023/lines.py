@@ -79,7 +79,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
             f"{length:.2f}, and no line is longer than 1.41: the level of the ratio depends on the scale of the data, "
             "its constancy does not.",
             DISCLOSED,
-            "sd: standard deviation over seeds; the bands of the chart are that, too.",
+            "sd: standard deviation over seeds; the bands of the chart show it as well.",
         ),
     )
 

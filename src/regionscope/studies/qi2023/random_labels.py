@@ -161,7 +161,7 @@ def _pictures(runs: Sequence[RunFolder], epoch: int) -> Pictures:
 TABLE1 = Study(
     name="qi2023-table1",
     source="Table 1, Figures 4 and 5",
-    claim="With random labels the linear regions grow with the number of points, until there are too many to remember.",
+    claim="With random labels the linear regions grow with the number of points, until there are too many to memorise.",
     experiments=random,
     analyse=_analyse,
     scaled={

@@ -78,7 +78,7 @@ def of_example1(found: Mapping[str, Mapping[str, Any]]) -> Outcome:
         claims=tuple(claims),
         tables=(Table("The flow at its end", columns, rows),),
         charts=(_chart(found),),
-        notes=("Nothing here is random: the paper gives the data and the start.",),
+        notes=("Nothing is random here: the paper gives the data and the start.",),
     )
 
 

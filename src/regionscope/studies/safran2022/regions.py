@@ -35,7 +35,7 @@ def of_theorem42(found: Sequence[Ends]) -> Outcome:
             "share and joins units within an angle of 0.1. Column tolerance: from this tolerance on, the count is "
             "within the bound for every seed.",
             "The teacher of width r changes sign r - 1 times, evenly; every seed has its own sample and initial "
-            "weights. The paper prints no experiment: the bound is its number.",
+            "weights. The paper reports no experiment; its number is the bound.",
         ),
     )
 

@@ -120,11 +120,11 @@ def of_theorem32(found: Sequence[Pooled]) -> Outcome:
         charts=(_chart(found),),
         notes=(
             "The theorem is about a teacher and a distribution of an appendix that is not at hand. Here the "
-            "teacher changes sign r times, evenly, on uniform points: agreement shows the message, not the theorem.",
-            "The theorem speaks of every time; the population loss is taken at the end of each flow, which is where "
-            "every training point is classified (the loss passes 1/n) or where the flow rests. Even wide networks are "
-            "above the bound there, so that the two shares cannot come out below the paper's: they are shown and not "
-            "judged.",
+            "teacher changes sign r times, evenly, on uniform points: agreement supports its message and does not "
+            "test the theorem itself.",
+            "The theorem holds at every time. The population loss is measured at the end of each flow, where "
+            "every training point is classified (the loss passes 1/n) or the flow rests. Even wide networks are "
+            "above the bound there, so the two shares cannot fall below the paper's. They are shown and not judged.",
         ),
     )
 
