@@ -22,10 +22,11 @@ from regionscope.measures import linear_region_count
 from regionscope.measures.statistics import standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
+from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023 import lines, paper
 from regionscope.studies.qi2023.read import Course, curves
 from regionscope.studies.qi2023.settings import DEPTH, SEED
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["THEOREM1", "at_start", "he_weights", "judge_start", "judge_training", "lines_in_training"]
@@ -226,14 +227,4 @@ def outcome_of(starts: Starts, ratios: dict[int, Course], length: float, accurac
     )  # fmt: skip
 
 
-THEOREM1 = Study(
-    name="qi2023-theorem1",
-    source="Theorem 1, and Figure 3 with He initialisation",
-    claim="With weights of variance 2 / fan-in the regions along a line are as many as neurons times its length.",
-    analyse=_analyse,
-    scaled={
-        "smoke": "4 networks of width 8 and 16; 96 points, widths 16 and 32, 4 epochs, 2 seeds, 8 lines.",
-        "desk": "50 networks for each width up to 64; training is not scaled down.",
-        "full": "200 networks for each width from 16 to 256; 10 trained networks for each width of the paper.",
-    },
-)
+THEOREM1 = read_study("qi2023-theorem1", analyse=_analyse)

@@ -14,9 +14,10 @@ from regionscope.measures.statistics import mean
 from regionscope.shallow.theorems import Requirements
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
+from regionscope.studies.papers import read_study
 from regionscope.studies.safran2022.flows import DELTA, INITIAL, RADIUS, Ends, late_flows
 from regionscope.studies.safran2022.generalisation import error_bound
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["LATE", "THEOREM23", "Stage", "asked", "flows_as_asked", "of_late", "of_theorem23"]
@@ -292,26 +293,5 @@ def _analyse_late(workspace: Workspace, size: Size) -> Outcome:
     return of_late([Ends.of(setting, end) for setting, end in ends][::-1])
 
 
-_CLAIM = "From large hidden weights a wide network reaches a small loss, few linear regions and a small test error."
-THEOREM23 = Study(
-    name="safran2022-theorem23",
-    source="Theorems 2.3 and 3.1",
-    claim=_CLAIM,
-    analyse=_analyse,
-    scaled={
-        "smoke": "A teacher of width 1, 4 points, 2 flows.",
-        "desk": "Teachers of width 1 and 2, 10 points, 10 flows of the asked width and of width 10,000.",
-        "full": "Teachers of width 1 to 4, 30 points, 40 flows of the asked width, of 10,000 and of 100,000.",
-    },
-)
-LATE = Study(
-    name="safran2022-theorem23-late",
-    source="Theorem 2.3, with sigma_h = 1",
-    claim=_CLAIM,
-    analyse=_analyse_late,
-    scaled={
-        "smoke": "Teachers of width 1 and 2, 4 points, 40 units, -log L up to 1,000, sigma_h = 1.",
-        "desk": "Teachers of width 1 and 2, 30 points, 1,000 units, one flow each, sigma_h = 1.",
-        "full": "Teachers of width 1 to 4, 30 points, 10,000 units, one flow each, sigma_h = 1, less than asked.",
-    },
-)
+THEOREM23 = read_study("safran2022-theorem23", analyse=_analyse)
+LATE = read_study("safran2022-theorem23-late", analyse=_analyse_late)
