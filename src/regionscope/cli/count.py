@@ -27,8 +27,7 @@ _DEFAULT = options.defaults(region_count)
 
 
 DataOption = Annotated[
-    Path,
-    option("--data", metavar="FILE", panel=_SLICES, help=f"Inputs to draw slices through: {options.ROWS}."),
+    Path, option("--data", metavar="FILE", panel=_SLICES, help=f"Inputs to draw slices through: {options.ROWS}.")
 ]
 DimOption = Annotated[int, option("--dim", least=1, panel=_SLICES, help="Dimension of the slices.")]
 SlicesOption = Annotated[int, option("--slices", least=1, panel=_SLICES, help="Number of slices.")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,9 +23,15 @@ ROWS = "the rows of a file, .npy, .npz, .npz:KEY, .csv, .pt or .pt:KEY"
 NETWORK, SLICE, OUTPUT = "Network", "Slice (--points, --box or --vary)", "Output"
 
 
-def option(*names: str, help: str, panel: str, metavar: str | None = None, least: float | None = None) -> Any:
-    """An option of a command, under the heading ``panel`` of its help; ``least``: the smallest number it takes."""
-    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help)
+def option(
+    *names: str, help: str, panel: str | None = None, metavar: str | None = None, least: float | None = None,
+    complete: Callable[[], Iterable[str]] | None = None,
+) -> Any:  # fmt: skip
+    """An option of a command, under the heading ``panel`` of its help.
+
+    least: the smallest number it takes. complete: the words that the shell offers.
+    """
+    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help, autocompletion=complete)
 
 
 ModelOption = Annotated[
@@ -98,13 +104,9 @@ VaryOption = Annotated[
     option("--vary", metavar="I J", panel=SLICE, help="Plane of inputs I and J (from 0); see --range and --at."),
 ]
 RangeOption = Annotated[
-    str | None,
-    option("--range", metavar="I=LO:HI,J=LO:HI", panel=SLICE, help="Ranges of the inputs of --vary."),
+    str | None, option("--range", metavar="I=LO:HI,J=LO:HI", panel=SLICE, help="Ranges of the inputs of --vary.")
 ]
-AtOption = Annotated[
-    str | None,
-    option("--at", metavar="K=VALUE,...", panel=SLICE, help="Values of all other inputs."),
-]
+AtOption = Annotated[str | None, option("--at", metavar="K=VALUE,...", panel=SLICE, help="Values of all other inputs.")]
 ScalingOption = Annotated[
     str | None,
     option(
@@ -116,12 +118,7 @@ ScalingOption = Annotated[
 ]
 JsonOption = Annotated[
     str | None,
-    option(
-        "--json",
-        metavar="FILE",
-        panel=OUTPUT,
-        help="JSON file to write; - writes to stdout instead of the table.",
-    ),
+    option("--json", metavar="FILE", panel=OUTPUT, help="JSON file to write; - writes to stdout instead of the table."),
 ]
 PlotOption = Annotated[
     Path | None,
