@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from regionscope.lab.config import Experiment
-from regionscope.studies.items import Cell, Item
+from regionscope.studies.items import Item, NotRun
 from regionscope.studies.study import Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
 
@@ -37,7 +37,7 @@ def items(paper: str) -> tuple[Item, ...]:
         Item(
             where=one["where"], scale=one["scale"], hypothesis=one.get("hypothesis", ""),
             claims=one.get("claims", "") if one.get("claims") is not False else None,
-            not_run=tuple(Cell(**cell) for cell in one.get("not_run", ())),
+            not_run=tuple(NotRun(**cell) for cell in one.get("not_run", ())),
         )
         for one in _document(paper)["item"]
     )  # fmt: skip

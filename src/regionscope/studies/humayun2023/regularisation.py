@@ -36,10 +36,10 @@ from regionscope.studies.workspace import Workspace
 __all__ = ["CIFAR10", "FIGURE4", "FIGURE5", "FIGURE7", "normalisation_claims"]
 
 _WITH, _WITHOUT = "with BN", "without BN"
-Grid = Mapping[str, tuple[Experiment, ...]]
+RunsByLabel = Mapping[str, tuple[Experiment, ...]]
 
 
-def _cnns(size: Size) -> Grid:
+def _cnns(size: Size) -> RunsByLabel:
     return {
         f"depth {depth}, {_WITH if bn else _WITHOUT}": cnn(size, depth=depth, bn=bn)
         for depth in cnn_grid(size).depths
@@ -47,14 +47,14 @@ def _cnns(size: Size) -> Grid:
     }
 
 
-def _both(make: Callable[..., tuple[Experiment, ...]]) -> Callable[[Size], Grid]:
+def _both(make: Callable[..., tuple[Experiment, ...]]) -> Callable[[Size], RunsByLabel]:
     return lambda size: {_WITH if bn else _WITHOUT: make(size, bn=bn) for bn in (False, True)}
 
 
 _resnets, _gpu_resnets = _both(resnet), _both(gpu_resnet)
 
 
-def _decays(size: Size) -> Grid:
+def _decays(size: Size) -> RunsByLabel:
     grid = cnn_grid(size)
     return {f"decay {decay:g}": cnn(size, depth=grid.decayed_depth, bn=False, decay=decay) for decay in grid.decays}
 
@@ -120,7 +120,7 @@ def _distance(one: Curve, other: Curve) -> Value:
     return float(gaps.mean()), float(np.hypot(one.pooled, other.pooled).mean())
 
 
-def _figure5(grid: Callable[[Size], Grid]) -> Callable[[Workspace, Size], Outcome]:
+def _figure5(grid: Callable[[Size], RunsByLabel]) -> Callable[[Workspace, Size], Outcome]:
     def analyse(workspace: Workspace, size: Size) -> Outcome:
         runs = {label: workspace.runs(mine) for label, mine in grid(size).items()}
         found = {label: _parts(mine) for label, mine in runs.items()}

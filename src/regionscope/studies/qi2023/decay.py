@@ -26,7 +26,7 @@ from regionscope.studies.qi2023.settings import DEPTH, SEED
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["DECAY", "HYPOTHESIS", "Grid", "judge", "random_counts"]
+__all__ = ["DECAY", "HYPOTHESIS", "DecayGrid", "judge", "random_counts"]
 
 HYPOTHESIS = 1e-4  # the decay that is judged; a small trial suggested it before the runs of this study
 _WIDTH = 32
@@ -37,7 +37,7 @@ Counts = Mapping[float, Mapping[int, Course]]  # linear regions by decay and num
 
 
 @dataclass(frozen=True)
-class Grid:
+class DecayGrid:
     """Decays, numbers of points, epochs at which regions are counted, and seeds of data, weights and batches."""
 
     decays: tuple[float, ...]
@@ -57,10 +57,10 @@ class Grid:
 
 _DECAYS = (0.0, 5e-5, HYPOTHESIS, 2e-4, 1e-3)
 _SIZES = (1000, 5000, 10_000)
-GRIDS: dict[Size, Grid] = {
-    "smoke": Grid((0.0, HYPOTHESIS), (200, 500), (0, 10), (SEED, 6)),
-    "desk": Grid(_DECAYS, _SIZES, paper.RANDOM_EPOCHS[:6]),
-    "full": Grid(_DECAYS, _SIZES, paper.RANDOM_EPOCHS[:11]),
+GRIDS: dict[Size, DecayGrid] = {
+    "smoke": DecayGrid((0.0, HYPOTHESIS), (200, 500), (0, 10), (SEED, 6)),
+    "desk": DecayGrid(_DECAYS, _SIZES, paper.RANDOM_EPOCHS[:6]),
+    "full": DecayGrid(_DECAYS, _SIZES, paper.RANDOM_EPOCHS[:11]),
 }
 
 

@@ -44,7 +44,7 @@ Starts = Mapping[str, Mapping[int, Mapping[str, Sequence[int]]]]  # regions by b
 
 
 @dataclass(frozen=True)
-class Grid:
+class Theorem1Grid:
     """Widths and networks of Theorem 1; widths, seeds, epochs, points and lines of Figure 3."""
 
     start_widths: tuple[int, ...]
@@ -58,10 +58,10 @@ class Grid:
 
 _EVERY5 = tuple(range(0, 101, 5))
 _SEEDS = (SEED, 0, 1, 2, 3, 4, 6, 7, 8, 9)
-GRIDS: dict[Size, Grid] = {
-    "smoke": Grid((8, 16), 4, (16, 32), (SEED, 0), (0, 2, 4), points=96, lines=8),
-    "desk": Grid((16, 32, 64), 50, paper.WIDTHS, _SEEDS, _EVERY5),
-    "full": Grid((16, 32, 64, 128, 256), 200, paper.WIDTHS, _SEEDS, _EVERY5),
+GRIDS: dict[Size, Theorem1Grid] = {
+    "smoke": Theorem1Grid((8, 16), 4, (16, 32), (SEED, 0), (0, 2, 4), points=96, lines=8),
+    "desk": Theorem1Grid((16, 32, 64), 50, paper.WIDTHS, _SEEDS, _EVERY5),
+    "full": Theorem1Grid((16, 32, 64, 128, 256), 200, paper.WIDTHS, _SEEDS, _EVERY5),
 }
 
 

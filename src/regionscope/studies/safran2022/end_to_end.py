@@ -20,7 +20,7 @@ from regionscope.studies.safran2022.generalisation import error_bound
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["LATE", "THEOREM23", "Stage", "asked", "flows_as_asked", "of_late", "of_theorem23"]
+__all__ = ["LATE", "THEOREM23", "FlowStage", "asked", "flows_as_asked", "of_late", "of_theorem23"]
 
 _DENSITY = 1 / (2 * RADIUS)  # C of Assumption 2.2, for uniform points
 _ERROR = 0.01  # tolerated error of an output in one step, while outputs are of order 1
@@ -29,7 +29,7 @@ _TEST = 2000  # evenly spaced test points: exact errors take as long as the squa
 
 
 @dataclass(frozen=True)
-class Grid:
+class TheoremGrid:
     """Teachers of width r, points, flows for each setting (``together`` in one computation), more widths."""
 
     teachers: tuple[int, ...]
@@ -39,10 +39,10 @@ class Grid:
     widths: tuple[int, ...]
 
 
-GRIDS: dict[Size, Grid] = {
-    "smoke": Grid((1,), 4, 2, 2, (100,)),
-    "desk": Grid((1, 2), 10, 10, 5, (10_000,)),
-    "full": Grid((1, 2, 3, 4), 30, 40, 4, (10_000, 100_000)),
+GRIDS: dict[Size, TheoremGrid] = {
+    "smoke": TheoremGrid((1,), 4, 2, 2, (100,)),
+    "desk": TheoremGrid((1, 2), 10, 10, 5, (10_000,)),
+    "full": TheoremGrid((1, 2, 3, 4), 30, 40, 4, (10_000, 100_000)),
 }
 LATE_GRIDS: dict[Size, tuple[tuple[int, ...], int, int, float]] = {  # teachers, points, width, largest -log L
     "smoke": ((1, 2), 4, 40, 1e3),
@@ -98,7 +98,7 @@ def _test_error(network: shallow.Network, teacher: shallow.Teacher) -> float:
 
 
 @dataclass(frozen=True)
-class Stage:
+class FlowStage:
     """Flows of one setting at the asked scale; ``k``, ``sigma_h``: what the theorem asks at this width."""
 
     theorem: str
@@ -115,12 +115,12 @@ class Stage:
     steps: int
 
     @staticmethod
-    def of(setting: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> Stage:
+    def of(setting: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> FlowStage:
         """From the stored answers of one setting."""
         theorem, r, n, width = (setting[name] for name in ("theorem", "r", "n", "width"))
         need = asked(theorem, r, n, width)
         joined = {name: [value for one in answers for value in one[name]] for name in answers[0]}
-        return Stage(
+        return FlowStage(
             theorem, r, n, width, need.k, need.sigma_h, tuple(joined["log_loss"]), tuple(joined["error"]),
             tuple(joined["regions"]), max(joined["hidden"]), max(joined["output"]), max(joined["steps"]),
         )  # fmt: skip
@@ -136,7 +136,7 @@ class Stage:
         return sum(value >= goal for value in self.log_loss)
 
 
-def of_theorem23(stages: Sequence[Stage]) -> Outcome:
+def of_theorem23(stages: Sequence[FlowStage]) -> Outcome:
     """How often the first stage succeeds, and what can be said about the limit."""
     main = [one for one in stages if one.theorem == "2.3"]
     columns = (
@@ -168,7 +168,7 @@ def of_theorem23(stages: Sequence[Stage]) -> Outcome:
     )
 
 
-def _first_stage(one: Stage) -> Claim:
+def _first_stage(one: FlowStage) -> Claim:
     cases, enough = len(one.log_loss), one.wide_enough
     goal = "at most 1 / (2n)" if one.theorem == "3.1" else "below 1 / n"
     width = f"width {one.width:,}" if enough else f"width {one.width:,} (below the asked {one.k:,.0f})"
@@ -181,7 +181,7 @@ def _first_stage(one: Stage) -> Claim:
     )
 
 
-def _limit(one: Stage) -> Claim:
+def _limit(one: FlowStage) -> Claim:
     return Claim(
         f"Theorem 2.3, r = {one.r}, width {one.width:,}: linear regions in the limit, at the asked scale",
         f"at most 32r + 67 = {shallow.region_bound(one.r)}",
@@ -252,7 +252,7 @@ def _late(one: Ends) -> tuple[Claim, ...]:
     )
 
 
-def _chart(stages: Sequence[Stage]) -> Lines:
+def _chart(stages: Sequence[FlowStage]) -> Lines:
     first = [one for one in stages if one.theorem == "3.1"]
     return Lines(
         title="Theorem 3.1: flows at the asked scale",
@@ -283,7 +283,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     settings = [{**cell, "first": first, "flows": grid.together} for cell in cells for first in firsts]
     answers = workspace.compute(flows_as_asked, settings[::-1])[::-1]  # the widest first
     each = len(firsts)
-    return of_theorem23([Stage.of(cell, answers[i * each : (i + 1) * each]) for i, cell in enumerate(cells)])
+    return of_theorem23([FlowStage.of(cell, answers[i * each : (i + 1) * each]) for i, cell in enumerate(cells)])
 
 
 def _analyse_late(workspace: Workspace, size: Size) -> Outcome:

@@ -12,7 +12,7 @@ from regionscope.studies.li2025.settings import FITTED
 from regionscope.studies.li2025.tables import Point, correlation, fitting, points, stored
 from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Study
-from regionscope.studies.transformers.settings import IMAGES, TEXT, Grid, grid
+from regionscope.studies.transformers.settings import IMAGES, TEXT, TransformerGrid, grid
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["NEXT_TOKEN", "VISION", "outcome"]
@@ -66,7 +66,7 @@ def _with_loss_gap(one: Point) -> Point:
     return replace(one, values={**one.values, **more})
 
 
-def _study(name: str, grids: Mapping[Size, Grid], note: str) -> Study:
+def _study(name: str, grids: Mapping[Size, TransformerGrid], note: str) -> Study:
     def analyse(workspace: Workspace, size: Size) -> Outcome:
         runs, notes = stored(workspace, grid(grids[size]))
         fitted, unfitted = fitting(runs, others="a row of its own leaves them out")
