@@ -130,7 +130,10 @@ class SliceJob(NetworkJob):
         if self.points is not None:
             return load.hull(load.load_points(self.points, input_shape=self.shape))
         shape = self.shape or load.infer_input_shape(network)
-        return load.box(*self.box, shape) if plane is None else plane.box(shape)  # type: ignore[misc]
+        if self.box is not None:
+            return load.box(*self.box, shape)
+        assert plane is not None
+        return plane.box(shape)
 
     def start(self, *, dim: int | None = None, what: str = "") -> tuple[nn.Module, Slice]:
         """The network and the slice, which must have dimension ``dim`` for ``what``; checks the files to write."""
