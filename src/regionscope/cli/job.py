@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -126,7 +127,9 @@ class SliceJob(NetworkJob):
         """The slice that --points, --box or --vary names."""
         plane = self.plane()
         if (self.points is not None) + (self.box is not None) + (plane is not None) != 1:
-            raise InputError("Expected one slice: give --points FILE or --box LO HI or --vary I J, and not both.")
+            raise InputError(
+                "Expected one of --points FILE, --box LO HI and --vary I J, got none or several. Pass one of them."
+            )
         if self.points is not None:
             return load.hull(load.load_points(self.points, input_shape=self.shape))
         shape = self.shape or load.infer_input_shape(network)
@@ -166,5 +169,5 @@ def _limit_advice() -> Iterator[None]:
     try:
         yield
     except LimitReached as error:
-        what = str(error).split(";")[0].replace("max_regions = ", "--max-regions ")
+        what = re.split(r";|\. ", str(error))[0].replace("max_regions = ", "--max-regions ")
         raise LimitReached(f"{what}. Raise --max-regions or use a smaller slice.") from error
