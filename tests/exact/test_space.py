@@ -100,6 +100,7 @@ def test_many_slices_together_are_the_same_as_one_by_one() -> None:
         assert torch.allclose(sizes(part).sort().values, sizes(alone).sort().values, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 100, 400])
 def test_slices_in_groups_are_the_same_as_all_together(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     program = trace(network("plain", 5), (3,))
