@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 __all__ = [
+    "SURFACE_TABLES",
     "Script",
     "attribution_table",
     "benchmark_table",
@@ -131,6 +132,47 @@ def attribution_table(results: Path) -> str:
         name = NETWORKS[row["network"]]
         table.append(f"| {name}, {row['data']} | {row['pieces']:,.0f} | {row['gap']:.1g} | {errors} |")
     return "\n".join(table)
+
+
+def surface_table(results: Path) -> str:
+    """Level sets beside marching cubes, as bench_surface.py stored them: a table in docs/surfaces.md."""
+    stored = json.loads((results / "surface-cpu.json").read_text())
+    exact = {row["network"]: row["area"] for row in stored["rows"] if row["method"] == "level_set"}
+    head = "network | method | faces | Euler | area | mean distance | largest"
+    table = [f"| {head} | s, {_threads(stored)} |", f"|{'---|' * 8}"]
+    for row in stored["rows"]:
+        cells = [row["network"], row["method"]]
+        if row["method"] == "linear_regions":
+            cells += [f"{row['regions']:,} regions", "", "", "", ""]
+        else:
+            off = row["area"] / exact[row["network"]] - 1
+            area = f"{row['area']:.4f}" if row["method"] == "level_set" else f"{off:+.2%}"
+            cells += [f"{row['faces']:,}", str(row["euler"]), area]
+            cells += [f"{row['mean']:.1e}", f"{row['largest']:.1e}"]
+        table.append(f"| {' | '.join(cells)} | {row['cpu']:.2f} |")
+    return "\n".join(table)
+
+
+def edge_subdivision_table(results: Path) -> str:
+    """Partitions beside edge subdivision, as bench_edge_subdivision.py stored them: a table in docs/surfaces.md."""
+    stored = json.loads((results / "edge-subdivision-cpu.json").read_text())
+    head = "network | result | regions or faces | vertices | vertices, theirs | distance | distance, theirs"
+    table = [f"| {head} | s, {_threads(stored)} | s, theirs |", f"|{'---|' * 9}"]
+    for row in stored["rows"]:
+        (n, theirs), (s, other) = row["vertices"], row["cpu"]
+        near, far = (f"{one:.1e}" for one in row["distance"]) if "distance" in row else ("", "")
+        table.append(
+            f"| {row['network']} | `{row['work']}` | {row['count']:,} | {n:,} | {theirs:,} | {near} | {far} "
+            f"| {s:.2f} | {other:.2f} |"
+        )
+    return "\n".join(table)
+
+
+def _threads(stored: dict[str, int]) -> str:
+    return f"{stored['threads']} thread{'s' * (stored['threads'] != 1)}"
+
+
+SURFACE_TABLES = {"surface-cpu": surface_table, "edge-subdivision-cpu": edge_subdivision_table}
 
 
 def _public(module: ModuleType) -> list[str]:
