@@ -138,17 +138,17 @@ def surface_table(results: Path) -> str:
     """Level sets beside marching cubes, as bench_surface.py stored them: a table in docs/surfaces.md."""
     stored = json.loads((results / "surface-cpu.json").read_text())
     exact = {row["network"]: row["area"] for row in stored["rows"] if row["method"] == "level_set"}
-    head = "network | method | faces | Euler | area | mean distance | largest"
-    table = [f"| {head} | s, {_threads(stored)} |", f"|{'---|' * 8}"]
+    head = "network | method | faces | Euler | area | distance, mean | largest"
+    table, seen = [f"| {head} | s, {_threads(stored)} |", f"|{'---|' * 8}"], set()
     for row in stored["rows"]:
-        cells = [row["network"], row["method"]]
+        cells = ["" if row["network"] in seen else row["network"], row["method"].replace("marching cubes,", "grid")]
+        seen.add(row["network"])
         if row["method"] == "linear_regions":
             cells += [f"{row['regions']:,} regions", "", "", "", ""]
         else:
             off = row["area"] / exact[row["network"]] - 1
             area = f"{row['area']:.4f}" if row["method"] == "level_set" else f"{off:+.2%}"
-            cells += [f"{row['faces']:,}", str(row["euler"]), area]
-            cells += [f"{row['mean']:.1e}", f"{row['largest']:.1e}"]
+            cells += [f"{row['faces']:,}", str(row["euler"]), area, f"{row['mean']:.0e}", f"{row['largest']:.0e}"]
         table.append(f"| {' | '.join(cells)} | {row['cpu']:.2f} |")
     return "\n".join(table)
 
@@ -156,15 +156,14 @@ def surface_table(results: Path) -> str:
 def edge_subdivision_table(results: Path) -> str:
     """Partitions beside edge subdivision, as bench_edge_subdivision.py stored them: a table in docs/surfaces.md."""
     stored = json.loads((results / "edge-subdivision-cpu.json").read_text())
-    head = "network | result | regions or faces | vertices | vertices, theirs | distance | distance, theirs"
-    table = [f"| {head} | s, {_threads(stored)} | s, theirs |", f"|{'---|' * 9}"]
+    table = [f"| network | result | count | vertices | distance | s, {_threads(stored)} |", f"|{'---|' * 6}"]
     for row in stored["rows"]:
-        (n, theirs), (s, other) = row["vertices"], row["cpu"]
-        near, far = (f"{one:.1e}" for one in row["distance"]) if "distance" in row else ("", "")
-        table.append(
-            f"| {row['network']} | `{row['work']}` | {row['count']:,} | {n:,} | {theirs:,} | {near} | {far} "
-            f"| {s:.2f} | {other:.2f} |"
-        )
+        surface = row["work"] == "level_set"
+        n, theirs = row["vertices"]
+        cells = [row["network"], row["work"], f"{row['count']:,} {'faces' if surface else 'regions'}"]
+        cells += [f"{n:,}" if n == theirs else f"{n:,} / {theirs:,}"]
+        cells += ["{:.0e} / {:.0e}".format(*row["distance"]) if surface else "", "{:.2f} / {:.2f}".format(*row["cpu"])]
+        table.append(f"| {' | '.join(cells)} |")
     return "\n".join(table)
 
 

@@ -15,7 +15,7 @@ SHAPES = {
     "two balls": lambda x: torch.minimum((x - 0.4).norm(dim=1) - 0.45, (x + 0.4).norm(dim=1) - 0.4),
     "gyroid": lambda x: (torch.sin(3 * x) * torch.cos(3 * x.roll(-1, dims=1))).sum(1) / 4,
 }
-figure, axes = style.figure(1, 3, width=2.9, height=3.2, projection="3d")
+figure, axes = style.figure(1, 3, width=2.1, height=2.4, projection="3d")
 random, models, meshes = torch.Generator().manual_seed(0), {}, {}
 for ax, (name, distance) in zip(axes, SHAPES.items(), strict=True):
     models[name] = model = mlp([3, 24, 24, 1], seed=1)
@@ -31,7 +31,7 @@ for ax, (name, distance) in zip(axes, SHAPES.items(), strict=True):
     plot.level_set(mesh, ax=ax)
     ax.set_axis_off()
     ax.set_box_aspect(mesh.vertices.amax(0) - mesh.vertices.amin(0), zoom=0.92)  # without axes there is more room
-    ax.set_title(f"{name}\n{len(mesh):,} faces, Euler characteristic {mesh.euler}", fontsize="medium", y=1.0)
-figure.savefig("level_set.png")
+    ax.set_title(f"{name}: {len(mesh):,} faces\nEuler characteristic {mesh.euler}", fontsize="medium", y=1.0)
+figure.savefig("level_set.png", bbox_inches="tight", dpi=200)
 torus = meshes["torus"]
 print(f"The torus is closed and has Euler characteristic {torus.euler}; its area is {torus.area:.3f}.")
