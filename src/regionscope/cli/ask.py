@@ -19,6 +19,7 @@ from regionscope.exact import DecisionRegions, Partition, decision_regions, line
 from regionscope.exact.questions.flips import flips_of
 from regionscope.geometry import Slice
 from regionscope.lab.provenance import provenance
+from regionscope.writing import counted
 
 ask = typer.Typer(
     no_args_is_help=True, help="Compute extremes, flips, Lipschitz constants or topology from an exact partition."
@@ -199,7 +200,7 @@ def _must_have(where: Slice, dim: int, question: str) -> None:
 def _report(part: Partition, rows: dict[str, float], numbers: dict[str, Any], json_file: str | None) -> None:
     where, stats = part.slice, part.stats
     if json_file != "-":
-        output.print_counts(f"{where}, {len(part):,} regions, {stats.seconds:.3g} s", rows)
+        output.print_counts(f"{where}, {counted(len(part), 'region')}, {stats.seconds:.3g} s", rows)
     if json_file is not None:
         about = {"dim": where.dim, "input_shape": list(where.input_shape), "size": where.size}
         document = {**numbers, "regions": len(part), "slice": about, "stats": asdict(stats), "provenance": provenance()}

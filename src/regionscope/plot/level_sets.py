@@ -14,7 +14,7 @@ from regionscope.checks import of_kind
 from regionscope.errors import InputError
 from regionscope.exact import LevelSet
 from regionscope.plot import style
-from regionscope.plot.figures import counted
+from regionscope.writing import counted
 
 _LAMP = np.array([0.30, -0.64, 0.71])  # towards the default view, above the reader's left shoulder
 _BASE, _TINT = np.array([0.72, 0.83, 0.93]), 0.5  # a common colour, and how far the tint of a face is from it
