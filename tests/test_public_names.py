@@ -26,7 +26,7 @@ RESULTS: set[Any] = {
     for chapter in (complexity, exact, measures)
     for name in chapter.__all__
     if inspect.isclass(kind := getattr(chapter, name)) and name not in NO_RESULT
-} | {rs.Estimate, shallow.KKT, shallow.Flow}
+} | {rs.Estimate, rs.Verification, shallow.KKT, shallow.Flow}
 
 TOP = [
     "Box",

@@ -477,6 +477,7 @@ def test_float32_does_not_split_a_fold() -> None:
         assert (len(read), read.n_linear_regions) == (2, 2)
 
 
+@pytest.mark.slow
 def test_a_wide_tolerance_swallows_breakpoints_of_a_line() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(

@@ -95,6 +95,7 @@ def _steep(seed: int, scale: float, depth: int, dim: int) -> tuple[nn.Module, rs
     return nn.Sequential(*layers[:-1]), rs.Segment(*points) if dim == 1 else rs.Simplex(points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 2])
 def test_slopes_too_steep_for_float64_are_an_error(dim: int) -> None:
     """Clamps of slope 1e7 at depth 3: only ``check`` noticed that the maps were wrong, if at all."""
@@ -125,7 +126,7 @@ def test_folds_that_rounding_hides_are_reported(dim: int) -> None:
         assert (part.n_snapped > 0) == (dec.partition.n_snapped > 0) == hidden
 
 
-@pytest.mark.parametrize("seed", [10, 64, 83, 103, 130])
+@pytest.mark.parametrize("seed", [10, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (64, 83, 103, 130))])
 def test_no_count_of_a_network_with_extreme_weights_is_wrong_in_silence(seed: int) -> None:
     """Against exact arithmetic; 64, 103 and 130 were wrong and said nothing."""
     net = extreme_network(seed)

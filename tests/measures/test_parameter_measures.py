@@ -41,6 +41,7 @@ def last_doubled(net: nn.Sequential) -> nn.Sequential:
     return other
 
 
+@pytest.mark.slow
 def test_section_3_norms_and_margins_see_the_parameters_region_counts_the_function() -> None:
     start, net = mlp([3, 16, 3], seed=1), mlp([3, 16, 3], seed=2)
     data = X * 4
@@ -339,6 +340,7 @@ def test_a_gap_prints_itself() -> None:
     assert str(found) == "0.25 ± 0.05 (train error 0.25 ± 0.03 (n = 100), test error 0.5 ± 0.04 (n = 100))"
 
 
+@pytest.mark.slow
 def test_sharpness_of_attention() -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)

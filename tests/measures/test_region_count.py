@@ -36,7 +36,7 @@ def test_the_numbers_of_an_estimate() -> None:
     assert f"{est.value:.4g}" in repr(est)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 4])
+@pytest.mark.parametrize("dim", [1, *(pytest.param(dim, marks=pytest.mark.slow) for dim in (2, 3, 4))])
 def test_the_same_seed_gives_the_same_counts_in_any_batch(dim: int) -> None:
     grid = {1: 30, 2: 9, 3: 5, 4: 4}[dim]
     points = math.comb(grid - 1 + dim, dim)

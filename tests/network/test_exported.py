@@ -39,6 +39,7 @@ def exported(module: nn.Module, shape: tuple[int, ...]) -> torch.export.Exported
     return torch.export.export(module, (torch.zeros(2, *shape),), dynamic_shapes=({0: batch},))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "shape"), CASES, ids=["mlp", "cnn", "residual"])
 @pytest.mark.parametrize("form", ["exported", "module", "fx"])
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")

@@ -182,6 +182,7 @@ def test_patterns_name_the_affine_piece(architecture: Architecture) -> None:
     assert torch.allclose(middle, (program(x[same]) + program(near[same])) / 2, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_resnet18_in_cifar_form() -> None:
     torch.manual_seed(0)
     module = ResNet()

@@ -36,6 +36,7 @@ def test_a_hull_goes_through_different_inputs(dim: int) -> None:
         assert len(set(rows_of(corners(piece)))) == dim + 1
 
 
+@pytest.mark.slow
 def test_every_ordered_pair_is_drawn_about_equally_often() -> None:
     sampler = Hulls(DATA[:3], dim=1, seed=4)
     pairs = Counter(tuple(rows_of(corners(sampler.draw(i)))) for i in range(1200))

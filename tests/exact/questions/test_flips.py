@@ -109,6 +109,7 @@ def test_dense_sampling_finds_no_other_flips() -> None:
         assert float(slope) == pytest.approx(float(margin[1] - margin[0]) / (step * LONG.size), rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [4, 64])
 def test_the_first_flip_is_the_first_of_all(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(flips_module, "_WINDOW", window)

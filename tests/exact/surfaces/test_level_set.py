@@ -204,6 +204,7 @@ def test_touching_sheets_are_counted() -> None:
     assert cones.n_components == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "seed"), [(2, 21), (3, 0)])
 def test_boundary_between_classes(k: int, seed: int) -> None:
     network, box = mlp(k, 8, 8, 4, seed=seed), cube(k, 3.0)

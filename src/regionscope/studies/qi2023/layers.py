@@ -7,10 +7,11 @@ from itertools import pairwise
 
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Picture, Pictures
+from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
 from regionscope.studies.qi2023.read import Course, course
 from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, LAYERED_WIDTH, SEED, layered, toy_grid
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 
@@ -77,11 +78,4 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     )  # fmt: skip
 
 
-FIGURE2 = Study(
-    name="qi2023-figure2",
-    source="Figure 2",
-    claim="The neurons of each layer cut the regions that they get from the layer before into more.",
-    experiments=layered,
-    analyse=_analyse,
-    scaled={"smoke": "96 points, 5 epochs, 2 seeds.", "desk": "Nothing is scaled down; ten seeds."},
-)
+FIGURE2 = read_study("qi2023-figure2", experiments=layered, analyse=_analyse)
