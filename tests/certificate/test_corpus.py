@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
 
 import check_certificate
 import corpus_adapters
+import regionscope as rs
 import run_corpus
 
 FILES = sorted(run_corpus.CORPUS.glob("*.json"))
@@ -26,10 +31,47 @@ def test_the_corpus_has_all_families_and_dimensions() -> None:
 def test_the_checker_proves_the_counts_of_the_files() -> None:
     for path in SMALLEST[:40]:
         document = json.loads(path.read_text())
-        proved = check_certificate.check(document["certificate"])
-        counts = document["counts"]
-        assert list(proved["by_layer"].values()) == counts["activation_by_layer"]
-        assert (proved["linear"], proved["decision"]) == (counts["linear"], counts["decision"])
+        proved = check_certificate.check(document)
+        assert {name: proved[name] for name in document["counts"]} == document["counts"]
+
+
+def test_the_checker_rejects_a_wrong_topology() -> None:
+    """Class 1 is a diamond inside class 0, which has a hole there."""
+    around = torch.nn.Sequential(torch.nn.Linear(2, 2), Abs(), torch.nn.Linear(2, 2)).double()
+    with torch.no_grad():
+        for name, numbers in (("0.weight", [[1, 0], [0, 1]]), ("2.weight", [[1, 1], [0, 0]]), ("2.bias", [0, 0.5])):
+            around.get_parameter(name).copy_(torch.tensor(numbers))
+        around.get_parameter("0.bias").zero_()
+    certificate = rs.decision_regions(around, rs.Box.between(-1.0, 1.0, (2,))).certify()
+    assert certificate.document is not None
+    shapes = {"0": {"components": 1, "holes": 1}, "1": {"components": 1, "holes": 0}}
+    counts: dict[str, Any] = {"activation": 4, "linear": 4, "decision": 2, "labels": [0, 1], "topology": shapes}
+    document = {"certificate": json.loads(json.dumps(certificate.document())), "counts": counts}
+    assert check_certificate.check(document)["topology"] == shapes
+    for label, name in [(label, name) for label in shapes for name in ("components", "holes")]:
+        shapes[label][name] += 1
+        with pytest.raises(check_certificate.Fault, match="the counts are"):
+            check_certificate.check(document)
+        shapes[label][name] -= 1
+    counts["labels"] = [0, 0]
+    with pytest.raises(check_certificate.Fault, match="the counts are"):
+        check_certificate.check(document)
+
+
+class Abs(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.abs()
+
+
+def test_the_reports_of_the_corpus_say_that_all_is_right() -> None:
+    """``run_corpus --report`` and ``check_certificate`` over all files; the numbers stand on the page of the corpus."""
+    report = json.loads((run_corpus.CORPUS.parent / "docs" / "corpus.json").read_text())
+    assert report["cases"].keys() == {path.stem for path in FILES}
+    assert report["statuses"] == {"right": 200}
+    chosen = [run_corpus.Outcome(next(run_corpus.cases()), "wrong", "linear is 2, true is 1", 0.5)]
+    made = run_corpus.report("mine:count", chosen)
+    assert made["statuses"] == {"wrong": 1}
+    assert made["cases"][FILES[0].stem]["details"] == "linear is 2, true is 1"
 
 
 def test_regionscope_is_right_on_small_cases_and_a_wrong_tool_is_not() -> None:
@@ -46,8 +88,6 @@ def test_regionscope_is_right_on_small_cases_and_a_wrong_tool_is_not() -> None:
 
 def test_a_case_of_a_peer_starts_with_the_same_function() -> None:
     """The network that relucent searches is the one of the corpus on the slice."""
-    import torch
-
     for case in run_corpus.cases():
         if case.family != "MLP" or (made := corpus_adapters.on_slice(case)) is None:
             continue
