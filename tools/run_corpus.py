@@ -31,11 +31,10 @@ CORPUS = Path(__file__).parent.parent / "corpus"
 
 @dataclass(frozen=True)
 class Case:
-    """A network of the corpus.
+    """A network of the corpus, as its file states it; docs/corpus.md explains every field.
 
     layers: names and arguments of torch layers. weights: by parameter name. slice: origin, basis, kind (segment,
-    simplex or box) and radius; the inputs are origin + sum c_i basis_i, with c >= 0 and sum c <= 1 on a segment or
-    simplex, and |c_i| <= radius_i on a box. counts: the certified numbers.
+    simplex or box) and radius. counts: the certified numbers.
     """
 
     name: str
@@ -134,6 +133,7 @@ def main() -> int:
     parser.add_argument("--report", type=Path, help="JSON file for the outcome of every network")
     options = parser.parse_args()
     module, _, function = options.adapter.partition(":")
+    sys.path.append(str(Path.cwd()))  # adapters of your own stand where you run this
     adapter: Adapter = getattr(importlib.import_module(module), function)
     chosen = (case for case in cases(options.folder) if options.family in (None, case.family))
     outcomes = []

@@ -302,6 +302,10 @@ def test_what_cannot_be_certified_says_why(monkeypatch: pytest.MonkeyPatch, tmp_
         tiny[0].weight.fill_(1e-200)
     with pytest.raises(rs.InputError, match="Expected constants that are zero or between"):
         rs.linear_regions(tiny, SQUARE).certify()
+    with monkeypatch.context() as patch:
+        patch.setattr("regionscope.certificate.steps._MOST", 9)
+        with pytest.raises(rs.InputError, match=r"Expected layers with at most 9 .* got at least 10"):
+            part.certify()
     monkeypatch.setitem(sys.modules, "flint", None)
     with pytest.raises(MissingLibrary, match=r"certify\(\) needs python-flint"):
         part.certify()

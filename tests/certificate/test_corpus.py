@@ -12,7 +12,6 @@ import torch
 
 import check_certificate
 import corpus_adapters
-import regionscope as rs
 import run_corpus
 
 FILES = sorted(run_corpus.CORPUS.glob("*.json"))
@@ -36,31 +35,19 @@ def test_the_checker_proves_the_counts_of_the_files() -> None:
 
 
 def test_the_checker_rejects_a_wrong_topology() -> None:
-    """Class 1 is a diamond inside class 0, which has a hole there."""
-    around = torch.nn.Sequential(torch.nn.Linear(2, 2), Abs(), torch.nn.Linear(2, 2)).double()
-    with torch.no_grad():
-        for name, numbers in (("0.weight", [[1, 0], [0, 1]]), ("2.weight", [[1, 1], [0, 0]]), ("2.bias", [0, 0.5])):
-            around.get_parameter(name).copy_(torch.tensor(numbers))
-        around.get_parameter("0.bias").zero_()
-    certificate = rs.decision_regions(around, rs.Box.between(-1.0, 1.0, (2,))).certify()
-    assert certificate.document is not None
-    shapes = {"0": {"components": 1, "holes": 1}, "1": {"components": 1, "holes": 0}}
-    counts: dict[str, Any] = {"activation": 4, "linear": 4, "decision": 2, "labels": [0, 1], "topology": shapes}
-    document = {"certificate": json.loads(json.dumps(certificate.document())), "counts": counts}
-    assert check_certificate.check(document)["topology"] == shapes
-    for label, name in [(label, name) for label in shapes for name in ("components", "holes")]:
-        shapes[label][name] += 1
+    """Class 0 is a polygon inside class 1, which has a hole there."""
+    document = json.loads((run_corpus.CORPUS / "ring-2d-0000.json").read_text())
+    counts = document["counts"]
+    assert counts["topology"] == {"0": {"components": 1, "holes": 0}, "1": {"components": 1, "holes": 1}}
+    assert check_certificate.check(document)["topology"] == counts["topology"]
+    for shape, name in [(shape, name) for shape in counts["topology"].values() for name in ("components", "holes")]:
+        shape[name] += 1
         with pytest.raises(check_certificate.Fault, match="the counts are"):
             check_certificate.check(document)
-        shapes[label][name] -= 1
+        shape[name] -= 1
     counts["labels"] = [0, 0]
     with pytest.raises(check_certificate.Fault, match="the counts are"):
         check_certificate.check(document)
-
-
-class Abs(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.abs()
 
 
 def test_the_reports_of_the_corpus_say_that_all_is_right() -> None:
@@ -84,6 +71,18 @@ def test_regionscope_is_right_on_small_cases_and_a_wrong_tool_is_not() -> None:
     assert run_corpus.test(lambda case: None, chosen[0]).status == "unsupported"
     assert run_corpus.test(lambda case: {}[case.name], chosen[0]).status == "error"
     assert "all" in run_corpus.table([*outcomes, wrong])
+
+
+def test_the_adapter_on_the_page_runs() -> None:
+    """The page's numbers come from this adapter and all networks."""
+    page = (run_corpus.CORPUS.parent / "docs" / "corpus.md").read_text()
+    namespace: dict[str, Any] = {}
+    exec(page.split("```{code-block} python\n")[1].split("```")[0], namespace)
+    chosen = {case.name: case for case in run_corpus.cases()}
+    for name, status in (("larger-0000", "right"), ("mlp-3d-0008", "wrong"), ("abs-1d-0006", "unsupported")):
+        outcome = run_corpus.test(namespace["sampled"], chosen[name])
+        assert outcome.status == status
+        assert not outcome.details or f"{name} ({outcome.case.weights_kind}): {outcome.details}" in page
 
 
 def test_a_case_of_a_peer_starts_with_the_same_function() -> None:

@@ -1,7 +1,7 @@
 """``certify``: whether a partition is the true one, decided in floats with bounds where they suffice, else in integers.
 
-1. Every region has the pattern of a point inside it. The set where a pattern holds is convex, and its sides lie on
-   zero sets of units; so it is known from its corners.
+1. Every region has the pattern that its corners, or a point inside it, show. The set where a pattern holds is convex,
+   and its sides lie on zero sets of units; so it is known from its corners.
 2. A region is proved if the stored corners are those of that set: every other unit has the right sign at every corner.
 3. A wall is proved if the patterns of its two regions differ in units that are zero on it, and in nothing else: then
    both sets share this side.

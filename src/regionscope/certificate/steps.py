@@ -319,16 +319,22 @@ def _terms(
             ]
             blocks.append(csr_array(_columns(_flat(function(*inputs)), shift)))
             entries += blocks[-1].nnz
-            if entries > _MOST:
-                raise InputError(
-                    f"Expected layers with at most {_MOST} weights between their entries, got more. A certificate of "
-                    "this network would not fit in memory."
-                )
+            _check_entries(entries)
         yield name, Matrix(csr_array(vstack(blocks).T))
+
+
+def _check_entries(entries: int) -> None:
+    if entries > _MOST:
+        raise InputError(
+            f"Expected layers with at most {_MOST:,} weights between their entries, got at least {entries:,}. A "
+            "certificate holds the matrix of each layer in memory, where a convolution has its weights once for each "
+            "position. Certify a network with smaller layers or smaller images."
+        )
 
 
 def _in_range(weights: Numbers) -> Numbers:
     """The weights, if they are constants that a certificate accepts."""
+    _check_entries(weights.size)
     _columns(_PROBE * weights, np.zeros(1))
     return weights
 
