@@ -327,7 +327,8 @@ class Partition:
         Signs that a bound of the rounding error leaves open are computed with integers; no tolerance is involved.
         Needs python-flint: ``pip install 'regionscope[exact]'``. max_recomputed: number of regions that may be computed
         in integers; with more the result is "not certified". In 3 or more dimensions all regions are.
-        Cost: k + 2 forward passes for each region, and some milliseconds for each region computed in integers.
+        Cost: one forward pass of the vertices, some array operations for each near sign, and some milliseconds for each
+        region computed in integers.
         """
         return certify(self, max_recomputed=max_recomputed)
 
