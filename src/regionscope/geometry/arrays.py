@@ -103,7 +103,7 @@ def nonzero(flags: Tensor) -> Tensor:
     return flags.nonzero()[0] if isinstance(flags, np.ndarray) else flags.nonzero()[:, 0]
 
 
-def where(condition: Tensor, then: Tensor | int, otherwise: Tensor | int) -> Tensor:
+def where(condition: Tensor, then: Tensor | float, otherwise: Tensor | float) -> Tensor:
     if isinstance(condition, np.ndarray):
         return numpy.where(condition, then, otherwise)
     return torch.where(condition, then, otherwise)
@@ -132,6 +132,14 @@ def sums(group: Tensor, values: Tensor, n: int) -> Tensor:
     if isinstance(values, np.ndarray):
         return numpy.bincount(group, values, n)
     return values.new_zeros(n).index_add_(0, group, values)
+
+
+def extremes(values: Tensor, group: Tensor, first: Tensor, largest: bool) -> Tensor:
+    """The largest or least of the ``values`` (x,) of each group. Groups ascend; ``first`` is where each one starts."""
+    if isinstance(values, np.ndarray):
+        return (numpy.maximum if largest else numpy.minimum).reduceat(values, first)
+    way = "amax" if largest else "amin"
+    return values.new_empty(len(first)).scatter_reduce(0, group, values, way, include_self=False)
 
 
 def repeat(rows: Tensor, counts: Tensor, total: int | None = None) -> Tensor:

@@ -6,6 +6,7 @@ and every later decision looks at signs only. A crossing is a convex combination
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import cat, empty, mask, nonzero, repeat, take
+from regionscope.geometry.arrays import cat, empty, extremes, mask, nonzero, repeat, take, where
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 from regionscope.tolerance import LEAST
@@ -164,6 +165,7 @@ def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tens
 def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor) -> tuple[Points, Crossings]:
     """Sort crossings along their edges and give each one a new point; crossings that cannot be told apart share one.
 
+    A shared point stands where the steepest of its units vanishes; the others are zero there within their tolerance.
     ``edge`` (x,): ascending. ``ua``, ``ub`` (x,): the unit's value at the first and second end of the edge, of
     strictly opposite signs; ``tolerance`` (x,): how near to zero counts as zero there.
     """
@@ -174,5 +176,19 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
     first = mask(len(edge), True, edge)
     first[1:] = ~same
     point, chosen = first.cumsum(0) - 1, nonzero(first)
-    points = Points(edge=take(edge, chosen), t=take(t, chosen))
+    at = take(t, chosen)
+    while bool(same.any()):
+        slope = abs(ua - ub) / tolerance
+        steepest = slope == take(extremes(slope, point, chosen, largest=True), point)
+        at = extremes(where(steepest, t, math.inf), point, chosen, largest=False)
+        own = take(at, point)
+        off = (abs(ua + own * (ub - ua)) > tolerance) & (t != own)
+        apart = same & (off[1:] != off[:-1])  # a flat unit is near two crossings that are not near each other
+        if not bool(apart.any()):
+            break
+        same = same & ~apart
+        first[1:] = ~same
+        point, chosen = first.cumsum(0) - 1, nonzero(first)
+        at = take(t, chosen)
+    points = Points(edge=take(edge, chosen), t=at)
     return points, Crossings(unit=unit, point=point, merged=edge[1:][same])
