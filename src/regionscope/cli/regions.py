@@ -19,10 +19,11 @@ from regionscope.cli import options, output
 from regionscope.cli.input_plane import InputPlane, read_plane
 from regionscope.cli.network import note_weights, read_network
 from regionscope.errors import InputError, LimitReached
-from regionscope.exact import Partition, decision_regions, linear_regions
+from regionscope.exact import Partition, RegionTotals, decision_regions, linear_regions, stream_regions
 from regionscope.geometry import Slice
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
+from regionscope.types import Stats
 
 
 def regions(
@@ -33,6 +34,7 @@ def regions(
     json_file: options.JsonOption = None, plot_file: options.PlotOption = None,
     memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
     max_regions: options.LimitOption = None, certify: options.CertifyOption = False,
+    count_only: options.CountOnlyOption = False,
 ) -> None:  # fmt: skip
     """Count the activation regions and the linear regions of a network on a slice, exactly.
 
@@ -45,20 +47,23 @@ def regions(
     where = read_slice(network, points, box, input_shape, plane)
     check_targets(json_file, plot_file, where)
     limits = Limits(memory=options.read_memory(memory), max_regions=max_regions)
+    if count_only:
+        if certify or plot_file is not None:
+            raise InputError("Expected --count-only without --certify and --plot, which need all regions at once.")
+        with limit_advice(), output.progress_bar() as progress:
+            totals = stream_regions(network, where, **limits, progress=progress)
+        _report(where, totals.stats, *_activation(totals), json_file, plane)
+        note_weights(model, weights, json_file)
+        return
     with limit_advice(), output.progress_bar() as progress:
         part = linear_regions(network, where, **limits, progress=progress)
-    counts = {f"activation regions after {name}": count for name, count in part.by_layer.items()}
-    counts |= {"activation regions": part.n_activation_regions, "linear regions": part.n_linear_regions}
-    numbers = {
-        "activation_regions": part.n_activation_regions,
-        "linear_regions": part.n_linear_regions,
-        "undecided_walls": part.n_undecided,
-        "activation_regions_after_layer": dict(part.by_layer),
-    }
+    counts, numbers = _activation(part)
+    counts["linear regions"] = part.n_linear_regions
+    numbers |= {"linear_regions": part.n_linear_regions, "undecided_walls": part.n_undecided}
     if part.n_undecided:
         counts["walls where rounding hides whether the maps differ"] = part.n_undecided
     certificate = part.certify() if certify else None
-    _report(part, counts, numbers, json_file, plane, certificate)
+    _report(where, part.stats, counts, numbers, json_file, plane, certificate)
     note_weights(model, weights, json_file)
     if plot_file is not None:
         output.save_plot(_labelled(plot.regions_figure(part), plane), plot_file)
@@ -90,7 +95,7 @@ def decision(
     counts |= {"decision regions": dec.count}
     numbers = {"decision_regions": dec.count, "decision_regions_with_label": by_label}
     certificate = dec.certify() if certify else None
-    _report(dec.partition, counts, numbers, json_file, plane, certificate)
+    _report(where, dec.partition.stats, counts, numbers, json_file, plane, certificate)
     note_weights(model, weights, json_file)
     if plot_file is not None:
         output.save_plot(_labelled(plot.decision_figure(dec), plane), plot_file)
@@ -152,11 +157,20 @@ def _exit(certificate: Certificate | None) -> None:
         raise typer.Exit(1)
 
 
+def _activation(found: Partition | RegionTotals) -> tuple[dict[str, int], dict[str, Any]]:
+    """The numbers of activation regions, for the screen and for JSON."""
+    counts = {f"activation regions after {name}": count for name, count in found.by_layer.items()}
+    counts["activation regions"] = found.n_activation_regions
+    return counts, {
+        "activation_regions": found.n_activation_regions,
+        "activation_regions_after_layer": dict(found.by_layer),
+    }
+
+
 def _report(
-    part: Partition, counts: dict[str, int], numbers: dict[str, Any], json_file: str | None, plane: InputPlane | None,
-    certificate: Certificate | None,
+    where: Slice, stats: Stats, counts: dict[str, int], numbers: dict[str, Any], json_file: str | None,
+    plane: InputPlane | None, certificate: Certificate | None = None,
 ) -> None:  # fmt: skip
-    where, stats = part.slice, part.stats
     if certificate is not None:
         numbers = {**numbers, "certificate": certificate.summary()}
     if plane is not None:

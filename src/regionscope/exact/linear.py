@@ -30,11 +30,12 @@ from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
 __all__ = [
-    "BatchResult", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions", "one_shape",
-    "program_of",
+    "BatchResult", "Consume", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions",
+    "one_shape", "program_of",
 ]  # fmt: skip
 
 Progress = Callable[[float], None]
+Consume = Callable[[RegionBatch], None]
 
 
 @overload
@@ -115,7 +116,7 @@ class BatchResult:
         partitions = []
         for i, (piece, part) in enumerate(zip(self.slices, parts, strict=True)):
             scale = piece.scale
-            self._must_cover(piece, covered[i] * scale)
+            self.must_cover(piece, covered[i] * scale)
             partitions.append(
                 Partition(
                     slice=piece,
@@ -134,7 +135,7 @@ class BatchResult:
             )
         return partitions
 
-    def _must_cover(self, piece: Slice, total: float) -> None:
+    def must_cover(self, piece: Slice, total: float) -> None:
         """A number of regions that leave a part of the slice out would look like any other."""
         if not abs(total - piece.size) <= LOST * piece.size:
             raise CheckFailed(
@@ -151,8 +152,12 @@ def program_of(model: nn.Module | Program, slices: Sequence[Slice]) -> Program:
 def exact_regions(
     program: Program, slices: Sequence[Slice], *, max_regions: int | None, on_limit: Literal["raise", "return"],
     memory: int | None, tolerance: Tolerance | None, progress: Progress | None, deadline: float = math.inf,
+    consume: Consume | None = None,
 ) -> BatchResult:  # fmt: skip
-    """Check the arguments, and cut all slices together. deadline: time.monotonic() at which LimitReached is raised."""
+    """Check the arguments, and cut all slices together. deadline: time.monotonic() at which LimitReached is raised.
+
+    consume: for dimensions 1 and 2 and ``on_limit="raise"``; see ``cut_slices``.
+    """
     start = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
     check_shapes(program, slices)
@@ -163,7 +168,7 @@ def exact_regions(
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         record = partial(Record.start, n_slices=len(slices), finished=progress, deadline=deadline)
-        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, record)
+        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, record, consume)
     return replace(result, seconds=time.perf_counter() - start)
 
 
@@ -174,17 +179,26 @@ def _cut_within_limits(
     budget: Budget,
     on_limit: str,
     start: Callable[[int], Record],
+    consume: Consume | None,
 ) -> BatchResult:
     """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
     zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget)
     n_kinks, status = len(program.kinks), Status()
+
+    def checked(part: RegionBatch) -> None:
+        check_sample(program, slices, part, zero_tolerances[-1], budget)
+        if consume is not None:
+            consume(part)
+
     while True:
         shortened = program.shortened(n_kinks)
         record = start(n_kinks)
         try:
-            found = cut_slices(shortened, slices, zero_tolerances, budget, record)
-            if status:
-                check_sample(program, slices, found, zero_tolerances[-1], budget)
+            found = cut_slices(
+                shortened, slices, zero_tolerances, budget, record, consume=None if consume is None else checked
+            )
+            if status and consume is None:
+                checked(found)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
@@ -204,13 +218,19 @@ def _cut_within_limits(
 
 def cut_slices(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
-    keep: Keep | None = None,
+    keep: Keep | None = None, consume: Consume | None = None,
 ) -> RegionBatch:  # fmt: skip
-    """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``."""
+    """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``.
+
+    consume: for dimensions 1 and 2, called with each part of the regions when it is finished; then the parts are not
+    put together, and the result is the last one.
+    """
     if slices[0].dim == 1:
-        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record))
+        take = None if consume is None else lambda *part: consume(RegionBatch.of_lines(*part))
+        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record, take))
     if slices[0].dim == 2:
-        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep))
+        give = None if consume is None else lambda *part: consume(RegionBatch.of_mesh(*part))
+        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep, give))
     if slices[0].dim == 3:
         return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)
     return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)
