@@ -159,6 +159,10 @@ CertifyOption = Annotated[
         "--certify", panel=WORK, help="Prove the counts with error bounds and integers; exit code 1 if they are wrong."
     ),
 ]
+DaskOption = Annotated[
+    str | None,
+    option("--dask", metavar="ADDRESS", panel=WORK, help="Dask cluster: tcp://host:8786 or local:4."),
+]
 CountOnlyOption = Annotated[
     bool,
     option(

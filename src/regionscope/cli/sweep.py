@@ -48,12 +48,7 @@ def run(
     threads: Annotated[
         int, typer.Option("--threads", min=1, rich_help_panel=options.WORK, help="Number of torch threads of each run.")
     ] = 1,
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            "--dask", metavar="WHERE", rich_help_panel=options.WORK, help="Dask cluster: tcp://host:8786 or local:4."
-        ),
-    ] = None,
+    dask: options.DaskOption = None,
     gpu_resource: Annotated[
         float | None,
         typer.Option(

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_memory, check_progress, of_kind, whole
+from regionscope.cluster import open_shards
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions
 from regionscope.exact.check import check_sample
@@ -31,7 +32,7 @@ from regionscope.types import Stats, Status
 
 __all__ = [
     "BatchResult", "Consume", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions",
-    "one_shape", "program_of",
+    "on_workers", "one_shape", "program_of",
 ]  # fmt: skip
 
 Progress = Callable[[float], None]
@@ -50,7 +51,7 @@ def linear_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
     tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
-    args: Arguments = ...,
+    args: Arguments = ..., dask: str | None = ...,
 ) -> list[Partition]: ...  # fmt: skip
 def linear_regions(
     model: nn.Module | Program,
@@ -63,6 +64,7 @@ def linear_regions(
     progress: Progress | None = None,
     output: Output | None = None,
     args: Arguments = (),
+    dask: str | None = None,
 ) -> Partition | list[Partition]:
     """The exact partition of a slice into activation regions, and with it into linear regions.
 
@@ -82,10 +84,19 @@ def linear_regions(
     output, args: for a model that returns several tensors or takes further arguments: the part of its output to use (a
         name, an index or a function), and the arguments after the input; see ``select_output``.
 
+    dask: address of a Dask cluster ("tcp://host:8786" or "local:4") whose workers share a list of slices; the result is
+        the same. Needs the extra ``dask``. The model is sent to the workers.
+
     Cost: about one forward pass over the final vertices.
     """
     slices = as_list(slice)
     program = program_of(select_output(model, output, args), slices)
+    if dask is not None:
+        if on_limit != "raise":
+            raise InputError(f'Expected on_limit="raise" with dask, got {on_limit!r}. Leave one of them out.')
+        options = {"max_regions": max_regions, "memory": memory, "tolerance": tolerance, "output": output, "args": args}
+        shared = on_workers(linear_regions, model, slice, dask, progress, options)
+        return [replace(part, program=program) for part in shared]
     result = exact_regions(
         program, slices, max_regions=max_regions, on_limit=on_limit, memory=memory, tolerance=tolerance,
         progress=progress,
@@ -142,6 +153,24 @@ class BatchResult:
                 f"The regions that were found add up to {total / piece.size:.6f} of the slice: a fault of the engine, "
                 f"not of the network; move the slice a little, and please report it."
             )
+
+
+def on_workers(
+    instrument: Callable[..., Any], model: nn.Module | Program, slice: Slice | Sequence[Slice], dask: str,
+    progress: Progress | None, options: dict[str, Any],
+) -> list[Any]:  # fmt: skip
+    """What the instrument finds on a list of slices, from the workers of a cluster; the results have no network."""
+    if not isinstance(slice, Sequence):
+        raise InputError(f"Expected a list of slices with dask, got one {type(slice).__name__}. Leave dask out.")
+    work = partial(_instrument_on, instrument, model, options)
+    with open_shards(work, lambda parts: [each for part in parts for each in part], model, dask) as shards:
+        return shards(slice, progress)
+
+
+def _instrument_on(
+    instrument: Callable[..., list[Any]], model: nn.Module | Program, options: dict[str, Any], shard: list[Slice]
+) -> list[Any]:
+    return instrument(model, shard, **options)
 
 
 def program_of(model: nn.Module | Program, slices: Sequence[Slice]) -> Program:
