@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock, Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,20 +25,38 @@ from regionscope import cluster
 from regionscope.cli import app
 from regionscope.lab.zoo import mlp
 
-NET = "from regionscope.lab.zoo import mlp\n\ndef build():\n    return mlp([2, 8, 8, 3], seed=1)\n"
+NET = """
+import torch
+from regionscope.lab.zoo import mlp
+
+def build():
+    network = mlp([2, 16, 16, 5], seed=1)
+    with torch.no_grad():
+        for weights in network.parameters():
+            weights.mul_(4)
+    return network
+"""
 X = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
 
 
+def build() -> nn.Module:
+    """A network with several decision regions on most slices."""
+    names: dict[str, Any] = {}
+    exec(NET, names)
+    network: nn.Module = names["build"]()
+    return network
+
+
 class Watched(nn.Module):
-    """A classifier of this file, which no worker can import; it is slow, and leaves the number of its process."""
+    """A network of this file, which no worker can import; reading it is slow and leaves the number of the process."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.inner, self.folder = mlp([2, 8, 3], seed=1), folder
+        self.inner, self.folder = build(), folder
 
     def forward(self, x: Tensor) -> Tensor:
         (self.folder / str(os.getpid())).touch()
-        time.sleep(0.01)
+        time.sleep(0.1)
         found: Tensor = self.inner(x)
         return found
 
@@ -81,7 +100,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_partitions_from_workers_are_those_of_one_process(address: str) -> None:
-    model = mlp([2, 8, 8, 3], seed=1)
+    model = build()
     slices = [rs.Segment(a, b) for a, b in X.reshape(10, 2, 2)]
     seen: list[float] = []
     shared = rs.linear_regions(model, slices, dask=address, progress=seen.append)
@@ -101,15 +120,33 @@ def test_partitions_from_workers_are_those_of_one_process(address: str) -> None:
 
 @pytest.mark.slow
 def test_counts_from_workers_are_those_of_one_process(address: str) -> None:
-    model = mlp([2, 8, 8, 3], seed=1)
+    model = build()
     exact = [rs.region_count(model, X, slices=9, method="exact", dask=dask) for dask in (None, address)]
-    fine = {"dim": 2, "slices": 6, "grid": 9, "method": "refined"}
-    refined = [rs.region_count(model, X, **fine, dask=dask) for dask in (None, address)]
     linear = [rs.linear_region_count(model, X, slices=9, dask=dask) for dask in (None, address)]
-    for alone, shared in (exact, refined, linear):
+    for alone, shared in (exact, linear):
+        assert len(alone.counts.unique()) > 1
         assert torch.equal(alone.counts, shared.counts)
         assert (alone.interval, alone.status, alone.grid) == (shared.interval, shared.status, shared.grid)
-    assert torch.equal(*(found.plain_counts for found in refined))
+
+
+@pytest.mark.parametrize("method", ["grid", "refined"])
+def test_counts_on_a_lattice_are_joined(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """In this process: an opener of shards that calls the function for each half of the slices."""
+
+    @contextmanager
+    def two_shards(function: Any, join: Any, _model: object, _address: str) -> Iterator[Any]:
+        yield lambda block: join([function(block[:3]), function(block[3:])])
+
+    model, seen = build(), {"dim": 2, "slices": 7, "grid": 9, "method": method, "max_points": 300}
+    alone = rs.region_count(model, X, **seen)
+    monkeypatch.setattr(sys.modules["regionscope.measures.region_count"], "open_shards", two_shards)
+    shared = rs.region_count(model, X, **seen, dask="two")
+    assert len(alone.counts.unique()) > 1
+    assert torch.equal(alone.counts, shared.counts)
+    assert (alone.interval, alone.status, alone.grid) == (shared.interval, shared.status, shared.grid)
+    if method == "refined":
+        assert not alone.status
+        assert torch.equal(alone.plain_counts, shared.plain_counts)
 
 
 @pytest.mark.slow
@@ -137,11 +174,12 @@ def test_a_worker_may_die(address: str, tmp_path: Path) -> None:
 
     killer = Thread(target=kill)
     killer.start()
-    shared = rs.region_count(model, X, dim=2, slices=40, grid=20, batch_size=40, dask=address)
+    shared = rs.region_count(model, X, slices=40, method="exact", dask=address)
     killer.join()
     assert killed[0] != os.getpid()
     assert {path.name for path in tmp_path.iterdir()} > {str(killed[0])}
-    alone = rs.region_count(model.inner, X, dim=2, slices=40, grid=20)
+    alone = rs.region_count(model.inner, X, slices=40, method="exact")
+    assert len(alone.counts.unique()) > 1
     assert torch.equal(alone.counts, shared.counts)
 
 
