@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
@@ -29,8 +30,11 @@ NET = """
 import torch
 from regionscope.lab.zoo import mlp
 
+class Own(torch.nn.Sequential):
+    pass
+
 def build():
-    network = mlp([2, 16, 16, 5], seed=1)
+    network = Own(*mlp([2, 16, 16, 5], seed=1))
     with torch.no_grad():
         for weights in network.parameters():
             weights.mul_(4)
@@ -59,6 +63,17 @@ class Watched(nn.Module):
         time.sleep(0.1)
         found: Tensor = self.inner(x)
         return found
+
+
+@dataclass
+class TwoShards:
+    """Stands for ``Shards``, in this process."""
+
+    call: Callable[[list[rs.Slice]], Any]
+    threads: int = 2
+
+    def __call__(self, block: list[rs.Slice]) -> Any:
+        return self.call(block)
 
 
 @contextmanager
@@ -135,7 +150,7 @@ def test_counts_on_a_lattice_are_joined(monkeypatch: pytest.MonkeyPatch, method:
 
     @contextmanager
     def two_shards(function: Any, join: Any, _model: object, _address: str) -> Iterator[Any]:
-        yield lambda block: join([function(block[:3]), function(block[3:])])
+        yield TwoShards(lambda block: join([function(block[:3]), function(block[3:])]))
 
     model, seen = build(), {"dim": 2, "slices": 7, "grid": 9, "method": method, "max_points": 300}
     alone = rs.region_count(model, X, **seen)

@@ -38,10 +38,14 @@ class Shards(Generic[Answer]):
             warnings.filterwarnings("ignore", "Sending large graph")
             self._payload = client.submit(bytes, payload, pure=False)  # made again where a worker dies with it
 
+    @property
+    def threads(self) -> int:
+        """Number of threads of the workers that there are now, at least 1."""
+        return max(1, int(sum(self._client.nthreads().values())))
+
     def __call__(self, items: Sequence[Any], progress: Callable[[float], None] | None = None) -> Answer:
         """What the function says of the items. progress: called with the finished share of the shards."""
-        threads = sum(self._client.nthreads().values())
-        size = -(-len(items) // max(1, _SHARDS * threads))
+        size = -(-len(items) // (_SHARDS * self.threads))
         shards = [list(items[start : start + size]) for start in range(0, len(items), size)]
         futures = [self._client.submit(_call, self._payload, shard, pure=False) for shard in shards]
         try:

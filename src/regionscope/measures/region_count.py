@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regionscope.cluster import open_shards
+from regionscope.cluster import Shards, open_shards
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.decision import decision_regions
 from regionscope.exact.linear import linear_regions
@@ -39,8 +39,7 @@ __all__ = ["RegionCount", "linear_region_count", "region_count", "slice_sampler"
 
 Method = Literal["grid", "refined", "exact"]
 Through = Literal["inputs", "direction", "origin"]
-_TOGETHER = 64  # slices that are counted in one call,
-_SHARED = 4096  # and that are shared among the workers of a cluster
+_TOGETHER = 64  # slices that are counted in one call, for each thread of a cluster
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +161,7 @@ def region_count(
         number = len(slices) if isinstance(slices, Sequence) else slices
         found = over_slices(
             counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress,
-            together=_TOGETHER if dask is None else _SHARED,
+            together=counter.together,
         )  # fmt: skip
     return RegionCount(
         counts=found.values,
@@ -202,7 +201,7 @@ def linear_region_count(
     with nullcontext(count) if dask is None else open_shards(count, torch.cat, model, dask) as counter:
         found = over_slices(
             counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress,
-            together=_TOGETHER if dask is None else _SHARED,
+            together=_TOGETHER * (counter.threads if isinstance(counter, Shards) else 1),
         )  # fmt: skip
     return RegionCount(found.values, sampler.dim, "exact", None, sampler.seed, found.seconds, status=found.status)
 
@@ -251,8 +250,10 @@ def _linear_counts(
 class _Counter:
     """Counts blocks of slices in one way, and remembers what the plain grid said and what did not settle."""
 
-    def __init__(self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None) -> None:
-        self.count = count
+    def __init__(
+        self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None, threads: int = 1
+    ) -> None:
+        self.count, self.together = count, _TOGETHER * threads
         self._labeller = labeller
         self.plain: list[Tensor] = []
         self.unsettled = 0
@@ -315,7 +316,7 @@ Opener = Callable[[Slice], AbstractContextManager[_Counter]]
 def _counter_on(dask: str, model: Any, open_counter: Opener) -> Iterator[_Counter]:
     """A counter that shares each block among the workers of a cluster."""
     with open_shards(partial(_count_shard, open_counter), _joined, model, dask) as shards:
-        yield _Counter(shards, None)
+        yield _Counter(shards, None, shards.threads)
 
 
 def _count_shard(open_counter: Opener, shard: Sequence[Slice]) -> Tensor | RefinedCounts:
