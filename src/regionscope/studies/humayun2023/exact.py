@@ -16,7 +16,7 @@ from regionscope.studies.humayun2023.claims import three_phases
 from regionscope.studies.humayun2023.curves import Curve
 from regionscope.studies.humayun2023.scaled import DEPTH
 from regionscope.studies.humayun2023.settings import mlp
-from regionscope.studies.stored import model_at, training_points
+from regionscope.studies.stored import model_at, stored_steps, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.workspace import Place, Workspace
 from regionscope.types import Estimate
@@ -59,7 +59,7 @@ def together(lc: Curve, exact: Curve) -> tuple[Claim, ...]:
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=3))
-    steps = tuple(stored.step for stored in runs[0].checkpoints())
+    steps = stored_steps(runs[0])
     settings = [
         {"run": run.path.name, "step": step, "points": _POINTS[size], "radius": _RADII[size]}
         for run in runs

@@ -20,7 +20,7 @@ from regionscope.studies.humayun2023.claims import Value, larger, three_phases
 from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, curve, phases_table
 from regionscope.studies.humayun2023.scaled import DENSE, MIGRATED
 from regionscope.studies.humayun2023.settings import mlp
-from regionscope.studies.stored import model_at, nearest, read_number, training_points
+from regionscope.studies.stored import model_at, nearest, read_number, stored_steps, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Study, Table
 from regionscope.studies.workspace import Place, Workspace
 
@@ -90,7 +90,7 @@ def _profile(one: FoldProfile) -> dict[str, Any]:
 def _migration(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=4))
     train = curve(runs, "lc.train")
-    stored = [one.step for one in runs[0].checkpoints()]
+    stored = stored_steps(runs[0])
     every = max(1, len(stored) // _MOMENTS[size])
     valley, peak = (
         None if i is None else nearest(runs[0], train.steps[i]) for i in (train.shape.valley, train.shape.peak)
