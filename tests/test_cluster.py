@@ -202,7 +202,7 @@ def test_what_cannot_be_shared_is_refused() -> None:
     pytest.importorskip("distributed")
     model, piece = mlp([2, 8, 3], seed=1), rs.Segment([0.0, 0.0], [1.0, 1.0])
     with pytest.raises(rs.InputError, match="Expected a list of slices with dask, got one Segment"):
-        rs.linear_regions(model, piece, dask="local:1")  # type: ignore[call-overload]
+        rs.linear_regions(model, piece, dask="local:1")
     with pytest.raises(rs.InputError, match='Expected on_limit="raise" with dask'):
         rs.linear_regions(model, [piece], on_limit="return", dask="local:1")
     with pytest.raises(rs.InputError, match="Expected a torch module for dask, got Program"):

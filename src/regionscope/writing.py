@@ -40,7 +40,7 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise ValueError("its values are nested too deep") from error
+        raise ValueError("its values are nested too deeply") from error
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def ask(*words: str) -> Result:
     return CliRunner().invoke(app, ["ask", *words])
 
 
-def numbers(result: Result) -> dict[str, object]:
+def numbers(result: Result) -> dict[str, Any]:
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -102,9 +103,9 @@ def test_a_stop_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     save = RunFolder.save_state
     steps: list[int] = []
 
-    def interrupted(self: RunFolder, state: object) -> None:
-        steps.append(state.step)  # type: ignore[attr-defined]
-        save(self, state)  # type: ignore[arg-type]
+    def interrupted(self: RunFolder, state: Any) -> None:
+        steps.append(state.step)
+        save(self, state)
         if len(steps) == 2:
             os.kill(os.getpid(), signal.SIGINT)
 

@@ -119,9 +119,9 @@ def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(rs.InputError, match="dimension 1 or 2, got dimension 3"):
         rs.stream_regions(_mlp(3, 4, 2), rs.Box(torch.zeros(3), torch.eye(3)))
     with pytest.raises(rs.InputError, match="Expected a function of FinishedRegions, got int"):
-        rs.stream_regions(model, piece, consume=3)  # type: ignore[arg-type]
+        rs.stream_regions(model, piece, consume=3)
     with pytest.raises(rs.InputError, match="Expected one slice, got 2"):
-        rs.stream_regions(model, [piece, piece])  # type: ignore[arg-type]
+        rs.stream_regions(model, [piece, piece])
     with pytest.raises(rs.LimitReached, match="max_regions = 10"):
         rs.stream_regions(model, piece, max_regions=10)
 

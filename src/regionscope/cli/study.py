@@ -44,20 +44,17 @@ NameArgument = Annotated[
     ),
 ]
 SizeOption = Annotated[
-    str,
-    typer.Option("--size", help="Size: smoke (seconds), desk (two cores) or full (close to the paper)."),
+    str, options.option("--size", help="Size: smoke (seconds), desk (two cores) or full (close to the paper).")
 ]
 FolderOption = Annotated[
-    Path, typer.Option("--folder", metavar="DIR", help="Folder of runs and results, which all studies share.")
+    Path, options.option("--folder", metavar="DIR", help="Folder of runs and results, which all studies share.")
 ]
 
 
 ArchiveOption = Annotated[
     Path | None,
-    typer.Option(
-        "--archive",
-        metavar="PATH",
-        help="Archive of runs: a file written by `study pack`, or a folder of such files.",
+    options.option(
+        "--archive", metavar="PATH", help="Archive of runs: a file written by `study pack`, or a folder of such files."
     ),
 ]
 
@@ -79,11 +76,11 @@ def run(
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
     data_root: options.DataRootOption = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Number of processes on this machine.")] = 1,
+    workers: Annotated[int, options.option("--workers", least=1, help="Number of processes on this machine.")] = 1,
     device: options.DeviceOption = "cpu",
     dask: options.DaskOption = None,
     limit_seconds: Annotated[
-        float | None, typer.Option("--limit-seconds", metavar="S", help="Time after which to save and stop.")
+        float | None, options.option("--limit-seconds", metavar="S", help="Time after which to save and stop.")
     ] = None,
     archive: ArchiveOption = None,
     progress: ProgressOption = None,
@@ -126,7 +123,8 @@ def report(
     data_root: options.DataRootOption = None,
     archive: ArchiveOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the pages; by default reports/ in --folder.")
+        Path | None,
+        options.option("--out", metavar="DIR", help="Folder of the pages; by default reports/ in --folder."),
     ] = None,
 ) -> None:
     """Write the pages from the stored runs, and an index of all pages, without training.

@@ -33,42 +33,37 @@ def run(
     ],
     runs: options.RunsOption = Path("runs"),
     model: options.OwnModelOption = None,
-    data: Annotated[str | None, typer.Option("--data", rich_help_panel="What to train", help=options.DATA_HELP)] = None,
+    data: Annotated[str | None, options.option("--data", panel="What to train", help=options.DATA_HELP)] = None,
     data_root: options.DataRootOption = None,
     workers: Annotated[
         int,
-        typer.Option(
-            "--workers",
-            min=1,
-            rich_help_panel=options.WORK,
-            help="Number of processes on this machine; they share the device.",
+        options.option(
+            "--workers", least=1, panel=options.WORK, help="Number of processes on this machine; they share the device."
         ),
     ] = 1,
     device: options.DeviceOption = "cpu",
     threads: Annotated[
-        int, typer.Option("--threads", min=1, rich_help_panel=options.WORK, help="Number of torch threads of each run.")
+        int, options.option("--threads", least=1, panel=options.WORK, help="Number of torch threads of each run.")
     ] = 1,
     dask: options.DaskOption = None,
     gpu_resource: Annotated[
         float | None,
-        typer.Option(
+        options.option(
             "--gpu-resource",
-            min=0.0,
-            rich_help_panel=options.WORK,
+            least=0.0,
+            panel=options.WORK,
             help="Share of a GPU that a run takes on Dask; by default 1 for cuda.",
         ),
     ] = None,
     limit_seconds: Annotated[
         float | None,
-        typer.Option(
-            "--limit-seconds", metavar="S", rich_help_panel=options.WORK, help="Time after which to save and stop."
-        ),
+        options.option("--limit-seconds", metavar="S", panel=options.WORK, help="Time after which to save and stop."),
     ] = None,
     compile_steps: Annotated[
         bool,
-        typer.Option(
+        options.option(
             "--compile",
-            rich_help_panel=options.WORK,
+            panel=options.WORK,
             help="Whether to compile the training step on CUDA: faster, but the last digits can vary between runs.",
         ),
     ] = False,
@@ -100,7 +95,7 @@ def run(
 def status(
     runs: options.RunsOption = Path("runs"),
     watch: Annotated[
-        bool, typer.Option("--watch", help="Whether to refresh every two seconds until all have ended.")
+        bool, options.option("--watch", help="Whether to refresh every two seconds until all have ended.")
     ] = False,
 ) -> None:
     """Show how many runs are finished, running and pending, on any machine.
@@ -123,10 +118,10 @@ def status(
 def table(
     runs: options.RunsOption = Path("runs"),
     sql: Annotated[
-        str | None, typer.Option("--sql", metavar="QUERY", help="SQL query on the tables runs and rows (DuckDB).")
+        str | None, options.option("--sql", metavar="QUERY", help="SQL query on the tables runs and rows (DuckDB).")
     ] = None,
     all_columns: Annotated[
-        bool, typer.Option("--all", help="Whether to show all columns; pipe them to less -S.")
+        bool, options.option("--all", help="Whether to show all columns; pipe them to less -S.")
     ] = False,
 ) -> None:
     """Show one line for each run: differing settings, status, errors, gap and the last value of every measure.
@@ -157,7 +152,7 @@ def export(
     runs: options.RunsOption = Path("runs"),
     rows: Annotated[
         bool,
-        typer.Option("--rows", help="Whether to write the time series of all runs instead of one line for each run."),
+        options.option("--rows", help="Whether to write the time series of all runs instead of one line for each run."),
     ] = False,
 ) -> None:
     """Write the whole table, all columns, as CSV or Parquet.

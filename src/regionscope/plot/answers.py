@@ -62,7 +62,7 @@ def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
 
 
 def flips_figure(dec: DecisionRegions, found: Flips) -> Figure:
-    """The outputs of the classes that lead somewhere on a line, and a dotted line at each flip with both classes."""
+    """Outputs of the classes that are predicted somewhere on a line; a dotted line with both classes at each flip."""
     part = decision_for("flips_figure", dec).partition
     if part.dim != 1:
         raise InputError(f"Expected decision regions on a line, got a slice of dimension {part.dim}. Pass a Segment.")

@@ -32,7 +32,7 @@ class SliceSampler(Protocol):
     def seed(self) -> int | None: ...
     @property
     def limit(self) -> int | None:
-        """How many slices there are; None: as many as are asked for."""
+        """Number of slices; None for an unlimited number."""
         ...
 
     def draw(self, i: int) -> Slice: ...
@@ -188,7 +188,7 @@ class LinesFromOrigin:
 
 @dataclass(frozen=True)
 class GivenSlices:
-    """Slices that the caller already has, in their order."""
+    """Slices that you pass, in their order."""
 
     slices: Sequence[Slice]
 

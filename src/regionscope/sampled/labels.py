@@ -176,7 +176,7 @@ def _as_tensor(outputs: Any, who: str) -> Tensor:
         array = np.asarray(outputs)
     except ValueError as reason:
         raise InputError(
-            f"Expected {who} to return one array of numbers, got a {type(outputs).__name__} that is none."
+            f"Expected {who} to return one array of numbers, got a {type(outputs).__name__} that cannot be converted."
         ) from reason
     if array.dtype.kind not in "iubf":
         plain = array.dtype.kind == "O"

@@ -91,13 +91,12 @@ class _Triples:
     counts: Tensor
 
 
-def find_sections(cut: FaceCut, n_units: int) -> Sections:
-    """Cut the sections of all cells.
+def find_sections(cut: FaceCut, n_units: int, deferred: Tensor) -> Sections:
+    """Cut the sections of all cells, but for those of ``deferred`` (see ``FaceCut``).
 
-    Units whose lines meet another point too closely are deferred: of those in question the last, so that the first one
-    of a cell is never left out.
+    Units whose lines meet another point too closely are deferred, too: of those in question the last, so that the first
+    one of a cell is never left out. Raises ``Unresolved`` with the keys of sections whose border is not one loop.
     """
-    deferred = cut.deferred
     while True:
         curves = cut.curves
         if len(deferred):
@@ -125,14 +124,15 @@ def _borders(curves: Curves, edges: Tensor, n_vertices: int, n_units: int) -> _L
     place, half = (section[:, None] * n_vertices + ends).flatten().sort()
     pairs = place.view(-1, 2)
     if not bool((pairs[:, 0] == pairs[:, 1]).all()) or bool((pairs[1:, 0] == pairs[:-1, 1]).any()):
-        raise Unresolved
+        ends_at, often = torch.unique_consecutive(place, return_counts=True)
+        raise Unresolved(group[(ends_at[often != 2] // n_vertices).unique()])
     one, other = half.view(-1, 2).unbind(1)
     following = torch.empty_like(half).scatter_(0, one ^ 1, other).scatter_(0, other ^ 1, one)
     loop, offsets = walk(following, 2 * (counts.cumsum(0) - counts), counts)
     seen = torch.zeros(len(edge), dtype=torch.bool, device=edge.device)
     seen[loop >> 1] = True
     if not bool(seen.all()):
-        raise Unresolved
+        raise Unresolved(group[section[~seen].unique()])
     corners, sides = ends.flatten().index_select(0, loop), edge.index_select(0, loop >> 1)
     none = group[:0]
     mesh = Mesh(n_vertices, edges, none, none, corners, sides, offsets, none)

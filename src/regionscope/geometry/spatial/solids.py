@@ -148,18 +148,29 @@ class Solids:
             before = here
 
     def volumes(self, coords: Tensor, inside: Tensor) -> Tensor:
-        """(r,) the volume of each cell, from coordinates (v, 3) and the number (r,) of a vertex of each cell."""
+        """(r,) the volume of each cell, from coordinates (v, 3) and the number (r,) of a vertex of each cell.
+
+        A cone from that vertex over a face counts as negative where rounding has bent the face so that it lies on the
+        same side of both its cells, for the one with the smaller cone; so volumes add up to that of all cells.
+        """
         area, first = self.face_areas(coords), self.corners.index_select(0, self.offsets[:-1])
         axes = [axis.contiguous() for axis in coords.unbind(1)]
         total = coords.new_zeros(self.n_cells)
-        for side in self.cells.unbind(1):
-            real = (side >= 0).nonzero()[:, 0]
-            cell = side.index_select(0, real)
-            a, b = first.index_select(0, real), inside.index_select(0, cell)
+
+        def cones(face: Tensor, cell: Tensor) -> Tensor:
+            a, b = first.index_select(0, face), inside.index_select(0, cell)
             height = coords.new_zeros(len(cell))
             for axis, part in zip(axes, area.unbind(0), strict=True):
-                height += (axis.index_select(0, a) - axis.index_select(0, b)) * part.index_select(0, real)
-            total.index_add_(0, cell, height.abs())
+                height += (axis.index_select(0, a) - axis.index_select(0, b)) * part.index_select(0, face)
+            return height
+
+        inner = self.cells[:, 1] >= 0
+        border, inner = (~inner).nonzero()[:, 0], inner.nonzero()[:, 0]
+        outer, (one, two) = self.cells[:, 0].index_select(0, border), self.cells.index_select(0, inner).unbind(1)
+        here, there = cones(inner, one), cones(inner, two)
+        outwards = (here - there).sign()  # the two have opposite signs
+        for cell, cone in ((outer, cones(border, outer).abs()), (one, here * outwards), (two, there * -outwards)):
+            total.index_add_(0, cell, cone)
         return total / 3
 
     def take(self, chosen: Tensor) -> tuple[Solids, Tensor]:

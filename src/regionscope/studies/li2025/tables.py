@@ -193,7 +193,9 @@ def effects(chosen: Sequence[Point], measure: str, factor: str) -> tuple[Effect,
     levels = sorted({level for block in blocks.values() for level in block})
     whole = [block for block in blocks.values() if len(block) == len(levels)]
     if not whole:
-        raise InputError(f"No {measure!r} to compare over {factor}: no other setting has all of its values {levels}.")
+        raise InputError(
+            f"Expected a setting with {measure!r} at every {factor} of {levels}, got none. Train the missing runs."
+        )
     found = []
     for level in levels:
         rest = [block[level] - fmean(block.values()) for block in whole]
@@ -212,7 +214,9 @@ def difference(first: Sequence[Point], second: Sequence[Point], measure: str) ->
         if measure in one.values and tuple(one.factors.values()) in known
     ]
     if not steps:
-        raise InputError(f"No setting has {measure!r} in both groups of runs.")
+        raise InputError(
+            f"Expected a setting with {measure!r} in both groups of runs, got none. Train the missing runs."
+        )
     return fmean(steps), standard_error(steps), len(steps)
 
 
@@ -220,7 +224,7 @@ def difference_of(chosen: Sequence[Point], first: str, second: str) -> tuple[flo
     """Mean of one measure minus another over the settings that have both, its standard error, and their number."""
     steps = [one.values[first] - one.values[second] for one in chosen if {first, second} <= one.values.keys()]
     if not steps:
-        raise InputError(f"No setting has both {first!r} and {second!r}.")
+        raise InputError(f"Expected a setting with {first!r} and {second!r}, got none. Train the missing runs.")
     return fmean(steps), standard_error(steps), len(steps)
 
 
