@@ -106,9 +106,9 @@ def _grown(table: SignTable, cut: FaceCut, found: Sections) -> SignTable:
     made_by = (points[:, 0], points[:, 1]), (crossing[:, None], cut.crossing_units), (triple[:, None], found.new_units)
     at = cut.evaluate.on_points.units, cut.evaluate.on_points, cut.evaluate
     for new, zeros, evaluate in zip((*cut.new, found.new), made_by, at, strict=True):
-        torch.bitwise_or(words[new.a], words[new.b], out=words[n : n + len(new)])
+        torch.bitwise_or(words.index_select(0, new.a), words.index_select(0, new.b), out=words[n : n + len(new)])
         row, unit = grown.sign_changes(new.a, new.b)
-        a, b, t = (each[row] for each in (new.a, new.b, new.t))
+        a, b, t = (each.index_select(0, row) for each in (new.a, new.b, new.t))
         value = torch.lerp(evaluate(a, unit), evaluate(b, unit), t)
         # crossings on an edge that are too close share a point, so there every sign counts
         near = 0 if new is cut.new[0] else evaluate.tolerance_at(a, unit)
