@@ -41,7 +41,7 @@ test: lint pytest  ## Lint, types and all tests; shows the slowest 20
 pytest: $(VENV)/.installed-dev  ## All tests without lint
 	$(ONE_THREAD) $(BIN)/python -m pytest $(PARALLEL) --durations=20
 
-lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy --strict
+lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy, strict in src
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

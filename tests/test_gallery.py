@@ -95,3 +95,16 @@ def test_the_page_on_gpus_shows_what_the_benchmarks_stored(pages: ModuleType) ->
         assert f"| `linear_regions`, {one['case']}, {one['regions']:,} regions | {one['seconds']:.3g} |" in table
     assert table.count("| `region_count`") == 2
     assert table.count("| `local_complexity`") >= 2
+
+
+@pytest.mark.parametrize("name", ["surface-cpu", "edge-subdivision-cpu"])
+def test_the_page_on_surfaces_shows_what_the_benchmarks_stored(name: str, pages: ModuleType) -> None:
+    table = pages.SURFACE_TABLES[name](ROOT / "docs" / "benchmarks")
+    assert table in (ROOT / "docs" / "surfaces.md").read_text(encoding="utf-8"), f"put this table there:\n{table}"
+    rows = json.loads((ROOT / "docs" / "benchmarks" / f"{name}.json").read_text())["rows"]
+    for row in rows:
+        if name == "edge-subdivision-cpu":
+            assert row["vertices"][0] == row["vertices"][1]
+            assert f"| {row['vertices'][0]:,} |" in table
+        elif row["method"] == "level_set":
+            assert row["largest"] < 1e-12

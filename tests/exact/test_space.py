@@ -125,6 +125,7 @@ def test_many_slices_together_are_the_same_as_one_by_one() -> None:
         assert torch.allclose(sizes(part).sort().values, sizes(alone).sort().values, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 100, 400])
 def test_slices_in_groups_are_the_same_as_all_together(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     program = trace(network("plain", 5), (3,))
@@ -158,7 +159,7 @@ def test_signs_that_fit_no_cut_are_left_to_the_polytopes(monkeypatch: pytest.Mon
     def unresolved(program: Program, k: int, *args: object) -> object:
         if k == layer:
             raise Unresolved(torch.zeros(0))
-        return cut(program, k, *args)  # type: ignore[arg-type]
+        return cut(program, k, *args)
 
     monkeypatch.setattr(engine, "cut_space", unresolved)
     part = rs.linear_regions(program, CUBE)

@@ -19,7 +19,7 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = x.view(x.size(0), -1)
-        return self.b(torch.cat([torch.relu(self.a(h))[:, :2], h[:, 2:].abs()], 1) + h)  # type: ignore[no-any-return]
+        return self.b(torch.cat([torch.relu(self.a(h))[:, :2], h[:, 2:].abs()], 1) + h)
 
 
 def cnn() -> nn.Module:
@@ -39,16 +39,17 @@ def exported(module: nn.Module, shape: tuple[int, ...]) -> torch.export.Exported
     return torch.export.export(module, (torch.zeros(2, *shape),), dynamic_shapes=({0: batch},))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "shape"), CASES, ids=["mlp", "cnn", "residual"])
 @pytest.mark.parametrize("form", ["exported", "module", "fx"])
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_a_program_is_read_as_its_module(make: Callable[[], nn.Module], shape: tuple[int, ...], form: str) -> None:
     module = make().eval()
     program = torch.fx.symbolic_trace(module) if form == "fx" else exported(module, shape)
-    read = program.module() if form == "module" else program  # type: ignore[operator,union-attr]
+    read = program.module() if form == "module" else program
     x = torch.randn(5, *shape, dtype=torch.float64)
     wanted = rs.trace(module, shape)
-    found = rs.trace(read, shape)  # type: ignore[arg-type]
+    found = rs.trace(read, shape)
     torch.testing.assert_close(found(x), wanted(x))
     assert found.n_units == wanted.n_units
 
@@ -57,4 +58,4 @@ def test_a_program_is_read_as_its_module(make: Callable[[], nn.Module], shape: t
 def test_a_fixed_batch_dimension_is_one_sentence() -> None:
     program = torch.export.export(mlp([2, 4, 2], seed=0), (torch.zeros(3, 2),))
     with pytest.raises(rs.InputError, match=r"fixed shape \(3, 2\).*dynamic_shapes"):
-        rs.linear_regions(program, rs.Segment([0.0, 0.0], [1.0, 1.0]))  # type: ignore[arg-type]
+        rs.linear_regions(program, rs.Segment([0.0, 0.0], [1.0, 1.0]))

@@ -134,7 +134,7 @@ class DecisionRegions:
         return topology(part.slice, part.vertices, part.walls, part.corners, of, self.piece_regions, self.labels)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """What the exports say about each piece: as in ``Partition.columns``, and its decision region and label."""
+        """Columns of the exports: those of ``Partition.columns``, and the decision region and label of each piece."""
         own = {"decision_region": self.piece_regions.cpu().numpy(), "label": self.piece_labels.cpu().numpy()}
         return self.partition.columns() | own
 

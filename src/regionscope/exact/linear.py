@@ -138,8 +138,9 @@ class BatchResult:
         """A number of regions that leave a part of the slice out would look like any other."""
         if not abs(total - piece.size) <= LOST * piece.size:
             raise CheckFailed(
-                f"The regions that were found add up to {total / piece.size:.6f} of the slice: a fault of the engine, "
-                f"not of the network; move the slice a little, and please report it."
+                f"Expected regions that cover the slice, got regions that add up to {total / piece.size:.6f} of the "
+                "slice. This is a fault of regionscope, not of the network. Move the slice a little, and report "
+                "the case."
             )
 
 
@@ -191,8 +192,8 @@ def _cut_within_limits(
             reason = f"there are more than max_regions = {budget.max_regions} regions after '{name}'"
             if on_limit == "raise":
                 raise LimitReached(
-                    f"Stopped because {reason}; raise max_regions, take a smaller slice, or take the layers before it "
-                    'with linear_regions(..., on_limit="return").'
+                    f"Expected at most max_regions = {budget.max_regions} regions, got more after '{name}'. Raise "
+                    'max_regions, use a smaller slice, or pass on_limit="return" for the layers before it.'
                 ) from None
             n_kinks, status = limit.kink, Status(complete=False, reason=reason)
     names = [kink.name for kink in shortened.kinks]

@@ -57,8 +57,8 @@ def over_slices(
 
     measure: slices -> one number each (s,). Any measure will do: decision regions, linear regions, boundary points.
     until: the wanted relative standard error (standard error / mean); checked after every ``slices`` slices, and not
-        before there are 30: a few that agree by chance have none. When ``max_slices`` comes first, the status says so.
-        Stopping at a precision favours lucky samples a little; the effect is of the order of 1 / n.
+        before there are 30, since a few slices can agree by chance. When ``max_slices`` comes first, ``status`` says
+        so. Stopping at a precision biases the mean slightly, by the order of 1 / n.
     progress: called with the finished share of the work, 0 to 1; with ``until``, of that up to the next check.
     """
     _check(slices, until, max_slices)

@@ -213,11 +213,15 @@ def slice_sampler(
         raise InputError("Expected inputs to draw slices through, got None. Pass inputs, or a list of slices.")
     if through == "inputs":
         if length is not None:
-            raise InputError('Expected length only with through="direction". For hulls of inputs, pass alpha.')
+            raise InputError(
+                'Expected length only with through="direction", got it with another. For hulls of inputs, pass alpha.'
+            )
         return Hulls(inputs, dim=dim, seed=seed_of(seed, generator), alpha=alpha)
     if through == "direction":
         if alpha != (0.0, 1.0):
-            raise InputError('Expected alpha only with through="inputs". For random directions, pass length.')
+            raise InputError(
+                'Expected alpha only with through="inputs", got it with another. For random directions, pass length.'
+            )
         return RandomDirections(inputs, dim=dim, seed=seed_of(seed, generator), length=length)
     if through == "origin":
         if dim != 1 or alpha != (0.0, 1.0) or length is not None:
