@@ -143,10 +143,8 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
     point = first.cumsum(0) - 1
     where = t[first]
     while bool(same.any()):
-        slope = (ua - ub).abs() / tolerance
-        steepest = slope == slope.new_zeros(len(where)).scatter_reduce(0, point, slope, "amax")[point]
-        where = where.scatter_reduce(0, point[steepest], t[steepest], "amin", include_self=False)
-        off = ((ua + where[point] * (ub - ua)).abs() > tolerance) & (t != where[point])
+        where = t[sort_within(point, -abs(ua - ub) / tolerance)[first]]
+        off = (abs(ua + where[point] * (ub - ua)) > tolerance) & (t != where[point])
         apart = same & (off[1:] != off[:-1])  # a flat unit is near two crossings that are not near each other
         if not bool(apart.any()):
             break
