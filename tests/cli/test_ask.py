@@ -101,7 +101,7 @@ def test_every_question_has_a_picture_and_a_table(net: str, tmp_path: Path, ques
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "a.json").read_text())["regions"] > 1
     assert "regions" in done.stdout
-    assert "Weights as" in done.stdout
+    assert "The weights are" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -161,12 +161,12 @@ def test_a_gpu_gives_the_same_counts(command: str) -> None:
 
 
 def test_weights_that_the_code_makes_are_named(folder: Path) -> None:
-    assert "Weights as net.py:build makes them" in run("regions --model net.py:build --box -1 1").stdout
-    assert "Weights as" not in run("regions --model net.py:build --box -1 1 --json -").stdout
+    assert "The weights are those that net.py:build creates" in run("regions --model net.py:build --box -1 1").stdout
+    assert "The weights are" not in run("regions --model net.py:build --box -1 1 --json -").stdout
     torch.save(mlp([2, 8, 8, 2]).state_dict(), folder / "own.pt")
     own = run("decision --model net.py:build --weights own.pt --box -1 1")
     assert own.exit_code == 0, own.output
-    assert "Weights as" not in own.stdout
+    assert "The weights are" not in own.stdout
 
 
 def test_three_dimensions_are_counted() -> None:

@@ -88,7 +88,7 @@ def test_what_failed_and_what_was_repaired_is_said(folder: Path) -> None:
     assert done.exit_code == 1
     assert "4 runs: 2 finished, 2 failed" in done.stdout
     assert "failed: mlp on random_labels" in done.stderr
-    assert "try the failed runs once more" in done.stderr
+    assert "to retry the failed runs" in done.stderr
     (next(iter(folder.glob("runs/*/result.json")))).write_text("{")
     damaged = run("sweep table --runs runs")
     assert "damaged" in damaged.stdout
@@ -114,7 +114,7 @@ def test_a_stop_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("sweep run grid.toml --runs runs")
     assert done.exit_code == 3
     assert "Stopping: running runs save their state" in done.stderr
-    assert "The sweep was stopped. Give the same command again to continue." in done.stderr
+    assert "The sweep was stopped. Run the same command again to resume." in done.stderr
     assert "4 to do" in done.stdout
     assert signal.getsignal(signal.SIGINT) is before
     assert len(steps) == 3

@@ -215,5 +215,5 @@ def test_dead_and_repeated_units() -> None:
 def test_a_cut_that_rounding_spoils_is_never_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     true_split = split
     monkeypatch.setattr(engine, "split", lambda *args, **kwargs: replace(true_split(*args, **kwargs), unresolved=1))
-    with pytest.raises(CheckFailed, match=r"fit a flat cut, got 1 region\(s\)"):
+    with pytest.raises(CheckFailed, match=r"fit a flat cut, got 1 region"):
         run(trace(mlp(3, 4, 2), (3,)), cube(3))

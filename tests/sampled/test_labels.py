@@ -206,7 +206,7 @@ def test_bad_options() -> None:
         ),
         (
             lambda x: {"logits": x},
-            "the function to return logits or integer labels, got a dict of 1 values",
+            "the function to return logits or integer labels, got a dict of 1 value",
         ),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_point_is_the_mean_over_seeds(tmp_path: Path) -> None:
     assert point.values["gap"] == pytest.approx(15)
     assert point.values["test_accuracy"] == pytest.approx(85)
     assert point.deviations["regions"] == pytest.approx(math.sqrt(0.5))
-    assert "1 runs" in tables.left_out(runs)[0]
+    assert "1 run left out" in tables.left_out(runs)[0]
     assert tables.left_out(runs[:2]) == ()
     (sentence,) = tables.left_out([made(tmp_path, {}, train=0.8, test=0.9, lr=5.0)])
     assert "above 50%" in sentence

@@ -10,6 +10,7 @@ import typer
 from regionscope.cli import options, output
 from regionscope.cli.explore import BoxOption, FramesOption, RowsOption, find_run, frames_of_folder
 from regionscope.plot import animation
+from regionscope.writing import counted
 
 __all__ = ["animate"]
 
@@ -48,4 +49,4 @@ def animate(
         animation.animate(training, target, kind=kind, fps=fps, size=size, points=data, progress=progress)
     for note in training.notes:
         typer.echo(note, err=True)
-    typer.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB, {len(training.frames)} frames)")
+    typer.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB, {counted(len(training.frames), 'frame')})")

@@ -14,6 +14,7 @@ from regionscope.cli.job import SliceJob, with_job
 from regionscope.errors import InputError
 from regionscope.exact import Partition, decision_regions, linear_regions
 from regionscope.exact.questions.flips import flips_of
+from regionscope.writing import counted
 
 ask = typer.Typer(
     no_args_is_help=True, help="Compute extremes, flips, Lipschitz constants or topology from an exact partition."
@@ -125,4 +126,4 @@ def _chosen(index: int | None, minus: int | None, c: int) -> int | tuple[int, in
 
 
 def _report(job: SliceJob, part: Partition, rows: dict[str, float], numbers: dict[str, Any]) -> None:
-    job.report(part, rows, {**numbers, "regions": len(part)}, more=f", {len(part):,} regions")
+    job.report(part, rows, {**numbers, "regions": len(part)}, more=f", {counted(len(part), 'region')}")

@@ -99,7 +99,7 @@ class NetworkJob:
     def write(self, numbers: Mapping[str, Any]) -> None:
         """Write the JSON, and say that the result is about weights as the code makes them, which are often random."""
         if self.weights is None and not self.quiet and not load.is_onnx(self.model):
-            said = f"Weights as {self.model} makes them: no --weights was given."
+            said = f"The weights are those that {self.model} creates, since --weights is not given."
             Console(soft_wrap=True).print(said, style="dim", markup=False, highlight=False)
         if self.json_file is not None:
             output.write_json({**numbers, "provenance": provenance()}, self.json_file)

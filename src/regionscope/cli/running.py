@@ -38,7 +38,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
-        typer.echo("Stopping: running runs save their state (again to stop at once) ...", err=True)
+        typer.echo("Stopping: running runs save their state. Press Ctrl-C again to stop at once.", err=True)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

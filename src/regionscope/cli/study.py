@@ -26,6 +26,7 @@ from regionscope.studies.charts import Chart
 from regionscope.studies.index import BESIDE, index_markdown
 from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
+from regionscope.writing import counted
 
 __all__ = ["study"]
 
@@ -109,7 +110,7 @@ def run(
             if outcome.status == "failed":
                 typer.echo(f"failed: {outcome.label} ({outcome.key}): {outcome.message}", err=True)
         if not done.complete:
-            typer.echo(f"{done.reason} Give the same command again to continue.", err=True)
+            typer.echo(f"{done.reason} Run the same command again to resume.", err=True)
             raise typer.Exit(3)
         if done.count("failed"):
             raise typer.Exit(1)
@@ -155,7 +156,7 @@ def pack_runs(
     """
     with output.writing_to(archive):
         runs = pack(folder, archive)
-    typer.echo(f"{archive}: {runs} runs, {archive.stat().st_size:,} bytes")
+    typer.echo(f"{archive}: {counted(runs, 'run')}, {archive.stat().st_size:,} bytes")
 
 
 def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:

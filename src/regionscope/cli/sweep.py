@@ -17,6 +17,7 @@ from regionscope.cli.running import ProgressOption, duration, interruptible, sho
 from regionscope.errors import InputError
 from regionscope.lab import sweep as lab
 from regionscope.lab.store import ENDED
+from regionscope.writing import counted
 
 __all__ = ["sweep"]
 
@@ -138,12 +139,12 @@ def table(
     if not found.rows:
         raise InputError(f"No runs found in {str(runs)!r}. Pass the folder of `sweep run --runs`.")
     if not all_columns:
-        typer.echo(f"{len(found)} runs; all have {', '.join(agreed(found))}")
+        typer.echo(f"{counted(len(found), 'run')}; all have {', '.join(agreed(found))}")
     console = Console(width=_WIDE if all_columns else None)
     shown, left_out = runs_table(found, width=console.width, all_columns=all_columns)
     console.print(shown)
     if left_out:
-        typer.echo(f"{left_out} columns left out; export writes all of them")
+        typer.echo(f"{counted(left_out, 'column')} left out; `sweep export` writes all of them")
     for row in found.rows:
         if row.get("error"):
             typer.echo(f"{row['status']}: {row['key']}: {row['error']}", err=True)
@@ -171,7 +172,7 @@ def export(
             found.write_csv(target)
         else:
             lab.write_parquet(found, target)
-    typer.echo(f"wrote {target} ({len(found):,} lines)")
+    typer.echo(f"wrote {target} ({counted(len(found), 'line')})")
 
 
 def _say(report: lab.SweepReport) -> None:
@@ -186,15 +187,17 @@ def _say(report: lab.SweepReport) -> None:
     left = total - report.count(*ENDED, "failed")
     parts += [f"{left} to do"] if left else []
     already = f" ({there} had ended before)" if there else ""
-    typer.echo(f"{total} runs: {', '.join(parts)}{already}, in {duration(report.seconds)}; {report.runs_dir}")
+    typer.echo(
+        f"{counted(total, 'run')}: {', '.join(parts)}{already}, in {duration(report.seconds)}; {report.runs_dir}"
+    )
     if not report.complete:
-        typer.echo(f"{report.reason} Give the same command again to continue.", err=True)
+        typer.echo(f"{report.reason} Run the same command again to resume.", err=True)
     elif report.count("failed"):
-        typer.echo("Give the same command again to try the failed runs once more.", err=True)
+        typer.echo("Run the same command again to retry the failed runs.", err=True)
 
 
 def _status_table(found: lab.SweepStatus) -> Table:
-    table = Table(title=f"{found.total} runs", show_header=False)
+    table = Table(title=counted(found.total, "run"), show_header=False)
     table.add_column("")
     table.add_column("", justify="right")
     for name in _STATUSES:

@@ -108,7 +108,7 @@ def train(
                 on_repair=said.append,
             )  # fmt: skip
         except Stopped as stopped:
-            typer.echo(f"{stopped} Give the same command again to continue.", err=True)
+            typer.echo(f"{stopped} Run the same command again to resume.", err=True)
             raise typer.Exit(3) from stopped
         finally:
             for sentence in said:

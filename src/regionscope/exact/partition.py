@@ -363,8 +363,8 @@ class Partition:
             of_kind("program", program, Program, advice="Read the network with trace(model, input_shape)")
             if (program.input_shape, program.n_outputs) != (piece.input_shape, outputs):
                 raise InputError(
-                    f"Expected the network of the partition, with inputs of shape {piece.input_shape} and {outputs} "
-                    f"output(s), got one with inputs of shape {program.input_shape} and {program.n_outputs} output(s)."
+                    f"Expected the network of the partition, with inputs of shape {piece.input_shape} and {outputs} as "
+                    f"number of outputs, got one with {program.input_shape} and {program.n_outputs}."
                 )
         return Partition(
             slice=piece,

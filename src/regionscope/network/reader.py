@@ -15,6 +15,7 @@ from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
 from regionscope.network.proxy import ForwardTracer, Storage, Traced
 from regionscope.network.record import Call, Data, Recorder, Refused, Rule, table
+from regionscope.writing import counted
 
 
 class Reader(ForwardTracer):
@@ -292,7 +293,7 @@ def _datas(value: Any) -> list[Data]:
 
 def _bad_output(result: Any) -> str:
     if isinstance(result, tuple | list | dict):
-        found = f"a {type(result).__name__} of {len(result)} value{'s' * (len(result) != 1)}"
+        found = f"a {type(result).__name__} of {counted(len(result), 'value')}"
     elif isinstance(result, Tensor):
         found = "a tensor that does not depend on the input"
     else:

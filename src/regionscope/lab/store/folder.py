@@ -57,13 +57,13 @@ class RunFolder:
         path = Path(runs_dir) / experiment.key
         folder = cls(path, experiment)
         if path.is_file():
-            folder.note(f"{path} is a file where a folder should be. It was set aside as {files.set_aside(path).name}.")
+            folder.note(f"{path} is a file, not a folder. It was set aside as {files.set_aside(path).name}.")
         files.make_folder(path, runs_dir)
         config = path / "config.json"
         try:
             known = files.read_document(config)
         except Damaged as damage:
-            folder.note(f"{damage} It was set aside as {files.set_aside(config).name} and written anew.")
+            folder.note(f"{damage} It was set aside as {files.set_aside(config).name} and written again.")
             known = None
         if known is None:
             files.write_document(config, experiment.to_dict())
@@ -122,7 +122,7 @@ class RunFolder:
                 notes = files.read_tensor_header(path)
                 found.append(Stored(int(notes["step"]), int(notes["epoch"]), path))
             except (Damaged, KeyError, ValueError) as damage:
-                self.note(f"{path} is not a whole checkpoint and was left out: {damage}")
+                self.note(f"{path} is not a complete checkpoint and was left out: {damage}")
         return found
 
     def model_at(self, stored: Stored) -> nn.Module:
@@ -152,7 +152,7 @@ class RunFolder:
             if self._lock.moved:
                 self.note(self._lock.moved)
             if self._lock.took_over is not None:
-                self.note(f"{self.path}: {self._lock.took_over} died while it worked on this run; it is taken over.")
+                self.note(f"{self.path}: {self._lock.took_over} died while it worked on this run, which is taken over.")
             for sentence in repair.mend(self.path):
                 self.note(sentence)
             yield

@@ -21,6 +21,7 @@ from regionscope.measures.correlate import Coefficient, Correlation, correlate, 
 from regionscope.measures.statistics import deviation, standard_error
 from regionscope.studies.li2025.settings import FITTED
 from regionscope.studies.workspace import Workspace
+from regionscope.writing import counted
 
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
 
@@ -97,12 +98,12 @@ def left_out(runs: Iterable[RunFolder]) -> tuple[str, ...]:
     said = []
     if gone:
         said.append(
-            f"{len(gone)} runs did not end in finite weights and are left out, such as {gone[0].experiment.label}."
+            f"{counted(len(gone), 'run')} left out, whose weights are not finite, such as {gone[0].experiment.label}."
         )
     if dull:
         said.append(
-            f"{len(dull)} runs ended with a training error above {_UNLEARNT:g}%, such as {dull[0].experiment.label}: "
-            "settings whose mean over seeds is above it did not train and are left out."
+            f"{counted(len(dull), 'run')} ended with a training error above {_UNLEARNT:g}%, such as "
+            f"{dull[0].experiment.label}: settings whose mean over seeds is above it did not train and are left out."
         )
     return tuple(said)
 

@@ -10,11 +10,12 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Picture, Pictures
 from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023 import paper
-from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
+from regionscope.studies.qi2023.pictures import model_at_epoch, regions_of
 from regionscope.studies.qi2023.read import Course, course
 from regionscope.studies.qi2023.settings import DISCLOSED, SEED, moons, quantiles, toy_grid
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
+from regionscope.writing import counted
 
 _CLASSES = {"two_moons": 2, "gaussian_quantiles": 5}  # Figure 6, 1000 points each
 _POINTS = 1000

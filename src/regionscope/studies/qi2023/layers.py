@@ -8,11 +8,12 @@ from itertools import pairwise
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Picture, Pictures
 from regionscope.studies.papers import read_study
-from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
+from regionscope.studies.qi2023.pictures import model_at_epoch, regions_of
 from regionscope.studies.qi2023.read import Course, course
 from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, LAYERED_WIDTH, SEED, layered, toy_grid
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
+from regionscope.writing import counted
 
 
 def judge(layers: list[Course]) -> tuple[Claim, ...]:

@@ -10,11 +10,12 @@ from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023 import paper
 from regionscope.studies.qi2023.compare import beside, course_claim, larger, listed, ratio_of, within_seeds
-from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
+from regionscope.studies.qi2023.pictures import model_at_epoch, regions_of
 from regionscope.studies.qi2023.read import Course, course, curves
 from regionscope.studies.qi2023.settings import SEED, random, random_grid
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
+from regionscope.writing import counted
 
 _COLLAPSE = (30, 100)  # epochs at which the paper's counts of 10,000 points have fallen: 353 and 79 of 1152
 
