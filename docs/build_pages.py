@@ -108,7 +108,7 @@ def benchmark_table(results: Path) -> str:
         (f"`region_count`, {method}, ResNet18, {lines} lines", measured[f"{method} (s)"], measured[f"{method} / floor"])
         for method in ("grid", "refined")
     ]
-    for one in json.loads((results / "complexity_cuda.json").read_text())["rows"]:
+    for one in json.loads((results / "complexity-cuda.json").read_text()):
         how = f"{one['points']:,} points, P = {one['dims']}, {one['frames']} frame"
         rows.append((f"`local_complexity`, {one['network']}, {how}", one["seconds"], one["ratio"]))
     rows += [

@@ -18,6 +18,7 @@ PACKAGE = Path(regionscope.__file__).parent
 LAYERS = {
     "captum": 3,
     "checks": 0,
+    "cluster": 0,
     "errors": 0,
     "extras": 0,
     "inputs": 0,

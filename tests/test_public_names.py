@@ -20,7 +20,7 @@ from regionscope.types import Readable
 X = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(6) % 2
 NET = mlp([2, 4, 2], seed=1)
-NO_RESULT = {"MeasurePoints", "Walls", "ComplexityWatch"}
+NO_RESULT = {"MeasurePoints", "Walls", "ComplexityWatch", "FinishedRegions", "SizeHistogram"}
 RESULTS: set[Any] = {
     kind
     for chapter in (complexity, exact, measures)
@@ -90,6 +90,7 @@ def test_readings_are_names_values_and_errors() -> None:
     lc = rs.local_complexity(NET, X, dims=2)
     found: dict[Any, list[str]] = {
         rs.linear_regions(NET, box): ["", "activation"],
+        rs.stream_regions(NET, box): ["activation"],
         rs.decision_regions(NET, box): [""],
         rs.integrated_gradients(NET, X, target=0): ["", "gap"],
         rs.linear_regions(NET, box).extremes(0): ["", "min"],
@@ -131,7 +132,7 @@ INSTRUMENTS = [
     rs.linear_regions, rs.decision_regions, rs.region_count, rs.linear_region_count, rs.local_complexity,
     rs.deformation, rs.trusted_radius, rs.fold_migration, rs.output_margin, rs.sharpness, rs.error_rate,
     rs.generalisation_gap, rs.parameter_norms, rs.distance_from, rs.draw_points, rs.complexity_gap, rs.slice_margin,
-    rs.integrated_gradients, rs.flips, rs.first_flip, rs.level_set,
+    rs.integrated_gradients, rs.flips, rs.first_flip, rs.level_set, rs.stream_regions,
 ]  # fmt: skip
 MEASURED = {"model", "slice", "inputs", "labels", "train", "test", "initial", "dec", "point", "x", "direction"}
 

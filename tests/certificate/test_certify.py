@@ -177,6 +177,20 @@ def test_the_first_layer_is_sharp() -> None:
     assert (100 * value.error < plain).all()
 
 
+def test_frames_of_flat_regions_and_numbers_that_overflow_prove_nothing() -> None:
+    flat = np.array([[0.0, 0.0], [0.1, 0.3], [0.2, 0.6], [0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    frames = corner_frames(flat, np.array([0, 3, 6]), np.repeat([0, 1], 3))
+    assert frames.sound.tolist() == [False, True]
+    huge = nn.Sequential(*(layer for _ in range(11) for layer in (nn.Linear(2, 2), nn.ReLU()))).double()
+    with torch.no_grad():
+        for parameter in huge.parameters():
+            parameter.fill_(2.0**99)
+    part = rs.linear_regions(mlp(2, 2, 2), SQUARE)
+    claim, steps = Claim.of(part), read_steps(trace(huge, (2,)))
+    corners = corner_frames(claim.points, claim.offsets, claim.owner)
+    assert not look(steps, part.slice, claim, corners, Bits(steps, 4)).sure.any()
+
+
 def test_patterns_survive_their_bits() -> None:
     program = trace(Odd().eval().double(), (3,))
     steps = read_steps(program)

@@ -71,6 +71,20 @@ def run(command: str) -> Result:
     return CliRunner().invoke(app, command.split())
 
 
+def test_regions_are_counted_without_holding_them(folder: Path) -> None:
+    whole = run("regions --model net.py:build --box -1 1 --json whole.json")
+    done = run("regions --model net.py:build --box -1 1 --count-only --json out.json")
+    assert (whole.exit_code, done.exit_code) == (0, 0), done.output
+    expected, numbers = (json.loads((folder / name).read_text()) for name in ("whole.json", "out.json"))
+    for name in ("activation_regions", "activation_regions_after_layer", "slice"):
+        assert numbers[name] == expected[name]
+    assert "linear_regions" not in numbers
+    assert f"{numbers['activation_regions']:,}" in done.output
+    refused = run("regions --model net.py:build --box -1 1 --count-only --plot out.png")
+    assert refused.exit_code == 2
+    assert "without --certify and --plot" in " ".join(refused.output.split())
+
+
 def test_regions_on_a_box(folder: Path) -> None:
     done = run("regions --model net.py:build --box -1 1 --json out.json --plot out.png")
     assert done.exit_code == 0, done.output

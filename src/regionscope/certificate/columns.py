@@ -101,7 +101,7 @@ def _sharp(step: Affine, columns: Numbers, weights: Numbers) -> tuple[Numbers, N
     lead, following, rest = (matrix.with_data(part) for part in _split(matrix.sparse.data, bits))
     leads, nexts, rests = _split(columns, bits)
     parts = [lead @ leads, lead @ nexts, following @ leads, following @ nexts]
-    parts += [rest @ columns, matrix @ rests]
+    parts += [rest @ (leads + nexts), matrix @ rests]
     sizes = np.sum(np.abs(parts), axis=0)
     rounded = rest.magnitudes @ np.abs(columns) + matrix.magnitudes @ np.abs(rests)
     numbers = np.sum(parts[::-1], axis=0)

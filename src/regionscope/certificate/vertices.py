@@ -54,7 +54,8 @@ def look(steps: Steps, slice: Slice, claim: Claim, frames: CornerFrames, bits: B
     order, found = [], []
     for regions in _strips(claim, max(1, _BLOCK // max(1, widest))):
         order.append(regions)
-        found.append(_Block(claim, frames, bits, slice, regions, start).run(steps, first))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found.append(_Block(claim, frames, bits, slice, regions, start).run(steps, first))
     place = np.concatenate(order).argsort()
     parts = [np.concatenate(each) for each in zip(*((b.bits, b.sure, *b.slopes) for b in found), strict=True)]
     key, rows, error = (np.concatenate(each) for each in zip(*(block.near for block in found), strict=True))
@@ -94,10 +95,11 @@ class _Block:
         self.around = self.loops.argsort(kind="stable")  # corners by vertex
         self.many = np.bincount(self.loops, minlength=len(vertices))
         self.packed, self.open = (np.zeros((len(vertices), bits.n_bytes), dtype=np.uint8) for _ in range(2))
-        self.sure = np.ones(len(regions), dtype=bool)
+        self.sure = frames.sound[regions]
         self.winners: dict[int, Packed] = {}
         self.found: list[tuple[Index, Index, Numbers, Numbers]] = []  # regions, bits, rows, errors
         self.values = {name: value.at(self.points) for name, value in start.items()}
+        self.sure &= all(np.isfinite(value.size + value.error).all() for value in self.values.values())
         normals, bounds = (part.cpu().numpy() for part in slice.halfspaces)
         self.border = len(bounds)
         reach = np.abs(normals) @ np.abs(self.points).max(0) + np.abs(bounds)
@@ -119,6 +121,8 @@ class _Block:
                 self._pieces(step, next(parts))
             else:
                 self._largest(step, next(parts))
+            if step.writes and not np.isfinite(self.values[step.writes].size + self.values[step.writes].error).all():
+                self.sure[:] = False  # comparisons with numbers that are not finite prove nothing
             for name in {*reads(step)}:
                 if last[name] == i:
                     del self.values[name]

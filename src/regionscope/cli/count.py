@@ -101,7 +101,7 @@ def count(
     max_slices: MaxSlicesOption = _DEFAULT["max_slices"], max_points: MaxPointsOption = _DEFAULT["max_points"],
     through: ThroughOption = None, alpha: AlphaOption = _DEFAULT["alpha"], length: LengthOption = _DEFAULT["length"],
     seed: SeedOption = _DEFAULT["seed"], batch_size: BatchOption = _DEFAULT["batch_size"],
-    memory: MemoryOption = None,
+    memory: MemoryOption = None, dask: options.DaskOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
 
@@ -115,7 +115,7 @@ def count(
     drawing: dict[str, Any] = {"through": through, "alpha": alpha, "length": length, "seed": seed}
     working: dict[str, Any] = {
         "until": until, "max_slices": max_slices, "max_points": max_points, "batch_size": batch_size,
-        "memory": bytes_allowed,
+        "memory": bytes_allowed, "dask": dask,
     }  # fmt: skip
     with output.progress_bar("Counting") as bar:
         working["progress"] = bar

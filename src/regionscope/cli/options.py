@@ -156,6 +156,18 @@ CertifyOption = Annotated[
         "--certify", panel=WORK, help="Prove the counts with error bounds and integers; exit code 1 if they are wrong."
     ),
 ]
+DaskOption = Annotated[
+    str | None,
+    option("--dask", metavar="ADDRESS", panel=WORK, help="Dask cluster: tcp://host:8786 or local:4."),
+]
+CountOnlyOption = Annotated[
+    bool,
+    option(
+        "--count-only",
+        panel=WORK,
+        help="Count the activation regions of a line or a plane without holding them, for tens of millions of regions.",
+    ),
+]
 
 
 def defaults(function: Callable[..., Any]) -> dict[str, Any]:

@@ -14,7 +14,15 @@ from regionscope import plot
 from regionscope.cli import options
 from regionscope.cli.input_plane import InputPlane, read_plane
 from regionscope.cli.job import SliceJob, with_job
-from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
+from regionscope.errors import InputError
+from regionscope.exact import (
+    DecisionRegions,
+    Partition,
+    RegionTotals,
+    decision_regions,
+    linear_regions,
+    stream_regions,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,24 +40,28 @@ class PlaneJob(SliceJob):
 
 
 @with_job
-def regions(job: PlaneJob) -> None:
+def regions(job: PlaneJob, count_only: options.CountOnlyOption = False) -> None:
     """Count the activation regions and the linear regions of a network on a slice, exactly.
 
     Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 --plot regions.png
 
     Example: regionscope regions --model net.onnx --vary 0 1 --range 0=-1:1,1=-1:1 --at 2=0,3=0.5
     """
-    part = job.cut(linear_regions, *job.start())
+    if count_only and (job.certify or job.plot_file is not None):
+        raise InputError("Expected --count-only without --certify and --plot, which need all regions at once.")
+    instrument: Callable[..., Partition | RegionTotals] = stream_regions if count_only else linear_regions
+    part = job.cut(instrument, *job.start())
     counts = {f"activation regions after {name}": count for name, count in part.by_layer.items()}
-    counts |= {"activation regions": part.n_activation_regions, "linear regions": part.n_linear_regions}
-    numbers = {
+    counts["activation regions"] = part.n_activation_regions
+    numbers: dict[str, Any] = {
         "activation_regions": part.n_activation_regions,
-        "linear_regions": part.n_linear_regions,
-        "undecided_walls": part.n_undecided,
         "activation_regions_after_layer": dict(part.by_layer),
     }
-    if part.n_undecided:
-        counts["walls where rounding hides whether the maps differ"] = part.n_undecided
+    if isinstance(part, Partition):
+        counts["linear regions"] = part.n_linear_regions
+        numbers |= {"linear_regions": part.n_linear_regions, "undecided_walls": part.n_undecided}
+        if part.n_undecided:
+            counts["walls where rounding hides whether the maps differ"] = part.n_undecided
     _report(job, part, part, counts, numbers, plot.regions_figure)
 
 
@@ -68,10 +80,11 @@ def decision(job: PlaneJob) -> None:
 
 
 def _report(
-    job: PlaneJob, found: Partition | DecisionRegions, part: Partition, counts: dict[str, int],
-    numbers: dict[str, Any], figure: Callable[..., Figure],
+    job: PlaneJob, found: Partition | DecisionRegions | RegionTotals, part: Partition | RegionTotals,
+    counts: dict[str, int], numbers: dict[str, Any], figure: Callable[..., Figure],
 ) -> None:  # fmt: skip
-    plane, certificate = job.plane(), found.certify() if job.certify else None
+    plane = job.plane()
+    certificate = found.certify() if job.certify and not isinstance(found, RegionTotals) else None
     if certificate is not None:
         numbers["certificate"] = certificate.summary()
     if plane is not None:

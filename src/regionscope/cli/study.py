@@ -79,9 +79,7 @@ def run(
     data_root: options.DataRootOption = None,
     workers: Annotated[int, options.option("--workers", least=1, help="Number of processes on this machine.")] = 1,
     device: options.DeviceOption = "cpu",
-    dask: Annotated[
-        str | None, options.option("--dask", metavar="WHERE", help="Dask cluster: tcp://host:8786 or local:4.")
-    ] = None,
+    dask: options.DaskOption = None,
     limit_seconds: Annotated[
         float | None, options.option("--limit-seconds", metavar="S", help="Time after which to save and stop.")
     ] = None,

@@ -46,10 +46,7 @@ def run(
     threads: Annotated[
         int, options.option("--threads", least=1, panel=options.WORK, help="Number of torch threads of each run.")
     ] = 1,
-    dask: Annotated[
-        str | None,
-        options.option("--dask", metavar="WHERE", panel=options.WORK, help="Dask cluster: tcp://host:8786 or local:4."),
-    ] = None,
+    dask: options.DaskOption = None,
     gpu_resource: Annotated[
         float | None,
         options.option(

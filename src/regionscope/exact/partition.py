@@ -31,6 +31,7 @@ from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners
 from regionscope.network import Program, patterns
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
+from regionscope.writing import counted
 
 __all__ = ["Partition"]
 
@@ -363,8 +364,9 @@ class Partition:
             of_kind("program", program, Program, advice="Read the network with trace(model, input_shape)")
             if (program.input_shape, program.n_outputs) != (piece.input_shape, outputs):
                 raise InputError(
-                    f"Expected the network of the partition, with inputs of shape {piece.input_shape} and {outputs} as "
-                    f"number of outputs, got one with {program.input_shape} and {program.n_outputs}."
+                    f"Expected the network of the partition, with inputs of shape {piece.input_shape} and "
+                    f"{counted(outputs, 'output')}, got one with inputs of shape {program.input_shape} and "
+                    f"{counted(program.n_outputs, 'output')}."
                 )
         return Partition(
             slice=piece,

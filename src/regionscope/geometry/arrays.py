@@ -134,14 +134,6 @@ def sums(group: Tensor, values: Tensor, n: int) -> Tensor:
     return values.new_zeros(n).index_add_(0, group, values)
 
 
-def extremes(values: Tensor, group: Tensor, first: Tensor, largest: bool) -> Tensor:
-    """The largest or least of the ``values`` (x,) of each group. Groups ascend; ``first`` is where each one starts."""
-    if isinstance(values, np.ndarray):
-        return (numpy.maximum if largest else numpy.minimum).reduceat(values, first)
-    way = "amax" if largest else "amin"
-    return values.new_empty(len(first)).scatter_reduce(0, group, values, way, include_self=False)
-
-
 def repeat(rows: Tensor, counts: Tensor, total: int | None = None) -> Tensor:
     """Row i ``counts[i]`` times. total: the sum of ``counts``, where it is known."""
     if isinstance(rows, np.ndarray):

@@ -6,7 +6,6 @@ and every later decision looks at signs only. A crossing is a convex combination
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import cat, empty, extremes, mask, nonzero, repeat, take, where
+from regionscope.geometry.arrays import cat, empty, mask, nonzero, repeat, take
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 from regionscope.tolerance import LEAST
@@ -178,9 +177,7 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
     point, chosen = first.cumsum(0) - 1, nonzero(first)
     at = take(t, chosen)
     while bool(same.any()):
-        slope = abs(ua - ub) / tolerance
-        steepest = slope == take(extremes(slope, point, chosen, largest=True), point)
-        at = extremes(where(steepest, t, math.inf), point, chosen, largest=False)
+        at = take(t, take(sort_within(point, -abs(ua - ub) / tolerance), chosen))
         own = take(at, point)
         off = (abs(ua + own * (ub - ua)) > tolerance) & (t != own)
         apart = same & (off[1:] != off[:-1])  # a flat unit is near two crossings that are not near each other

@@ -37,6 +37,7 @@ from regionscope.geometry.spatial.solids import Solids
 __all__ = ["cut_solids"]
 
 _ROUNDS = 64  # far more than any cut is known to need
+_BOTH = 3  # the code of a unit that is positive at one end and negative at the other, see ``SignTable``
 
 Extend = Callable[[Sequence[NewVertices]], Units]
 
@@ -106,9 +107,10 @@ def _grown(table: SignTable, cut: FaceCut, found: Sections) -> SignTable:
     made_by = (points[:, 0], points[:, 1]), (crossing[:, None], cut.crossing_units), (triple[:, None], found.new_units)
     at = cut.evaluate.on_points.units, cut.evaluate.on_points, cut.evaluate
     for new, zeros, evaluate in zip((*cut.new, found.new), made_by, at, strict=True):
-        torch.bitwise_or(words[new.a], words[new.b], out=words[n : n + len(new)])
-        row, unit = grown.sign_changes(new.a, new.b)
-        a, b, t = (each[row] for each in (new.a, new.b, new.t))
+        either = words[n : n + len(new)]
+        torch.bitwise_or(words.index_select(0, new.a), words.index_select(0, new.b), out=either)
+        row, unit = (either.view(torch.uint8) == _BOTH).nonzero(as_tuple=True)
+        a, b, t = (each.index_select(0, row) for each in (new.a, new.b, new.t))
         value = torch.lerp(evaluate(a, unit), evaluate(b, unit), t)
         # crossings on an edge that are too close share a point, so there every sign counts
         near = 0 if new is cut.new[0] else evaluate.tolerance_at(a, unit)

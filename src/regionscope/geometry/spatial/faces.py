@@ -114,7 +114,7 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
         slot = torch.cat([divided.slot, divided.start[corner]])
         face = torch.cat([divided.face, torch.searchsorted(solids.offsets, corner, right=True) - 1])
         key, order = (face * n + torch.cat([divided.unit, unit])).sort()
-        slot = slot[order]
+        slot = slot.index_select(0, order)
         group, counts = torch.unique_consecutive(key, return_counts=True)
         if len(key) == 2 * len(group) and bool((counts == 2).all()):
             break

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -102,15 +103,15 @@ class Solids:
         fewer = offsets_of(face_offsets.diff() - 2)
         faces = faces.index_select(0, ranges(face_offsets[:-1], fewer.diff()))
         index, ends = gather_rows(self.offsets, faces)
-        vertex, ends = self.corners.index_select(0, index), ends.index_select(0, fewer)
+        vertex, ends = self.corners.index_select(0, index).int(), ends.index_select(0, fewer)
         counts = ends.diff()
         by_size = counts.argsort()
-        found, numbers, start = [vertex[:0]], [vertex[:0]], 0
+        found, numbers, start = [vertex[:0]], [fewer[:0]], 0
         for width, repeat in zip(*(x.tolist() for x in counts.unique(return_counts=True)), strict=True):
             column = torch.arange(width, device=vertex.device)
             for rows in by_size[start : start + repeat].split(max(1, _ENTRIES // width)):
                 place = ends.index_select(0, rows)[:, None] + column
-                table = vertex.index_select(0, place.flatten()).view(-1, width).sort(1).values
+                table = _sorted_rows(vertex.index_select(0, place.flatten()).view(-1, width))
                 new = torch.ones_like(table, dtype=torch.bool)
                 torch.ne(table[:, 1:], table[:, :-1], out=new[:, 1:])
                 found.append(table.flatten().index_select(0, new.flatten().nonzero()[:, 0]))
@@ -118,7 +119,7 @@ class Solids:
             start += repeat
         back = torch.empty_like(by_size).scatter_(0, by_size, torch.arange(len(by_size), device=vertex.device))
         index, offsets = gather_rows(offsets_of(torch.cat(numbers)), back)
-        return torch.cat(found).index_select(0, index), offsets
+        return torch.cat(found).index_select(0, index).long(), offsets
 
     def face_areas(self, coords: Tensor) -> Tensor:
         """(3, f) the area of each face times a unit normal."""
@@ -210,6 +211,11 @@ class Solids:
         bits = torch.zeros(len(corners), width, dtype=torch.bool, device=faces.device)
         bits[place, local[of]] = True
         return Complex(3, corners, offsets, pack(bits), walls, self.slice_id, self.n_vertices)
+
+
+def _sorted_rows(table: Tensor) -> Tensor:
+    """Each row in ascending order; on a CPU by NumPy, which needs a sixth of the time for short rows of int32."""
+    return table.sort(1).values if table.is_cuda else torch.from_numpy(np.sort(table.numpy(), axis=1))
 
 
 def _around(points: Tensor, normal: Tensor) -> Tensor:
