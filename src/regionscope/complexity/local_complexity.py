@@ -162,7 +162,9 @@ def local_complexity(
     W x + b ± r W v.
     """
     if not isinstance(model, nn.Module):
-        raise InputError(f"Expected a torch module, got {type(model).__name__}.")
+        raise InputError(
+            f"Expected a torch module, got {type(model).__name__}. Of an exported program, pass .module()."
+        )
 
     def count(model: nn.Module, points: Inputs) -> _Counts:
         where = Neighbourhoods.read(
