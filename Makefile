@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 SEEDS ?= 0:1000
 CALLS ?= 1000
+DEVICE ?= cpu
 # The folders under tests/ that `make quick` runs.
 CORE := network geometry exact sampled complexity measures
 # Each pytest worker computes with one thread, so that two workers do not fight for two cores.
@@ -41,7 +42,7 @@ test: lint pytest  ## Lint, types and all tests; shows the slowest 20
 pytest: $(VENV)/.installed-dev  ## All tests without lint
 	$(ONE_THREAD) $(BIN)/python -m pytest $(PARALLEL) --durations=20
 
-lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy --strict
+lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy, strict in src
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -50,8 +51,9 @@ format: $(VENV)/.installed-dev  ## Let ruff rewrite the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed-lab  ## Time the engine against its floor; table on screen, JSON in benchmarks/results/
-	@for bench in benchmarks/bench_*.py; do echo $$bench; $(BIN)/python $$bench; done
+bench: $(VENV)/.installed-lab  ## Time the instruments against their floors, beside the last run (DEVICE=cpu or cuda)
+	@for name in exact space complexity; do $(BIN)/python benchmarks/bench_$$name.py --device $(DEVICE); done
+	@$(BIN)/python benchmarks/table.py
 
 coverage: $(VENV)/.installed-dev  ## Tests with line coverage, without the slow ones; HTML in htmlcov/
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \

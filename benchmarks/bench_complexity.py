@@ -1,6 +1,6 @@
 """Local complexity against its floor: one forward pass of 2·P·b inputs, in the same number of threads.
 
-python benchmarks/bench_complexity.py               # table on screen, JSON in benchmarks/results/
+python benchmarks/bench_complexity.py               # table on screen, JSON in docs/benchmarks/; see table.py
 python benchmarks/bench_complexity.py mlp           # the networks whose name holds the word
 python benchmarks/bench_complexity.py --device cuda
 """
@@ -8,21 +8,20 @@ python benchmarks/bench_complexity.py --device cuda
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from bench_exact import peak_gib
 from regionscope.lab import zoo
 from regionscope.network import full_precision
+from table import store
 
-RESULTS = Path(__file__).parent / "results"
 LIMIT_RATIO = 1.3
 LIMIT_SECONDS = 0.19  # a third of 0.57 s: what the authors' code takes for "mlp" below on 2 cores
 PATIENCE = 3.0  # seconds of runs of one kind after which two of them are enough
@@ -131,8 +130,10 @@ def measure(case: Case, device: torch.device, dims: int) -> list[dict[str, objec
             repeats=7,
         )
         rows.append({
-            "network": case.name, "frames": name, "points": len(x), "dims": dims, "seconds": taken, "floor": bottom,
+            "case": f"local complexity, {case.name}, {name} frame", "network": case.name, "frames": name,
+            "points": len(x), "dims": dims, "seconds": taken, "floor": bottom,
             "floor_batch": batch, "ratio": taken / bottom,
+            "peak_gib": torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else peak_gib(),
         })  # fmt: skip
         print(f"{case.name:20} {name:10} {len(x):6d} {taken:9.4f} {bottom:9.4f} {taken / bottom:6.2f}", flush=True)
     if device.type == "cuda":
@@ -160,12 +161,9 @@ def main() -> None:
         f"aims: ratio <= {LIMIT_RATIO} (shared and kept frames); mlp with a shared frame < {LIMIT_SECONDS} s on 2 cores"
     )
     print("kept: one frame a point, drawn before; per-point: drawn in the call (Gaussians and QR are not in the floor)")
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"complexity_{device.type}.json"
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     about = {"threads": options.threads, "device": where, "torch": torch.__version__}
-    path.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
-    print(f"wrote {path}")
+    store(f"complexity-{device.type}", [{**row, **about} for row in rows])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 """Exact regions against their floor: one forward pass over the final vertices in float64, same threads, inputs
 embedded.
 
-On a CPU every case runs in a process of its own, so that its peak memory is its own. Prints a table and writes
-``benchmarks/results/exact-DEVICE.json``.
+On a CPU every case runs in a process of its own, so that its peak memory is its own. The rows are stored in
+``docs/benchmarks/exact-DEVICE.json``; see ``table``.
+
+*Streamed* cases count 2.7 to 10.8 million regions of a small network behind k folds of the square onto itself. Their
+number is known: 4^k times that of the network alone. Their floor is estimated from a forward pass over some vertices.
 
 python benchmarks/bench_exact.py [--quick] [--device cuda] [WORD ...]    # cases whose name holds it
 python benchmarks/bench_exact.py --profile CASE [--device cuda]          # where its time goes
@@ -21,10 +24,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 from torch import nn
 from torch.autograd import DeviceType
@@ -33,8 +36,8 @@ from torch.profiler import ProfilerActivity, profile
 import regionscope as rs
 from regionscope.exact import linear
 from regionscope.network import full_precision
+from table import Row, print_table, store
 
-RESULTS = Path(__file__).parent / "results"
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx")
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
@@ -74,11 +77,16 @@ def triangles(n: int, side: float) -> list[rs.Simplex]:
     ]
 
 
+def segments(n: int) -> list[rs.Segment]:
+    """Segments between images, given together."""
+    return [rs.Segment(a, b) for a, b in images(2 * n, 784).reshape(n, 2, 784)]
+
+
 @dataclass(frozen=True)
 class Case:
     """A network, a slice (or a list of them), and the promise: at most ``ratio`` times the floor, ``gib`` of memory.
 
-    long: one run is timed.
+    long: one run is timed. folds: of a streamed case.
     """
 
     name: str
@@ -86,6 +94,20 @@ class Case:
     ratio: float | None = None
     gib: float | None = None
     long: bool = False
+    folds: int = 0
+
+
+def folded(network: nn.Module, times: int) -> nn.Sequential:
+    """The network behind maps x -> 2|x| - 1 of both coordinates, each of which lays the square onto itself."""
+    layers: list[nn.Module] = []
+    for _ in range(times):
+        first, second = nn.Linear(2, 4, bias=False), nn.Linear(4, 2)
+        with torch.no_grad():
+            first.weight.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
+            second.weight.copy_(torch.tensor([[2.0, 2.0, 0.0, 0.0], [0.0, 0.0, 2.0, 2.0]]))
+            second.bias.fill_(-1.0)
+        layers += [first, nn.ReLU(), second]
+    return nn.Sequential(*layers, network)
 
 
 CASES = [
@@ -94,6 +116,8 @@ CASES = [
     Case("plane 2-[256]*4-2", lambda: (mlp(2, 256, 256, 256, 256, 2), box()), ratio=2, gib=1.5),
     Case("triangle 784-[200]*3-10", lambda: (mlp(784, 200, 200, 200, 10), rs.Simplex(images(3, 784))), ratio=3),
     Case("100 triangles together", lambda: (mlp(784, 200, 200, 200, 10), triangles(100, 3.0))),
+    Case("1,000 triangles together", lambda: (mlp(784, 200, 200, 200, 10), triangles(1000, 3.0)), ratio=1.5, long=True),
+    Case("1,000 segments together", lambda: (mlp(784, 200, 200, 200, 10), segments(1000)), ratio=1.2, long=True),
     Case("segment 784-[200]*3-10", lambda: (mlp(784, 200, 200, 200, 10), rs.Segment(*images(2, 784)))),
     Case("segment CNN, average pool", lambda: (cnn(), rs.Segment(*images(2, 3, 32, 32))), ratio=2, gib=1),
     Case("segment CNN, max pool", lambda: (cnn(max_pool=True), rs.Segment(*images(2, 3, 32, 32))), gib=1),
@@ -101,6 +125,8 @@ CASES = [
 SCALING = {"scaling r=0.2": 0.2, "scaling r=0.4": 0.4, "scaling r=0.8": 0.8, "scaling r=1.5": 1.5}  # 880,000 regions
 SCALING["plane of a million regions"] = 1.8  # radius of the box
 CASES += [Case(k, lambda r=r: (mlp(2, 512, 512, 512, 512, 2), box(r)), long=True) for k, r in SCALING.items()]
+STREAMED = {f"streamed, 2-[88]*3-2 behind {k} folds": k for k in (2, 3, 4, 5)}  # 169,312 to 10,835,968 regions
+CASES += [Case(name, lambda k=k: (mlp(2, 88, 88, 88, 2), box()), long=True, folds=k) for name, k in STREAMED.items()]
 
 
 def best_time(run: Callable[[], object], device: str, least: int = 3, seconds: float = 6.0) -> float:
@@ -147,16 +173,56 @@ def check_seconds(model: nn.Module, piece: rs.Slice | Sequence[rs.Slice], device
     return min(times)
 
 
-def measure(case: Case, device: str) -> dict[str, object]:
+def measure_stream(case: Case, device: str) -> Row:
+    """Run one streamed case in this process."""
+    network, piece = case.build()
+    assert isinstance(piece, rs.Slice)
+    model, vertices, sample = folded(network, case.folds).to(device), 0, torch.empty(0)
+    expected = 4**case.folds * rs.linear_regions(network, piece).n_activation_regions
+    histogram = rs.SizeHistogram([10.0**k for k in range(-16, 1)])
+
+    def look(regions: rs.FinishedRegions) -> None:
+        nonlocal vertices, sample
+        histogram(regions)
+        vertices, sample = vertices + len(regions.vertices), regions.vertices
+
+    busy = time.process_time()
+    found = rs.stream_regions(model, piece, consume=look)
+    busy = time.process_time() - busy
+    peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else peak_gib()
+    if found.n_activation_regions != expected or int(histogram.counts.sum()) != expected:
+        raise SystemExit(f"{case.name}: {found.n_activation_regions:,} regions, and {expected:,} are there")
+    floor, batch = floor_seconds(model.double().eval(), piece.embed(sample), device)
+    floor *= vertices / len(sample)
+    return {
+        "case": case.name, "regions": expected, "vertices": vertices, "seconds": found.stats.seconds, "cpu": busy,
+        "floor": floor, "floor_batch": batch, "ratio": found.stats.seconds / floor, "peak_gib": peak,
+        "parts": found.n_parts, "sizes": histogram.counts.tolist(), **about(device),
+    }  # fmt: skip
+
+
+def peak_gib() -> float:
+    """The largest memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def about(device: str) -> Row:
+    """What a row says about the machine."""
+    name = torch.cuda.get_device_name() if device == "cuda" else device
+    return {"device": name, "dtype": "float64", "torch": torch.__version__, "threads": torch.get_num_threads()}
+
+
+def measure(case: Case, device: str) -> Row:
     """Run one case in this process."""
+    if case.folds:
+        return measure_stream(case, device)
     model, piece = case.build()
     model.to(device)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_gib()
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     found = rs.linear_regions(model, piece)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    gpu_peak = torch.cuda.max_memory_allocated() if device == "cuda" else 0
+    peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else peak_gib()
     seconds = best_time(
         lambda: rs.linear_regions(model, piece),
         device,
@@ -182,14 +248,11 @@ def measure(case: Case, device: str) -> dict[str, object]:
         "floor": floor,
         "floor_batch": batch,
         "ratio": seconds / floor,
-        "peak_gib": peak / 2**20 if device == "cpu" else gpu_peak / 2**30,
-        "import_gib": before / 2**20,
+        "peak_gib": peak,
+        "import_gib": before,
         "promised_ratio": case.ratio,
         "promised_gib": case.gib,
-        "device": torch.cuda.get_device_name() if device == "cuda" else device,
-        "dtype": "float64",
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
+        **about(device),
     }
 
 
@@ -217,26 +280,17 @@ def print_profile(case: Case, device: str) -> None:
     print(found.table(sort_by="self_cpu_time_total", row_limit=15, max_name_column_width=60))
 
 
-def print_row(row: dict[str, object]) -> None:
-    promise = [f"<= {row['promised_ratio']}x" if row["promised_ratio"] else ""]
-    promise += [f"<= {row['promised_gib']} GiB" if row["promised_gib"] else ""]
-    print(
-        f"{row['case']:28} {row['regions']:9,} {row['vertices']:9,} {row['seconds']:9.4f} {row['floor']:8.4f} "
-        f"{row['ratio']:6.2f} {row['check']:6.1%} {row['peak_gib']:6.2f}  {' '.join(promise)}",
-        flush=True,
-    )
+def print_slope(rows: Sequence[Row]) -> None:
+    for series, promise in ((SCALING, 1.1), (STREAMED, 1.05)):
+        for key in ("seconds", "cpu"):
+            chosen = [row for row in rows if row["case"] in series and key in row]
+            if len(chosen) > 1:
+                regions, times = (np.log([row[name] for row in chosen]) for name in ("regions", key))
+                slope = np.polyfit(regions, times, 1)[0]
+                print(f"{key} grow as regions ** {slope:.3f} (promise: at most {promise})")
 
 
-def print_slope(rows: list[dict[str, object]]) -> None:
-    scaling = [(float(r["regions"]), float(r["seconds"])) for r in rows if r["case"] in SCALING]  # type: ignore[arg-type]
-    if len(scaling) > 1:
-        x, y = ([math.log(pair[i]) for pair in scaling] for i in range(2))
-        mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-        slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
-        print(f"time grows as regions ** {slope:.3f} (promise: at most 1.1)")
-
-
-def run_case(case: Case, device: str) -> dict[str, object]:
+def run_case(case: Case, device: str) -> Row:
     """The numbers of one case; on a CPU from a process of its own."""
     if device != "cpu":
         row = measure(case, device)
@@ -248,7 +302,7 @@ def run_case(case: Case, device: str) -> dict[str, object]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{case.name} failed:\n{done.stderr}")
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    found: Row = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -279,15 +333,10 @@ def main() -> None:
     wanted = [case for case in CASES if not args.cases or any(word in case.name for word in args.cases)]
     if args.quick:
         wanted = [case for case in wanted if not case.long]
-    rows: list[dict[str, object]] = []
-    name = f"exact-{args.device}.json"
-    RESULTS.mkdir(exist_ok=True)
-    titles = ("regions", 9), ("vertices", 9), ("seconds", 9), ("floor", 8), ("ratio", 6), ("check", 6), ("GiB", 6)
-    print(f"{'case':28} " + " ".join(f"{title:>{width}}" for title, width in titles) + "  promise")
+    rows: list[Row] = []
     for case in wanted:
-        rows.append(run_case(case, args.device))
-        print_row(rows[-1])
-        (RESULTS / name).write_text(json.dumps(rows, indent=1))
+        rows += store(f"exact-{args.device}", [run_case(case, args.device)])
+        print_table(rows[-1:], head=len(rows) == 1)
     print_slope(rows)
 
 

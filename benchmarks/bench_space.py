@@ -1,8 +1,8 @@
 """Exact regions in space: seconds per cell, beside one forward pass over the vertices and beside cutting unit by unit.
 
 On a CPU every case runs in a process of its own, so that its peak memory is its own. ``cpu`` is processor time, which
-other programs on the machine disturb less than ``seconds``. Prints a table and writes
-``benchmarks/results/space-DEVICE.json``.
+other programs on the machine disturb less than ``seconds``. Prints a table and stores the rows in
+``docs/benchmarks/space-DEVICE.json``; see ``table``.
 
 python benchmarks/bench_space.py [--quick] [--device cuda] [--threads 2] [WORD ...]    # cases whose name holds it
 """
@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from unittest import mock
 
 import torch
@@ -28,8 +27,7 @@ from torch import nn
 import regionscope as rs
 from bench_exact import floor_seconds, mlp
 from regionscope.exact import linear, polytopes
-
-RESULTS = Path(__file__).parent / "results"
+from table import store
 
 
 def torus(seed: int = 0) -> nn.Sequential:
@@ -172,13 +170,12 @@ def main() -> None:
     titles = ("cells", 9), ("seconds", 8), ("cpu", 8), ("us/cell", 7), ("cpu us", 7), ("floor", 7), ("ratio", 7)
     titles += ("GiB", 6), ("unit by", 8), ("unit cpu", 8)
     print(f"{'case':28} " + " ".join(f"{title:>{width}}" for title, width in titles))
-    RESULTS.mkdir(exist_ok=True)
     rows: list[dict[str, object]] = []
     for case in wanted:
         rows.append(run_case(case, args.device, args.threads))
         print_row(rows[-1])
     print_slope(rows)
-    (RESULTS / f"space-{args.device}.json").write_text(json.dumps(rows, indent=1))
+    store(f"space-{args.device}", rows)
 
 
 if __name__ == "__main__":

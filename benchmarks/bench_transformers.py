@@ -1,4 +1,4 @@
-"""The instruments of sequence models against their floors, on a GPT-2 and a ViT with random weights.
+"""The instruments of sequence models against their floors, on the zoo's GPT and ViT with random weights.
 
 python benchmarks/bench_transformers.py                # table on screen, JSON in benchmarks/results/
 python benchmarks/bench_transformers.py --device cuda  # larger models, more points
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from regionscope.lab.zoo import transformer as zoo
 from regionscope.network import full_precision
 
 RESULTS = Path(__file__).parent / "results"
@@ -46,24 +47,17 @@ CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=16, slices=2, 
 GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=64, slices=32, prompts=2048, repeats=3)
 
 
-def gpt(sizes: Sizes) -> Any:
-    import transformers
-
-    config = transformers.GPT2Config(
-        vocab_size=sizes.vocabulary, n_embd=sizes.width, n_layer=sizes.depth, n_head=sizes.width // 32,
-        n_positions=sizes.tokens, activation_function="relu", bos_token_id=0, eos_token_id=0,
+def gpt(sizes: Sizes) -> nn.Module:
+    return zoo.gpt(
+        classes=sizes.vocabulary, input_shape=(sizes.tokens,), depth=sizes.depth, width=sizes.width,
+        heads=sizes.width // 32, activation="relu",
     )  # fmt: skip
-    return transformers.GPT2LMHeadModel(config)
 
 
-def vit(sizes: Sizes) -> Any:
-    import transformers
-
-    config = transformers.ViTConfig(
-        image_size=32, patch_size=4, hidden_size=sizes.width, num_hidden_layers=sizes.depth,
-        num_attention_heads=sizes.width // 32, intermediate_size=4 * sizes.width, num_labels=10,
+def vit(sizes: Sizes) -> nn.Module:
+    return zoo.vit(
+        classes=10, input_shape=(3, 32, 32), depth=sizes.depth, width=sizes.width, heads=sizes.width // 32
     )  # fmt: skip
-    return transformers.ViTForImageClassification(config)
 
 
 class Clock:
@@ -87,14 +81,14 @@ class Clock:
         return [min(column) for column in zip(*taken, strict=True)]
 
 
-def forward(model: nn.Module, inputs: Tensor, n: int, batches: tuple[int, ...], clock: Clock, **named: Any) -> Any:
+def forward(model: nn.Module, inputs: Tensor, n: int, batches: tuple[int, ...], clock: Clock) -> Any:
     """A function that runs the model over n inputs, in the fastest of the batches."""
 
     def over(rows: int, batch: int) -> None:
         with torch.no_grad(), full_precision():
             for start in range(0, rows, batch):
                 size = min(batch, rows - start)
-                model(inputs[torch.arange(size, device=inputs.device) % len(inputs)], **named)
+                model(inputs[torch.arange(size, device=inputs.device) % len(inputs)])
 
     some = min(n, max(batches))
     best = min(batches, key=lambda batch: clock(lambda: over(some, batch))[0])
@@ -107,7 +101,6 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
     text, image = (build(sizes).eval().to(device) for build in (gpt, vit))
     ids = torch.randint(1, sizes.vocabulary, (sizes.prompts, sizes.tokens), device=device)
     images = torch.rand(sizes.points, 3, 32, 32, device=device)
-    head = {"logits_to_keep": 1, "use_cache": False}  # what the instruments need of the model, and no more
     points, vertices, grid = ids[: sizes.points], 50 * sizes.points, 200
     rows: list[dict[str, object]] = []
 
@@ -120,7 +113,7 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
         print(f"{network:5} {instrument:34} {n:8d} {seconds:9.3f} {bottom:9.3f} {seconds / bottom:6.2f}", flush=True)
 
     def on_text(n: int) -> Any:
-        return forward(text, ids, n, batches, clock, **head)
+        return forward(text, ids, n, batches, clock)
 
     def on_images(n: int) -> Any:
         return forward(image, images, n, batches, clock)
@@ -133,7 +126,7 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
     n = sizes.slices * grid
     row("GPT", "region_count, next token", n, lambda: rs.region_count(text, ids, slices=sizes.slices), on_text(n))
     row("GPT", "spline_features", len(ids), lambda: rs.spline_features(text, ids), on_text(len(ids)))
-    found = rs.block(text, "transformer.h.0.mlp", ids[0])
+    found = rs.block(text, "layers.0.mlp", ids[0])
     plane = rs.Box(found.activation, torch.eye(sizes.width, device=device)[:2], 1.0)
     part = rs.linear_regions(found.program, plane)
     inputs = plane.embed(part.vertices)
@@ -144,11 +137,11 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
         )  # fmt: skip
     row(
         "ViT", "local_complexity", vertices,
-        lambda: rs.local_complexity(image, images, radius=0.5, output="logits"), on_images(vertices),
+        lambda: rs.local_complexity(image, images, radius=0.5), on_images(vertices),
     )  # fmt: skip
     row(
         "ViT", "region_count", n,
-        lambda: rs.region_count(image, images, slices=sizes.slices, output="logits"), on_images(n),
+        lambda: rs.region_count(image, images, slices=sizes.slices), on_images(n),
     )  # fmt: skip
     return rows
 

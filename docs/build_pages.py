@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 __all__ = [
+    "SURFACE_TABLES",
     "Script",
     "attribution_table",
     "benchmark_table",
@@ -107,7 +108,7 @@ def benchmark_table(results: Path) -> str:
         (f"`region_count`, {method}, ResNet18, {lines} lines", measured[f"{method} (s)"], measured[f"{method} / floor"])
         for method in ("grid", "refined")
     ]
-    for one in json.loads((results / "complexity_cuda.json").read_text())["rows"]:
+    for one in json.loads((results / "complexity-cuda.json").read_text()):
         how = f"{one['points']:,} points, P = {one['dims']}, {one['frames']} frame"
         rows.append((f"`local_complexity`, {one['network']}, {how}", one["seconds"], one["ratio"]))
     rows += [
@@ -131,6 +132,46 @@ def attribution_table(results: Path) -> str:
         name = NETWORKS[row["network"]]
         table.append(f"| {name}, {row['data']} | {row['pieces']:,.0f} | {row['gap']:.1g} | {errors} |")
     return "\n".join(table)
+
+
+def surface_table(results: Path) -> str:
+    """Level sets beside marching cubes, as bench_surface.py stored them: a table in docs/surfaces.md."""
+    stored = json.loads((results / "surface-cpu.json").read_text())
+    exact = {row["network"]: row["area"] for row in stored["rows"] if row["method"] == "level_set"}
+    head = "network | method | faces | Euler | area | distance, mean | largest"
+    table, seen = [f"| {head} | s, {_threads(stored)} |", f"|{'---|' * 8}"], set()
+    for row in stored["rows"]:
+        cells = ["" if row["network"] in seen else row["network"], row["method"].replace("marching cubes,", "grid")]
+        seen.add(row["network"])
+        if row["method"] == "linear_regions":
+            cells += [f"{row['regions']:,} regions", "", "", "", ""]
+        else:
+            off = row["area"] / exact[row["network"]] - 1
+            area = f"{row['area']:.4f}" if row["method"] == "level_set" else f"{off:+.2%}"
+            cells += [f"{row['faces']:,}", str(row["euler"]), area, f"{row['mean']:.0e}", f"{row['largest']:.0e}"]
+        table.append(f"| {' | '.join(cells)} | {row['cpu']:.2f} |")
+    return "\n".join(table)
+
+
+def edge_subdivision_table(results: Path) -> str:
+    """Partitions beside edge subdivision, as bench_edge_subdivision.py stored them: a table in docs/surfaces.md."""
+    stored = json.loads((results / "edge-subdivision-cpu.json").read_text())
+    table = [f"| network | result | count | vertices | distance | s, {_threads(stored)} |", f"|{'---|' * 6}"]
+    for row in stored["rows"]:
+        surface = row["work"] == "level_set"
+        n, theirs = row["vertices"]
+        cells = [row["network"], row["work"], f"{row['count']:,} {'faces' if surface else 'regions'}"]
+        cells += [f"{n:,}" if n == theirs else f"{n:,} / {theirs:,}"]
+        cells += ["{:.0e} / {:.0e}".format(*row["distance"]) if surface else "", "{:.2f} / {:.2f}".format(*row["cpu"])]
+        table.append(f"| {' | '.join(cells)} |")
+    return "\n".join(table)
+
+
+def _threads(stored: dict[str, int]) -> str:
+    return f"{stored['threads']} thread{'s' * (stored['threads'] != 1)}"
+
+
+SURFACE_TABLES = {"surface-cpu": surface_table, "edge-subdivision-cpu": edge_subdivision_table}
 
 
 def _public(module: ModuleType) -> list[str]:

@@ -45,7 +45,7 @@ class Far(Tensor):
         return super().__getitem__(Far(torch.tensor(index)) if isinstance(index, list) else index)
 
     @classmethod
-    def __torch_dispatch__(cls, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         return _call(op, args, kwargs or {})
 
 

@@ -53,7 +53,8 @@ def write(
 
 def relu_network(path: Path, sizes: Sequence[int], *, seed: int = 0) -> Path:
     """A random MLP as Gemm and Relu nodes."""
-    nodes, constants, last = [], {}, "x"
+    nodes, last = [], "x"
+    constants: dict[str, np.ndarray] = {}
     for i, (a, b) in enumerate(itertools.pairwise(sizes)):
         constants |= {f"w{i}": constant(a, b, seed=seed + 2 * i) * 2, f"b{i}": constant(b, seed=seed + 2 * i + 1)}
         final = i == len(sizes) - 2

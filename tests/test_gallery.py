@@ -95,3 +95,33 @@ def test_the_page_on_gpus_shows_what_the_benchmarks_stored(pages: ModuleType) ->
         assert f"| `linear_regions`, {one['case']}, {one['regions']:,} regions | {one['seconds']:.3g} |" in table
     assert table.count("| `region_count`") == 2
     assert table.count("| `local_complexity`") >= 2
+
+
+@pytest.mark.parametrize("name", ["surface-cpu", "edge-subdivision-cpu"])
+def test_the_page_on_surfaces_shows_what_the_benchmarks_stored(name: str, pages: ModuleType) -> None:
+    table = pages.SURFACE_TABLES[name](ROOT / "docs" / "benchmarks")
+    assert table in (ROOT / "docs" / "surfaces.md").read_text(encoding="utf-8"), f"put this table there:\n{table}"
+    rows = json.loads((ROOT / "docs" / "benchmarks" / f"{name}.json").read_text())["rows"]
+    for row in rows:
+        if name == "edge-subdivision-cpu":
+            assert row["vertices"][0] == row["vertices"][1]
+            assert f"| {row['vertices'][0]:,} |" in table
+        elif row["method"] == "level_set":
+            assert row["largest"] < 1e-12
+
+
+def test_the_page_on_speed_shows_what_the_benchmarks_stored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    table = importlib.import_module("table")
+    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    assert table.page_tables() in page, "run: python benchmarks/table.py"
+    streamed = [row for row in table.load("exact-cpu") if "streamed" in row["case"]]
+    assert max(row["regions"] for row in streamed) > 1e7
+    assert max(row["peak_gib"] for row in streamed) < 1
+    assert len(table.figure().axes[0].lines) >= 5
+    monkeypatch.setattr(table, "STORED", tmp_path)
+    row = {"case": "work", "seconds": 2.0, "floor": 1.0, "ratio": 2.0, "peak_gib": None}
+    assert "previous" not in table.store("exact-cpu", [row])[0]
+    (again,) = table.store("exact-cpu", [{**row, "seconds": 1.0, "ratio": 1.0}])
+    assert again["previous"] == {"seconds": 2.0, "ratio": 2.0, "peak_gib": None}
+    assert [each["seconds"] for each in table.load("exact-cpu")] == [1.0]

@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,13 +20,13 @@ from regionscope.types import Readable
 X = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(6) % 2
 NET = mlp([2, 4, 2], seed=1)
-NO_RESULT = {"MeasurePoints", "Walls", "ComplexityWatch"}
-RESULTS = {
+NO_RESULT = {"MeasurePoints", "Walls", "ComplexityWatch", "FinishedRegions", "SizeHistogram"}
+RESULTS: set[Any] = {
     kind
     for chapter in (complexity, exact, measures)
     for name in chapter.__all__
     if inspect.isclass(kind := getattr(chapter, name)) and name not in NO_RESULT
-} | {rs.Estimate, shallow.KKT, shallow.Flow}
+} | {rs.Estimate, rs.Verification, shallow.KKT, shallow.Flow}
 
 TOP = [
     "Box",
@@ -78,7 +79,7 @@ def test_results_are_frozen() -> None:
         assert kind.__dataclass_params__.frozen
 
 
-@pytest.mark.parametrize("kind", sorted(RESULTS, key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", sorted(RESULTS, key=str), ids=lambda kind: kind.__name__)
 def test_every_result_has_readings(kind: type) -> None:
     assert issubclass(kind, Readable)
 
@@ -87,8 +88,9 @@ def test_readings_are_names_values_and_errors() -> None:
     box = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
     gap = rs.generalisation_gap(NET, (X, Y), (X[:3], Y[:3]))
     lc = rs.local_complexity(NET, X, dims=2)
-    found = {
+    found: dict[Any, list[str]] = {
         rs.linear_regions(NET, box): ["", "activation"],
+        rs.stream_regions(NET, box): ["activation"],
         rs.decision_regions(NET, box): [""],
         rs.integrated_gradients(NET, X, target=0): ["", "gap"],
         rs.linear_regions(NET, box).extremes(0): ["", "min"],
@@ -130,14 +132,14 @@ INSTRUMENTS = [
     rs.linear_regions, rs.decision_regions, rs.region_count, rs.linear_region_count, rs.local_complexity,
     rs.deformation, rs.trusted_radius, rs.fold_migration, rs.output_margin, rs.sharpness, rs.error_rate,
     rs.generalisation_gap, rs.parameter_norms, rs.distance_from, rs.draw_points, rs.complexity_gap, rs.slice_margin,
-    rs.integrated_gradients, rs.flips, rs.first_flip, rs.level_set,
+    rs.integrated_gradients, rs.flips, rs.first_flip, rs.level_set, rs.stream_regions,
 ]  # fmt: skip
 MEASURED = {"model", "slice", "inputs", "labels", "train", "test", "initial", "dec", "point", "x", "direction"}
 
 
 @pytest.mark.parametrize("instrument", INSTRUMENTS, ids=lambda instrument: instrument.__name__)
 def test_options_are_keyword_only_and_none_is_hidden(instrument: object) -> None:
-    for name, parameter in inspect.signature(instrument).parameters.items():  # type: ignore[arg-type]
+    for name, parameter in inspect.signature(instrument).parameters.items():
         assert parameter.kind is not inspect.Parameter.VAR_KEYWORD
         assert (parameter.kind is inspect.Parameter.KEYWORD_ONLY) == (name not in MEASURED), name
 

@@ -27,7 +27,7 @@ def test_the_version_is_the_same_everywhere() -> None:
 def test_the_workflow_covers_what_the_package_supports() -> None:
     workflow = text(".github/workflows/ci.yml")
     supported = [line.split(" :: ")[-1] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
-    assert re.search(r"python: \[(.*)\]", workflow)[1].replace('"', "").split(", ") == supported  # type: ignore[index]
+    assert re.search(r"python: \[(.*)\]", workflow)[1].replace('"', "").split(", ") == supported
     oldest = next(need.partition(">=")[2] for need in PROJECT["dependencies"] if need.startswith("torch>="))
     assert f'torch: ["{oldest}.0", "newest"]' in workflow
     assert ".ci/run" in workflow

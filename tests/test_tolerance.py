@@ -55,7 +55,7 @@ def test_regions_turned_inside_out_are_found(share: float, fails: bool) -> None:
     if not fails:
         part.check()
         return
-    with pytest.raises(rs.CheckFailed, match="inside out"):
+    with pytest.raises(rs.CheckFailed, match="of negative size"):
         part.check()
 
 
@@ -82,7 +82,7 @@ def test_a_map_may_miss_the_network_by_as_much_as_its_precision(off: float, fail
         part.check()
         moved.check()
         return
-    with pytest.raises(rs.CheckFailed, match="not affine"):
+    with pytest.raises(rs.CheckFailed, match="Expected one affine map"):
         part.check()
-    with pytest.raises(rs.CheckFailed, match="map and network differ"):
+    with pytest.raises(rs.CheckFailed, match="to equal the network, got a difference"):
         moved.check()

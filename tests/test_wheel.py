@@ -25,6 +25,13 @@ def build():
     return nn.Linear(2, 2)
 """
 
+COMMANDS = """
+from regionscope.cli import app
+
+for command in ("regions --model net.py:build --box -1 1", "quickstart --epochs 1 --out first"):
+    app(command.split(), standalone_mode=False)
+"""
+
 
 def run(command: Sequence[object], folder: Path) -> str:
     clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
@@ -76,8 +83,7 @@ def test_the_installed_program_works_elsewhere(environment: Path, tmp_path: Path
     program = environment / "bin" / "regionscope"
     assert "quickstart" in run([program, "--help"], tmp_path)
     (tmp_path / "net.py").write_text(NET)
-    said = run([program, "regions", "--model", "net.py:build", "--box", "-1", "1"], tmp_path)
+    said = run([environment / "bin" / "python", "-c", COMMANDS], tmp_path)
     assert "linear regions" in said
     assert str(environment) in said
-    run([program, "quickstart", "--epochs", "1", "--out", "first"], tmp_path)
     assert (tmp_path / "first" / "explorer.html").stat().st_size > 100_000

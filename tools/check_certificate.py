@@ -1,6 +1,6 @@
 """Check certificates of regionscope with integers alone: no import of regionscope, no floating point.
 
-    python tools/check_certificate.py certificate.json ...
+    python tools/check_certificate.py certificate.json corpus/*.json ...
 
 A certificate holds a network as integer matrices and pieces, a slice, the activation patterns of all regions, the pairs
 of regions that share a wall, and the counts. The argument that is checked, for every region of the list:
@@ -11,7 +11,8 @@ of regions that share a wall, and the counts. The argument that is checked, for 
 
 All patterns are different, and the slice is connected, so the list is complete. The counts follow from the patterns,
 from the equality of integer functions, and from the labels. Before that: nonlinearities are continuous, and no corner
-of the slice is missing.
+of the slice is missing. A file of the corpus holds a certificate, and further counts, which are checked as well.
+Tensors are affine functions a_1 c_1 + ... + a_k c_k + a_0 of the slice coordinates: integer rows over one denominator.
 """
 
 import json
@@ -22,13 +23,6 @@ from itertools import accumulate
 
 class Fault(Exception):
     """What is wrong with a certificate."""
-
-
-class Tensor:
-    """Affine functions a_1 c_1 + ... + a_k c_k + a_0 of the slice coordinates: integer rows over one denominator."""
-
-    def __init__(self, rows, over):
-        self.rows, self.over = rows, over
 
 
 def check_form(document):
@@ -45,15 +39,14 @@ def check_form(document):
                 for a, b, c, d in zip(*slopes["numbers"][p : p + 2], *shifts["numbers"][p : p + 2], strict=True):
                     if (b - a) * level * shifts["over"] + (d - c) * slopes["over"] * at["over"] != 0:
                         raise Fault("a nonlinearity is not continuous")
-                if p and level <= at["numbers"][p - 1]:
-                    raise Fault("thresholds are not ascending")
+            if at["numbers"] != sorted({*at["numbers"]}):
+                raise Fault("thresholds are not ascending")
     if min(each["over"] for each in fractions) <= 0:
         raise Fault("a denominator is not positive")
 
 
 def check_slice(border, corners, dim):
     """Raise Fault unless every corner is on ``dim`` independent sides, and each of its edges ends in one other corner.
-
     The edges of a polytope connect all its corners, so none is missing then."""
     zeros = []
     for corner in corners:
@@ -74,52 +67,48 @@ def determinant(rows):
 
 def affine(step, values, width):
     """The result of an affine step."""
-    parts = [(values[term["source"]], term) for term in step["terms"]]
-    shift = step["shift"]
-    over = math.lcm(shift["over"], *(tensor.over * term["over"] for tensor, term in parts))
-    factor = over // shift["over"]
-    rows = [[0] * (width - 1) + [number * factor] for number in shift["numbers"]]
-    for tensor, term in parts:
-        factor = over // (tensor.over * term["over"])
+    parts, shift = [(values[term["source"]], term) for term in step["terms"]], step["shift"]
+    over = math.lcm(shift["over"], *(below * term["over"] for (_, below), term in parts))
+    rows = [[0] * (width - 1) + [number * (over // shift["over"])] for number in shift["numbers"]]
+    for (sources, below), term in parts:
+        factor = over // (below * term["over"])
         starts, columns, numbers = term["starts"], term["columns"], term["numbers"]
         for i, row in enumerate(rows):
             for j in range(starts[i], starts[i + 1]):
-                weight, source = numbers[j] * factor, tensor.rows[columns[j]]
-                for a in range(width):
-                    row[a] += weight * source[a]
-    return Tensor(rows, over)
+                weight, source = numbers[j] * factor, sources[columns[j]]
+                row[:] = [number + weight * more for number, more in zip(row, source, strict=True)]
+    return rows, over
 
 
 def folded(step, tensor, own):
     """The constraints of a fold, each with (unit, threshold or candidate), and the result on these pieces."""
-    named = []
+    named, (sources, below) = [], tensor
     if step["kind"] == "largest":
         for unit, group in enumerate(step["groups"]):
-            best = tensor.rows[group[own[unit]]]
+            best = sources[group[own[unit]]]
             for j, member in enumerate(group):
                 if member != group[own[unit]]:
-                    row = [a - b for a, b in zip(best, tensor.rows[member], strict=True)]
+                    row = [a - b for a, b in zip(best, sources[member], strict=True)]
                     if not any(row) and j < own[unit]:
                         raise Fault("a pattern does not name the first of equal candidates")
                     named.append(((unit, j), row))
-        rows = [tensor.rows[group[piece]] for group, piece in zip(step["groups"], own, strict=True)]
-        return named, Tensor(rows, tensor.over)
+        return named, ([sources[group[piece]] for group, piece in zip(step["groups"], own, strict=True)], below)
     at, slopes, shifts = step["at"], step["slopes"], step["shifts"]
-    for unit, row in enumerate(tensor.rows):
+    for unit, row in enumerate(sources):
         for t, level in enumerate(at["numbers"]):
             above = [number * at["over"] for number in row]
-            above[-1] -= level * tensor.over
+            above[-1] -= level * below
             if not any(above) and own[unit] > t:
                 raise Fault("a unit that is at its threshold everywhere counts as above it")
             named.append(((unit, t), above if own[unit] > t else [-number for number in above]))
-    of_slopes, of_shifts = tensor.over * slopes["over"] * step["divisor"], shifts["over"] * step["divisor"]
+    of_slopes, of_shifts = below * slopes["over"] * step["divisor"], shifts["over"] * step["divisor"]
     over = math.lcm(of_slopes, of_shifts)
     rows = []
-    for unit, row in enumerate(tensor.rows):
+    for unit, row in enumerate(sources):
         slope = slopes["numbers"][own[unit]][unit] * (over // of_slopes)
         rows.append([slope * number for number in row])
         rows[-1][-1] += shifts["numbers"][own[unit]][unit] * (over // of_shifts)
-    return named, Tensor(rows, over)
+    return named, (rows, over)
 
 
 class Network:
@@ -127,14 +116,10 @@ class Network:
 
     def __init__(self, document):
         self.steps, self.about, inputs = document["network"]["steps"], document["network"], document["slice"]["inputs"]
-        self.width, self.start = len(inputs["numbers"][0]), Tensor(inputs["numbers"], inputs["over"])
-        self.units = [self._units(step) for step in self.steps]
+        self.width, self.start = len(inputs["numbers"][0]), (inputs["numbers"], inputs["over"])
+        sizes = {"affine": lambda _: (), "largest": lambda step: step["groups"]}
+        self.units = [len(sizes.get(s["kind"], lambda s: s["slopes"]["numbers"][0])(s)) for s in self.steps]
         self.saved = []  # (pieces of the fold, values, constraints) before each fold, of the last pattern
-
-    def _units(self, step):
-        if step["kind"] == "affine":
-            return 0
-        return len(step["groups"]) if step["kind"] == "largest" else len(step["slopes"]["numbers"][0])
 
     def region(self, pattern):
         """Constraints with names (step, unit, threshold or candidate), and the outputs."""
@@ -166,60 +151,54 @@ def value(row, point):
     return sum(a * b for a, b in zip(row, point, strict=True))
 
 
-def cut(points, row, bit, dim):
-    """The corners (point, bits of the constraints that are zero) of the part where ``row`` >= 0."""
-    values = [value(row, point) for point, _ in points]
+def lowest(point):
+    """The homogeneous point without common divisors."""
+    return [number // math.gcd(*point) for number in point]
+
+
+def cut(points, values, bit, dim):
+    """The corners (point, bits of the constraints that are zero) of the part where the constraint ``bit`` is >= 0."""
     kept = [(p, zero | (1 << bit if v == 0 else 0)) for (p, zero), v in zip(points, values, strict=True) if v >= 0]
     for (p, zero), above in zip(points, values, strict=True):
         for (n, other), below in zip(points, values, strict=True):
-            if not above > 0 > below:
-                continue
-            common = zero & other
-            rivals = sum(1 for _, third in points if third & common == common)
-            if common.bit_count() >= dim - 1 and rivals == 2:
-                mixed = [above * b - below * a for a, b in zip(p, n, strict=True)]
-                divisor = math.gcd(*mixed)
-                kept.append(([number // divisor for number in mixed], common | 1 << bit))
+            common, crossed = zero & other, above > 0 > below
+            if crossed and common.bit_count() >= dim - 1 and sum(o & common == common for _, o in points) == 2:
+                kept.append((lowest([above * b - below * a for a, b in zip(p, n, strict=True)]), common | 1 << bit))
     return kept
 
 
 def polytope(border, corners, named, dim):
-    """Corners of the region, and for each facet the names of the constraints that are zero on it."""
+    """Corners of the region in lowest terms, and for each facet the names of the constraints that are zero on it."""
     rows = [(("border",), row) for row in border] + named
-    zeros = [sum(1 << i for i, row in enumerate(border) if value(row, corner) == 0) for corner in corners]
-    points = list(zip(corners, zeros, strict=True))
+    points = [(lowest(c), sum(1 << i for i, row in enumerate(border) if value(row, c) == 0)) for c in corners]
     for bit, (_, row) in enumerate(rows):
         values = [value(row, point) for point, _ in points]
         if min(values) < 0:
             if max(values) <= 0:
                 raise Fault("a pattern has no region")
-            points = cut(points, row, bit, dim)
+            points = cut(points, values, bit, dim)
     zero = {}
     for name, row in rows:
         own = frozenset(i for i, (point, _) in enumerate(points) if value(row, point) == 0)
         if dim <= len(own) < len(points):
             zero.setdefault(own, set()).add(name)
-    return [names for own, names in zero.items() if not any(own < other for other in zero)]
+    return [tuple(p) for p, _ in points], [names for own, names in zero.items() if not any(own < o for o in zero)]
 
 
 def differences(network, here, there):
     """Names of the constraints of pattern ``here`` that have to be zero between it and pattern ``there``."""
-    place = 0
-    for i, step in enumerate(network.steps):
-        for unit in range(network.units[i]):
-            a, b = here[place], there[place]
-            place += 1
-            if a != b:
-                if step["kind"] == "pieces" and abs(a - b) != 1:
-                    raise Fault("a unit jumps over a piece at a wall")
-                yield (i, unit, b if step["kind"] == "largest" else min(a, b))
+    names = ((i, step["kind"], unit) for i, step in enumerate(network.steps) for unit in range(network.units[i]))
+    for (i, kind, unit), a, b in zip(names, here, there, strict=True):
+        if kind == "pieces" and abs(a - b) > 1:
+            raise Fault("a unit jumps over a piece at a wall")
+        if a != b:
+            yield (i, unit, b if kind == "largest" else min(a, b))
 
 
-def check_region(network, document, pattern, around):
-    """Raise Fault unless exactly one of the patterns ``around`` lies behind each facet of this region."""
+def check_region(network, border, corners, pattern, around):
+    """Outputs and corners of a region. Raise Fault unless one of the patterns ``around`` lies behind each facet."""
     named, outputs = network.region(pattern)
-    place = document["slice"]
-    facets = polytope(place["border"]["numbers"], place["corners"]["numbers"], named, network.width - 1)
+    corners, facets = polytope(border, corners, named, network.width - 1)
     nothing = {name for name, row in named if not any(row)}
     inner = [names for names in facets if ("border",) not in names]
     used = set()
@@ -231,52 +210,75 @@ def check_region(network, document, pattern, around):
         used.add(matching[0])
     if len(used) != len(inner):
         raise Fault("a region has a facet without a wall")
-    return tuple(map(tuple, outputs.rows))
+    return outputs[0], corners
 
 
 def joined(n, pairs):
-    """Number of connected components."""
-    parent = list(range(n))
+    """For each of n nodes the node that stands for its connected component."""
+    part, members = list(range(n)), [[i] for i in range(n)]
+    for pair in pairs:
+        small, large = sorted((part[i] for i in pair), key=lambda i: len(members[i]))
+        if small != large:
+            members[large] += members[small]
+            for i in members[small]:
+                part[i] = large
+    return part
 
-    def root(i):
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
 
-    for a, b in pairs:
-        parent[root(a)] = root(b)
-    return sum(root(i) == i for i in range(n))
+def topology(labels, regions, corners, border):
+    """Components and holes of each class on a plane. regions: the component of each piece.
+
+    A hole is a component of the complement that does not reach the border; there, a common corner connects."""
+    n, places = len(labels), {}
+    nodes = [[n + 1 + places.setdefault(point, len(places)) for point in own] for own in corners]
+    outside = [(n, n + 1 + i) for point, i in places.items() if any(value(row, point) == 0 for row in border)]
+    found = {}
+    for label in sorted({*labels}):
+        others = [i for i in range(n) if labels[i] != label]
+        root = joined(n + 1 + len(places), outside + [(i, node) for i in others for node in nodes[i]])
+        own = {regions[i] for i in range(n) if labels[i] == label}
+        found[str(label)] = {"components": len(own), "holes": len({root[i] for i in others} - {root[n]})}
+    return found
 
 
 def check(document):
-    """The counts that a certificate proves. Raises Fault if it proves nothing."""
+    """All counts that a certificate, or a file of the corpus, proves. Raises Fault if it proves nothing."""
+    if "certificate" in document:
+        found = check(document["certificate"])
+        return compared(document["counts"], found | {"activation_by_layer": [*found["by_layer"].values()]})
     check_form(document)
-    network, place = Network(document), document["slice"]
-    check_slice(place["border"]["numbers"], place["corners"]["numbers"], network.width - 1)
+    network, about, walls = Network(document), document["network"], document["walls"]
+    border, corners = (document["slice"][name]["numbers"] for name in ("border", "corners"))
+    check_slice(border, corners, network.width - 1)
     patterns = [[ord(letter) - 48 for letter in text] for text in document["regions"]]
-    if len({*map(tuple, patterns)}) != len(patterns) or not patterns:
+    n, around = len(patterns), [[] for _ in patterns]
+    if len({*map(tuple, patterns)}) != n or n == 0:
         raise Fault("two regions have the same pattern, or there is none")
-    around = [[] for _ in patterns]
-    for a, b in document["walls"]:
-        if not 0 <= a < b < len(patterns):
+    for a, b in walls:
+        if not 0 <= a < b < n:
             raise Fault("a wall names a region that does not exist")
         around[a].append(patterns[b])
         around[b].append(patterns[a])
-    order = sorted(range(len(patterns)), key=patterns.__getitem__)
-    outputs = {i: check_region(network, document, patterns[i], around[i]) for i in order}
-    about, pairs = document["network"], zip(network.steps, network.units, strict=True)
-    ends = [*accumulate(units for step, units in pairs if step["kind"] != "affine")]
-    prefixes = [len({tuple(pattern[:end]) for pattern in patterns}) for end in ends]
-    by_layer = dict(zip(about["layers"][: len(ends) - about["decision"]], prefixes, strict=False))
-    n = len(patterns)
-    linear = joined(n, [(a, b) for a, b in document["walls"] if outputs[a] == outputs[b]])
+    order = sorted(range(n), key=patterns.__getitem__)
+    known = {i: check_region(network, border, corners, patterns[i], around[i]) for i in order}
+    ends = [*accumulate(u for step, u in zip(network.steps, network.units, strict=True) if step["kind"] != "affine")]
+    layers = zip(about["layers"][: len(ends) - about["decision"]], ends, strict=False)
+    by_layer = {name: len({tuple(pattern[:end]) for pattern in patterns}) for name, end in layers}
+    linear = len({*joined(n, [(a, b) for a, b in walls if known[a][0] == known[b][0]])})
     counts = {"by_layer": by_layer, "activation": list(by_layer.values())[-1] if by_layer else 1, "linear": linear}
     if about["decision"]:
-        alike = [(a, b) for a, b in document["walls"] if patterns[a][-1] == patterns[b][-1]]
-        counts |= {"pieces": n, "decision": joined(n, alike)}
-    if {name: document["counts"].get(name) for name in counts} != counts:
-        raise Fault(f"the counts are {counts}, not {document['counts']}")
+        labels = [pattern[-1] for pattern in patterns]
+        regions = joined(n, [(a, b) for a, b in walls if labels[a] == labels[b]])
+        counts |= {"pieces": n, "decision": len({*regions}), "labels": sorted(labels[i] for i in {*regions})}
+        if network.width == 3:
+            counts["topology"] = topology(labels, regions, [known[i][1] for i in range(n)], border)
+    return compared(document["counts"], counts)
+
+
+def compared(given, counts):
+    """The counts. Raise Fault if one that is given is another, or if the numbers of regions are not given."""
+    if any(given[name] != counts.get(name) for name in given) or not {"activation", "linear"} <= {*given}:
+        raise Fault(f"the counts are {counts}, not {given}")
     return counts
 
 
@@ -287,7 +289,7 @@ def main(names):
         with open(name, encoding="utf-8") as file:
             document = json.load(file, parse_float=lambda _: None)  # a certificate has none
         try:
-            print(f"{name}: proved: {check(document.get('certificate', document))}")
+            print(f"{name}: proved: {check(document)}")
         except (Fault, KeyError, IndexError, TypeError, ValueError) as fault:
             failed += 1
             print(f"{name}: not proved: {fault if isinstance(fault, Fault) else repr(fault)}")

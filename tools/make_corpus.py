@@ -27,6 +27,7 @@ from fuzz.truth import Place, truth_of
 FORMAT = "regionscope corpus 1"
 DIMS = {1: 6, 2: 12, 3: 5}  # networks of each family by dimension of the slice
 LARGER = [(8, 8), (12, 12), (16, 16), (8, 8, 8), (12, 12, 12), (16, 16, 16), (8, 8, 8, 8), (24, 24)]
+RINGS = 4  # networks with a class around another one, in place of as many of the family "abs" on planes
 MOST = 600  # pieces of a network
 
 
@@ -42,6 +43,29 @@ def larger(seed: int) -> Network:
             weights[name] = ordinary(rng, shape, a).astype(np.float32).astype(np.float64)
     place = Place("box", np.zeros(2), np.eye(2), (1.0, 1.0))
     return Network(seed, "MLP", "ordinary", "float32", layers[:-1], weights, place)
+
+
+def ring(seed: int) -> Network:
+    """A convex polygon of class 0 inside class 1, which has a hole there: r against a sum of |w x + b|."""
+    rng, n = np.random.default_rng([seed, 3]), 3 + seed
+    weights = {
+        "0.weight": ordinary(rng, (n, 2), 2),
+        "0.bias": 0.1 * ordinary(rng, (n,), 2),
+        "2.weight": np.stack([np.zeros(n), 1 + np.abs(ordinary(rng, (n,), n))]),
+        "2.bias": np.zeros(2),
+    }
+    weights = {name: drawn.astype(np.float32).astype(np.float64) for name, drawn in weights.items()}
+    at_border = [weights["2.weight"][1] @ np.abs(weights["0.weight"] @ c + weights["0.bias"]) for c in _border()]
+    weights["2.bias"][0] = np.float32(0.8 * min(at_border))
+    layers = [["Linear", 2, n], ["Abs"], ["Linear", n, 2]]
+    return Network(
+        seed, "abs", "ordinary", "float32", layers, weights, Place("box", np.zeros(2), np.eye(2), (1.0, 1.0))
+    )
+
+
+def _border() -> list[np.ndarray]:
+    """Points on the border of the square."""
+    return [np.array(c) for t in np.linspace(-1, 1, 41) for c in ((t, 1.0), (t, -1.0), (1.0, t), (-1.0, t))]
 
 
 def case_of(net: Network, name: str, *, with_truth: bool) -> dict[str, Any] | None:
@@ -100,6 +124,11 @@ def generate(count: int) -> tuple[list[dict[str, Any]], list[int]]:
     for seed in range(len(LARGER) * 2):
         case = case_of(larger(seed), f"larger-{seed:04d}", with_truth=False)
         if case is not None:
+            cases.append(case)
+    for seed in range(RINGS):
+        case = case_of(ring(seed), f"ring-2d-{seed:04d}", with_truth=True)
+        if case is not None:
+            taken["abs", 2] += 1
             cases.append(case)
     seed = 0
     while len(cases) < count:

@@ -1,6 +1,6 @@
 """Test a tool that counts regions on the corpus, through one function.
 
-    python tools/run_corpus.py --adapter corpus_adapters:regionscope
+    python tools/run_corpus.py --adapter corpus_adapters:regionscope --report report.json
 
 An adapter takes a ``Case`` and returns the counts that it knows, a dictionary with some of the keys of ``case.counts``
 ("activation_by_layer", "activation", "linear", "decision", "labels", "topology"); or None if the tool does not support
@@ -31,11 +31,10 @@ CORPUS = Path(__file__).parent.parent / "corpus"
 
 @dataclass(frozen=True)
 class Case:
-    """A network of the corpus.
+    """A network of the corpus, as its file states it; docs/corpus.md explains every field.
 
     layers: names and arguments of torch layers. weights: by parameter name. slice: origin, basis, kind (segment,
-    simplex or box) and radius; the inputs are origin + sum c_i basis_i, with c >= 0 and sum c <= 1 on a segment or
-    simplex, and |c_i| <= radius_i on a box. counts: the certified numbers.
+    simplex or box) and radius. counts: the certified numbers.
     """
 
     name: str
@@ -108,6 +107,21 @@ def table(outcomes: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def report(adapter: str, outcomes: list[Outcome]) -> dict[str, Any]:
+    """All outcomes, ready for JSON: how many of each status, and for each network its status and seconds."""
+    return {
+        "adapter": adapter,
+        "networks": len(outcomes),
+        "statuses": dict(Counter(one.status for one in outcomes)),
+        "seconds": round(sum(one.seconds for one in outcomes), 1),
+        "cases": {
+            one.case.name: {"status": one.status, "seconds": round(one.seconds, 3)}
+            | ({"details": one.details} if one.details else {})
+            for one in outcomes
+        },
+    }
+
+
 def main() -> int:
     """Parse the command line, run, and print the table; the exit code is 1 if a count is wrong."""
     parser = argparse.ArgumentParser(
@@ -116,12 +130,20 @@ def main() -> int:
     parser.add_argument("--adapter", default="corpus_adapters:regionscope", metavar="MODULE:FUNCTION")
     parser.add_argument("--folder", type=Path, default=CORPUS, help="folder of the corpus")
     parser.add_argument("--family", help="only this family")
+    parser.add_argument("--report", type=Path, help="JSON file for the outcome of every network")
     options = parser.parse_args()
     module, _, function = options.adapter.partition(":")
+    sys.path.append(str(Path.cwd()))  # adapters of your own stand where you run this
     adapter: Adapter = getattr(importlib.import_module(module), function)
     chosen = (case for case in cases(options.folder) if options.family in (None, case.family))
-    outcomes = [test(adapter, case) for case in chosen]
+    outcomes = []
+    for case in chosen:
+        outcomes.append(test(adapter, case))
+        if len(outcomes) % 20 == 0:
+            print(f"{len(outcomes)} networks", file=sys.stderr, flush=True)
     print(table(outcomes))
+    if options.report is not None:
+        options.report.write_text(json.dumps(report(options.adapter, outcomes), indent=1) + "\n", encoding="utf-8")
     return 1 if any(one.status == "wrong" for one in outcomes) else 0
 
 

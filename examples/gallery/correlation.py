@@ -18,7 +18,8 @@ for noise in (0.0, 0.1, 0.2, 0.4):
     split = load(DataSpec(name="digits", n_train=200, label_noise=noise, options={"flatten": True}))
     for lr in (0.005, 0.01, 0.02):
         model = mlp([64, 64, 10], seed=0)
-        last = train(model, split, Training(epochs=80, optimizer="adam", lr=lr, batch_size=50), seed=0).history[-1]
+        settings = Training(epochs=80, optimizer="adam", lr=lr, batch_size=50, evaluate_every=80)
+        last = train(model, split, settings, seed=0).history[-1]
         counts.append(rs.region_count(model, split.train.inputs, slices=100).value)
         gaps.append(last.test_error - last.train_error)
         groups.append(f"lr {lr}")

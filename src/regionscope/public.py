@@ -35,11 +35,14 @@ from regionscope.exact import (
     ClassTopology,
     DecisionRegions,
     Extremes,
+    FinishedRegions,
     Flip,
     Flips,
     LevelSet,
     Lipschitz,
     Partition,
+    RegionTotals,
+    SizeHistogram,
     StepsNeeded,
     decision_regions,
     first_flip,
@@ -47,6 +50,7 @@ from regionscope.exact import (
     integrated_gradients,
     level_set,
     linear_regions,
+    stream_regions,
 )
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.monitor import Monitor, every, log_spaced

@@ -23,10 +23,15 @@ import regionscope as rs
 from fuzz.compare import piece_of
 from fuzz.networks import FAMILIES, network
 from fuzz.truth import truth_of
+from regionscope.certificate.bits import Bits, distinct
+from regionscope.certificate.claim import Claim
+from regionscope.certificate.columns import Value, first_steps, reads
+from regionscope.certificate.columns import affine as columns_of_affine
 from regionscope.certificate.filter import screen
-from regionscope.certificate.frames import frames_of
+from regionscope.certificate.frames import corner_frames, frames_of
 from regionscope.certificate.integers import IntegerNetwork, homogeneous
-from regionscope.certificate.steps import read_steps
+from regionscope.certificate.steps import Affine, Largest, read_steps
+from regionscope.certificate.vertices import look
 from regionscope.errors import LimitReached, MissingLibrary
 from regionscope.network import trace
 
@@ -67,7 +72,12 @@ def test_certificates_agree_with_exact_arithmetic(seed: int) -> None:
     assert certificate.counts["linear"] == truth.linear
     assert certificate.counts["decision"] == len(truth.labels)
     assert certificate.document is not None
-    assert check_certificate.check(json.loads(json.dumps(certificate.document()))) == certificate.counts
+    proved = check_certificate.check(json.loads(json.dumps(certificate.document())))
+    assert {name: proved[name] for name in certificate.counts} == certificate.counts
+    assert proved["labels"] == sorted(found.labels.tolist())
+    if net.dim == 2:
+        shapes = {str(label): (one.components, one.holes) for label, one in found.topology().items()}
+        assert {label: (one["components"], one["holes"]) for label, one in proved["topology"].items()} == shapes
 
 
 def test_a_partition_that_merges_thin_regions_is_refuted_with_the_true_count() -> None:
@@ -91,7 +101,8 @@ def test_integers_alone_give_the_same_certificate(monkeypatch: pytest.MonkeyPatc
     quick = part.certify()
     module = sys.modules["regionscope.certificate.certify"]
     proved = module.prove
-    monkeypatch.setattr(module, "prove", lambda *args: replace(proved(*args), proved=np.zeros(len(part), dtype=bool)))
+    nothing = np.zeros(len(part), dtype=bool)
+    monkeypatch.setattr(module, "prove", lambda *args, **options: replace(proved(*args, **options), proved=nothing))
     slow = part.certify()
     assert quick
     assert slow
@@ -102,31 +113,94 @@ def test_integers_alone_give_the_same_certificate(monkeypatch: pytest.MonkeyPatc
     assert str(left) == f"not certified: {left.unproved} signs left"
 
 
-def test_error_bounds_hold() -> None:
-    """Each float function of a unit differs from the true one by no more than its bound, on all of [-3, 3]^2."""
+@pytest.mark.parametrize("by_vertices", [True, False])
+def test_error_bounds_hold(by_vertices: bool) -> None:
+    """Each float function of a unit differs from the true one by no more than its bound, on all of [-3, 3]^2; and far
+    units have the sign of the pattern."""
     layers = [nn.Linear(2, 9), nn.LeakyReLU(0.1), nn.Linear(9, 9), nn.Hardsigmoid(), nn.Linear(9, 3)]
     torch.manual_seed(3)
     part = rs.linear_regions(nn.Sequential(*layers).double(), SQUARE)
     assert part.program is not None
-    steps = read_steps(part.program)
-    frames = frames_of(part.vertices.numpy(), part.corners.numpy(), part.offsets.numpy())
-    found, exact = screen(steps, part.slice, frames), IntegerNetwork(steps, part.slice)
+    claim, steps = Claim.of(part), read_steps(part.program)
+    code, exact = Bits(steps, 4), IntegerNetwork(steps, part.slice)
+    corners = corner_frames(claim.points, claim.offsets, claim.owner)
+    boxes = frames_of(claim.vertices, claim.corners, claim.offsets)
+    if by_vertices:
+        found = look(steps, part.slice, claim, corners, code)
+        origins, ends = fractions(claim.points[corners.base[0]]), fractions(claim.points[corners.base[1:]])
+        axes = (ends - origins).transpose(1, 0, 2)
+    else:
+        found = screen(steps, part.slice, boxes, code)
+        origins, axes = fractions(boxes.reference), fractions(boxes.scale[:, :, None] * np.eye(2))
+    assert found.sure.all()
+    patterns, points = code.decode(found.bits), fractions(claim.points)
     units = [(fold, factor) for fold in steps.folds for _ in range(9) for factor, _ in exact.thresholds[id(fold)]]
-    shares = []
-    for key, row, error in zip(found.near.key, found.near.rows, found.near.error, strict=True):
-        region, number = divmod(int(key), 4 + len(units))
-        if number < 4:
-            continue  # the border
-        fold, factor = units[number - 4]
-        over = exact.denominators[fold.source] * factor
-        *slopes, constant = (Fraction(int(a), over) for a in exact.cell(found.patterns[region]).constraints[number])
-        at = [Fraction(float(c)) for c in frames.reference[region]]
-        constant += sum(a * c for a, c in zip(slopes, at, strict=True))
-        local = [a * Fraction(float(scale)) for a, scale in zip(slopes, frames.scale[region], strict=True)]
-        gaps = [abs(a - Fraction(float(b))) for a, b in zip([constant, *local], row, strict=True)]
-        shares.append(float((gaps[0] + 3 * sum(gaps[1:])) / Fraction(float(error))))
-    assert len(shares) > 100
-    assert 0.001 < max(shares) < 1
+    near = {int(key): (row, error) for key, row, error in zip(*vars(found.near).values(), strict=True)}
+    shares, n_far = [], 0
+    for region in range(len(part)):
+        constraints = exact.cell(patterns[region]).constraints
+        for number, (fold, factor) in enumerate(units, 4):
+            over = exact.denominators[fold.source] * factor
+            *slopes, constant = (Fraction(int(a), over) for a in constraints[number])
+            if (key := region * (4 + len(units)) + number) in near:
+                row, error = near[key]
+                local = [constant + origins[region] @ slopes, *(axes[region] @ slopes)]
+                gaps = np.abs(np.array(local) - fractions(row))
+                shares.append(float((gaps[0] + 3 * sum(gaps[1:])) / Fraction(float(error))))
+            elif by_vertices:
+                n_far += 1
+                assert (points[claim.offsets[region] : claim.offsets[region + 1]] @ slopes + constant > 0).all()
+    assert len(shares) > 50
+    assert 0.0005 < max(shares) < 1
+    assert (n_far > 200) == by_vertices
+
+
+def fractions(numbers: Any) -> Any:
+    """The same numbers as fractions."""
+    return np.vectorize(lambda x: Fraction(float(x)), otypes=[object])(numbers)
+
+
+def test_the_first_layer_is_sharp() -> None:
+    """With many inputs the first matrix product is much more accurate than a plain one, and its bound holds."""
+    torch.manual_seed(0)
+    line = rs.Segment(30 * torch.randn(400, dtype=torch.float64), torch.randn(400, dtype=torch.float64))
+    steps = read_steps(trace(nn.Sequential(nn.Linear(400, 3), nn.ReLU()).double(), (400,)))
+    values, first = first_steps(steps, line, np.ones(1))
+    step, columns = steps.steps[0], np.stack([line.origin.numpy().ravel(), line.basis.numpy().ravel()], 1)
+    assert isinstance(step, Affine)
+    value = values[next(reads(steps.steps[first]))]
+    true = fractions(step.terms[0][1].sparse.toarray()) @ fractions(columns)
+    true[:, 0] += fractions(step.shift)
+    gaps = np.abs(true - fractions(value.numbers)).sum(1).astype(float)
+    assert (gaps <= value.error).all()
+    plain = columns_of_affine(step, {"x": Value(columns, np.zeros(400), np.abs(columns).sum(1))}, 1)[1]
+    assert (100 * value.error < plain).all()
+
+
+def test_frames_of_flat_regions_and_numbers_that_overflow_prove_nothing() -> None:
+    flat = np.array([[0.0, 0.0], [0.1, 0.3], [0.2, 0.6], [0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    frames = corner_frames(flat, np.array([0, 3, 6]), np.repeat([0, 1], 3))
+    assert frames.sound.tolist() == [False, True]
+    huge = nn.Sequential(*(layer for _ in range(11) for layer in (nn.Linear(2, 2), nn.ReLU()))).double()
+    with torch.no_grad():
+        for parameter in huge.parameters():
+            parameter.fill_(2.0**99)
+    part = rs.linear_regions(mlp(2, 2, 2), SQUARE)
+    claim, steps = Claim.of(part), read_steps(trace(huge, (2,)))
+    corners = corner_frames(claim.points, claim.offsets, claim.owner)
+    assert not look(steps, part.slice, claim, corners, Bits(steps, 4)).sure.any()
+
+
+def test_patterns_survive_their_bits() -> None:
+    program = trace(Odd().eval().double(), (3,))
+    steps = read_steps(program)
+    code, rng = Bits(steps, 2), np.random.default_rng(0)
+    pieces = [(fold.rows_per_unit + (not isinstance(fold, Largest)), fold.n_units) for fold in steps.folds]
+    patterns = np.concatenate([rng.integers(0, most, (6, n)) for most, n in pieces], 1).astype(np.int16)
+    patterns[5] = patterns[4]
+    bits = code.encode(patterns)
+    assert (code.decode(bits) == patterns).all()
+    assert distinct(bits) == 5
 
 
 class Odd(nn.Module):
@@ -213,7 +287,7 @@ def test_the_checker_rejects_documents_that_are_not_well_formed() -> None:
     assert certificate.document is not None
 
     def rejected(match: str, *path: Any, to: Callable[[Any], Any]) -> None:
-        part = changed = json.loads(json.dumps(certificate.document()))  # type: ignore[misc]
+        part = changed = json.loads(json.dumps(certificate.document()))
         for name in path[:-1]:
             part = part[name]
         part[path[-1]] = to(part[path[-1]])
@@ -242,6 +316,10 @@ def test_what_cannot_be_certified_says_why(monkeypatch: pytest.MonkeyPatch, tmp_
         tiny[0].weight.fill_(1e-200)
     with pytest.raises(rs.InputError, match="Expected constants that are zero or between"):
         rs.linear_regions(tiny, SQUARE).certify()
+    with monkeypatch.context() as patch:
+        patch.setattr("regionscope.certificate.steps._MOST", 9)
+        with pytest.raises(rs.InputError, match=r"Expected layers with at most 9 .* got at least 10"):
+            part.certify()
     monkeypatch.setitem(sys.modules, "flint", None)
     with pytest.raises(MissingLibrary, match=r"certify\(\) needs python-flint"):
         part.certify()

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
 
 import check_certificate
 import corpus_adapters
@@ -26,10 +30,35 @@ def test_the_corpus_has_all_families_and_dimensions() -> None:
 def test_the_checker_proves_the_counts_of_the_files() -> None:
     for path in SMALLEST[:40]:
         document = json.loads(path.read_text())
-        proved = check_certificate.check(document["certificate"])
-        counts = document["counts"]
-        assert list(proved["by_layer"].values()) == counts["activation_by_layer"]
-        assert (proved["linear"], proved["decision"]) == (counts["linear"], counts["decision"])
+        proved = check_certificate.check(document)
+        assert {name: proved[name] for name in document["counts"]} == document["counts"]
+
+
+def test_the_checker_rejects_a_wrong_topology() -> None:
+    """Class 0 is a polygon inside class 1, which has a hole there."""
+    document = json.loads((run_corpus.CORPUS / "ring-2d-0000.json").read_text())
+    counts = document["counts"]
+    assert counts["topology"] == {"0": {"components": 1, "holes": 0}, "1": {"components": 1, "holes": 1}}
+    assert check_certificate.check(document)["topology"] == counts["topology"]
+    for shape, name in [(shape, name) for shape in counts["topology"].values() for name in ("components", "holes")]:
+        shape[name] += 1
+        with pytest.raises(check_certificate.Fault, match="the counts are"):
+            check_certificate.check(document)
+        shape[name] -= 1
+    counts["labels"] = [0, 0]
+    with pytest.raises(check_certificate.Fault, match="the counts are"):
+        check_certificate.check(document)
+
+
+def test_the_reports_of_the_corpus_say_that_all_is_right() -> None:
+    """``run_corpus --report`` and ``check_certificate`` over all files; the numbers stand on the page of the corpus."""
+    report = json.loads((run_corpus.CORPUS.parent / "docs" / "corpus.json").read_text())
+    assert report["cases"].keys() == {path.stem for path in FILES}
+    assert report["statuses"] == {"right": 200}
+    chosen = [run_corpus.Outcome(next(run_corpus.cases()), "wrong", "linear is 2, true is 1", 0.5)]
+    made = run_corpus.report("mine:count", chosen)
+    assert made["statuses"] == {"wrong": 1}
+    assert made["cases"][FILES[0].stem]["details"] == "linear is 2, true is 1"
 
 
 def test_regionscope_is_right_on_small_cases_and_a_wrong_tool_is_not() -> None:
@@ -44,10 +73,20 @@ def test_regionscope_is_right_on_small_cases_and_a_wrong_tool_is_not() -> None:
     assert "all" in run_corpus.table([*outcomes, wrong])
 
 
+def test_the_adapter_on_the_page_runs() -> None:
+    """The page's numbers come from this adapter and all networks."""
+    page = (run_corpus.CORPUS.parent / "docs" / "corpus.md").read_text()
+    namespace: dict[str, Any] = {}
+    exec(page.split("```{code-block} python\n")[1].split("```")[0], namespace)
+    chosen = {case.name: case for case in run_corpus.cases()}
+    for name, status in (("larger-0000", "right"), ("mlp-3d-0008", "wrong"), ("abs-1d-0006", "unsupported")):
+        outcome = run_corpus.test(namespace["sampled"], chosen[name])
+        assert outcome.status == status
+        assert not outcome.details or f"{name} ({outcome.case.weights_kind}): {outcome.details}" in page
+
+
 def test_a_case_of_a_peer_starts_with_the_same_function() -> None:
     """The network that relucent searches is the one of the corpus on the slice."""
-    import torch
-
     for case in run_corpus.cases():
         if case.family != "MLP" or (made := corpus_adapters.on_slice(case)) is None:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def ask(*words: str) -> Result:
     return CliRunner().invoke(app, ["ask", *words])
 
 
-def numbers(result: Result) -> dict[str, object]:
+def numbers(result: Result) -> dict[str, Any]:
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -100,7 +101,7 @@ def test_every_question_has_a_picture_and_a_table(net: str, tmp_path: Path, ques
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "a.json").read_text())["regions"] > 1
     assert "regions" in done.stdout
-    assert "Weights as" in done.stdout
+    assert "The weights are" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import click
 import numpy as np
 import pytest
 import safetensors.torch
@@ -69,6 +69,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(command: str) -> Result:
     return CliRunner().invoke(app, command.split())
+
+
+def test_regions_are_counted_without_holding_them(folder: Path) -> None:
+    whole = run("regions --model net.py:build --box -1 1 --json whole.json")
+    done = run("regions --model net.py:build --box -1 1 --count-only --json out.json")
+    assert (whole.exit_code, done.exit_code) == (0, 0), done.output
+    expected, numbers = (json.loads((folder / name).read_text()) for name in ("whole.json", "out.json"))
+    for name in ("activation_regions", "activation_regions_after_layer", "slice"):
+        assert numbers[name] == expected[name]
+    assert "linear_regions" not in numbers
+    assert f"{numbers['activation_regions']:,}" in done.output
+    refused = run("regions --model net.py:build --box -1 1 --count-only --plot out.png")
+    assert refused.exit_code == 2
+    assert "without --certify and --plot" in " ".join(refused.output.split())
 
 
 def test_regions_on_a_box(folder: Path) -> None:
@@ -161,12 +175,12 @@ def test_a_gpu_gives_the_same_counts(command: str) -> None:
 
 
 def test_weights_that_the_code_makes_are_named(folder: Path) -> None:
-    assert "Weights as net.py:build makes them" in run("regions --model net.py:build --box -1 1").stdout
-    assert "Weights as" not in run("regions --model net.py:build --box -1 1 --json -").stdout
+    assert "The weights are those that net.py:build creates" in run("regions --model net.py:build --box -1 1").stdout
+    assert "The weights are" not in run("regions --model net.py:build --box -1 1 --json -").stdout
     torch.save(mlp([2, 8, 8, 2]).state_dict(), folder / "own.pt")
     own = run("decision --model net.py:build --weights own.pt --box -1 1")
     assert own.exit_code == 0, own.output
-    assert "Weights as" not in own.stdout
+    assert "The weights are" not in own.stdout
 
 
 def test_three_dimensions_are_counted() -> None:
@@ -177,11 +191,11 @@ def test_three_dimensions_are_counted() -> None:
     ("command", "words"),
     [
         ("regions --model nothere.py:build --box -1 1", "does not exist"),
-        ("regions --model net.py:nothere --box -1 1", "has no 'nothere'"),
+        ("regions --model net.py:nothere --box -1 1", "Expected 'nothere' in net.py"),
         ("regions --model net.py:build --box -1 1 --weights nothere.pt", "does not exist"),
         ("regions --model net.py:build --points nothere.npy", "does not exist"),
-        ("regions --model net.py:build", "--points FILE or --box LO HI"),
-        ("regions --model net.py:build --box -1 1 --points triangle.npy", "not both"),
+        ("regions --model net.py:build", "--points FILE, --box LO HI"),
+        ("regions --model net.py:build --box -1 1 --points triangle.npy", "got none or several"),
         ("regions --model net.py:build --box 1 -1", "smaller"),
         ("regions --model net.py:build --points images.npy", "16"),
         ("regions --model net.py:cnn --box -1 1", "--input-shape"),
@@ -195,7 +209,7 @@ def test_three_dimensions_are_counted() -> None:
         ("decision --model net.py:build --points twice.npy", "same"),
         ("decision --model net.py:build --points nan.npy", "NaN"),
         ("decision --model net.py:build --points many.npy", "got 20, whose hull has 19 dimensions"),
-        ("decision --model net.py:build --points net.py", "is not an .npy or .npz file of numbers.\n"),
+        ("decision --model net.py:build --points net.py", "Expected an .npy or .npz file of numbers, got net.py.\n"),
         ("regions --model net.py:build --box -1 1 --memory lots", "--memory"),
         ("regions --model net.py:build --box -1 1 --device moon", "got 'moon'"),
         ("decision --model net.py:build --box -1 1 --device moon", "got 'moon'"),
@@ -210,7 +224,7 @@ def test_three_dimensions_are_counted() -> None:
         ),
         (
             "decision --model net.py:build --box -1 1 --max-regions 3",
-            "than --max-regions 3 regions after",
+            "at most --max-regions 3 regions, got more after",
         ),
         ("quickstart --out net.py", "is a file"),
     ],
@@ -292,7 +306,7 @@ def test_quickstart_names_the_extra_of_the_explorer(folder: Path, monkeypatch: p
 def test_an_option_says_the_same_in_every_command(name: str, commands: list[str]) -> None:
     said = set()
     for command in commands:
-        found = get_command(app)
+        found: Any = get_command(app)
         for word in command.split():
             found = found.commands[word]
         said |= {option.help for option in found.params if name in option.opts}
@@ -311,14 +325,14 @@ def test_the_version_is_that_of_the_package() -> None:
     assert run("--version").stdout == f"regionscope {rs.__version__}\n"
 
 
-def commands(group: click.Command) -> Iterator[click.Command]:
+def commands(group: Any) -> Iterator[Any]:
     yield group
     for command in getattr(group, "commands", {}).values():
         yield from commands(command)
 
 
 @pytest.mark.parametrize("command", list(commands(get_command(app))), ids=lambda command: str(command.name))
-def test_help_keeps_its_brackets(command: click.Command) -> None:
+def test_help_keeps_its_brackets(command: Any) -> None:
     """Rich reads [word] as a colour and drops it."""
     texts = [command.help, *(getattr(each, "help", None) for each in command.params)]
     for text in filter(None, texts):

@@ -70,6 +70,7 @@ def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path
     target = tmp_path / "frames.gif"
     said = call("animate", folder, "--out", target, "--kind", kind, "--size", 200, "--fps", 4)
     assert "4 frames" in said
+    frames: Any
     with Image.open(target) as frames:
         shown = [frames.info["duration"]]
         pictures = set()
@@ -101,10 +102,10 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
         (("explore", "RUN", "--out", "none/x.html"), "does not exist"),
         (("explore", "absent"), "which does not exist"),
         (("explore", "."), "No run found at"),
-        (("explore", "junk.npz"), "is not a saved partition"),
-        (("explore", "cut.npz"), "is not a saved partition"),
-        (("explore", "array.npy"), "is not a saved partition"),
-        (("explore", "damaged.npz"), "is not a saved partition"),
+        (("explore", "junk.npz"), "Expected a saved partition"),
+        (("explore", "cut.npz"), "Expected a saved partition"),
+        (("explore", "array.npy"), "Expected a saved partition"),
+        (("explore", "damaged.npz"), "Expected a saved partition"),
         (("animate", "junk.npz"), "Expected the folder of a run"),
         (("animate", "absent"), "Expected the folder of a run"),
         (("animate", "."), "No run found at"),

@@ -96,7 +96,7 @@ def test_a_time_limit_stops_with_a_sentence_and_a_status(tmp_path: Path) -> None
         "run", STUDY, "--size", "smoke", "--folder", str(tmp_path), "--limit-seconds", "0.001", "--no-progress"
     )  # fmt: skip
     assert done.exit_code == 3
-    assert "Give the same command again to continue." in done.stderr
+    assert "Run the same command again to resume." in done.stderr
     assert not (tmp_path / "reports").exists()
 
 

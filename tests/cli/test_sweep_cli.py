@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -87,7 +88,7 @@ def test_what_failed_and_what_was_repaired_is_said(folder: Path) -> None:
     assert done.exit_code == 1
     assert "4 runs: 2 finished, 2 failed" in done.stdout
     assert "failed: mlp on random_labels" in done.stderr
-    assert "try the failed runs once more" in done.stderr
+    assert "to retry the failed runs" in done.stderr
     (next(iter(folder.glob("runs/*/result.json")))).write_text("{")
     damaged = run("sweep table --runs runs")
     assert "damaged" in damaged.stdout
@@ -102,9 +103,9 @@ def test_a_stop_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     save = RunFolder.save_state
     steps: list[int] = []
 
-    def interrupted(self: RunFolder, state: object) -> None:
-        steps.append(state.step)  # type: ignore[attr-defined]
-        save(self, state)  # type: ignore[arg-type]
+    def interrupted(self: RunFolder, state: Any) -> None:
+        steps.append(state.step)
+        save(self, state)
         if len(steps) == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -113,7 +114,7 @@ def test_a_stop_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("sweep run grid.toml --runs runs")
     assert done.exit_code == 3
     assert "Stopping: running runs save their state" in done.stderr
-    assert "The sweep was stopped. Give the same command again to continue." in done.stderr
+    assert "The sweep was stopped. Run the same command again to resume." in done.stderr
     assert "4 to do" in done.stdout
     assert signal.getsignal(signal.SIGINT) is before
     assert len(steps) == 3

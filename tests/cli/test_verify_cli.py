@@ -108,7 +108,7 @@ def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:
         (["--vary", 0, 1, "--range", "0=0:1,1=0:nan", "--at", "2=0,3=0"], "--range K=LO:HI"),
         (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "2=0,3=0", "--scaling", "0=1:0"], "positive units"),
         (["--at", "2=0"], "--vary I J"),
-        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "2=0,3=0", "--box", -1, 1], "one slice"),
+        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "2=0,3=0", "--box", -1, 1], "one of --points"),
     ],
 )  # fmt: skip
 def test_a_wrong_plane_is_one_sentence(options: list[object], message: str, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def regions_of(model: nn.Module, pieces: list[rs.Simplex]) -> BatchResult:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("dim", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_each_slice_gets_what_it_has_alone(dim: int) -> None:
     model, pieces = NET(), slices(dim, 5)
     for together, piece in zip(rs.linear_regions(model, pieces), pieces, strict=True):

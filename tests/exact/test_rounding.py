@@ -15,6 +15,7 @@ from fuzz.compare import compare, piece_of
 from fuzz.networks import extreme_network
 from fuzz.truth import truth_of
 from regionscope.exact import region_batch
+from regionscope.geometry.planar.mesh import areas
 from regionscope.network import Program
 
 SQUARE = rs.Box([0.0, 0.0], torch.eye(2), 1.0)
@@ -34,7 +35,7 @@ def test_overlapping_windows_leave_nothing_out(seed: int) -> None:
 
 
 def test_a_partition_with_a_hole_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = region_batch.areas
+    whole = areas
     monkeypatch.setattr(region_batch, "areas", lambda *args: whole(*args) * 0.9)
     with pytest.raises(rs.CheckFailed, match=r"add up to 0\.900000 of the slice"):
         rs.linear_regions(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), SQUARE)
@@ -95,6 +96,7 @@ def _steep(seed: int, scale: float, depth: int, dim: int) -> tuple[nn.Module, rs
     return nn.Sequential(*layers[:-1]), rs.Segment(*points) if dim == 1 else rs.Simplex(points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 2])
 def test_slopes_too_steep_for_float64_are_an_error(dim: int) -> None:
     """Clamps of slope 1e7 at depth 3: only ``check`` noticed that the maps were wrong, if at all."""
@@ -134,7 +136,7 @@ def test_folds_that_rounding_hides_are_reported(dim: int) -> None:
         assert (part.n_snapped > 0) == (dec.partition.n_snapped > 0) == hidden
 
 
-@pytest.mark.parametrize("seed", [10, 64, 83, 103, 130])
+@pytest.mark.parametrize("seed", [10, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (64, 83, 103, 130))])
 def test_no_count_of_a_network_with_extreme_weights_is_wrong_in_silence(seed: int) -> None:
     """Against exact arithmetic; 64, 103 and 130 were wrong and said nothing."""
     net = extreme_network(seed)

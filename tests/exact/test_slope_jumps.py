@@ -61,6 +61,7 @@ def shrunk(model: nn.Sequential) -> None:
     model[-1].bias += 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [shifted, shrunk])
 def test_constants_and_the_scale_of_the_outputs_do_not_matter(
     change: Callable[[nn.Sequential], None], networks: list[tuple[nn.Sequential, rs.Slice]]
@@ -75,6 +76,7 @@ def test_constants_and_the_scale_of_the_outputs_do_not_matter(
         assert after.n_undecided == before.n_undecided == 0
 
 
+@pytest.mark.slow
 def test_decided_quickly_or_from_derivatives(networks: list[tuple[nn.Sequential, rs.Slice]]) -> None:
     for model, piece in networks:
         part = rs.linear_regions(model, piece)

@@ -34,6 +34,7 @@ def slow_locate(part: Partition, points: Tensor) -> list[set[int]]:
     return held
 
 
+@pytest.mark.slow
 def test_locate_agrees_with_every_inequality_of_every_region() -> None:
     part = linear_regions(network(0), SQUARE)
     points = torch.rand(200, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 2 - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,13 @@ class Octahedron(nn.Module):
         return x.abs().sum(1, keepdim=True) - 1
 
 
+class Wall(nn.Module):
+    """Zero on a plane through the origin, which the first view meets at right angles."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ x.new_tensor([[0.53], [-0.67], [0.52]])
+
+
 @pytest.fixture(scope="module")
 def surface() -> LevelSet:
     return level_set(Octahedron(), Box(torch.zeros(3), torch.eye(3), 1.3))
@@ -38,7 +46,11 @@ PIXELS = """() => {
   const middle = 4 * (Math.floor(h / 2) * w + Math.floor(w / 2));
   const large = [...seen.values()].filter((n) => n > 500).length;
   const drawn = 1 - (seen.get("255,255,255") ?? 0) / (w * h);
-  return { colours: large, middle: [...all.subarray(middle, middle + 3)], drawn };
+  const ground = (i) => all[4 * i] === 255 && all[4 * i + 1] === 255 && all[4 * i + 2] === 255;
+  let free = true;
+  for (let x = 0; x < w; x++) free &&= ground(x) && ground((h - 1) * w + x);
+  for (let y = 0; y < h; y++) free &&= ground(y * w) && ground(y * w + w - 1);
+  return { colours: large, middle: [...all.subarray(middle, middle + 3)], drawn, free };
 }"""
 
 
@@ -52,7 +64,7 @@ def test_the_surface_is_drawn_and_turned(surface: LevelSet, open_page: Callable[
     assert facts["Euler characteristic"] == "2"
     page.evaluate("regionscope.state.edges = false; regionscope.state.box = false; regionscope.draw()")
     seen = page.evaluate(PIXELS)
-    assert 0.1 < seen["drawn"] < 0.9
+    assert 0.05 < seen["drawn"] < 0.9
     assert seen["colours"] == 5  # four of the eight faces are in sight, and the ground
     before = page.evaluate("regionscope.state.turn")
     box = page.locator("#stage").bounding_box()
@@ -66,8 +78,27 @@ def test_the_surface_is_drawn_and_turned(surface: LevelSet, open_page: Callable[
     page.locator("#stage").focus()
     page.keyboard.press("ArrowLeft")
     assert page.evaluate("regionscope.state.turn") == pytest.approx(before - 0.7)
+    near = page.evaluate("regionscope.state.distance")
     page.mouse.wheel(0, 300)
-    page.wait_for_function("regionscope.state.distance > 3")
+    page.wait_for_function(f"regionscope.state.distance > {1.2 * near}")
+
+
+def test_the_whole_box_is_in_sight_and_both_sides_are_lit(open_page: Callable[[Path], Any], tmp_path: Path) -> None:
+    wall = level_set(Wall(), Box([0.0] * 3, torch.eye(3), 1.0))
+    page = open_page(explore(wall, tmp_path / "wall.html").path)
+    lights = []
+    for turn, tilt in ((-0.9, 0.55), (-0.9 + math.pi, -0.55)):  # in front of the wall and behind it
+        page.evaluate(
+            "(at) => { Object.assign(regionscope.state, at); regionscope.draw(); }", {"turn": turn, "tilt": tilt}
+        )
+        lights.append(sum(page.evaluate(PIXELS)["middle"]))
+    assert lights[1] / lights[0] == pytest.approx(0.8, abs=0.02)
+    page.evaluate("document.getElementById('reset').click()")
+    for size in ({"width": 390, "height": 844}, {"width": 1400, "height": 900}):
+        page.set_viewport_size(size)
+        page.wait_for_timeout(50)
+        page.evaluate("regionscope.draw()")
+        assert page.evaluate(PIXELS)["free"]
 
 
 def test_a_click_chooses_the_face_in_front(surface: LevelSet, open_page: Callable[[Path], Any], tmp_path: Path) -> None:

@@ -51,3 +51,14 @@ def test_points_are_sorted_along_their_edge_and_near_ones_are_shared() -> None:
     where = dict(zip(crossings.unit.tolist(), crossings.point.tolist(), strict=True))
     assert where == {0: 1, 1: 0, 2: 0, 3: 2}
     assert crossings.merged.tolist() == [0]
+
+
+def test_a_flat_unit_near_two_crossings_does_not_join_them() -> None:
+    """Unit 1 is within its tolerance all along the edge, so it may share either point, and stands where unit 0 does."""
+    near = torch.full((3,), 1e-9, dtype=torch.float64)
+    ua = torch.tensor([0.25, 1.2e-9, 0.75], dtype=torch.float64)
+    ub = torch.tensor([-0.75, -1.2e-9, -0.25], dtype=torch.float64)
+    points, crossings = place_points(torch.zeros(3, dtype=torch.int64), torch.arange(3), ua, ub, near)
+    assert points.t.tolist() == [0.25, 0.75]
+    a, b = ua[crossings.unit], ub[crossings.unit]
+    assert bool(((a + points.t[crossings.point] * (b - a)).abs() <= near).all())

@@ -63,7 +63,7 @@ def test_embed_is_origin_plus_coords_times_basis(name: str) -> None:
 def test_a_slice_is_frozen_and_survives_copy_pickle_and_to(name: str) -> None:
     piece = SLICES[name]
     with pytest.raises(AttributeError, match="frozen"):
-        piece.origin = torch.zeros(1)  # type: ignore[misc]
+        piece.origin = torch.zeros(1)
     for twin in (copy.deepcopy(piece), pickle.loads(pickle.dumps(piece)), piece.to("cpu")):
         assert type(twin) is type(piece)
         assert torch.equal(twin.corners, piece.corners)
@@ -174,8 +174,9 @@ def test_a_radius_keeps_all_its_digits(radius: float) -> None:
 
 
 def test_a_slice_is_rebuilt_from_its_own_parts_only() -> None:
+    piece: Any
     for piece in SLICES.values():
-        twin = type(piece).from_parts(**vars(piece))  # type: ignore[attr-defined]
+        twin = type(piece).from_parts(**vars(piece))
         assert vars(twin) == vars(piece)
     with pytest.raises(SliceError, match="basis, origin, radius for a Box, got basis, origin"):
         Box.from_parts(origin=torch.zeros(2), basis=torch.eye(2))
@@ -196,16 +197,16 @@ WRONG = {
     "more points than dimensions": (lambda: Simplex([[0.0], [1.0], [2.0]]), "inputs of at least 2 .*got 1"),
     "one point": (lambda: Simplex([[0.0]]), "at least 2 points, got 1"),
     "no points": (lambda: Simplex([]), "at least 2 points, got 0"),
-    "not a sequence": (lambda: Simplex(3), "a sequence of inputs"),  # type: ignore[arg-type]
+    "not a sequence": (lambda: Simplex(3), "a sequence of inputs"),
     "differing shapes": (lambda: Segment([0.0], [1.0, 2.0]), r"points of one shape, got \(1,\) for point 0"),
     "NaN": (lambda: Segment([0.0], [math.nan]), "NaN or infinite"),
     "infinite": (lambda: Simplex(torch.tensor([[0.0], [math.inf]])), "NaN or infinite"),
-    "single numbers": (lambda: Segment(0.0, 1.0), "single number"),  # type: ignore[arg-type]
+    "single numbers": (lambda: Segment(0.0, 1.0), "single number"),
     "empty input": (lambda: Segment([], []), "point 0 to hold numbers"),
     "words": (lambda: Segment(["a"], ["b"]), "got text"),
-    "numbers in words": (lambda: Box([0.0, 0.0], EYE, "1"), "Expected radius to hold real numbers, got text"),  # type: ignore[arg-type]
-    "ends in words": (lambda: Segment([0.0], [1.0]).extended("0", "1"), "got text"),  # type: ignore[arg-type]
-    "margin in words": (lambda: Box.through([[0.0], [1.0]], margin="1"), "got text"),  # type: ignore[arg-type]
+    "numbers in words": (lambda: Box([0.0, 0.0], EYE, "1"), "Expected radius to hold real numbers, got text"),
+    "ends in words": (lambda: Segment([0.0], [1.0]).extended("0", "1"), "got text"),
+    "margin in words": (lambda: Box.through([[0.0], [1.0]], margin="1"), "got text"),
     "complex": (lambda: Segment(torch.tensor([1j]), torch.tensor([2j])), "got complex numbers"),
     "complex array": (lambda: Segment(np.array([1j]), np.array([2j])), "got complex numbers"),
     "sparse": (lambda: Simplex(torch.eye(3).to_sparse()), "sparse tensor .* Call to_dense"),
@@ -221,7 +222,7 @@ WRONG = {
     "radius 0": (lambda: Box([0.0, 0.0], EYE, 0.0), "larger than 0"),
     "radius negative": (lambda: Box([0.0, 0.0], EYE, [1.0, -1.0]), "larger than 0"),
     "radius NaN": (lambda: Box([0.0, 0.0], EYE, math.nan), "NaN or infinite"),
-    "radius in words": (lambda: Box([0.0, 0.0], EYE, "wide"), "Expected radius to hold real numbers, got text"),  # type: ignore[arg-type]
+    "radius in words": (lambda: Box([0.0, 0.0], EYE, "wide"), "Expected radius to hold real numbers, got text"),
     "no radius": (lambda: Box([0.0, 0.0], EYE, []), "radius to hold numbers"),
     "radii too many": (lambda: Box([0.0, 0.0], EYE, [1.0, 1.0, 1.0]), "one for each of 2"),
     "no directions": (lambda: Box([0.0, 0.0], [], 1.0), "at least 1 direction, got 0"),

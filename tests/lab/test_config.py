@@ -78,7 +78,11 @@ def test_a_measure_is_called_after_its_instrument() -> None:
         (("data", "label_noise"), 1.5, "from 0 to 1, got 1.5"),
         (("data", "n_train"), 0, "data.n_train of at least 1"),
         (("data",), 3, "Expected data to be a table of settings, got 3"),
-        (("network", "options"), {"f": object()}, "Expected only numbers, texts, lists and tables in network.options"),
+        (
+            ("network", "options"),
+            {"f": object()},
+            "Expected only numbers, strings, lists and tables in network.options",
+        ),
         (("network",), {}, "a value for 'name' in network, which has no default, got none"),
         (("seed",), -1, "seed to be a whole number from 0 .* got -1"),
         (("seed",), 2**70, "seed to be a whole number from 0 to .* got 1180591620717411303424"),

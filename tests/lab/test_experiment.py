@@ -14,6 +14,7 @@ from regionscope.errors import DiskFull, InputError, Stopped
 from regionscope.lab import experiment as lab
 from regionscope.lab import instruments
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope.lab.data import load
 from regionscope.lab.experiment import fail, run
 from regionscope.lab.store import RunFolder, files
 from regionscope.lab.train import TrainState
@@ -195,7 +196,7 @@ def test_a_measure_that_is_not_possible_is_noted_and_the_rest_is_there(tmp_path:
     assert 0 <= found["test_error"] <= 1
     assert found["measures"]["region_count"]["value"] >= 1
     assert found["measures"]["linear_regions"] == {"value": None, "spread": None}
-    assert found["note"].startswith("linear_regions: '")
+    assert found["note"].startswith("linear_regions: Expected a piecewise-affine network")
     assert found["note"].count("is Tanh, which is not piecewise affine") == 1
     missing = [row for row in folder.rows() if row["name"] == "linear_regions"]
     assert [row["step"] for row in missing] == [0, 12]
@@ -283,7 +284,6 @@ def test_a_full_disk_is_not_the_runs_failure(tmp_path: Path, monkeypatch: pytest
 
 def test_runs_share_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = []
-    load = lab.load
 
     def counting(spec: DataSpec, **options: Any) -> Any:
         loaded.append(spec.seed)

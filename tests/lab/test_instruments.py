@@ -59,7 +59,7 @@ def test_region_count(net: nn.Module, dim: int, method: str) -> None:
         net, "region_count", dim=dim, slices=6, method=method, alpha=[-1, 2], grid=None if method == "exact" else 20
     )
     grid = {} if method == "exact" else {"grid": 20}
-    own = rs.region_count(net, FLAT.train.inputs, dim=dim, slices=6, method=method, alpha=(-1, 2), seed=7, **grid)  # type: ignore[arg-type]
+    own = rs.region_count(net, FLAT.train.inputs, dim=dim, slices=6, method=method, alpha=(-1, 2), seed=7, **grid)
     assert found == {"it": (own.value, own.stderr)}
 
 

@@ -67,7 +67,7 @@ def test_a_file_may_lie_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch)
         (":build", "such as pkg"),
         ("nothere.py:build", "model file, got 'nothere.py'"),
         ("nothere.module:build", "No module named 'nothere'"),
-        ("net.py:missing", "has no 'missing'; it offers build, ready, zoo, broken, needs."),
+        ("net.py:missing", "got no such name. It defines build, ready, zoo, broken, needs."),
         ("net.py:number", "got int"),
         ("net.py:broken", "RuntimeError: first line.$"),
         ("net.py:needs", "without arguments failed: TypeError"),
@@ -123,7 +123,7 @@ def test_weights_that_do_not_fit(tmp_path: Path, saved: object, sentence: str) -
 
 def test_weights_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "w.safetensors").write_bytes(b"hello")
-    with pytest.raises(InputError, match="not a safetensors file"):
+    with pytest.raises(InputError, match="Expected a safetensors file"):
         load_weights(nn.Linear(2, 1), tmp_path / "w.safetensors")
     with pytest.raises(InputError, match="does not exist"):
         load_weights(nn.Linear(2, 1), tmp_path / "nothere.pt")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def test_schedules_in_python() -> None:
     dense = log_spaced(1, 10, 100).points
     assert dense == tuple(range(1, 11))
     assert every(2, "epochs") == parse_schedule("every 2 epochs")
-    for wrong in (lambda: every(0), lambda: every(1.5), lambda: every(True), lambda: every(2, "days")):  # type: ignore[arg-type, call-overload]
+    for wrong in (lambda: every(0), lambda: every(1.5), lambda: every(True), lambda: every(2, "days")):
         with pytest.raises(InputError, match="every"):
             wrong()
     for a, b, points in ((0, 10, 3), (5, 4, 3), (1, 10, 1), (1, 10, 2.5), (1.5, 10, 3)):
@@ -149,9 +150,9 @@ def test_what_a_measure_may_return() -> None:
     with pytest.raises(InputError, match="a mapping from names to functions of the model, got an empty one"):
         Monitor({})
     with pytest.raises(InputError, match="functions of the model, got a list"):
-        Monitor([lambda m: 1.0])  # type: ignore[arg-type]
+        Monitor([lambda m: 1.0])
     with pytest.raises(InputError, match="a function of the model"):
-        Monitor({"a": 3})  # type: ignore[dict-item]
+        Monitor({"a": 3})
 
 
 def test_numbers_that_json_lacks(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_a_new_training_beside_the_rows_of_an_old_one_is_warned(tmp_path: Path) 
 @pytest.mark.parametrize("when", [5, [1, 2, 3], None])
 def test_what_is_no_schedule_is_said_at_once(when: object) -> None:
     with pytest.raises(InputError, match="Expected when to be"):
-        Monitor({"weight": weight}, when)  # type: ignore[arg-type]
+        Monitor({"weight": weight}, when)
 
 
 def test_a_name_that_no_row_has() -> None:
@@ -272,14 +273,14 @@ def fingerprint(model: nn.Module) -> list[object]:
         [None if value.grad is None else value.grad.clone() for value in model.parameters()],
         [value.requires_grad for value in model.parameters()],
         [module.training for module in model.modules()],
-        torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate(),  # type: ignore[index]  # noqa: NPY002
+        torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate(),  # noqa: NPY002
     ]  # fmt: skip
 
 
-def assert_equal(one: object, other: object) -> None:
+def assert_equal(one: Any, other: Any) -> None:
     if isinstance(one, Tensor | np.ndarray):
         assert np.array_equal(np.asarray(one), np.asarray(other))
-        assert one.dtype == other.dtype  # type: ignore[attr-defined]
+        assert one.dtype == other.dtype
     elif isinstance(one, dict):
         assert isinstance(other, dict)
         assert one.keys() == other.keys()

@@ -69,15 +69,15 @@ def test_weights_and_biases_hears_the_rows(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
-    lightning = pytest.importorskip("lightning.pytorch")
+    lightning: Any = pytest.importorskip("lightning.pytorch")
 
-    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    class Module(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.net = mlp([2, 8, 2])
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.net(x)  # type: ignore[no-any-return]
+            return self.net(x)
 
         def training_step(self, batch: list[Tensor], index: int) -> Tensor:
             return nn.functional.cross_entropy(self(batch[0]), batch[1])
@@ -88,7 +88,7 @@ def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
     x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
     data = torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
 
-    class Endless(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+    class Endless(torch.utils.data.IterableDataset):
         def __iter__(self) -> Any:
             return iter(data)
 
@@ -128,13 +128,13 @@ def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
 
 
 def test_a_tiny_transformers_training(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers", reason="needs the transformers extra")
+    transformers: Any = pytest.importorskip("transformers", reason="needs the transformers extra")
     pytest.importorskip("accelerate", reason="needs the transformers extra")
 
-    class Config(transformers.PretrainedConfig):  # type: ignore[misc, name-defined]
+    class Config(transformers.PretrainedConfig):
         model_type = "tiny"
 
-    class Classifier(transformers.PreTrainedModel):  # type: ignore[misc, name-defined]
+    class Classifier(transformers.PreTrainedModel):
         config_class = Config
 
         def __init__(self, config: Any) -> None:

@@ -198,7 +198,7 @@ def test_parts_that_the_data_names_are_kept(folder: Path) -> None:
     ("command", "words"),
     [
         ("--data points.npz --model nothere.py:build", "Expected a file or folder at 'nothere.py'"),
-        ("--data points.npz --model net.py:nothere", "has no 'nothere'"),
+        ("--data points.npz --model net.py:nothere", "Expected 'nothere' in net.py"),
         ("--data points.npz --model net.py:network", "Expected a function or a class at net.py:network"),
         ("--data points.npz --model net.py:wrong", r"shape (2, 2), got shape (2, 7)"),
         ("--data points.npz --model net.py:build --set network.options.with=3", "Did you mean 'width'?"),
@@ -215,7 +215,7 @@ def test_parts_that_the_data_names_are_kept(folder: Path) -> None:
         ("--data two_moons --network mpl", "Did you mean 'mlp'?"),
         ("--data two_moons --network mlp --measure linear_region", "Did you mean 'linear_regions'?"),
         ("--data two_moons --network mlp --model net.py:build", "got both"),
-        ("--data mnist --network mlp --data-root nowhere", "mnist is not on disk"),
+        ("--data mnist --network mlp --data-root nowhere", "Expected mnist in"),
         ("--data two_moons --network resnet18", "for a convolutional network"),
     ],
 )

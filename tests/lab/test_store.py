@@ -120,7 +120,7 @@ def test_state_returns_with_the_rows_of_its_moment(folder: RunFolder) -> None:
     assert all(torch.equal(found.tensors[name], value) for name, value in state().tensors.items())
     assert [(each["step"], each["value"]) for each in folder.rows()] == [(1, 1.0), (3, 1.0), (4, 8.0)]
     assert folder.repaired == []
-    with pytest.raises(RegionscopeError, match="must be claimed"):
+    with pytest.raises(RegionscopeError, match="Expected a claimed run"):
         folder.load_state()
 
 
@@ -338,7 +338,7 @@ def test_two_processes_find_the_same_damage(folder: RunFolder, monkeypatch: pyte
         rename(source, target)
         rename(source, target)
 
-    monkeypatch.setattr(files.os, "replace", late)
+    monkeypatch.setattr(os, "replace", late)
     assert not folder.verify()
     assert [found.name for found in folder.path.glob("result.json*")] == ["result.json.damaged-1"]
 

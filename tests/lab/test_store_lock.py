@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,7 +99,7 @@ def test_a_live_owner_whose_clock_is_ahead_keeps_its_run(folder: RunFolder, monk
     path = leave_lock(folder, host="elsewhere", boot="other")
     future = path.stat().st_mtime + 1e8
     os.utime(path, (future, future))
-    monkeypatch.setattr(lock.time, "sleep", lambda seconds: os.utime(path, (future + seconds, future + seconds)))
+    monkeypatch.setattr(time, "sleep", lambda seconds: os.utime(path, (future + seconds, future + seconds)))
     with pytest.raises(Busy, match="elsewhere"), folder.claim():
         pass
 

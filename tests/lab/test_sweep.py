@@ -101,7 +101,7 @@ def test_a_mistake_in_a_file_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         Sweep.from_toml(path)
     path.write_text("[base\n")
-    with pytest.raises(InputError, match=r"grid.toml is not TOML"):
+    with pytest.raises(InputError, match=r"TOML in .*grid.toml"):
         Sweep.from_toml(path)
     path.write_text("[grid]\nseed = 3\n")
     with pytest.raises(InputError, match=r"grid.toml: grid: Expected a list of values for 'seed'"):

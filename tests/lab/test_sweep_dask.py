@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from regionscope import cluster
 from regionscope.errors import InputError
-from regionscope.lab.sweep import cluster
 
 
 class NoCryptography:
@@ -33,7 +33,7 @@ class NoCryptography:
 def client() -> Iterator[Any]:
     pytest.importorskip("distributed")
     with ExitStack() as stack:
-        yield cluster._client("local:1", 0, stack)
+        yield cluster.open_client("local:1", stack)
 
 
 @pytest.mark.slow

@@ -228,7 +228,7 @@ def read_address(path: Path) -> object:
 
 def test_no_scheduler_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("regionscope.lab.sweep.cluster._ANSWER", 1)
+    monkeypatch.setattr("regionscope.cluster._ANSWER", 1)
     with pytest.raises(InputError, match=r"No Dask scheduler found at tcp://127\.0\.0\.1:9"):
         run_sweep(small(1), tmp_path, dask="tcp://127.0.0.1:9")
     assert not list(tmp_path.glob("*/result.json"))

@@ -188,7 +188,7 @@ def test_bf16_computes_in_bf16() -> None:
 def test_augmentation_changes_batches_and_needs_images() -> None:
     def weights(**options: object) -> Tensor:
         model = nn.Sequential(nn.Flatten(), mlp([192, 8, 3], seed=1))
-        train(model, images(), replace(PLAIN, batch_size=16, **options), seed=2)  # type: ignore[arg-type]
+        train(model, images(), replace(PLAIN, batch_size=16, **options), seed=2)
         return flat(model)
 
     kinds: list[dict[str, object]] = [{}, {"augment": "crop_flip"}, {"mixup": 0.4}, {"mixup": 0.4, "loss": "mse"}]
@@ -283,8 +283,8 @@ def test_bad_input_gets_a_sentence() -> None:
     with pytest.raises(InputError, match="Expected a schedule"):
         train(mlp([2, 4, 2]), halves(), replace(PLAIN, checkpoints="sometimes"))
     with pytest.raises(InputError, match=r"Expected a Dataset\(name, inputs, labels, n_classes\) .*, got tuple"):
-        train(mlp([2, 4, 2]), (halves().inputs, halves().labels), PLAIN)  # type: ignore[arg-type]
+        train(mlp([2, 4, 2]), (halves().inputs, halves().labels), PLAIN)
     with pytest.raises(InputError, match=r"Expected a Training for train\(\), got dict"):
-        train(mlp([2, 4, 2]), halves(), {"epochs": 3})  # type: ignore[arg-type]
+        train(mlp([2, 4, 2]), halves(), {"epochs": 3})
     with pytest.raises(InputError, match=r"Expected device .* this machine .* got 'cuda:99'"):
         train(mlp([2, 4, 2]), halves(), PLAIN, device="cuda:99")

@@ -193,7 +193,7 @@ def test_a_restored_optimizer_has_the_layout_of_its_parameters(kind: str) -> Non
     x = torch.randn(4, 3, 6, 6, generator=torch.Generator().manual_seed(0)).to(memory_format=torch.channels_last)
 
     def convolution() -> nn.Module:
-        return nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+        return nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
 
     def optimizer(model: nn.Module) -> torch.optim.Optimizer:
         if kind == "adam":

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from scipy import stats
 
 import regionscope as rs
 from regionscope.errors import InputError
@@ -20,8 +21,16 @@ CASES = {
 }
 
 
+@pytest.fixture(scope="module")
+def stats() -> Any:
+    """Imported by the first test, not while tests are collected: it takes a second."""
+    from scipy import stats
+
+    return stats
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_the_three_coefficients_are_those_of_scipy(name: str) -> None:
+def test_the_three_coefficients_are_those_of_scipy(name: str, stats: Any) -> None:
     x, y = CASES[name]
     found = rs.correlate(x, y)
     assert found.pearson.value == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-6)
@@ -32,7 +41,7 @@ def test_the_three_coefficients_are_those_of_scipy(name: str) -> None:
         assert one.n == len(x)
 
 
-def test_a_resample_is_counted_as_scipy_would() -> None:
+def test_a_resample_is_counted_as_scipy_would(stats: Any) -> None:
     x, y = CASES["ties"]
     rows = np.random.default_rng(3).integers(0, 40, 40)
     times = np.bincount(rows, minlength=40).astype(float)[None]
@@ -43,7 +52,7 @@ def test_a_resample_is_counted_as_scipy_would() -> None:
 
 
 @pytest.mark.slow
-def test_the_interval_is_that_of_a_plain_bootstrap() -> None:
+def test_the_interval_is_that_of_a_plain_bootstrap(stats: Any) -> None:
     x, y = CASES["related"]
     low, high = rs.correlate(x, y).pearson.interval
     plain = stats.bootstrap(
@@ -123,7 +132,7 @@ def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
 )
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        call()  # type: ignore[operator]
+        call()
 
 
 def test_copies_in_clusters_do_not_narrow_the_interval() -> None:

@@ -69,7 +69,7 @@ MORE: dict[str, Call] = {  # options and layers that compute in ways of their ow
         rs.linear_regions(net, rs.Segment([0.0, 1.0, 0.5], [1.0, 0.5, 0.0])).by_layer,
     ],
 }
-IMAGES = torch.randn(6, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+IMAGES: Tensor = torch.randn(6, 1, 8, 8, generator=torch.Generator().manual_seed(1))
 
 
 def far_away(net: nn.Module) -> nn.Module:
@@ -99,7 +99,7 @@ def convolutional() -> nn.Sequential:
         )
 
 
-CONVOLUTIONAL = convolutional()
+CONVOLUTIONAL: nn.Sequential = convolutional()
 
 
 def network() -> nn.Sequential:

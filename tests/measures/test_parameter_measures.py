@@ -41,6 +41,7 @@ def last_doubled(net: nn.Sequential) -> nn.Sequential:
     return other
 
 
+@pytest.mark.slow
 def test_section_3_norms_and_margins_see_the_parameters_region_counts_the_function() -> None:
     start, net = mlp([3, 16, 3], seed=1), mlp([3, 16, 3], seed=2)
     data = X * 4
@@ -248,7 +249,7 @@ def without_statistics() -> nn.Module:
         (lambda: rs.output_margin(nn.Identity(), X, Y + 2), "3 classes"),
         (lambda: rs.distance_from(mlp([3, 3]), mlp([3, 4])), "linear1.weight"),
         (lambda: rs.distance_from(mlp([3, 3]), {}), "missing"),
-        (lambda: rs.parameter_norms(mlp([3, 3]), which="biases"), "which"),  # type: ignore[arg-type]
+        (lambda: rs.parameter_norms(mlp([3, 3]), which="biases"), "which"),
         (lambda: rs.sharpness(nn.Flatten(), X, Y), "a model with trainable parameters, got none, so there is"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X * math.nan, Y), "finite"),
         (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y[:2]), "40 inputs, got 2 labels"),
@@ -263,7 +264,7 @@ def without_statistics() -> nn.Module:
 )
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        call()  # type: ignore[operator]
+        call()
 
 
 def test_points_off_the_slice_are_refused() -> None:
@@ -339,6 +340,7 @@ def test_a_gap_prints_itself() -> None:
     assert str(found) == "0.25 ± 0.05 (train error 0.25 ± 0.03 (n = 100), test error 0.5 ± 0.04 (n = 100))"
 
 
+@pytest.mark.slow
 def test_sharpness_of_attention() -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)

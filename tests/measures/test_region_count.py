@@ -36,7 +36,7 @@ def test_the_numbers_of_an_estimate() -> None:
     assert f"{est.value:.4g}" in repr(est)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 4])
+@pytest.mark.parametrize("dim", [1, *(pytest.param(dim, marks=pytest.mark.slow) for dim in (2, 3, 4))])
 def test_the_same_seed_gives_the_same_counts_in_any_batch(dim: int) -> None:
     grid = {1: 30, 2: 9, 3: 5, 4: 4}[dim]
     points = math.comb(grid - 1 + dim, dim)
@@ -179,7 +179,7 @@ def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
         rs.linear_regions(NET, rs.Hulls(DATA, dim=1).draw(i)).n_activation_regions for i in range(10)
     ]
     with pytest.raises(InputError, match="pieces"):
-        rs.linear_region_count(NET, DATA, pieces="convex")  # type: ignore[arg-type]
+        rs.linear_region_count(NET, DATA, pieces="convex")
 
 
 def test_any_classifier_and_any_shape_of_input() -> None:

@@ -32,7 +32,7 @@ def plan_of(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> assemble._Plan
 
     class Seen(assemble._Plan):
         def __init__(self, *args: object) -> None:
-            super().__init__(*args)  # type: ignore[arg-type]
+            super().__init__(*args)
             plans.append(self)
 
     monkeypatch.setattr(assemble, "_Plan", Seen)

@@ -19,7 +19,7 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = x.view(x.size(0), -1)
-        return self.b(torch.cat([torch.relu(self.a(h))[:, :2], h[:, 2:].abs()], 1) + h)  # type: ignore[no-any-return]
+        return self.b(torch.cat([torch.relu(self.a(h))[:, :2], h[:, 2:].abs()], 1) + h)
 
 
 def cnn() -> nn.Module:
@@ -39,18 +39,19 @@ def exported(module: nn.Module, shape: tuple[int, ...]) -> torch.export.Exported
     return torch.export.export(module, (torch.zeros(2, *shape),), dynamic_shapes=({0: batch},))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "shape"), CASES, ids=["mlp", "cnn", "residual"])
 @pytest.mark.parametrize("form", ["exported", "module", "decomposed", "fx"])
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_a_program_is_read_as_its_module(make: Callable[[], nn.Module], shape: tuple[int, ...], form: str) -> None:
     module = make().eval()
     program = torch.fx.symbolic_trace(module) if form == "fx" else exported(module, shape)
-    read = program.module() if form == "module" else program  # type: ignore[operator,union-attr]
+    read = program.module() if form == "module" else program
     if isinstance(read, torch.export.ExportedProgram) and form == "decomposed":
         read = read.run_decompositions()
     x = torch.randn(5, *shape, dtype=torch.float64)
     wanted = rs.trace(module, shape)
-    found = rs.trace(read, shape)  # type: ignore[arg-type]
+    found = rs.trace(read, shape)
     torch.testing.assert_close(found(x), wanted(x))
     assert found.n_units == wanted.n_units
 
@@ -64,4 +65,4 @@ def test_a_fixed_batch_dimension_is_one_sentence() -> None:
         with pytest.raises(rs.InputError, match=r"ExportedProgram.*\.module\(\)"):
             instrument(program, torch.randn(20, 2))  # type: ignore[operator]
     with pytest.raises(rs.InputError, match=r"fixed shape \(3, 2\).*dynamic_shapes"):
-        rs.linear_regions(program, rs.Segment([0.0, 0.0], [1.0, 1.0]))  # type: ignore[arg-type]
+        rs.linear_regions(program, rs.Segment([0.0, 0.0], [1.0, 1.0]))

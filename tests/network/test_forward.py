@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -142,7 +144,7 @@ def interpolated(tensor: Tensor, left: Tensor, share: Tensor) -> Tensor:
     return torch.cat([tensor, torch.lerp(tensor[left], tensor[left + 1], weight)])
 
 
-def fold_signs(cuts: object) -> Tensor:
+def fold_signs(cuts: Any) -> Tensor:
     """(v, n): values whose zeros contain all folds (for maxima, all differences of two entries)."""
     values = cuts.values
     if hasattr(cuts, "at"):
@@ -180,6 +182,7 @@ def test_patterns_name_the_affine_piece(architecture: Architecture) -> None:
     assert torch.allclose(middle, (program(x[same]) + program(near[same])) / 2, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_resnet18_in_cifar_form() -> None:
     torch.manual_seed(0)
     module = ResNet()

@@ -10,8 +10,16 @@ import torch
 import regionscope as rs
 from sequence_models import near, prompts
 
-transformers = pytest.importorskip("transformers", reason="needs the transformers extra")
 pytestmark = pytest.mark.slow
+transformers: Any = None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library() -> None:
+    """Imported by the first test, not while tests are collected: it takes seconds."""
+    global transformers
+    transformers = pytest.importorskip("transformers", reason="needs the transformers extra")
+
 
 SIZES = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
 IDS = prompts(3, 7, vocab=40)

@@ -119,8 +119,8 @@ def test_a_forward_that_writes_to_its_module() -> None:
 
 def test_closures_and_bound_methods_reach_the_copy() -> None:
     inner = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5), nn.ReLU())
-    module = Lambda(lambda self, x: inner(x) + self.block(x) + self.double(x), block=inner, listed=[inner])
-    module.double = types.MethodType(lambda self, x: self.listed[0](x), module)
+    module = Lambda(lambda self, x: inner(x) + self.block(x) + self.twice(x), block=inner, listed=[inner])
+    module.twice = types.MethodType(lambda self, x: self.listed[0](x), module)
     module.train()
     program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
     inner.double().eval()
@@ -197,7 +197,7 @@ def test_a_way_to_the_original_that_cannot_be_followed_is_refused() -> None:
     registry = Registry(part)
     module = Lambda(lambda self, x: registry.net(x), part=part).train()
     before = state_of(module)
-    with pytest.raises(RegionscopeError, match="reach it through self"):
+    with pytest.raises(RegionscopeError, match="Read it through self"):
         trace(module, (3,))
     assert_same(before, state_of(module))
 

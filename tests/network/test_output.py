@@ -95,6 +95,7 @@ INSTRUMENTS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instrument", INSTRUMENTS)
 def test_every_instrument_takes_every_kind_of_output(instrument: str) -> None:
     measure = INSTRUMENTS[instrument]
@@ -107,6 +108,7 @@ def test_every_instrument_takes_every_kind_of_output(instrument: str) -> None:
         assert model.hidden.training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instrument", INSTRUMENTS)
 def test_every_instrument_takes_further_arguments(instrument: str) -> None:
     measure = INSTRUMENTS[instrument]
@@ -174,6 +176,7 @@ def test_what_was_traced_has_its_output_already() -> None:
         rs.linear_regions(program, BOX, output="logits")
 
 
+@pytest.mark.slow
 def test_the_command_line_names_an_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(

@@ -42,7 +42,7 @@ class Gate(nn.Module):
 
 
 LAYERS: list[tuple[nn.Module, tuple[int, ...], str]] = [
-    (nn.GELU(), (4,), "'encoder.act' is GELU, which is not piecewise affine; exact regions accept ReLU, LeakyReLU, "),
+    (nn.GELU(), (4,), "'encoder.act' is GELU, which is not piecewise affine. Exact regions accept ReLU, LeakyReLU, "),
     (nn.SiLU(), (4,), "'encoder.act' is SiLU, which is not piecewise affine"),
     (nn.Sigmoid(), (4,), "'encoder.act' is Sigmoid, which is not piecewise affine"),
     (nn.Tanh(), (4,), "'encoder.act' is Tanh, which"),
@@ -56,7 +56,7 @@ LAYERS: list[tuple[nn.Module, tuple[int, ...], str]] = [
     (
         nn.Softmax(1),
         (4,),
-        "'encoder.act' is Softmax, which is not piecewise affine; exact regions accept .* leave it off",
+        "'encoder.act' is Softmax, which is not piecewise affine. Exact regions accept .* leave it off",
     ),
     (nn.LogSoftmax(1), (4,), "'encoder.act' is LogSoftmax, which"),
     (nn.Threshold(0.1, 20.0), (4,), "'encoder.act' is Threshold, .* jumps from 20 to 0.1 at its threshold"),
@@ -93,9 +93,9 @@ RECURRENT = [
     (
         nn.RNN(4, 4, nonlinearity="relu"),
         (5, 4),
-        "RNN, a fused recurrent layer of ReLU, and for these there is no rule",
+        "RNN, a fused recurrent layer of ReLU, for which there is no rule",
     ),
-    (nn.RNNCell(4, 4, nonlinearity="relu"), (4,), "write its steps out with torch functions"),
+    (nn.RNNCell(4, 4, nonlinearity="relu"), (4,), "Write its steps out with torch functions"),
 ]
 
 
@@ -103,7 +103,7 @@ RECURRENT = [
 def test_recurrent_layers(layer: nn.Module, shape: tuple[int, ...], sentence: str) -> None:
     with pytest.raises(NotPiecewiseAffine, match=pattern(sentence)) as caught:
         trace(Nested(layer), shape)
-    assert str(caught.value).endswith("use region_count() for such networks.")
+    assert str(caught.value).endswith("Use region_count() for such networks.")
 
 
 def pattern(sentence: str) -> str:
@@ -143,7 +143,7 @@ NOT_AFFINE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "uniform_": (lambda s, x: x.clone().uniform_(-1, 1), "'uniform' calls torch.Tensor.uniform_, .* (it is random)"),
     "exponential_": (lambda s, x: (0 * x).exponential_(), "torch.Tensor.exponential_, .* (it is random)"),
     "new_empty": (lambda s, x: x + x.new_empty(4), "torch.Tensor.new_empty, .* (its values are whatever memory holds)"),
-    "unknown": (lambda s, x: torch.fft.rfft(x), "for which there is no rule; exact regions accept"),
+    "unknown": (lambda s, x: torch.fft.rfft(x), "for which there is no rule. Exact regions accept"),
     "sort": (lambda s, x: torch.sort(x, 1)[0], "'sort' calls torch.sort, for which there is no rule"),
     "out=": (lambda s, x: torch.add(x, 1, out=x), "with these arguments"),
 }
@@ -220,13 +220,13 @@ UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "flip rows": (lambda s, x: x.flip(0), "works along the batch dimension"),
     "one row": (lambda s, x: x[0], "works along the batch dimension"),
     "joined rows": (lambda s, x: torch.cat([x, x]), "works along the batch dimension"),
-    "batch last": (lambda s, x: x.t(), "has the batch as dimension 1; it must come first"),
+    "batch last": (lambda s, x: x.t(), "has the batch as dimension 1. Transpose it"),
     "gram": (lambda s, x: torch.ones(3, 1) @ x, "works along the batch dimension"),
     "batch sized": (lambda s, x: x + torch.ones(5, 4), "works along the batch dimension"),
     "noise": (lambda s, x: x + torch.randn(4), "draws random numbers in eval mode"),
-    "tuple": (lambda s, x: (x, x), "the module returns a tuple of 2 values; exact regions are defined for one output"),
-    "dict": (lambda s, x: {"logits": x}, "the module returns a dict of 1 values"),
-    "list": (lambda s, x: [x], "the module returns a list of 1 values"),
+    "tuple": (lambda s, x: (x, x), "the module returns a tuple of 2 values. Choose the output with output="),
+    "dict": (lambda s, x: {"logits": x}, "the module returns a dict of 1 value."),
+    "list": (lambda s, x: [x], "the module returns a list of 1 value."),
     "none": (lambda s, x: None, "the module returns a value of type NoneType"),
     "constant": (lambda s, x: s.p * 2, "the module returns a tensor that does not depend on the input"),
     "typo": (lambda s, x: s.missing(x), "torch.fx cannot read the forward of Lambda: .* has no attribute 'missing'"),
@@ -252,7 +252,7 @@ class Optional(nn.Module):
 
 def test_several_inputs() -> None:
     with pytest.raises(
-        UntraceableModel, match=r"the forward of Two takes 2 inputs \(x, y\); exact regions are defined f"
+        UntraceableModel, match=r"the forward of Two takes 2 inputs \(x, y\)\. Pass the others with args="
     ):
         trace(Two(), (4,))
     x = torch.randn(3, 4, dtype=torch.float64)
@@ -278,7 +278,7 @@ def test_weights_that_are_not_finite(bad: float) -> None:
     with pytest.raises(InputError, match=r"finite weights, got NaN or infinity in buffer '1\.running_var'"):
         trace(module, (4,))
     module[1].running_var.fill_(-1)
-    with pytest.raises(InputError, match="'1' is BatchNorm1d uses a constant that holds NaN or infinity"):
+    with pytest.raises(InputError, match="'1' is BatchNorm1d and uses one that holds NaN or infinity"):
         trace(module, (4,))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -79,8 +80,9 @@ def test_an_animation_counts_each_frame_once_and_holds_few_pictures(
     assert len(counted) == 2 * 6  # for the curve and for the title
     assert len(made) == 7  # the last one stays a while
     assert max(alive) <= 2
+    stored: Any
     with Image.open(path) as stored:
-        assert stored.n_frames == 6  # type: ignore[attr-defined]
+        assert stored.n_frames == 6
 
 
 def test_a_single_frame_stands_at_the_end_of_its_training() -> None:

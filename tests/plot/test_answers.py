@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import regionscope as rs
 from regionscope import plot
@@ -15,8 +18,8 @@ SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 4.0)
 LINE = rs.Segment([-4.0, -3.0], [4.0, 2.0])
 
 
-def texts(figure: object) -> list[str]:
-    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]  # type: ignore[attr-defined]
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
 def test_extremes_are_marked_where_they_are() -> None:
@@ -47,7 +50,7 @@ def test_the_steepest_region_is_marked() -> None:
     assert mark.get_offsets().tolist() == [found.coords.tolist()]
     assert texts(figure) == [f"L = {found.value:.4g}"]
     line = rs.linear_regions(NET, LINE)
-    stairs = plot.lipschitz_figure(line, line.lipschitz(output=0)).axes[0].patches[0]
+    stairs: Any = plot.lipschitz_figure(line, line.lipschitz(output=0)).axes[0].patches[0]
     assert stairs.get_data().values.max() == line.lipschitz(output=0).value
 
 

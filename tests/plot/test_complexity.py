@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -67,7 +69,8 @@ def test_bars_of_layers() -> None:
     ax = Figure().add_subplot()
     plot.complexity_layers(found, ax=ax)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "3"]
-    heights = [bar.get_height() for bar in ax.patches]
+    bars: list[Any] = list(ax.patches)
+    heights = [bar.get_height() for bar in bars]
     wanted = [float(counts.double().mean()) for each in found.values() for counts in each.by_layer.values()]
     assert heights == pytest.approx(wanted)
     with pytest.raises(InputError, match="at least one set of points with its local complexity, got none"):

@@ -53,7 +53,7 @@ def test_a_count_is_needed(draw: Callable[..., Any]) -> None:
 
 def test_a_label_map_is_needed() -> None:
     with pytest.raises(InputError, match=r"a LabelMap for plot\.label_map\(\), got int"):
-        plot.label_map(3, ax=AX)  # type: ignore[arg-type]
+        plot.label_map(3, ax=AX)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,15 @@ def test_faces_of_a_surface_are_shaded_polygons() -> None:
     plot.level_set_figure(found(3, radius=0.2)).canvas.draw()  # nothing on it
 
 
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_face_is_lit_from_both_sides(side: float) -> None:
+    wall = nn.Linear(3, 1, bias=False)
+    wall.weight.data = side * torch.tensor([[0.4, -0.7, 0.6]])  # towards the default view
+    _, (ax,) = style.figure(1, 1, width=4, height=4, projection="3d")
+    (colour,) = plot.level_set(level_set(wall, Box(torch.zeros(3), torch.eye(3), 1.0)), ax=ax).get_facecolor()
+    assert 0.4 < colour[:3].mean() < 0.9
+
+
 def test_a_notebook_shows_the_numbers_and_the_picture() -> None:
     shown = as_html(found(3))
     assert "<td>euler</td><td>2</td>" in shown

@@ -77,7 +77,8 @@ def test_a_thumbnail_lies_beside_its_image_away_from_the_others() -> None:
         assert np.linalg.norm(centre - corner) < 1.2 * box.width
         assert not box.contains(*corner)
         assert np.allclose(thumbnail.patch.get_edgecolor()[:3], style.hue(label))
-        shown = np.asarray(thumbnail.offsetbox.get_data())
+        image: Any = thumbnail.offsetbox
+        shown = np.asarray(image.get_data())
         assert shown.shape == (6, 6)
     figure = ax.figure.bbox
     boxes = [thumbnail.get_window_extent() for thumbnail in drawn]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -43,12 +44,14 @@ def test_a_frame_shows_function_kinks_and_data(flow: Flow) -> None:
     assert abs(curve[:, 1]).max() == pytest.approx(1.0)
     network = flow.network()
     inside = int(((-network.b / network.w).abs() < 1).sum())
-    assert len(ax.collections[0].get_segments()) == inside
+    kinks: Any = ax.collections[0]
+    assert len(kinks.get_segments()) == inside
     assert sum(len(points.get_offsets()) for points in ax.collections[1:]) == 8
 
 
 def test_the_animation_has_first_and_last_moment(flow: Flow, tmp_path: Path) -> None:
     path = flow_animation(flow, tmp_path / "flow.gif", radius=1.0, frames=5, fps=2)
+    picture: Any
     with Image.open(path) as picture:
         assert picture.n_frames >= 5
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_a_training_is_two_rows() -> None:
     assert len(figure.axes) == 4
     assert figure.axes[1].get_title() == f"epoch 10\n{parts[10].n_linear_regions} regions"
     assert np.allclose(figure.axes[1].collections[0].get_facecolor()[:, :3], style.region_colours(ids[10]))
-    boundary = figure.axes[3].collections[1]
+    boundary: Any = figure.axes[3].collections[1]
     assert len(boundary.get_segments()) == len(decs[10].boundary)
     with pytest.raises(InputError, match=r"linear and decision regions for .*got \[0, 10\] and \[0\]"):
         plot.epoch_figure(parts, {0: decs[0]})
@@ -123,9 +124,9 @@ def test_names_of_many_layers_stay_inside_the_figure() -> None:
     part = replace(PART, by_layer=dict.fromkeys(names, 5))
     figure = plot.neurons_figure(part)
     figure.draw_without_rendering()
-    edges = figure.bbox.extents
+    edges = np.asarray(figure.bbox.extents)
     for text in figure.legends[0].get_texts():
-        box = text.get_window_extent().extents
+        box = np.asarray(text.get_window_extent().extents)
         assert (box[:2] >= edges[:2]).all()
         assert (box[2:] <= edges[2:]).all()
     panels = plot.layer_panels_figure(replace(PART, by_layer=dict(zip(names, PART.by_layer.values(), strict=False))))

@@ -64,6 +64,7 @@ def test_every_dimension_agrees_with_breadth_first_search(shape: tuple[int, ...]
     assert count_components(maps[0], mask=masks[0]) == within[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_random_maps_agree_with_breadth_first_search(data: st.DataObject) -> None:
@@ -119,4 +120,4 @@ def test_the_lattice_inside_a_simplex_counts_as_a_masked_array(dim: int) -> None
 )
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        call()  # type: ignore[operator]
+        call()

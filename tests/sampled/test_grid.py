@@ -68,7 +68,7 @@ def test_lattices_have_the_documented_points() -> None:
     ("kind", "dim", "grid"), [("simplex", 1, 5), ("simplex", 2, 4), ("simplex", 3, 5), ("box", 2, 3)]
 )
 def test_every_point_of_a_lattice_is_a_point_of_the_halved_one(kind: str, dim: int, grid: int) -> None:
-    lattice = make_lattice(kind, dim, grid)  # type: ignore[arg-type]
+    lattice = make_lattice(kind, dim, grid)
     finer = lattice.halved
     assert finer.grid == 2 * grid - 1
     assert len(finer) == lattice.points_when_halved

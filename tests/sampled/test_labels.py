@@ -206,7 +206,7 @@ def test_bad_options() -> None:
         ),
         (
             lambda x: {"logits": x},
-            "the function to return logits or integer labels, got a dict of 1 values",
+            "the function to return logits or integer labels, got a dict of 1 value",
         ),
     ],
 )
@@ -219,4 +219,4 @@ def test_a_class_is_no_model() -> None:
     with pytest.raises(InputError, match=r"got the class Identity\. Pass Identity\(\.\.\.\)"):
         rs.region_count(nn.Identity, torch.rand(6, 2), slices=2)
     with pytest.raises(InputError, match="Expected a torch module, got type"):
-        rs.local_complexity(nn.Identity, torch.rand(6, 2), dims=2)  # type: ignore[arg-type]
+        rs.local_complexity(nn.Identity, torch.rand(6, 2), dims=2)

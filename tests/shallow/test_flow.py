@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.slow
 
 
 def at(tau: float, **more: object) -> FlowOptions:
-    return FlowOptions(max_tau=tau, direction_tol=0.0, **more)  # type: ignore[arg-type]
+    return FlowOptions(max_tau=tau, direction_tol=0.0, **more)
 
 
 @pytest.mark.parametrize("loss", ["exponential", "logistic"])
@@ -89,7 +90,7 @@ def test_without_sliding_the_answer_would_be_wrong(monkeypatch: pytest.MonkeyPat
     honest = events.one_sided
 
     def blind(*arguments: object) -> tuple[torch.Tensor, torch.Tensor]:
-        below, _ = honest(*arguments)  # type: ignore[arg-type]
+        below, _ = honest(*arguments)
         return below, below
 
     monkeypatch.setattr(events, "one_sided", blind)
@@ -111,9 +112,9 @@ def test_loss_falls_and_the_conserved_quantity_stays() -> None:
     theta, x, y = flow_start(4, 20, 12, seed=11)
     seen: list[torch.Tensor] = []
 
-    def watch(flows: object, rows: torch.Tensor) -> None:
+    def watch(flows: Any, rows: torch.Tensor) -> None:
         values = torch.full((4,), math.nan, dtype=torch.float64)
-        values[rows] = flows.F  # type: ignore[attr-defined]
+        values[rows] = flows.F
         seen.append(values)
 
     end = integrate(theta, x, y, FlowOptions(max_log_loss=200.0, max_steps=1500), on_step=watch)
@@ -265,7 +266,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(InputError, match="x in strictly ascending order, got other values"):
         gradient_flows(theta, x.flip(1), y)
     with pytest.raises(InputError, match="exponential"):
-        FlowOptions(loss="hinge")  # type: ignore[arg-type]
+        FlowOptions(loss="hinge")
     with pytest.raises(InputError, match=r"\(B, 3, k\)"):
         gradient_flows(theta[0], x, y)
     with pytest.raises(InputError, match="-1 or 1"):

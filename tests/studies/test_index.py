@@ -14,7 +14,7 @@ from regionscope.lab.store.files import read_document
 from regionscope.studies import catalogue, verdict
 from regionscope.studies.catalogue import cause, studies
 from regionscope.studies.index import BESIDE, index_markdown, totals
-from regionscope.studies.items import Cell, Item, covered, evidence
+from regionscope.studies.items import Item, NotRun, covered, evidence
 from regionscope.studies.report import claim_data
 from regionscope.studies.study import Claim, Outcome, Size, Study, one_seed_claims, over_seeds
 from regionscope.studies.verdict import Grade
@@ -48,7 +48,7 @@ ITEMS = {
     "qi2023": (
         Item(where="Figure 1", scale="one | run", claims="wide"),
         Item(where="Figure 2", scale="two runs"),
-        Item(where="Figure 3", scale="three", not_run=(Cell("all", "no time"),)),
+        Item(where="Figure 3", scale="three", not_run=(NotRun("all", "no time"),)),
     )
 }
 STUDIES = [study("small", "Figures 1 and 2"), study("large", "Figure 1")]
@@ -99,7 +99,7 @@ def test_a_hypothesis_has_its_own_row_and_is_not_counted() -> None:
 
 
 def test_a_cell_that_was_run_is_not_listed_as_missing() -> None:
-    cells = (Cell("the wide one", "no time", "wide"), Cell("the blue one", "no data", "blue"))
+    cells = (NotRun("the wide one", "no time", "wide"), NotRun("the blue one", "no data", "blue"))
     items = {"qi2023": (replace(ITEMS["qi2023"][1], not_run=cells),)}
     text = index_markdown(STUDIES, PAGES, items=items)
     assert "the blue one (no data)" in text

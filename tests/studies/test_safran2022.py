@@ -250,8 +250,8 @@ def test_the_reports_are_written(place: Workspace) -> None:
         assert "Verdict at size smoke" in page
 
 
-def stage(reached: int, *, flows: int = 40, width: int = 50_000, theorem: str = "3.1") -> end_to_end.Stage:
-    return end_to_end.Stage(
+def stage(reached: int, *, flows: int = 40, width: int = 50_000, theorem: str = "3.1") -> end_to_end.FlowStage:
+    return end_to_end.FlowStage(
         theorem, 2, 30, width, 38_000.0, 1e9, (9.0,) * reached + (1.0,) * (flows - reached), (0.1,) * flows,
         (width,) * flows, 0.0, 1e-15, 60,
     )  # fmt: skip

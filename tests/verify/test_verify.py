@@ -32,7 +32,7 @@ class Skip(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = self.a(x)
         g = nn.functional.leaky_relu(self.b(torch.relu(h)), 0.2)
-        return self.c(torch.clamp(g + h, -0.5, 0.8) + torch.abs(h))  # type: ignore[no-any-return]
+        return self.c(torch.clamp(g + h, -0.5, 0.8) + torch.abs(h))
 
 
 class Doubled(nn.Module):

@@ -2,7 +2,8 @@
 
 - ``steps`` reads a program as explicit matrices and pieces. ``integers`` runs these steps exactly on a pattern,
   ``polytopes`` and ``regions`` find the true region of a pattern and its neighbours.
-- ``frames``, ``filter`` and ``corners`` prove most regions in float64 with bounds of all errors.
+- ``columns``, ``vertices`` and ``frames`` bound most signs in float64, from one forward pass of the vertices;
+  ``filter`` bounds the others, region by region. ``corners`` proves regions from these bounds. ``bits`` holds patterns.
 - ``claim`` is what a partition says, ``certify`` compares it with the truth, ``truth`` counts, ``result`` reports,
   ``document`` writes what ``tools/check_certificate.py`` checks.
 """

@@ -1,7 +1,7 @@
 """``certify``: whether a partition is the true one, decided in floats with bounds where they suffice, else in integers.
 
-1. Every region has the pattern of a point inside it. The set where a pattern holds is convex, and its sides lie on
-   zero sets of units; so it is known from its corners.
+1. Every region has the pattern that its corners, or a point inside it, show. The set where a pattern holds is convex,
+   and its sides lie on zero sets of units; so it is known from its corners.
 2. A region is proved if the stored corners are those of that set: every other unit has the right sign at every corner.
 3. A wall is proved if the patterns of its two regions differ in units that are zero on it, and in nothing else: then
    both sets share this side.
@@ -12,23 +12,27 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from regionscope.certificate.claim import Claim, Index, wall_rows
+from regionscope.certificate.bits import Bits, distinct
+from regionscope.certificate.claim import Claim, Index
 from regionscope.certificate.corners import Proof, prove
 from regionscope.certificate.document import document
 from regionscope.certificate.filter import Screened, screen
-from regionscope.certificate.frames import frames_of
-from regionscope.certificate.integers import IntegerNetwork, Integers, homogeneous
+from regionscope.certificate.frames import Local, corner_frames, frames_of
+from regionscope.certificate.integers import IntegerNetwork, Integers, Pattern, homogeneous
 from regionscope.certificate.regions import TrueRegion, TrueRegions
 from regionscope.certificate.result import Certificate, Refutation
 from regionscope.certificate.steps import read_steps
 from regionscope.certificate.truth import Counts, Graph, components, count
+from regionscope.certificate.vertices import FAR, look
 from regionscope.checks import whole
 from regionscope.errors import InputError, LimitReached
+from regionscope.extras import needed
 
 __all__ = ["certify"]
 
@@ -53,7 +57,6 @@ def certify(part: Any, decision: tuple[Index, Index] | None = None, *, max_recom
             "Partition.load(path, program=trace(model, input_shape))."
         )
     judge = _Judge(part, part.program, max_recomputed)
-    judge.settle_patterns()
     judge.prove()
     judge.recompute()
     return judge.verdict(part.linear_ids.cpu().numpy(), decision, start)
@@ -63,49 +66,92 @@ class _Judge:
     """The work on one partition: what is proved, what is wrong, and what is left."""
 
     def __init__(self, part: Any, program: Any, most: int) -> None:
+        needed("flint", who="certify() needs", library="python-flint", extra="exact")
         self.part, self.most = part, most
         self.claim = Claim.of(part)
         self.steps = read_steps(program)
-        self.network = IntegerNetwork(self.steps, part.slice)
-        self.true = TrueRegions(self.network)
+        self.border = len(part.slice.halfspaces[1])
+        self.n_rows = self.border + self.steps.n_rows
+        self.code = Bits(self.steps, self.border)
         self.extent = float(np.ptp(self.claim.vertices, axis=0).max())
-        self.frames = frames_of(self.claim.vertices, self.claim.corners, self.claim.offsets)
-        self.screened: Screened = screen(self.steps, part.slice, self.frames)
-        self.patterns = self.screened.patterns
         self.reasons: dict[int, str] = {}  # region: why it is refuted
         self.found: dict[bytes, TrueRegion] = {}
         self.left = 0
         self.outputs_of: dict[bytes, Integers] = {}
-        self.n_rows = len(self.network.border) + self.steps.n_rows
         self.recomputed = 0
 
-    def settle_patterns(self) -> None:
-        """The pattern of the reference point in integers where floats leave it open."""
-        for region in np.flatnonzero(~self.screened.sure)[: self.most]:
-            self.patterns[region] = self.network.pattern(homogeneous(self.frames.reference[region]))
+    @cached_property
+    def network(self) -> IntegerNetwork:
+        """The network in integers."""
+        return IntegerNetwork(self.steps, self.part.slice)
+
+    @cached_property
+    def true(self) -> TrueRegions:
+        """The true regions that were asked for."""
+        return TrueRegions(self.network)
 
     def prove(self) -> None:
         """Prove regions of lines and planes in floats; find the faults that need no arithmetic."""
         claim = self.claim
         for reason, regions in claim.faults():
             self._refute(regions, reason)
-        inner = np.flatnonzero((claim.wall_regions >= 0).all(1))
-        pairs = claim.wall_regions[inner]
-        row, layer = wall_rows(self.steps, self.patterns, pairs[:, 0], pairs[:, 1], len(self.network.border))
-        wrong = (layer != claim.wall_layer[inner]) & (layer >= 0)
-        self._refute(pairs[wrong].ravel(), "a wall belongs to another nonlinearity")
-        n = claim.n
-        if claim.dim > 2 or self.reasons:
-            self.proof = Proof(np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64), np.inf, np.full(n, np.inf))
+        everything, empty = np.arange(claim.n), np.full(claim.n, np.inf)
+        self.proof = Proof(np.zeros(claim.n, dtype=bool), np.zeros(claim.n, dtype=np.int64), np.inf, empty)
+        self.rows = np.full((len(claim.wall_regions), 2), -1, dtype=np.int64)
+        self.layer = np.full(len(claim.wall_regions), -1, dtype=np.int64)
+        in_floats = claim.dim <= 2 and not self.reasons
+        if in_floats:
+            frames = corner_frames(claim.points, claim.offsets, claim.owner)
+            self.screened = look(self.steps, self.part.slice, claim, frames, self.code)
+            self._read_walls(np.arange(len(claim.wall_regions)))
+            self.proof = self._proved(everything, self.screened, frames, reach=3.0, step=FAR)
+        rest = np.flatnonzero(~self.proof.proved)
+        if len(rest):
+            self._prove_again(rest, in_floats)
+        wrong = (self.layer != claim.wall_layer) & (self.layer >= 0)
+        self._refute(claim.wall_regions[wrong].ravel(), "a wall belongs to another nonlinearity")
+        if self.reasons:
+            self.proof = replace(self.proof, proved=np.zeros(claim.n, dtype=bool))
+
+    def _prove_again(self, rest: Index, in_floats: bool) -> None:
+        """Look at some regions once more, each by itself."""
+        own = self.claim.part(rest)
+        boxes = frames_of(own.vertices, own.corners, own.offsets)
+        again = screen(self.steps, self.part.slice, boxes, self.code)
+        for i in np.flatnonzero(~again.sure)[: self.most]:  # the pattern of the reference point
+            again.bits[i] = self.code.encode(self.network.pattern(homogeneous(boxes.reference[i]))[None])
+        if not in_floats:
+            self.screened = again
+            self._read_walls(np.arange(len(self.claim.wall_regions)))
             return
-        back = wall_rows(self.steps, self.patterns, pairs[:, 1], pairs[:, 0], len(self.network.border))[0]
-        rows = np.full((len(claim.wall_regions), 2), -1, dtype=np.int64)
-        rows[inner, 0], rows[inner, 1] = row, back
-        outer = np.flatnonzero((claim.wall_regions < 0).any(1))
-        rows[outer] = self._border_rows(outer)[:, None]
-        second = claim.wall_regions[claim.sides, 1] == claim.owner
-        sides = rows[claim.sides, second.astype(np.int64)]
-        self.proof = prove(claim, self.frames, self.screened.near, sides, self.n_rows, self.screened.sure)
+        before = self._sides()
+        for name in ("bits", "slopes", "slope_error"):
+            getattr(self.screened, name)[rest] = getattr(again, name)
+        self._read_walls(np.flatnonzero(np.isin(self.claim.wall_regions, rest).any(1)))
+        self.proof.proved[self.claim.owner[before != self._sides()]] = False
+        proof = self._proved(rest, again, boxes.local(own.points, own.owner), reach=1.009, step=0.002)
+        for name in ("proved", "undecided", "moved"):
+            getattr(self.proof, name)[rest] = getattr(proof, name)
+        self.proof = replace(self.proof, nearest=min(self.proof.nearest, proof.nearest))
+
+    def _proved(self, regions: Index, screened: Screened, frames: Local, *, reach: float, step: float) -> Proof:
+        """What floats prove about these regions, with the patterns that are known now."""
+        claim, sides = self.claim.part(regions), self._sides()[np.isin(self.claim.owner, regions)]
+        return prove(claim, frames, screened.near, sides, self.n_rows, screened.sure, reach=reach, step=step)
+
+    def _read_walls(self, walls: Index) -> None:
+        """For these walls the constraints of their regions that are zero on them, and the nonlinearities."""
+        regions = self.claim.wall_regions[walls]
+        inner = (regions >= 0).all(1)
+        self.rows[walls[inner]], self.layer[walls[inner]] = self.code.walls(self.screened.bits, regions[inner])
+        if self.claim.dim <= 2:
+            self.rows[walls[~inner]] = self._border_rows(walls[~inner])[:, None]
+
+    def _sides(self) -> Index:
+        """For each corner the constraint that is zero on the side to the next one; -1 if it is not known."""
+        claim = self.claim
+        found: Index = self.rows[claim.sides, (claim.wall_regions[claim.sides, 1] == claim.owner).astype(np.int64)]
+        return found
 
     def _border_rows(self, walls: Index) -> Index:
         """The side of the slice that each outer wall lies on."""
@@ -122,13 +168,13 @@ class _Judge:
     def recompute(self) -> None:
         """Compute the regions that floats do not prove in integers; where they differ, find the true ones around."""
         claim, proof = self.claim, self.proof
-        keys = [row.tobytes() for row in self.patterns]
-        twice = {key for key, n in Counter(keys).items() if n > 1}
-        for region in [i for i, key in enumerate(keys) if key in twice]:
-            self.reasons.setdefault(region, "two regions have the same pattern")
-        doubtful = np.flatnonzero(~proof.proved | (proof.moved > _OFF * self.extent))
-        around = self._neighbours(keys) if len(doubtful) else []
+        if distinct(self.screened.bits) < claim.n:
+            same = Counter(row.tobytes() for row in self.screened.bits)
+            twice = [i for i, row in enumerate(self.screened.bits) if same[row.tobytes()] > 1]
+            self._refute(np.array(twice), "two regions have the same pattern")
         settled = proof.proved & (proof.moved <= _OFF * self.extent)
+        doubtful = np.flatnonzero(~settled)
+        around = self._neighbours(doubtful)
         per_corner = np.diff(claim.offsets) * self.n_rows
         for done, region in enumerate(doubtful.tolist()):
             if done >= self.most:
@@ -142,28 +188,36 @@ class _Judge:
                 self.reasons.setdefault(region, reason)
         self.settled = settled & ~np.isin(np.arange(claim.n), list(self.reasons))
         if self.reasons:
-            good = {key for key, fine in zip(keys, self.settled, strict=True) if fine}
-            start = [
-                keys[i] for i in self.reasons if keys[i] not in good and self.true.of(self.patterns[i]) is not None
-            ]
-            found = self.true.grow(start or ([] if good else [self.true.somewhere()]), good.__contains__, self.most)
-            if found is None:
-                self.left = self.left or int(np.maximum(proof.undecided, 1)[list(self.reasons)].sum())
-            else:
-                self.found = found
+            self._grow()
 
-    def _neighbours(self, keys: list[bytes]) -> list[list[bytes | None]]:
-        """For each region the patterns behind its walls; None is the outside."""
-        around: list[list[bytes | None]] = [[] for _ in keys]
-        for a, b in self.claim.wall_regions.tolist():
+    def _grow(self) -> None:
+        """The true regions in place of the refuted ones."""
+        good = {self._key(i) for i in np.flatnonzero(self.settled).tolist()}
+        keys = [self._key(i) for i in self.reasons]
+        start = [key for key in keys if key not in good and self.true.of(_pattern(key)) is not None]
+        found = self.true.grow(start or ([] if good else [self.true.somewhere()]), good.__contains__, self.most)
+        if found is None:
+            self.left = self.left or int(np.maximum(self.proof.undecided, 1)[list(self.reasons)].sum())
+        else:
+            self.found = found
+
+    def _key(self, region: int) -> bytes:
+        key: bytes = self.code.decode(self.screened.bits[region : region + 1])[0].tobytes()
+        return key
+
+    def _neighbours(self, regions: Index) -> dict[int, list[bytes | None]]:
+        """For each of these regions the patterns behind its walls; None is the outside."""
+        around: dict[int, list[bytes | None]] = {int(region): [] for region in regions}
+        walls = self.claim.wall_regions
+        for a, b in walls[np.isin(walls, regions).any(1)].tolist():
             for here, there in ((a, b), (b, a)):
-                if here >= 0:
-                    around[here].append(keys[there] if there >= 0 else None)
+                if here in around:
+                    around[here].append(self._key(there) if there >= 0 else None)
         return around
 
     def _compare(self, region: int, around: list[bytes | None]) -> str | None:
         """Why a region is not the true one of its pattern; None if it is."""
-        true = self.true.of(self.patterns[region])
+        true = self.true.of(_pattern(self._key(region)))
         if true is None:
             return "no region has this pattern"
         if Counter(around) != Counter(true.behind):
@@ -178,7 +232,7 @@ class _Judge:
 
     def _outputs(self, key: bytes) -> Integers:
         if key not in self.outputs_of:
-            self.outputs_of[key] = self.network.cell(np.frombuffer(key, dtype=np.int16)).outputs
+            self.outputs_of[key] = self.network.cell(_pattern(key)).outputs
         return self.outputs_of[key]
 
     def verdict(self, linear_ids: Index, decision: tuple[Index, Index] | None, start: float) -> Certificate:
@@ -188,8 +242,9 @@ class _Judge:
         evidence = None
         if not self.left:
             graph = self._graph()
-            keys = [row.tobytes() for row in graph.patterns]
-            counts = count(self.steps, graph, lambda i: self._outputs(keys[i]))
+            counts = count(
+                self.steps, graph, lambda i: self._outputs(self.code.decode(graph.bits[i : i + 1])[0].tobytes())
+            )
             refuted, numbers = self._clusters(), counts.numbers()
             refuted += self._wrong_counts(counts, linear_ids, decision)
             if not refuted:
@@ -209,21 +264,21 @@ class _Judge:
         )
 
     def _graph(self) -> Graph:
+        bits, slopes, error = self.screened.bits, self.screened.slopes, self.screened.slope_error
+        inner = self.claim.wall_regions[(self.claim.wall_regions >= 0).all(1)]
         if not self.reasons:
-            pairs = self.claim.wall_regions[(self.claim.wall_regions >= 0).all(1)]
-            return Graph(self.patterns, pairs, self.screened.slopes, self.screened.slope_error)
+            return Graph(self.code, bits, inner, slopes, error)
         good = np.flatnonzero(self.settled)
-        place = {self.patterns[i].tobytes(): n for n, i in enumerate(good)}
+        place = {self._key(i): n for n, i in enumerate(good.tolist())}
         place |= {key: len(good) + n for n, key in enumerate(self.found)}
         new = np.full(self.claim.n, -1)
         new[good] = np.arange(len(good))
-        inner = self.claim.wall_regions[(self.claim.wall_regions >= 0).all(1)]
         pairs = new[inner]
         pairs = pairs[(pairs >= 0).all(1)]
         more = [(place[key], place[other]) for key, true in self.found.items() for other in true.behind if other]
         every = np.concatenate([pairs, np.array(more, dtype=np.int64).reshape(-1, 2)])
-        patterns = np.array([np.frombuffer(key, dtype=np.int16) for key in place]).reshape(len(place), -1)
-        return Graph(patterns, every, self.screened.slopes[good], self.screened.slope_error[good])
+        patterns = np.array([_pattern(key) for key in place]).reshape(len(place), -1)
+        return Graph(self.code, self.code.encode(patterns), every, slopes[good], error[good])
 
     def _clusters(self) -> list[Refutation]:
         """Refuted regions that hang together, with the number of true regions in their place."""
@@ -231,7 +286,7 @@ class _Judge:
             return []
         bad = list(self.reasons)
         nodes = {key: len(bad) + i for i, key in enumerate(self.found)}
-        pairs = [(i, nodes[key]) for i, region in enumerate(bad) if (key := self.patterns[region].tobytes()) in nodes]
+        pairs = [(i, nodes[key]) for i, region in enumerate(bad) if (key := self._key(region)) in nodes]
         pairs += [(nodes[key], nodes[o]) for key, true in self.found.items() for o in true.behind if o in nodes]
         place = {region: i for i, region in enumerate(bad)}
         pairs += [(place[a], place[b]) for a, b in self.claim.wall_regions.tolist() if a in place and b in place]
@@ -269,4 +324,9 @@ class _Judge:
 
 def _same_parts(a: Index, b: Index) -> bool:
     """Whether two numberings divide the same things into the same parts."""
-    return len({*zip(a.tolist(), b.tolist(), strict=True)}) == len({*a.tolist()}) == len({*b.tolist()})
+    both = len(np.unique(a * (int(b.max(initial=0)) + 1) + b))
+    return both == len(np.unique(a)) == len(np.unique(b))
+
+
+def _pattern(key: bytes) -> Pattern:
+    return np.frombuffer(key, dtype=np.int16)

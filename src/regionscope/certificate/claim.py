@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.integers import Pattern
-from regionscope.certificate.steps import Largest, Numbers, Steps
+from regionscope.certificate.steps import Numbers
 
-__all__ = ["Claim", "wall_rows"]
+__all__ = ["Claim", "Index"]
 
 Index = NDArray[np.int64]
 
@@ -39,6 +38,18 @@ class Claim:
     def n(self) -> int:
         """Number of regions."""
         return len(self.offsets) - 1
+
+    def part(self, regions: Index) -> Claim:
+        """The same claim with the corners of these regions only; its walls stay."""
+        counts = np.diff(self.offsets)[regions]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        entry = np.arange(offsets[-1]) + np.repeat(self.offsets[regions] - offsets[:-1], counts)
+        return replace(self, corners=self.corners[entry], offsets=offsets)
+
+    @cached_property
+    def points(self) -> Numbers:
+        """The vertex of each corner."""
+        return self.vertices[self.corners]
 
     @cached_property
     def owner(self) -> Index:
@@ -87,32 +98,3 @@ class Claim:
         if self.dim == 2 and len(np.unique(self.corners)) != 1 + len(self.wall_regions) - self.n:
             found.append(("vertices, walls and regions contradict Euler's formula", np.arange(self.n)))
         return [(reason, np.unique(regions)) for reason, regions in found if len(regions)]
-
-
-def wall_rows(steps: Steps, patterns: Pattern, here: Index, there: Index, n_border: int) -> tuple[Index, Index]:
-    """For pairs of neighbours: the constraint of region ``here`` that is zero on their wall, as numbered by
-    ``IntegerNetwork.cell`` (-1 unless exactly one unit differs, by one piece), and the first nonlinearity at which the
-    patterns differ (-1 if at none)."""
-    folds, base = steps.folds, n_border
-    starts, strides, largest, layers, bases = [], [], [], [], []
-    for fold in folds:
-        starts += list(range(fold.n_units))
-        strides += [fold.rows_per_unit] * fold.n_units
-        largest += [isinstance(fold, Largest)] * fold.n_units
-        layers += [fold.layer] * fold.n_units
-        bases += [base] * fold.n_units
-        base += fold.n_units * fold.rows_per_unit
-    start, stride, is_largest, layer, first = map(np.array, (starts, strides, largest, layers, bases))
-    row, at = (np.full(len(here), -1, dtype=np.int64) for _ in range(2))
-    step = max(1, (1 << 26) // max(1, patterns.shape[1]))
-    for i in range(0, len(here) if patterns.shape[1] else 0, step):
-        own, other = patterns[here[i : i + step]], patterns[there[i : i + step]]
-        differs = own != other
-        changed, unit = differs.sum(1), differs.argmax(1)
-        index = np.arange(len(unit))
-        a, b = own[index, unit].astype(np.int64), other[index, unit].astype(np.int64)
-        number = first[unit] + start[unit] * stride[unit] + np.where(is_largest[unit], b, np.minimum(a, b))
-        good = (changed == 1) & (is_largest[unit] | (np.abs(a - b) == 1))
-        row[i : i + step] = np.where(good, number, -1)
-        at[i : i + step] = np.where(changed > 0, layer[unit], -1)
-    return row, at

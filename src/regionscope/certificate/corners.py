@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.claim import Claim, Index
 from regionscope.certificate.filter import Near, size
-from regionscope.certificate.frames import EPS, Frames
+from regionscope.certificate.frames import EPS, Local
 from regionscope.certificate.steps import Numbers
 
 __all__ = ["Proof", "prove"]
@@ -32,11 +32,22 @@ class Proof:
     moved: Numbers
 
 
-def prove(claim: Claim, frames: Frames, near: Near, sides: Index, n_rows: int, sure: NDArray[np.bool_]) -> Proof:
+def prove(
+    claim: Claim,
+    frames: Local,
+    near: Near,
+    sides: Index,
+    n_rows: int,
+    sure: NDArray[np.bool_],
+    *,
+    reach: float,
+    step: float,
+) -> Proof:
     """Prove the regions of a line or plane whose signs floats decide.
 
     sides: for each corner the constraint that is zero on the side to the next corner; -1 if unknown. sure: (r,) whether
-    the pattern of a region is proved.
+    the pattern of a region is proved. The bounds hold on [-reach, reach]^k; step: largest change of a corner there, for
+    which the constraints that are not near are positive.
     """
     owner, k = claim.owner, claim.dim
     good = sure.copy()
@@ -47,17 +58,15 @@ def prove(claim: Claim, frames: Frames, near: Near, sides: Index, n_rows: int, s
         known = (rows >= 0) & (near.key[place] == owner * n_rows + rows)
         good[owner[~known]] = False
         lines.append(place)
-    start = (claim.vertices[claim.corners] - frames.reference[owner]) / frames.scale[owner]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        point, radius = _corrected(start, [(near.rows[i], near.error[i]) for i in lines])
-        # The true corner lies in the box of its region, and of each group of regions around it, enlarged by 1%.
-        kept = (np.abs(point).max(1) + radius <= 1.009) & (np.abs(point - start).max(1) + radius <= 0.002)
-        shift = ((np.abs(point - start) + radius[:, None]) * frames.scale[owner]).max(1)
+        point, radius = _corrected(frames.start, [(near.rows[i], near.error[i]) for i in lines])
+        change = np.abs(point - frames.start) + (radius + frames.doubt)[:, None]
+        kept = (np.abs(point).max(1) + radius <= reach) & (change.max(1) <= step)
+        shift = np.einsum("ni,nij->nj", change, np.abs(frames.axes)[owner]).max(1)
         turns = _turns(claim, point, radius)
         undecided, nearest = _signs(claim, frames, near, n_rows, lines, point, radius)
     good[owner[~(kept & turns)]] = False
-    moved = np.zeros(claim.n)
-    np.maximum.at(moved, owner, np.where(np.isfinite(shift), shift, np.inf))
+    moved = np.maximum.reduceat(np.where(np.isfinite(shift), shift, np.inf), claim.offsets[:-1])
     return Proof(good & (undecided == 0), undecided, nearest, moved)
 
 
@@ -124,10 +133,11 @@ def _turns(claim: Claim, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
 
 
 def _signs(
-    claim: Claim, frames: Frames, near: Near, n_rows: int, lines: list[Index], point: Numbers, radius: Numbers
+    claim: Claim, frames: Local, near: Near, n_rows: int, lines: list[Index], point: Numbers, radius: Numbers
 ) -> tuple[Index, float]:
     """How many constraints of each region are not surely positive at a corner that does not define them."""
     region = near.key // n_rows
+    lengths = np.linalg.norm(np.einsum("nij,nj->ni", frames.inverse[region], near.rows[:, 1:]), axis=1)
     corners = np.diff(claim.offsets)
     undecided, nearest = np.zeros(claim.n, dtype=np.int64), np.inf
     block = max(1, (1 << 22) // max(1, int(corners.max(initial=1))))
@@ -146,8 +156,7 @@ def _signs(
         value = _value(rows, point[corner])
         bound = (1 + 8 * EPS) * (error + slopes.sum(1) * radius[corner]) + 8 * EPS * size(rows.T)
         decided = value > bound
-        np.add.at(undecided, region[entry[~decided]], 1)
-        slope = np.linalg.norm(slopes / frames.scale[region[entry]], axis=1)
-        distance = np.where(decided & (slope > 0), value / slope, np.inf)
+        undecided += np.bincount(region[entry[~decided]], minlength=claim.n)
+        distance = np.where(decided, value, np.inf) / lengths[entry]
         nearest = min(nearest, float(distance.min(initial=np.inf)))
     return undecided, nearest

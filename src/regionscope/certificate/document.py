@@ -40,7 +40,7 @@ def document(steps: Steps, slice: Slice, graph: Graph, counts: dict[str, Any]) -
             "decision": steps.has_decision,
             "steps": [_step(step) for step in steps.steps],
         },
-        "regions": ["".join(chr(48 + piece) for piece in row) for row in graph.patterns.tolist()],
+        "regions": ["".join(chr(48 + piece) for piece in row) for row in graph.code.decode(graph.bits).tolist()],
         "walls": walls.tolist(),
         "counts": counts,
     }

@@ -5,28 +5,25 @@ Regions with one pattern so far form a group; it has a frame q = (c - reference)
 [-3, 3]^k. A unit that keeps its sign on the box of a group is done; else it is looked at in the frame of each region.
 At a fold the groups divide, and all functions move to the new frames.
 
-A sum of n terms that are rounded in any order differs from the true one by less than n u sum |terms| / (1 - n u), with
-u = 2^-53; all bounds here use twice that, which pays for the rounding of the bound itself. A bound of 0 means that
-nothing was rounded: a unit that reads units that are off is exactly zero.
+``columns`` says how sums are bounded. A bound of 0 means that nothing was rounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regionscope.certificate.bits import Bits, Packed
+from regionscope.certificate.columns import Value, first_steps, padded, reads
 from regionscope.certificate.frames import EPS, Frames
-from regionscope.certificate.integers import Pattern
 from regionscope.certificate.steps import Affine, Fold, Largest, Numbers, Pieces, Steps
 from regionscope.geometry import Slice
 
 __all__ = ["Near", "Screened", "screen", "size"]
 
-_LEAST = 2.0**-700  # added to bounds that are not 0, in place of what underflows
 _REACH = 1.01  # corners lie this far from the reference, after they have been corrected
 _BYTES = 1 << 28
 
@@ -48,27 +45,30 @@ class Near:
 class Screened:
     """What floats prove about all regions.
 
-    patterns: (r, units) of the reference points. sure: (r,) whether all of it is proved.
+    bits: (r, bytes) patterns of the regions. sure: (r,) whether all of it is proved.
     slopes, slope_error: (r, c, k) of the outputs, by slice coordinate.
     """
 
-    patterns: Pattern
+    bits: Packed
     sure: NDArray[np.bool_]
     near: Near
     slopes: Numbers
     slope_error: Numbers
 
 
-def screen(steps: Steps, slice: Slice, frames: Frames) -> Screened:
+def screen(steps: Steps, slice: Slice, frames: Frames, bits: Bits) -> Screened:
     """Patterns, near constraints and slopes of all regions. Cost: at most k + 2 forward passes for each region."""
     n, k = frames.reference.shape
     widest = max([len(step.shift) for step in steps.steps if isinstance(step, Affine)], default=1)
     rows = max(1, _BYTES // (8 * (k + 2) * max(1, widest)))
-    blocks = [_Block(slice, frames.part(i, i + rows), i, steps).run() for i in range(0, n, rows)]
+    low, high = frames.low.min(0), frames.high.max(0)
+    reach = np.maximum(np.abs(low), np.abs(high)) + 4 * (high - low) + 2.0**-190  # of [-3, 3]^k in all frames
+    start, first = first_steps(steps, slice, reach)
+    blocks = [_Block(slice, frames.part(i, i + rows), i, steps, start).run(first) for i in range(0, n, rows)]
     near = Near(*(np.concatenate(parts) for parts in zip(*(block.near for block in blocks), strict=True)))
     order = near.key.argsort(kind="stable")
     return Screened(
-        np.concatenate([block.pattern for block in blocks]),
+        np.concatenate([bits.encode(block.pattern) for block in blocks]),
         np.concatenate([block.sure for block in blocks]),
         Near(near.key[order], near.rows[order], near.error[order]),
         np.concatenate([block.slopes for block in blocks]),
@@ -88,11 +88,6 @@ def _spread(columns: Numbers) -> Numbers:
     for column in columns[2:]:
         total += np.abs(column)
     return total
-
-
-def _padded(bound: Numbers) -> Numbers:
-    """Bounds of errors, larger by what may have underflowed; 0 stays 0."""
-    return np.where(bound > 0, bound + _LEAST, bound)
 
 
 def _fails(margin: Numbers, spread: Numbers, error: Numbers) -> NDArray[np.bool_]:
@@ -120,7 +115,7 @@ class _AtRegions:
 class _Block:
     """Some regions on their way through the network: values (k + 1, entries, groups), errors (entries, groups)."""
 
-    def __init__(self, slice: Slice, cells: Frames, first: int, steps: Steps) -> None:
+    def __init__(self, slice: Slice, cells: Frames, first: int, steps: Steps, start: dict[str, Value]) -> None:
         self.steps, self.cells, self.first = steps, cells, first
         self.count, self.k = cells.reference.shape
         self.border = tuple(part.cpu().numpy() for part in slice.halfspaces)
@@ -132,25 +127,25 @@ class _Block:
         self.random = np.random.default_rng(0)
         self.group = np.zeros(self.count, dtype=np.int64)
         self.frames = cells.together(self.group, 1)
-        origin, basis = slice.origin.reshape(-1).cpu().numpy(), slice.basis.flatten(1).cpu().numpy()
-        value = origin[:, None] + basis.T @ self.frames.reference.T  # (d, 1)
-        slopes = [row[:, None] * scale for row, scale in zip(basis, self.frames.scale.T, strict=True)]
-        terms = np.abs(origin)[:, None] + np.abs(basis).T @ np.abs(self.frames.reference).T
-        self.values = {steps.input_name: np.stack([value, *slopes])}
-        self.errors = {steps.input_name: _padded((self.k + 8) * EPS * terms)}
+        self.values, self.errors = {}, {}
+        for name, columns in start.items():
+            here = columns.at(self.frames.reference)
+            slopes = columns.numbers[:, 1:] * self.frames.scale  # one group: (entries, k)
+            self.values[name] = np.stack([here.numbers, *slopes.T[..., None]])
+            self.errors[name] = here.error[:, None]
 
-    def run(self) -> _Block:
-        """Carry the regions through all steps."""
+    def run(self, first: int) -> _Block:
+        """Carry the regions through the steps from ``first`` on."""
         self._borders()
-        last = {name: i for i, step in enumerate(self.steps.steps) for name in _reads(step)}
-        for i, step in enumerate(self.steps.steps):
+        last = {name: i for i, step in enumerate(self.steps.steps) for name in reads(step)}
+        for i, step in enumerate(self.steps.steps[first:], first):
             if isinstance(step, Affine):
                 self._affine(step)
             elif isinstance(step, Pieces):
                 self._pieces(step)
             else:
                 self._largest(step)
-            for name in {*_reads(step)} - {self.steps.output_name}:
+            for name in {*reads(step)} - {self.steps.output_name}:
                 if last[name] == i:
                     del self.values[name], self.errors[name]
         outputs, error = self.values[self.steps.output_name], self.errors[self.steps.output_name]
@@ -197,18 +192,16 @@ class _Block:
         for i in range(self.k):
             out[0] += rows[1 + i] * shift[:, i]
             out[1 + i] *= ratio[:, i]
-        return out, _padded(grown * (error + (2 * self.k + 8) * EPS * size(rows)))
+        return out, padded(grown * (error + (2 * self.k + 8) * EPS * size(rows)))
 
     def _affine(self, step: Affine) -> None:
-        if len(step.terms) == 1 and not step.shift.any():
-            source, matrix = step.terms[0]
-            if (matrix.terms == 1).all() and (matrix.sparse.data == 1).all():  # it only moves entries
-                moved = matrix.sparse.indices
-                same = len(moved) == matrix.sparse.shape[1] and (moved == np.arange(len(moved))).all()
-                here, error = self.values[source], self.errors[source]
-                self.values[step.writes] = here if same else here[:, moved]
-                self.errors[step.writes] = error if same else error[moved]
-                return
+        if (moved := step.moved) is not None:
+            ((source, _),) = step.terms
+            here, error = self.values[source], self.errors[source]
+            same = len(moved) == len(error) and (moved == np.arange(len(moved))).all()
+            self.values[step.writes] = here if same else here[:, moved]
+            self.errors[step.writes] = error if same else error[moved]
+            return
         n_terms = 1 + sum(int(matrix.terms.max(initial=0)) for _, matrix in step.terms)
         share, groups = (n_terms + 8) * EPS, len(self.frames.scale)
         out = np.zeros((self.k + 1, len(step.shift), groups))
@@ -221,7 +214,7 @@ class _Block:
         out[0] += step.shift[:, None]
         bound *= 1 + share
         bound += np.where(bound > 0, share * np.abs(step.shift)[:, None], 0)  # a shift alone is not rounded
-        self.values[step.writes], self.errors[step.writes] = out, _padded(bound)
+        self.values[step.writes], self.errors[step.writes] = out, padded(bound)
 
     def _pieces(self, fold: Pieces) -> None:
         here, error = self.values[fold.source], self.errors[fold.source]
@@ -257,7 +250,7 @@ class _Block:
         """Functions (k + 1, n) of groups in the frames of all their regions."""
         place, cell = self._regions_of(group)
         shift, ratio, grown = self.frames.change(self.group, self.cells, np.arange(self.count))
-        bound = _padded((error + (2 * self.k + 8) * EPS * size(rows))[place] * grown[cell])
+        bound = padded((error + (2 * self.k + 8) * EPS * size(rows))[place] * grown[cell])
         value, spread, sizes = rows[0][place], np.zeros(len(place)), np.abs(rows)
         for i in range(self.k):
             value += rows[1 + i][place] * shift[cell, i]
@@ -307,7 +300,7 @@ class _Block:
             rounded = np.isin(slope, (-1.0, 0.0, 1.0), invert=True) | ((shift != 0) & (slope != 0))
             rounded |= (shift != 0) & (fold.divisor != 1)
             bound += np.where(rounded, 8 * EPS * (size(here) * np.abs(slope) + np.abs(shift)), 0)
-            bound = _padded(bound)
+            bound = padded(bound)
         self.values[fold.writes], self.errors[fold.writes] = out, bound
 
     def _largest(self, fold: Largest) -> None:
@@ -359,10 +352,3 @@ class _Block:
         same = (chosen == fold.groups[:, j, None]) | ((gap == 0).all(0) & (best_error + other_error == 0))
         near: NDArray[np.bool_] = _fails(gap[0], _spread(gap), bound) & ~same
         return near
-
-
-def _reads(step: Affine | Fold) -> Iterator[str]:
-    if isinstance(step, Affine):
-        yield from (name for name, _ in step.terms)
-    else:
-        yield step.source

@@ -1,4 +1,7 @@
-"""Coordinate frames of regions and of groups of regions, in which their corners lie in [-1, 1]^k."""
+"""Coordinate frames of regions and of groups of regions.
+
+``Frames`` are boxes around regions or groups, ``CornerFrames`` have corners of a region as their origin and axes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.steps import Numbers
 
-__all__ = ["EPS", "Frames", "frames_of"]
+__all__ = ["EPS", "CornerFrames", "Frames", "Local", "corner_frames", "frames_of"]
 
 EPS = 2.0**-52  # machine epsilon of float64: twice the largest relative error of one operation
 
@@ -48,6 +51,75 @@ class Frames:
         shift: Numbers = (new.reference[to] - self.reference[of]) / self.scale[of]
         ratio: Numbers = new.scale[to] / self.scale[of]
         return shift, ratio, (1 + 8 * EPS) * np.maximum(1, np.abs(shift) / 3 + ratio).max(1)
+
+    def local(self, points: Numbers, owner: NDArray[np.int64]) -> Local:
+        """The same frames for the proof of corners."""
+        axes = self.scale[:, :, None] * np.eye(self.scale.shape[1])
+        start = (points - self.reference[owner]) / self.scale[owner]
+        return Local(start, 4 * EPS * (1 + np.abs(start).max(1)), axes, axes / self.scale[:, :, None] ** 2)
+
+
+@dataclass(frozen=True)
+class Local:
+    """Frames q -> origin + sum q_i axes_i of r regions with n corners.
+
+    start: (n, k) the stored corners. doubt: (n,) the error of that. axes: (r, k, k). inverse: (r, k, k) takes slopes by
+    q to slopes by slice coordinate.
+    """
+
+    start: Numbers
+    doubt: Numbers
+    axes: Numbers
+    inverse: Numbers
+
+
+@dataclass(frozen=True)
+class CornerFrames(Local):
+    """base: (k + 1, r) the corners of a frame: its origin and the ends of its axes, in positive order; all corners of
+    the region lie in [-2, 2]^k. off: (r,) relative error of the inverse. sound: (r,) whether the frame is one."""
+
+    base: NDArray[np.int64]
+    off: Numbers
+    sound: NDArray[np.bool_]
+
+
+def corner_frames(points: Numbers, offsets: NDArray[np.int64], owner: NDArray[np.int64]) -> CornerFrames:
+    """Frames of regions on a line or plane: the first corner, the one farthest from it, and the one farthest from both.
+
+    points: (n, k) corners of the regions one after another.
+    """
+    first, k = offsets[:-1], points.shape[1]
+    gap = points - points[first][owner]
+    base = [first, _largest((gap * gap).sum(1), offsets, owner)]
+    if k == 2:
+        axis = gap[base[1]][owner]
+        cross = axis[:, 0] * gap[:, 1] - axis[:, 1] * gap[:, 0]
+        third = _largest(np.abs(cross), offsets, owner)
+        turned = cross[third] < 0
+        base = [first, np.where(turned, third, base[1]), np.where(turned, base[1], third)]
+    axes = np.stack([gap[end] for end in base[1:]], 1)  # (r, k, k)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if k == 1:
+            inverse, off = 1 / axes, np.full(len(axes), 4 * EPS)
+            sound = (axes[:, 0, 0] > 2.0**-400) & (np.diff(offsets) == 2)
+        else:
+            (a, b), (c, d) = axes.transpose(1, 2, 0)
+            determinant = a * d - b * c
+            inverse = (np.array([[d, -b], [-c, a]]) / determinant).transpose(2, 0, 1)
+            off = 16 * EPS * (np.abs(a * d) + np.abs(b * c)) / determinant
+            sound = (determinant > 2.0**-800) & (off < 0.25)
+        own = inverse[owner]
+        start = np.einsum("nij,ni->nj", own, gap)
+        doubt = np.einsum("nij,ni->nj", np.abs(own), np.abs(gap)).max(1)
+        return CornerFrames(start, (4 * EPS + 2 * off[owner]) * doubt, axes, inverse, np.array(base), off, sound)
+
+
+def _largest(values: Numbers, offsets: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first corner of each region with its largest value."""
+    hits = np.flatnonzero(values == np.maximum.reduceat(values, offsets[:-1])[owner])[::-1]
+    found = np.zeros(len(offsets) - 1, dtype=np.int64)
+    found[owner[hits]] = hits
+    return found
 
 
 def frames_of(vertices: Numbers, corners: NDArray[np.int64], offsets: NDArray[np.int64]) -> Frames:

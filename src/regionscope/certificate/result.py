@@ -40,8 +40,9 @@ class Certificate:
     counts: true numbers of regions: "by_layer", "activation", "linear", and "decision" where labels are cut.
     signs: of all constraints at all corners. recomputed: signs decided in integers. unproved: signs left open.
     document: returns what an independent checker needs, ready for JSON; None unless the partition is certified.
-    nearest_tie: smallest distance of a corner to the zero set of another unit, in slice coordinates, as far as floats
-        decided it. vertex_error: largest distance of a stored vertex from the true one, as far as floats bound it.
+    nearest_tie: smallest distance of a corner to the zero set of another unit, in slice coordinates, among the units
+        that are below 2^-11 of their largest value at a corner of the region. vertex_error: largest distance of a
+        stored vertex from the true one, as far as floats bound it.
     """
 
     certified: bool

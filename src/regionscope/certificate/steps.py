@@ -60,6 +60,10 @@ class Matrix:
         counts: NDArray[np.int64] = np.diff(self.sparse.indptr).astype(np.int64)
         return counts
 
+    def with_data(self, data: Numbers) -> Matrix:
+        """A matrix with other numbers in the same places."""
+        return Matrix(csr_array((data, self.sparse.indices, self.sparse.indptr), shape=self.sparse.shape))
+
     def __matmul__(self, columns: Numbers) -> Numbers:
         product: Numbers = (self.sparse if self.dense is None else self.dense) @ columns
         return product
@@ -72,6 +76,17 @@ class Affine:
     writes: str
     terms: tuple[tuple[str, Matrix], ...]
     shift: Numbers
+
+    @cached_property
+    def moved(self) -> NDArray[np.int64] | None:
+        """Where each entry is copied from, if the step only moves entries."""
+        if len(self.terms) != 1 or self.shift.any():
+            return None
+        matrix = self.terms[0][1]
+        if not ((matrix.terms == 1).all() and (matrix.sparse.data == 1).all()):
+            return None
+        found: NDArray[np.int64] = matrix.sparse.indices.astype(np.int64)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +191,11 @@ class _Reader:
             reads = [self.values[name] for name in each.reads]
             function = partial(_with_constants, each.function, each.constants)
             result = function(*reads)
-            yield Affine(each.writes, tuple(_terms(function, each.reads, reads)), _flat(result)[0])
+            if each.function is F.linear and len(reads) == 1 and reads[0].dim() == 2:  # its matrix is there to be read
+                terms = [(each.reads[0], Matrix(csr_array(_in_range(_flat(each.constants[0])))))]
+            else:
+                terms = [*_terms(function, each.reads, reads)]
+            yield Affine(each.writes, tuple(terms), _flat(result)[0])
             self.values[each.writes] = torch.zeros_like(result)
 
     def fold(self, kink: Kink, layer: int) -> list[Step]:
@@ -300,12 +319,24 @@ def _terms(
             ]
             blocks.append(csr_array(_columns(_flat(function(*inputs)), shift)))
             entries += blocks[-1].nnz
-            if entries > _MOST:
-                raise InputError(
-                    f"Expected layers with at most {_MOST} weights between their entries, got more. A certificate of "
-                    "this network would not fit in memory."
-                )
+            _check_entries(entries)
         yield name, Matrix(csr_array(vstack(blocks).T))
+
+
+def _check_entries(entries: int) -> None:
+    if entries > _MOST:
+        raise InputError(
+            f"Expected layers with at most {_MOST:,} weights between their entries, got at least {entries:,}. A "
+            "certificate holds the matrix of each layer in memory, where a convolution has its weights once for each "
+            "position. Certify a network with smaller layers or smaller images."
+        )
+
+
+def _in_range(weights: Numbers) -> Numbers:
+    """The weights, if they are constants that a certificate accepts."""
+    _check_entries(weights.size)
+    _columns(_PROBE * weights, np.zeros(1))
+    return weights
 
 
 def _columns(answers: Numbers, shift: Numbers) -> Numbers:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from regionscope.certificate.bits import Bits, Packed, distinct
 from regionscope.certificate.claim import Index
 from regionscope.certificate.frames import EPS
-from regionscope.certificate.integers import Integers, Pattern
+from regionscope.certificate.integers import Integers
 from regionscope.certificate.steps import Numbers, Steps
 
 __all__ = ["Counts", "Graph", "count"]
@@ -23,10 +24,12 @@ __all__ = ["Counts", "Graph", "count"]
 class Graph:
     """Regions as nodes and their walls as pairs.
 
-    patterns: (r, units). pairs: (w, 2). slopes, slope_error: (s, c, k) of the outputs of the first s regions.
+    code, bits: patterns (r, bytes). pairs: (w, 2). slopes, slope_error: (s, c, k) of the outputs of the first s
+    regions.
     """
 
-    patterns: Pattern
+    code: Bits
+    bits: Packed
     pairs: Index
     slopes: Numbers
     slope_error: Numbers
@@ -61,21 +64,16 @@ class Counts:
 
 def count(steps: Steps, graph: Graph, outputs: Callable[[int], Integers]) -> Counts:
     """Count the regions of a graph. outputs: returns the outputs of a region as integer functions."""
-    n, drawn = len(graph.patterns), graph.patterns.shape[1] - steps.has_decision  # the decision folds nothing
-    equal = _same_maps(graph, drawn, outputs)
-    labels = graph.patterns[:, -1].astype(np.int64) if steps.has_decision else np.zeros(0, dtype=np.int64)
+    n, ends = len(graph.bits), graph.code.ends.tolist()
+    drawn = dict(zip(steps.layers, ends, strict=True))
+    labels = np.zeros(0, dtype=np.int64)
+    if steps.has_decision:  # it folds nothing
+        drawn.popitem()
+        labels = graph.code.pieces(graph.bits, len(ends) - 1)[:, 0].astype(np.int64)
+    equal = _same_maps(graph, max(drawn.values(), default=0), outputs)
+    by_layer = {name: distinct(graph.bits[:, :end]) for name, end in drawn.items()}
     alike = graph.pairs[labels[graph.pairs[:, 0]] == labels[graph.pairs[:, 1]]] if len(labels) else graph.pairs[:0]
-    return Counts(by_layer(steps, graph.patterns), components(n, graph.pairs[equal]), components(n, alike), labels)
-
-
-def by_layer(steps: Steps, patterns: Pattern) -> dict[str, int]:
-    """Number of different patterns after each nonlinearity; without the decision."""
-    counts, end = {}, 0
-    for fold in steps.folds[: len(steps.folds) - steps.has_decision]:
-        end += fold.n_units
-        seen = np.ascontiguousarray(patterns[:, :end])
-        counts[steps.layers[fold.layer]] = len({row.tobytes() for row in seen})
-    return counts
+    return Counts(by_layer, components(n, graph.pairs[equal]), components(n, alike), labels)
 
 
 def components(n: int, pairs: Index) -> Index:
@@ -85,7 +83,7 @@ def components(n: int, pairs: Index) -> Index:
     return found
 
 
-def _same_maps(graph: Graph, n_units: int, outputs: Callable[[int], Integers]) -> NDArray[np.bool_]:
+def _same_maps(graph: Graph, drawn: int, outputs: Callable[[int], Integers]) -> NDArray[np.bool_]:
     """Whether the maps on both sides of each wall are equal; compared in integers where floats leave it open."""
     pairs, known = graph.pairs, len(graph.slopes)
     open_: NDArray[np.bool_] = np.any(pairs >= known, axis=1)
@@ -100,6 +98,5 @@ def _same_maps(graph: Graph, n_units: int, outputs: Callable[[int], Integers]) -
             open_[i : i + step] |= ~(gap > bound).any((1, 2))
     for i in np.flatnonzero(open_).tolist():
         a, b = pairs[i]
-        same_pattern = (graph.patterns[a, :n_units] == graph.patterns[b, :n_units]).all()
-        equal[i] = same_pattern or (outputs(int(a)) == outputs(int(b))).all()
+        equal[i] = (graph.bits[a, :drawn] == graph.bits[b, :drawn]).all() or (outputs(int(a)) == outputs(int(b))).all()
     return equal

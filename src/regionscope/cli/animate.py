@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from regionscope.cli import options, output
 from regionscope.cli.explore import BoxOption, FramesOption, RowsOption, find_run, frames_of_folder
 from regionscope.plot import animation
+from regionscope.writing import counted
 
 __all__ = ["animate"]
-
-
-class Kind(StrEnum):
-    """What a frame shows."""
-
-    linear = "linear"
-    decision = "decision"
-    neurons = "neurons"
 
 
 def animate(
@@ -29,14 +21,16 @@ def animate(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
+        options.option(
             "--out", metavar="FILE", help="File to write, .gif or .mp4; by default a GIF named after the run."
         ),
     ] = None,
-    kind: Annotated[Kind, typer.Option("--kind", help="Kind of figure.")] = Kind.linear,
-    fps: Annotated[float, typer.Option("--fps", help="Frames per second.")] = 6.0,
-    size: Annotated[int, typer.Option("--size", metavar="PIXELS", help="Width in pixels.")] = 640,
-    data: Annotated[bool, typer.Option("--data/--no-data", help="Whether to draw the training data.")] = True,
+    kind: Annotated[
+        Literal["linear", "decision", "neurons"], options.option("--kind", help="Kind of figure.")
+    ] = "linear",
+    fps: Annotated[float, options.option("--fps", help="Frames per second.")] = 6.0,
+    size: Annotated[int, options.option("--size", metavar="PIXELS", help="Width in pixels.")] = 640,
+    data: Annotated[bool, options.option("--data/--no-data", help="Whether to draw the training data.")] = True,
     rows: RowsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,
@@ -49,10 +43,10 @@ def animate(
     run = find_run(run)
     target = Path(f"{run.resolve().name}.gif") if out is None else out
     output.check_folder(target)
-    animation.check_animation(target, kind=kind.value, fps=fps, size=size)
+    animation.check_animation(target, kind=kind, fps=fps, size=size)
     training = frames_of_folder(run, rows=rows, box=box, frames=frames, data_root=data_root)
     with output.writing_to(target), output.progress_bar("Frames") as progress:
-        animation.animate(training, target, kind=kind.value, fps=fps, size=size, points=data, progress=progress)
+        animation.animate(training, target, kind=kind, fps=fps, size=size, points=data, progress=progress)
     for note in training.notes:
         typer.echo(note, err=True)
-    typer.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB, {len(training.frames)} frames)")
+    typer.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB, {counted(len(training.frames), 'frame')})")

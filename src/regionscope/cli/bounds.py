@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from decimal import Decimal
-from enum import StrEnum
 from typing import Annotated, Any
 
 import torch
@@ -25,24 +24,18 @@ __all__ = ["bounds"]
 _LARGEST = sys.float_info.max
 
 
-class InitName(StrEnum):
-    """How the measured networks are initialised."""
-
-    he = "he"
-    torch = "torch"
-
-
 def bounds(
     architecture: Annotated[
         str, typer.Argument(help="Widths of all layers, including input and output, such as 2-32-32-32-2.")
     ],
-    init: Annotated[InitName, typer.Option("--init", help="Initialisation of the random networks.")] = InitName.he,
-    networks: Annotated[int, typer.Option("--networks", min=2, help="Number of random networks.")] = 10,
-    radius: Annotated[float, typer.Option("--radius", min=1e-6, help="Radius R of the box [-R, R]^d.")] = 1.0,
+    init: Annotated[Init, options.option("--init", help="Initialisation of the random networks.")] = "he",
+    networks: Annotated[int, options.option("--networks", least=2, help="Number of random networks.")] = 10,
+    radius: Annotated[float, options.option("--radius", least=1e-06, help="Radius R of the box [-R, R]^d.")] = 1.0,
     target: Annotated[
-        int, typer.Option("--target", min=1, help="Number Q of regions on the segment in the theorem of Qi and Wei.")
+        int,
+        options.option("--target", least=1, help="Number Q of regions on the segment in the theorem of Qi and Wei."),
     ] = 100,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first network.")] = 0,
+    seed: Annotated[int, options.option("--seed", least=0, help="Seed of the first network.")] = 0,
     json_file: options.JsonOption = None,
 ) -> None:
     """Compare bounds and estimates of the number of linear regions with exact counts of random networks.
@@ -58,11 +51,10 @@ def bounds(
     slices: dict[int, Any] = {1: segment}
     if n_0 >= 2:
         slices[2] = Box(torch.zeros(n_0), torch.eye(n_0)[:2], radius)
-    kind: Init = init.value
     counts: dict[int, list[int]] = {k: [] for k in slices}
     with output.progress_bar("Networks") as progress:
         for i in range(networks):
-            model = random_network(n_0, widths, n_out, init=kind, seed=seed + i)
+            model = random_network(n_0, widths, n_out, init=init, seed=seed + i)
             for k, where in slices.items():
                 counts[k].append(linear_regions(model, where).n_linear_regions)
             progress((i + 1) / networks)
@@ -72,7 +64,7 @@ def bounds(
         place = "segment" if k == 1 else "plane"
         rows += [_row(place, b.name, b.kind, b.value, b.reference) for b in region_bounds(k, widths)]
         if k == 1:
-            rows += _estimates(n_0, widths, end, kind, segment.size, target, found.value)
+            rows += _estimates(n_0, widths, end, init, segment.size, target, found.value)
         rows.append(
             _row(
                 place,

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from regionscope.cli import options, output
-from regionscope.cli.network import note_weights, read_network
+from regionscope.cli import options
+from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
 from regionscope.complexity.history import Level
@@ -21,7 +21,6 @@ from regionscope.complexity.local_complexity import LocalComplexity, local_compl
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.complexity.neighbourhoods import Shape
 from regionscope.lab import load
-from regionscope.lab.provenance import provenance
 from regionscope.plot.complexity import layers_figure
 
 __all__ = ["complexity"]
@@ -73,33 +72,24 @@ MemoryOption = Annotated[
         help="Limit of the working memory, such as 64MiB; by default 16MiB, on a GPU 1GiB.",
     ),
 ]
-PlotOption = Annotated[
-    Path | None,
-    option("--plot", metavar="FILE", panel="Output", help="Figure of the layers to write (.png, .pdf, .svg)."),
-]
 
 
+@with_job
 def complexity(
-    model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
-    output_name: options.OutputOption = None,
-    input_shape: options.ShapeOption = None, test: TestOption = None, random: RandomOption = 0,
+    job: NetworkJob, data: DataOption, test: TestOption = None, random: RandomOption = 0,
     domain: DomainOption = (0.0, 1.0), dims: DimsOption = _DEFAULT["dims"],
     radius: RadiusOption = _DEFAULT["radius"], frames: FramesOption = _DEFAULT["frames"],
     hull: HullOption = _DEFAULT["hull"], layers: LayersOption = _DEFAULT["layers"],
     linear_outputs: OutputsOption = _DEFAULT["linear_outputs"], max_pool: PoolOption = _DEFAULT["max_pool"],
-    seed: SeedOption = _DEFAULT["seed"],
-    memory: MemoryOption = None, device: options.DeviceOption = "cpu", json_file: options.JsonOption = None,
-    plot_file: PlotOption = None,
+    seed: SeedOption = _DEFAULT["seed"], memory: MemoryOption = None,
 ) -> None:  # fmt: skip
     """Count the units that fold the neighbourhood of each point, for any network.
 
     Example: regionscope complexity --model net.py:build --weights net.safetensors --data train.npy --test test.npy
     """
-    network = read_network(model, weights, device, output_name)
-    output.check_json(json_file)
-    if plot_file is not None:
-        output.check_plot(plot_file, 1)
-    points = _points(data, test, random, domain, options.read_shape(input_shape), seed)
+    network = job.network()
+    job.check_targets(1)
+    points = _points(data, test, random, domain, job.shape, seed)
     start = time.perf_counter()
     found = {
         name: local_complexity(
@@ -111,13 +101,10 @@ def complexity(
     }  # fmt: skip
     seconds = time.perf_counter() - start
     gap = complexity_gap(found["train"], found["test"]) if "test" in found else None
-    if json_file != "-":
+    if not job.quiet:
         _print(found, gap, seconds)
-    note_weights(model, weights, json_file)
-    if json_file is not None:
-        output.write_json({**_numbers(found, gap, seconds), "provenance": provenance()}, json_file)
-    if plot_file is not None:
-        output.save_plot(layers_figure(found), plot_file)
+    job.write(_numbers(found, gap, seconds))
+    job.draw(layers_figure, found)
 
 
 def _points(

@@ -10,10 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from regionscope.cli import options, output
-from regionscope.cli.network import note_weights, read_network
+from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.lab import load
-from regionscope.lab.provenance import provenance
 from regionscope.measures.region_count import Method, RegionCount, Through, region_count, slice_sampler
 from regionscope.plot.counts import count_figure
 from regionscope.sampled.grid import LabelMap, label_maps
@@ -28,8 +27,7 @@ _DEFAULT = options.defaults(region_count)
 
 
 DataOption = Annotated[
-    Path,
-    option("--data", metavar="FILE", panel=_SLICES, help=f"Inputs to draw slices through: {options.ROWS}."),
+    Path, option("--data", metavar="FILE", panel=_SLICES, help=f"Inputs to draw slices through: {options.ROWS}.")
 ]
 DimOption = Annotated[int, option("--dim", least=1, panel=_SLICES, help="Dimension of the slices.")]
 SlicesOption = Annotated[int, option("--slices", least=1, panel=_SLICES, help="Number of slices.")]
@@ -95,48 +93,40 @@ MemoryOption = Annotated[
 ]
 
 
+@with_job
 def count(
-    model: options.ModelOption, data: DataOption, weights: options.WeightsOption = None,
-    output_name: options.OutputOption = None,
-    input_shape: options.ShapeOption = None, dim: DimOption = _DEFAULT["dim"],
+    job: NetworkJob, data: DataOption, dim: DimOption = _DEFAULT["dim"],
     slices: SlicesOption = _DEFAULT["slices"], grid: GridOption = _DEFAULT["grid"],
     method: MethodOption = _DEFAULT["method"], until: UntilOption = _DEFAULT["until"],
     max_slices: MaxSlicesOption = _DEFAULT["max_slices"], max_points: MaxPointsOption = _DEFAULT["max_points"],
     through: ThroughOption = None, alpha: AlphaOption = _DEFAULT["alpha"], length: LengthOption = _DEFAULT["length"],
     seed: SeedOption = _DEFAULT["seed"], batch_size: BatchOption = _DEFAULT["batch_size"],
-    memory: MemoryOption = None, device: options.DeviceOption = "cpu", json_file: options.JsonOption = None,
-    plot_file: options.PlotOption = None,
+    memory: MemoryOption = None, dask: options.DaskOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
 
     Example: regionscope count --model net.py:build --weights net.safetensors --data train.npy --dim 1 --slices 100
     """
-    network = read_network(model, weights, device, output_name)
-    inputs = torch.from_numpy(load.load_points(data, input_shape=options.read_shape(input_shape), least=1))
-    output.check_json(json_file)
-    if plot_file is not None:
-        output.check_plot(plot_file, dim)
+    network = job.network()
+    inputs = torch.from_numpy(load.load_points(data, input_shape=job.shape, least=1))
+    job.check_targets(dim)
     bytes_allowed = options.read_memory(memory)
     through = through or ("inputs" if length is None else "direction")
     drawing: dict[str, Any] = {"through": through, "alpha": alpha, "length": length, "seed": seed}
     working: dict[str, Any] = {
         "until": until, "max_slices": max_slices, "max_points": max_points, "batch_size": batch_size,
-        "memory": bytes_allowed,
+        "memory": bytes_allowed, "dask": dask,
     }  # fmt: skip
     with output.progress_bar("Counting") as bar:
         working["progress"] = bar
         result = region_count(network, inputs, dim=dim, slices=slices, grid=grid, method=method, **drawing, **working)
-    if json_file != "-":
+    if not job.quiet:
         Console().print(_table(result))
-    note_weights(model, weights, json_file)
-    if json_file is not None:
-        output.write_json({**_numbers(result), "provenance": provenance()}, json_file)
-    if plot_file is not None:
+    job.write(_numbers(result))
+    if job.plot_file is not None:
         sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
-        output.save_plot(
-            count_figure(result, _examples(network, inputs, chosen, result.grid, bytes_allowed)), plot_file
-        )
+        job.draw(count_figure, result, _examples(network, inputs, chosen, result.grid, bytes_allowed))
 
 
 def _examples(

@@ -48,9 +48,9 @@ def get(
     ],
     root: options.DataRootOption = None,
     mirror: Annotated[
-        str | None, typer.Option("--mirror", metavar="URL", help="URL of another server with the same files.")
+        str | None, options.option("--mirror", metavar="URL", help="URL of another server with the same files.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Download it again, even if it exists.")] = False,
+    force: Annotated[bool, options.option("--force", help="Download it again, even if it exists.")] = False,
 ) -> None:
     """Download a data set, check the published md5 and unpack it where torchvision and regionscope look for it.
 

@@ -27,18 +27,14 @@ _CONFIG = "config.json"  # what makes a folder a run
 
 RowsOption = Annotated[
     str | None,
-    typer.Option(
-        "--rows", metavar="I,J,K", rich_help_panel=_SLICE, help="Rows of the training points that span the plane."
-    ),
+    options.option("--rows", metavar="I,J,K", panel=_SLICE, help="Rows of the training points that span the plane."),
 ]
 BoxOption = Annotated[
     tuple[float, float] | None,
-    typer.Option(
-        "--box", metavar="LO HI", rich_help_panel=_SLICE, help="The square [LO, HI]^2, for inputs with two entries."
-    ),
+    options.option("--box", metavar="LO HI", panel=_SLICE, help="The square [LO, HI]^2, for inputs with two entries."),
 ]
 FramesOption = Annotated[
-    int | None, typer.Option("--frames", metavar="N", min=1, rich_help_panel=_SLICE, help="Largest number of frames.")
+    int | None, options.option("--frames", metavar="N", least=1, panel=_SLICE, help="Largest number of frames.")
 ]
 
 
@@ -52,7 +48,7 @@ def explore(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE.html", help="HTML file to write; by default named after the source."),
+        options.option("--out", metavar="FILE.html", help="HTML file to write; by default named after the source."),
     ] = None,
     rows: RowsOption = None,
     box: BoxOption = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +20,18 @@ _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, 
 
 WORK = "Working"
 ROWS = "the rows of a file, .npy, .npz, .npz:KEY, .csv, .pt or .pt:KEY"
-_NETWORK, _SLICE, _OUTPUT = "Network", "Slice (--points, --box or --vary)", "Output"
+NETWORK, SLICE, OUTPUT = "Network", "Slice (--points, --box or --vary)", "Output"
 
 
-def option(*names: str, help: str, panel: str, metavar: str | None = None, least: float | None = None) -> Any:
-    """An option of a command, under the heading ``panel`` of its help; ``least``: the smallest number it takes."""
-    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help)
+def option(
+    *names: str, help: str, panel: str | None = None, metavar: str | None = None, least: float | None = None,
+    complete: Callable[[], Iterable[str]] | None = None,
+) -> Any:  # fmt: skip
+    """An option of a command, under the heading ``panel`` of its help.
+
+    least: the smallest number it takes. complete: the words that the shell offers.
+    """
+    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help, autocompletion=complete)
 
 
 ModelOption = Annotated[
@@ -33,7 +39,7 @@ ModelOption = Annotated[
     option(
         "--model",
         metavar="WHERE:NAME",
-        panel=_NETWORK,
+        panel=NETWORK,
         help="Function that builds the network, pkg.module:factory or file.py:factory (its code is run), or an .onnx "
         "or .onnx.gz file.",
     ),
@@ -53,7 +59,7 @@ OutputOption = Annotated[
     option(
         "--output",
         metavar="NAME",
-        panel=_NETWORK,
+        panel=NETWORK,
         help="Output to use if the network has several: a name, such as logits, or an index from 0.",
     ),
 ]
@@ -62,7 +68,7 @@ WeightsOption = Annotated[
     option(
         "--weights",
         metavar="FILE",
-        panel=_NETWORK,
+        panel=NETWORK,
         help="File with its weights: .safetensors, or torch.save of a state dict.",
     ),
 ]
@@ -71,7 +77,7 @@ ShapeOption = Annotated[
     option(
         "--input-shape",
         metavar="SHAPE",
-        panel=_NETWORK,
+        panel=NETWORK,
         help="Shape of one input, such as 3,32,32, if points are flat or --box cannot infer it.",
     ),
 ]
@@ -80,7 +86,7 @@ PointsOption = Annotated[
     option(
         "--points",
         metavar="FILE",
-        panel=_SLICE,
+        panel=SLICE,
         help=f"Corners of the slice, {ROWS}: 2 rows are a segment, 3 a triangle.",
     ),
 ]
@@ -89,47 +95,38 @@ BoxOption = Annotated[
     option(
         "--box",
         metavar="LO HI",
-        panel=_SLICE,
+        panel=SLICE,
         help=f"Box of all inputs with entries in [LO, HI], for up to {LARGEST_BOX} entries.",
     ),
 ]
 VaryOption = Annotated[
     tuple[int, int] | None,
-    option("--vary", metavar="I J", panel=_SLICE, help="Plane of inputs I and J (from 0); see --range and --at."),
+    option("--vary", metavar="I J", panel=SLICE, help="Plane of inputs I and J (from 0); see --range and --at."),
 ]
 RangeOption = Annotated[
-    str | None,
-    option("--range", metavar="I=LO:HI,J=LO:HI", panel=_SLICE, help="Ranges of the inputs of --vary."),
+    str | None, option("--range", metavar="I=LO:HI,J=LO:HI", panel=SLICE, help="Ranges of the inputs of --vary.")
 ]
-AtOption = Annotated[
-    str | None,
-    option("--at", metavar="K=VALUE,...", panel=_SLICE, help="Values of all other inputs."),
-]
+AtOption = Annotated[str | None, option("--at", metavar="K=VALUE,...", panel=SLICE, help="Values of all other inputs.")]
 ScalingOption = Annotated[
     str | None,
     option(
         "--scaling",
         metavar="K=OFFSET:UNIT,...",
-        panel=_SLICE,
+        panel=SLICE,
         help="Units of --range and --at: input K of the network is (value - OFFSET) / UNIT.",
     ),
 ]
 JsonOption = Annotated[
     str | None,
-    option(
-        "--json",
-        metavar="FILE",
-        panel=_OUTPUT,
-        help="JSON file to write; - writes to stdout instead of the table.",
-    ),
+    option("--json", metavar="FILE", panel=OUTPUT, help="JSON file to write; - writes to stdout instead of the table."),
 ]
 PlotOption = Annotated[
     Path | None,
     option(
         "--plot",
         metavar="FILE",
-        panel=_OUTPUT,
-        help="Figure to write (.png, .pdf, .svg), for slices of dimension 1 or 2.",
+        panel=OUTPUT,
+        help="Figure to write (.png, .pdf, .svg); regions need a slice of dimension 1 or 2.",
     ),
 ]
 MemoryOption = Annotated[
@@ -157,6 +154,18 @@ CertifyOption = Annotated[
     bool,
     option(
         "--certify", panel=WORK, help="Prove the counts with error bounds and integers; exit code 1 if they are wrong."
+    ),
+]
+DaskOption = Annotated[
+    str | None,
+    option("--dask", metavar="ADDRESS", panel=WORK, help="Dask cluster: tcp://host:8786 or local:4."),
+]
+CountOnlyOption = Annotated[
+    bool,
+    option(
+        "--count-only",
+        panel=WORK,
+        help="Count the activation regions of a line or a plane without holding them, for tens of millions of regions.",
     ),
 ]
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from regionscope import plot
-from regionscope.cli import output
+from regionscope.cli import options, output
 from regionscope.cli.running import epochs_bar
 from regionscope.errors import MissingLibrary
 from regionscope.explorer import explore
@@ -18,9 +18,9 @@ from regionscope.lab import quickstart as first_job
 
 
 def quickstart(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files.")] = Path("quickstart"),
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Number of epochs.")] = 100,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed for data, weights and batches.")] = 0,
+    out: Annotated[Path, options.option("--out", metavar="DIR", help="Folder for the files.")] = Path("quickstart"),
+    epochs: Annotated[int, options.option("--epochs", least=1, help="Number of epochs.")] = 100,
+    seed: Annotated[int, options.option("--seed", least=0, help="Seed for data, weights and batches.")] = 0,
 ) -> None:
     """Train a 2-[32,32,32]-2 network on two moons, count its regions before and after, and write an explorer page.
 

@@ -38,7 +38,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
-        typer.echo("Stopping: running runs save their state (again to stop at once) ...", err=True)
+        typer.echo("Stopping: running runs save their state. Press Ctrl-C again to stop at once.", err=True)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -48,7 +48,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-class Shown:
+class SweepProgress:
     """How far a sweep is, over the runs that had not ended before."""
 
     def __init__(self, total: int, bar: Progress | None, *, lines: bool) -> None:
@@ -85,18 +85,18 @@ class Shown:
 
 
 @contextmanager
-def shown_progress(total: int, wanted: bool | None) -> Iterator[Shown]:
+def shown_progress(total: int, wanted: bool | None) -> Iterator[SweepProgress]:
     """A bar on stderr where that is a terminal; lines where it is not and they are asked for; else nothing."""
     console = Console(stderr=True)
     if not console.is_terminal or wanted is False:
-        yield Shown(total, None, lines=bool(wanted))
+        yield SweepProgress(total, None, lines=bool(wanted))
         return
     columns = (
         TextColumn("Runs"), BarColumn(), TextColumn("{task.completed:.1f}/{task.total:.0f}"), TimeElapsedColumn(),
         TextColumn("left:"), TimeRemainingColumn(), TextColumn("[dim]{task.fields[label]}"),
     )  # fmt: skip
     with Progress(*columns, console=console, speed_estimate_period=900.0) as bar:
-        yield Shown(total, bar, lines=False)
+        yield SweepProgress(total, bar, lines=False)
 
 
 @contextmanager

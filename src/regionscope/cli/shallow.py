@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich import box
@@ -14,9 +13,11 @@ from rich.table import Table
 
 from regionscope import shallow as theory
 from regionscope.cli import output
+from regionscope.cli.options import option
 from regionscope.errors import InputError
 from regionscope.lab.provenance import provenance
 from regionscope.plot import shallow as pictures
+from regionscope.shallow.losses import Loss
 from regionscope.shallow.report import FlowRow
 from regionscope.shallow.state import ENDS
 from regionscope.shallow.theorems import Requirements
@@ -31,55 +32,39 @@ _AT_EDGE = 1.5  # eta lambda_max from here on counts as the edge of stability
 _ACCOUNT = ("steps", "rejected", "crossed", "slid", "quiet", "ambiguous")
 
 
-class LossName(StrEnum):
-    """The loss of the flow."""
-
-    exponential = "exponential"
-    logistic = "logistic"
-
-
-class DataName(StrEnum):
-    """The training points of the two-layer setting."""
-
-    line = "line"
-    sphere = "sphere"
-
-
-OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files.")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed for teacher, data and weights.")]
-RatesOption = Annotated[
-    str, typer.Option("--rates", metavar="C,C,...", help="Learning rates in units of 2 / sharpness(0).")
-]
+OutOption = Annotated[Path, option("--out", metavar="DIR", help="Folder for the files.")]
+SeedOption = Annotated[int, option("--seed", least=0, help="Seed for teacher, data and weights.")]
+RatesOption = Annotated[str, option("--rates", metavar="C,C,...", help="Learning rates in units of 2 / sharpness(0).")]
 
 
 @shallow.command()
 def flow(
-    teacher_width: Annotated[int, typer.Option("--teacher-width", min=1, help="Width r of the teacher.")] = 3,
-    width: Annotated[int | None, typer.Option("--width", min=1, help="Width k; by default 4 (32 r + 67).")] = None,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Number of training points.")] = 100,
+    teacher_width: Annotated[int, option("--teacher-width", least=1, help="Width r of the teacher.")] = 3,
+    width: Annotated[int | None, option("--width", least=1, help="Width k; by default 4 (32 r + 67).")] = None,
+    samples: Annotated[int, option("--samples", least=1, help="Number of training points.")] = 100,
     switches: Annotated[
-        str | None, typer.Option("--switches", metavar="X,X,...", help="Places of the label changes of the teacher.")
+        str | None, option("--switches", metavar="X,X,...", help="Places of the label changes of the teacher.")
     ] = None,
-    radius: Annotated[float, typer.Option("--radius", help="Radius R of the data interval [-R, R].")] = 1.0,
-    loss: Annotated[LossName, typer.Option("--loss", help="Loss of the flow.")] = LossName.exponential,
-    sigma_h: Annotated[float, typer.Option("--sigma-h", help="Initial standard deviation of w and b.")] = 1.0,
+    radius: Annotated[float, option("--radius", help="Radius R of the data interval [-R, R].")] = 1.0,
+    loss: Annotated[Loss, option("--loss", help="Loss of the flow.")] = "exponential",
+    sigma_h: Annotated[float, option("--sigma-h", help="Initial standard deviation of w and b.")] = 1.0,
     sigma_o: Annotated[
-        float | None, typer.Option("--sigma-o", help="Initial standard deviation of v; by default as in Theorem 2.3.")
+        float | None, option("--sigma-o", help="Initial standard deviation of v; by default as in Theorem 2.3.")
     ] = None,
-    max_log_loss: Annotated[float, typer.Option("--until", help="Value of -log L at which to stop.")] = 1e6,
+    max_log_loss: Annotated[float, option("--until", help="Value of -log L at which to stop.")] = 1e6,
     direction_tol: Annotated[
         float,
-        typer.Option(
+        option(
             "--direction-tol",
-            min=0.0,
+            least=0.0,
             help="Change of the direction per unit of log log t below which the flow has converged.",
         ),
     ] = 0.02,
-    rtol: Annotated[float, typer.Option("--rtol", help="Relative error tolerance of a step.")] = 1e-5,
-    frames: Annotated[int, typer.Option("--frames", min=2, help="Number of frames of the animation.")] = 60,
+    rtol: Annotated[float, option("--rtol", help="Relative error tolerance of a step.")] = 1e-5,
+    frames: Annotated[int, option("--frames", least=2, help="Number of frames of the animation.")] = 60,
     out: OutOption = Path("shallow-flow"),
     seed: SeedOption = 0,
-) -> None:  # fmt: skip
+) -> None:
     """Integrate gradient flow of a univariate network on the labels of a teacher, and count its linear regions.
 
     Example: regionscope shallow flow --teacher-width 3 --width 800 --samples 100
@@ -90,7 +75,7 @@ def flow(
     deviation = sigma_o if sigma_o is not None else theory.largest_sigma_o(k, sigma_h=sigma_h, R=radius)
     data = theory.sample(teacher, samples, seed=seed + 1)
     start = theory.initial_network(k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 2)
-    options = theory.FlowOptions(loss=loss.value, rtol=rtol, max_log_loss=max_log_loss, direction_tol=direction_tol)
+    options = theory.FlowOptions(loss=loss, rtol=rtol, max_log_loss=max_log_loss, direction_tol=direction_tol)
     console = Console()
     with console.status("Integrating ..."):
         result = theory.gradient_flow(start, data, options)
@@ -116,24 +101,24 @@ def flow(
 @shallow.command(name="two-layer")
 def two_layer(
     data: Annotated[
-        DataName, typer.Option("--data", help="Data: random on a sphere, or alternating on a line.")
-    ] = DataName.sphere,
-    width: Annotated[int, typer.Option("--width", min=1, help="Number p of units.")] = 100,
-    dim: Annotated[int, typer.Option("--dim", min=1, help="Dimension of the inputs.")] = 5,
-    samples: Annotated[int, typer.Option("--samples", min=2, help="Number N of training points.")] = 10,
-    time: Annotated[float, typer.Option("--time", help="Training time eta * steps, times sharpness(0) / 2.")] = 600.0,
-    runs: Annotated[int, typer.Option("--runs", min=2, help="Number of initialisations for each learning rate.")] = 10,
+        Literal["line", "sphere"], option("--data", help="Data: random on a sphere, or alternating on a line.")
+    ] = "sphere",
+    width: Annotated[int, option("--width", least=1, help="Number p of units.")] = 100,
+    dim: Annotated[int, option("--dim", least=1, help="Dimension of the inputs.")] = 5,
+    samples: Annotated[int, option("--samples", least=2, help="Number N of training points.")] = 10,
+    time: Annotated[float, option("--time", help="Training time eta * steps, times sharpness(0) / 2.")] = 600.0,
+    runs: Annotated[int, option("--runs", least=2, help="Number of initialisations for each learning rate.")] = 10,
     rates: RatesOption = "0.25,0.5,1,1.5,2,2.5",
-    record: Annotated[int, typer.Option("--record", min=2, help="Number of steps to check in each run.")] = 7,
+    record: Annotated[int, option("--record", least=2, help="Number of steps to check in each run.")] = 7,
     out: OutOption = Path("shallow-two-layer"),
     seed: SeedOption = 0,
-) -> None:  # fmt: skip
+) -> None:
     """Train two-layer networks with several learning rates; check Lemmas 6.4 and 6.5 and Theorem 6.3.
 
     Example: regionscope shallow two-layer --width 100 --dim 5 --samples 10
     """
     output.make_folder(out)
-    x, y = theory.alternating_line(samples) if data is DataName.line else theory.random_sphere(samples, dim, seed=seed)
+    x, y = theory.alternating_line(samples) if data == "line" else theory.random_sphere(samples, dim, seed=seed)
     first = theory.initial_two_layer(width, x.shape[1], seed=seed + 1)
     edge = 2 / theory.sharpness(first, x)
     chosen = [edge * share for share in _numbers("--rates", rates)]
@@ -161,10 +146,10 @@ def two_layer(
 
 @shallow.command()
 def regions(
-    teachers: Annotated[str, typer.Option("--teachers", metavar="R,R,...", help="Widths r of the teachers.")] = "1,2,3",
-    samples: Annotated[int, typer.Option("--samples", min=2, help="Number of training points.")] = 100,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Number of initialisations for each teacher.")] = 5,
-    max_log_loss: Annotated[float, typer.Option("--until", help="Value of -log L at which to stop.")] = 1e6,
+    teachers: Annotated[str, option("--teachers", metavar="R,R,...", help="Widths r of the teachers.")] = "1,2,3",
+    samples: Annotated[int, option("--samples", least=2, help="Number of training points.")] = 100,
+    runs: Annotated[int, option("--runs", least=1, help="Number of initialisations for each teacher.")] = 5,
+    max_log_loss: Annotated[float, option("--until", help="Value of -log L at which to stop.")] = 1e6,
     out: OutOption = Path("shallow-regions"),
     seed: SeedOption = 0,
 ) -> None:
@@ -200,10 +185,10 @@ def regions(
 
 @shallow.command()
 def width(
-    switches: Annotated[int, typer.Option("--switches", min=1, help="Number r of label changes of the teacher.")] = 6,
-    samples: Annotated[int, typer.Option("--samples", min=2, help="Number of training points.")] = 60,
-    runs: Annotated[int, typer.Option("--runs", min=2, help="Number of initialisations for each width.")] = 32,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Largest number of steps of one flow.")] = 10_000,
+    switches: Annotated[int, option("--switches", least=1, help="Number r of label changes of the teacher.")] = 6,
+    samples: Annotated[int, option("--samples", least=2, help="Number of training points.")] = 60,
+    runs: Annotated[int, option("--runs", least=2, help="Number of initialisations for each width.")] = 32,
+    steps: Annotated[int, option("--steps", least=1, help="Largest number of steps of one flow.")] = 10_000,
     out: OutOption = Path("shallow-width"),
     seed: SeedOption = 0,
 ) -> None:

@@ -26,6 +26,7 @@ from regionscope.studies.charts import Chart
 from regionscope.studies.index import BESIDE, index_markdown
 from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
+from regionscope.writing import counted
 
 __all__ = ["study"]
 
@@ -44,20 +45,17 @@ NameArgument = Annotated[
     ),
 ]
 SizeOption = Annotated[
-    str,
-    typer.Option("--size", help="Size: smoke (seconds), desk (two cores) or full (close to the paper)."),
+    str, options.option("--size", help="Size: smoke (seconds), desk (two cores) or full (close to the paper).")
 ]
 FolderOption = Annotated[
-    Path, typer.Option("--folder", metavar="DIR", help="Folder of runs and results, which all studies share.")
+    Path, options.option("--folder", metavar="DIR", help="Folder of runs and results, which all studies share.")
 ]
 
 
 ArchiveOption = Annotated[
     Path | None,
-    typer.Option(
-        "--archive",
-        metavar="PATH",
-        help="Archive of runs: a file written by `study pack`, or a folder of such files.",
+    options.option(
+        "--archive", metavar="PATH", help="Archive of runs: a file written by `study pack`, or a folder of such files."
     ),
 ]
 
@@ -79,13 +77,11 @@ def run(
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
     data_root: options.DataRootOption = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Number of processes on this machine.")] = 1,
+    workers: Annotated[int, options.option("--workers", least=1, help="Number of processes on this machine.")] = 1,
     device: options.DeviceOption = "cpu",
-    dask: Annotated[
-        str | None, typer.Option("--dask", metavar="WHERE", help="Dask cluster: tcp://host:8786 or local:4.")
-    ] = None,
+    dask: options.DaskOption = None,
     limit_seconds: Annotated[
-        float | None, typer.Option("--limit-seconds", metavar="S", help="Time after which to save and stop.")
+        float | None, options.option("--limit-seconds", metavar="S", help="Time after which to save and stop.")
     ] = None,
     archive: ArchiveOption = None,
     progress: ProgressOption = None,
@@ -112,7 +108,7 @@ def run(
             if outcome.status == "failed":
                 typer.echo(f"failed: {outcome.label} ({outcome.key}): {outcome.message}", err=True)
         if not done.complete:
-            typer.echo(f"{done.reason} Give the same command again to continue.", err=True)
+            typer.echo(f"{done.reason} Run the same command again to resume.", err=True)
             raise typer.Exit(3)
         if done.count("failed"):
             raise typer.Exit(1)
@@ -128,7 +124,8 @@ def report(
     data_root: options.DataRootOption = None,
     archive: ArchiveOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the pages; by default reports/ in --folder.")
+        Path | None,
+        options.option("--out", metavar="DIR", help="Folder of the pages; by default reports/ in --folder."),
     ] = None,
 ) -> None:
     """Write the pages from the stored runs, and an index of all pages, without training.
@@ -157,7 +154,7 @@ def pack_runs(
     """
     with output.writing_to(archive):
         runs = pack(folder, archive)
-    typer.echo(f"{archive}: {runs} runs, {archive.stat().st_size:,} bytes")
+    typer.echo(f"{archive}: {counted(runs, 'run')}, {archive.stat().st_size:,} bytes")
 
 
 def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from regionscope import plot
 from regionscope.cli import options, output
 from regionscope.cli.ask import IndexOption, MinusOption
-from regionscope.cli.network import note_weights, read_network
-from regionscope.cli.regions import limit_advice, read_slice
+from regionscope.cli.job import SliceJob, with_job
 from regionscope.errors import InputError
 from regionscope.exact import LevelSet, level_set
 from regionscope.exact.surfaces.files import MESH_FILES
 from regionscope.explorer import explore as write_page
-from regionscope.lab.provenance import provenance
 
-_SURFACE, _OUTPUT = "Surface", "Output"
+_SURFACE = "Surface"
 ValueOption = Annotated[
     float, options.option("--value", metavar="V", panel=_SURFACE, help="Level of the output; by default 0.")
 ]
@@ -35,61 +32,45 @@ ClassesOption = Annotated[
 ]
 MeshOption = Annotated[
     Path | None,
-    options.option("--out", metavar="FILE", panel=_OUTPUT, help=f"Write the mesh ({', '.join(MESH_FILES)})."),
+    options.option("--out", metavar="FILE", panel=options.OUTPUT, help=f"Mesh to write ({', '.join(MESH_FILES)})."),
 ]
 PageOption = Annotated[
     Path | None,
-    options.option("--page", metavar="FILE.html", panel=_OUTPUT, help="Write a page with a surface that you can turn."),
-]
-PictureOption = Annotated[
-    Path | None, options.option("--plot", metavar="FILE", panel=_OUTPUT, help="Draw it (.png, .pdf, .svg).")
+    options.option("--page", metavar="FILE.html", panel=options.OUTPUT, help="Page with a surface that you can turn."),
 ]
 
 
+@with_job
 def surface(
-    model: options.ModelOption, weights: options.WeightsOption = None, output_name: options.OutputOption = None,
-    input_shape: options.ShapeOption = None, points: options.PointsOption = None, box: options.BoxOption = None,
-    value: ValueOption = 0.0, index: IndexOption = None, minus: MinusOption = None, classes: ClassesOption = None,
-    out: MeshOption = None, plot_file: PictureOption = None, page: PageOption = None,
-    json_file: options.JsonOption = None, memory: options.MemoryOption = None, device: options.DeviceOption = "cpu",
-    max_regions: options.LimitOption = None,
+    job: SliceJob, value: ValueOption = 0.0, index: IndexOption = None, minus: MinusOption = None,
+    classes: ClassesOption = None, out: MeshOption = None, page: PageOption = None,
 ) -> None:  # fmt: skip
     """Compute where an output equals a value, or where two classes meet: exact curves in 2-D, an exact mesh in 3-D.
 
     Example: regionscope surface --model sdf.py:build --box -1 1 --out mesh.ply --plot mesh.png --page mesh.html
     """
-    network = read_network(model, weights, device, output_name)
-    where = read_slice(network, points, box, input_shape)
-    _check_targets(out, plot_file, page, json_file, where.dim)
+    network = job.network()
+    where = job.slice(network)
+    job.check_targets(min(where.dim, 2))  # a surface in space is drawn, too
+    _check_files(out, page, where.dim)
     if minus is not None and index is None:
         raise InputError("Expected --index I with --minus J, got --minus alone. Give both.")
     target = index if minus is None or index is None else (index, minus)
-    with limit_advice(), output.progress_bar() as progress:
-        found = level_set(
-            network, where, value=value, target=target, classes=_read_classes(classes), max_regions=max_regions,
-            memory=options.read_memory(memory), progress=progress,
-        )  # fmt: skip
-    _report(found, json_file)
-    note_weights(model, weights, json_file)
+    found = job.cut(level_set, network, where, value=value, target=target, classes=_read_classes(classes))
+    _report(job, found)
     if out is not None:
         with output.writing_to(out):
             found.save(out, inputs=where.origin.numel() == where.dim)
         typer.echo(f"wrote {out}", err=True)
-    if plot_file is not None:
-        output.save_plot(plot.level_set_figure(found), plot_file)
+    job.draw(plot.level_set_figure, found)
     if page is not None:
         with output.writing_to(page):
             write_page(found, page)
         typer.echo(f"wrote {page}", err=True)
 
 
-def _check_targets(
-    out: Path | None, plot_file: Path | None, page: Path | None, json_file: str | None, dim: int
-) -> None:
+def _check_files(out: Path | None, page: Path | None, dim: int) -> None:
     """Say before the work, not after it, that a file cannot be written."""
-    output.check_json(json_file)
-    if plot_file is not None:
-        output.check_plot(plot_file, min(dim, 2))
     for path, endings, name in ((out, tuple(MESH_FILES), "--out"), (page, (".html", ".htm"), "--page")):
         if path is not None:
             if path.suffix not in endings:
@@ -107,7 +88,7 @@ def _read_classes(text: str | None) -> list[int] | None:
     return [int(n) for n in text.split(",")]
 
 
-def _report(found: LevelSet, json_file: str | None) -> None:
+def _report(job: SliceJob, found: LevelSet) -> None:
     rows: dict[str, float] = {
         "segments" if found.dim == 2 else "faces": len(found),
         "vertices": len(found.vertices),
@@ -118,16 +99,10 @@ def _report(found: LevelSet, json_file: str | None) -> None:
         "edges and vertices that are not manifold": found.n_nonmanifold,
         "regions on which the level is taken everywhere": len(found.flat),
     }
-    where, stats = found.slice, found.stats
-    if json_file != "-":
-        output.print_counts(f"{where}, {stats.seconds:.3g} s", rows)
-    if json_file is not None:
-        numbers: dict[str, Any] = {
-            "value": found.value, "classes": found.classes, "faces": len(found), "vertices": len(found.vertices),
-            "area": found.area, "euler": found.euler, "components": found.n_components,
-            "boundary_edges": len(found.boundary_edges), "nonmanifold": found.n_nonmanifold,
-            "flat_regions": len(found.flat), "flat_size": found.flat_size,
-        }  # fmt: skip
-        about = {"dim": where.dim, "input_shape": list(where.input_shape), "size": where.size}
-        document = {**numbers, "slice": about, "stats": asdict(stats), "provenance": provenance()}
-        output.write_json(document, json_file)
+    numbers = {
+        "value": found.value, "classes": found.classes, "faces": len(found), "vertices": len(found.vertices),
+        "area": found.area, "euler": found.euler, "components": found.n_components,
+        "boundary_edges": len(found.boundary_edges), "nonmanifold": found.n_nonmanifold,
+        "flat_regions": len(found.flat), "flat_size": found.flat_size,
+    }  # fmt: skip
+    job.report(found, rows, numbers)

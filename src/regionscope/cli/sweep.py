@@ -17,6 +17,7 @@ from regionscope.cli.running import ProgressOption, duration, interruptible, sho
 from regionscope.errors import InputError
 from regionscope.lab import sweep as lab
 from regionscope.lab.store import ENDED
+from regionscope.writing import counted
 
 __all__ = ["sweep"]
 
@@ -33,47 +34,37 @@ def run(
     ],
     runs: options.RunsOption = Path("runs"),
     model: options.OwnModelOption = None,
-    data: Annotated[str | None, typer.Option("--data", rich_help_panel="What to train", help=options.DATA_HELP)] = None,
+    data: Annotated[str | None, options.option("--data", panel="What to train", help=options.DATA_HELP)] = None,
     data_root: options.DataRootOption = None,
     workers: Annotated[
         int,
-        typer.Option(
-            "--workers",
-            min=1,
-            rich_help_panel=options.WORK,
-            help="Number of processes on this machine; they share the device.",
+        options.option(
+            "--workers", least=1, panel=options.WORK, help="Number of processes on this machine; they share the device."
         ),
     ] = 1,
     device: options.DeviceOption = "cpu",
     threads: Annotated[
-        int, typer.Option("--threads", min=1, rich_help_panel=options.WORK, help="Number of torch threads of each run.")
+        int, options.option("--threads", least=1, panel=options.WORK, help="Number of torch threads of each run.")
     ] = 1,
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            "--dask", metavar="WHERE", rich_help_panel=options.WORK, help="Dask cluster: tcp://host:8786 or local:4."
-        ),
-    ] = None,
+    dask: options.DaskOption = None,
     gpu_resource: Annotated[
         float | None,
-        typer.Option(
+        options.option(
             "--gpu-resource",
-            min=0.0,
-            rich_help_panel=options.WORK,
+            least=0.0,
+            panel=options.WORK,
             help="Share of a GPU that a run takes on Dask; by default 1 for cuda.",
         ),
     ] = None,
     limit_seconds: Annotated[
         float | None,
-        typer.Option(
-            "--limit-seconds", metavar="S", rich_help_panel=options.WORK, help="Time after which to save and stop."
-        ),
+        options.option("--limit-seconds", metavar="S", panel=options.WORK, help="Time after which to save and stop."),
     ] = None,
     compile_steps: Annotated[
         bool,
-        typer.Option(
+        options.option(
             "--compile",
-            rich_help_panel=options.WORK,
+            panel=options.WORK,
             help="Whether to compile the training step on CUDA: faster, but the last digits can vary between runs.",
         ),
     ] = False,
@@ -105,7 +96,7 @@ def run(
 def status(
     runs: options.RunsOption = Path("runs"),
     watch: Annotated[
-        bool, typer.Option("--watch", help="Whether to refresh every two seconds until all have ended.")
+        bool, options.option("--watch", help="Whether to refresh every two seconds until all have ended.")
     ] = False,
 ) -> None:
     """Show how many runs are finished, running and pending, on any machine.
@@ -130,10 +121,10 @@ def status(
 def table(
     runs: options.RunsOption = Path("runs"),
     sql: Annotated[
-        str | None, typer.Option("--sql", metavar="QUERY", help="SQL query on the tables runs and rows (DuckDB).")
+        str | None, options.option("--sql", metavar="QUERY", help="SQL query on the tables runs and rows (DuckDB).")
     ] = None,
     all_columns: Annotated[
-        bool, typer.Option("--all", help="Whether to show all columns; pipe them to less -S.")
+        bool, options.option("--all", help="Whether to show all columns; pipe them to less -S.")
     ] = False,
 ) -> None:
     """Show one line for each run: differing settings, status, errors, gap and the last value of every measure.
@@ -147,12 +138,12 @@ def table(
     if not found.rows:
         raise InputError(f"No runs found in {str(runs)!r}. Pass the folder of `sweep run --runs`.")
     if not all_columns:
-        typer.echo(f"{len(found)} runs; all have {', '.join(agreed(found))}")
+        typer.echo(f"{counted(len(found), 'run')}; all have {', '.join(agreed(found))}")
     console = Console(width=_WIDE if all_columns else None)
     shown, left_out = runs_table(found, width=console.width, all_columns=all_columns)
     console.print(shown)
     if left_out:
-        typer.echo(f"{left_out} columns left out; export writes all of them")
+        typer.echo(f"{counted(left_out, 'column')} left out; `sweep export` writes all of them")
     for row in found.rows:
         if row.get("error"):
             typer.echo(f"{row['status']}: {row['key']}: {row['error']}", err=True)
@@ -164,7 +155,7 @@ def export(
     runs: options.RunsOption = Path("runs"),
     rows: Annotated[
         bool,
-        typer.Option("--rows", help="Whether to write the time series of all runs instead of one line for each run."),
+        options.option("--rows", help="Whether to write the time series of all runs instead of one line for each run."),
     ] = False,
 ) -> None:
     """Write the whole table, all columns, as CSV or Parquet.
@@ -180,7 +171,7 @@ def export(
             found.write_csv(target)
         else:
             lab.write_parquet(found, target)
-    typer.echo(f"wrote {target} ({len(found):,} lines)")
+    typer.echo(f"wrote {target} ({counted(len(found), 'line')})")
 
 
 def _say(report: lab.SweepReport) -> None:
@@ -195,15 +186,17 @@ def _say(report: lab.SweepReport) -> None:
     left = total - report.count(*ENDED, "failed")
     parts += [f"{left} to do"] if left else []
     already = f" ({there} had ended before)" if there else ""
-    typer.echo(f"{total} runs: {', '.join(parts)}{already}, in {duration(report.seconds)}; {report.runs_dir}")
+    typer.echo(
+        f"{counted(total, 'run')}: {', '.join(parts)}{already}, in {duration(report.seconds)}; {report.runs_dir}"
+    )
     if not report.complete:
-        typer.echo(f"{report.reason} Give the same command again to continue.", err=True)
+        typer.echo(f"{report.reason} Run the same command again to resume.", err=True)
     elif report.count("failed"):
-        typer.echo("Give the same command again to try the failed runs once more.", err=True)
+        typer.echo("Run the same command again to retry the failed runs.", err=True)
 
 
 def _status_table(found: lab.SweepStatus) -> Table:
-    table = Table(title=f"{found.total} runs", show_header=False)
+    table = Table(title=counted(found.total, "run"), show_header=False)
     table.add_column("")
     table.add_column("", justify="right")
     for name in _STATUSES:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum, EnumType
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
@@ -88,9 +87,6 @@ def _of_parameter(hint: Any, default: Any) -> Table:
 def _type_name(kind: Any) -> str | list[str]:
     """A name of ``_TYPES``, or the list of words that a choice takes."""
     kind = next((each for each in get_args(kind) if each is not NoneType), kind) if NoneType in get_args(kind) else kind
-    if isinstance(kind, EnumType):
-        members: Iterable[Enum] = kind.__members__.values()
-        return [each.value for each in members]
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     return next(name for name, known in _TYPES.items() if known == kind)
@@ -100,10 +96,7 @@ def _stand_in(entry: Table) -> Callable[..., None]:
     """A function with the signature that the table describes, which runs the command itself."""
 
     def command(**values: Any) -> None:
-        real = _load(entry["run"])
-        hints = get_type_hints(real)
-        words = {name for name, value in values.items() if isinstance(hints[name], EnumType) and value is not None}
-        real(**{name: hints[name](value) if name in words else value for name, value in values.items()})
+        _load(entry["run"])(**values)
 
     parameters = [_parameter(name, each) for name, each in entry["parameters"].items()]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -26,46 +26,40 @@ _WHAT, _HOW = "What to train", "How to train"
 def train(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="EXPERIMENT.toml", help=escape("data, network, training, seed, [[measure]].")),
+        typer.Argument(
+            metavar="EXPERIMENT.toml", help=escape("TOML file with data, network, training, seed and [[measure]].")
+        ),
     ] = None,
     data: Annotated[
-        str | None,
-        typer.Option("--data", rich_help_panel=_WHAT, autocompletion=data_names, help=options.DATA_HELP),
+        str | None, options.option("--data", panel=_WHAT, complete=data_names, help=options.DATA_HELP)
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option(
-            "--network", rich_help_panel=_WHAT, autocompletion=zoo.names, help=f"One of {', '.join(zoo.names())}."
-        ),
+        options.option("--network", panel=_WHAT, complete=zoo.names, help=f"One of {', '.join(zoo.names())}."),
     ] = None,
     model: options.OwnModelOption = None,
     output_name: options.OutputOption = None,
     measure: Annotated[
         list[str] | None,
-        typer.Option(
+        options.option(
             "--measure",
-            rich_help_panel=_WHAT,
-            autocompletion=instruments.names,
+            panel=_WHAT,
+            complete=instruments.names,
             help="Instrument to measure at the end of training; can be repeated.",
         ),
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, rich_help_panel=_HOW, help="Number of epochs.")
-    ] = None,
-    lr: Annotated[float | None, typer.Option("--lr", rich_help_panel=_HOW, help="Learning rate.")] = None,
+    epochs: Annotated[int | None, options.option("--epochs", least=1, panel=_HOW, help="Number of epochs.")] = None,
+    lr: Annotated[float | None, options.option("--lr", panel=_HOW, help="Learning rate.")] = None,
     batch_size: Annotated[
-        int | None, typer.Option("--batch-size", min=1, rich_help_panel=_HOW, help="Number of examples in a batch.")
+        int | None, options.option("--batch-size", least=1, panel=_HOW, help="Number of examples in a batch.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, rich_help_panel=_HOW, help="Seed for weights and batches.")
+        int | None, options.option("--seed", least=0, panel=_HOW, help="Seed for weights and batches.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            rich_help_panel=_HOW,
-            help="Any setting, such as training.momentum=0; can be repeated.",
+        options.option(
+            "--set", metavar="KEY=VALUE", panel=_HOW, help="Any setting, such as training.momentum=0; can be repeated."
         ),
     ] = None,
     runs: options.RunsOption = Path("runs"),
@@ -114,7 +108,7 @@ def train(
                 on_repair=said.append,
             )  # fmt: skip
         except Stopped as stopped:
-            typer.echo(f"{stopped} Give the same command again to continue.", err=True)
+            typer.echo(f"{stopped} Run the same command again to resume.", err=True)
             raise typer.Exit(3) from stopped
         finally:
             for sentence in said:

@@ -24,15 +24,17 @@ def verify(
     property_file: Annotated[Path, typer.Argument(metavar="PROP.vnnlib", help="Property: .vnnlib or .vnnlib.gz.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="File for the verdict and the witness, in the format of VNN-COMP."),
+        options.option(
+            "--out", metavar="FILE", help="File for the verdict and the witness, in the format of VNN-COMP."
+        ),
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", metavar="SECONDS", min=0, help="Time after which to stop, reading included."),
+        options.option("--timeout", metavar="SECONDS", least=0, help="Time after which to stop, reading included."),
     ] = None,
     fix: Annotated[
         list[str] | None,
-        typer.Option("--fix", metavar="I=VALUE", help="Input I (from 0) to fix at a value; can be repeated."),
+        options.option("--fix", metavar="I=VALUE", help="Input I (from 0) to fix at a value; can be repeated."),
     ] = None,
     json_file: options.JsonOption = None,
 ) -> None:

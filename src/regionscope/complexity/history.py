@@ -37,7 +37,7 @@ class Level:
 
 @dataclass(frozen=True)
 class ComplexityRow:
-    """What was measured at one step; accuracies are None where they were not given."""
+    """Measurements at one step; accuracies are None where they were not given."""
 
     step: int
     levels: dict[str, Level]

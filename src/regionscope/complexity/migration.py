@@ -166,7 +166,7 @@ def fold_migration(
 def fold_profiles(
     found: Sequence[DecisionRegions], inputs: Inputs, *, bins: int = 16, resolution: int = 128
 ) -> Migration:
-    """As ``fold_migration``, from decision regions that are already there."""
+    """As ``fold_migration``, from decision regions that you have already computed."""
     if not found or bins < 1 or resolution < 2:
         raise InputError(
             f"Expected at least 1 slice, 1 bin and resolution 2, got {len(found)}, {bins} and {resolution}."

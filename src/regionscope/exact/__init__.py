@@ -6,6 +6,7 @@ Start here: ``linear`` (``linear_regions``) and ``decision`` (``decision_regions
 - Cutting: ``line`` (1-D), ``plane`` (2-D), ``space`` (3-D) and ``polytopes`` (any dimension) carry a partition through
   the network and cut it at each nonlinearity; ``region_batch`` divides the result by slice. ``budget`` holds the limits
   of memory and regions, ``zero_tolerance`` says how near to zero counts as zero.
+- ``stream``: the same regions handed over part by part, for more of them than memory holds.
 - Equal neighbours: ``slope_jumps`` decides from derivatives whether a wall separates two different maps.
 - Following regions: ``tracking`` finds the region of a point, and the same region after more training.
 - ``surfaces``: level sets and decision boundaries (``level_set``), with ``bounding`` to leave out the rest.
@@ -22,6 +23,7 @@ from regionscope.exact.questions.flips import Flip, Flips, first_flip, flips
 from regionscope.exact.questions.lipschitz import Lipschitz
 from regionscope.exact.questions.steps import StepsNeeded
 from regionscope.exact.questions.topology import ClassTopology
+from regionscope.exact.stream import FinishedRegions, RegionTotals, SizeHistogram, stream_regions
 from regionscope.exact.surfaces.level_set import level_set
 from regionscope.exact.surfaces.surface import LevelSet
 from regionscope.exact.walls import Walls
@@ -31,11 +33,14 @@ __all__ = [
     "ClassTopology",
     "DecisionRegions",
     "Extremes",
+    "FinishedRegions",
     "Flip",
     "Flips",
     "LevelSet",
     "Lipschitz",
     "Partition",
+    "RegionTotals",
+    "SizeHistogram",
     "StepsNeeded",
     "Walls",
     "decision_regions",
@@ -44,4 +49,5 @@ __all__ = [
     "integrated_gradients",
     "level_set",
     "linear_regions",
+    "stream_regions",
 ]

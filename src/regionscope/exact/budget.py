@@ -90,7 +90,9 @@ class Record:
         if limit is not None and int(self.counts[kink].max()) > limit:
             raise TooManyRegions(kink)
         if time.monotonic() > self.deadline:
-            raise LimitReached(f"The time was up after nonlinearity {kink + 1} of {len(self.counts)}.")
+            raise LimitReached(
+                f"Stopped at the time limit after nonlinearity {kink + 1} of {len(self.counts)}. Raise the time limit."
+            )
 
     def snap(self, slice_id: Tensor) -> None:
         """Count signs that could not be told from zero (``slice_id``: their slices)."""

@@ -22,6 +22,7 @@ from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 
 __all__ = ["check_coverage", "check_maps", "check_network", "check_sample"]
 
+_ADVICE = "Look for very large weights. If there are none, report the model and the slice."
 _ROWS = 4096
 _SHARE = 100  # one of this number of regions is compared with the network in every computation,
 _SAMPLE_BYTES = 1 << 15  # and more of them as long as their live values take no more memory
@@ -31,9 +32,13 @@ def check_coverage(sizes: Tensor, whole: float) -> None:
     """Every region (sizes (r,)) has positive size, and the sizes add up to that of the slice."""
     total = float(sizes.sum())
     if abs(total - whole) > COVER * whole:
-        raise CheckFailed(f"The sizes of the {len(sizes)} regions add up to {total}, but the slice has {whole}.")
+        raise CheckFailed(
+            f"Expected the sizes of the {len(sizes)} regions to add up to {whole}, got {total}. {_ADVICE}"
+        )
     if bool((sizes < -FLAT * whole).any()):
-        raise CheckFailed(f"{int((sizes < 0).sum())} regions are turned inside out (negative size).")
+        raise CheckFailed(
+            f"Expected regions of positive size, got {int((sizes < 0).sum())} of negative size. {_ADVICE}"
+        )
 
 
 def check_maps(maps: AffineMaps, region: Tensor, coords: Tensor, outputs: Tensor, rounding: float) -> None:
@@ -48,8 +53,8 @@ def check_maps(maps: AffineMaps, region: Tensor, coords: Tensor, outputs: Tensor
     if bool((gap > allowed).any()):
         worst = int((gap - allowed).argmax())
         raise CheckFailed(
-            f"Region {int(region[worst])} is not affine: its map misses the value at a corner by "
-            f"{float(gap[worst]):.3g}."
+            f"Expected one affine map on region {int(region[worst])}, got one that misses the value at a corner by "
+            f"{float(gap[worst]):.3g}. {_ADVICE}"
         )
 
 
@@ -72,12 +77,16 @@ def check_network(program: Program, piece: Slice, interior: Tensor, maps: Affine
             if bool((gap > allowed).any()):
                 worst = int((gap - allowed).argmax())
                 raise CheckFailed(
-                    f"Region {start + worst}: map and network differ by {float(gap[worst]):.3g} at its interior point."
+                    f"Expected the map of region {start + worst} to equal the network, got a difference of "
+                    f"{float(gap[worst]):.3g} at its interior point. {_ADVICE}"
                 )
             for i, row in enumerate(patterns(program, inputs).cpu().numpy()):
                 key = blake2b(row.tobytes(), digest_size=16).digest()
                 if key in seen and not (thin[start + i] or thin[seen[key]]):
-                    raise CheckFailed(f"Regions {seen[key]} and {start + i} have the same activation pattern.")
+                    raise CheckFailed(
+                        f"Expected regions of different activation patterns, got the same pattern in regions "
+                        f"{seen[key]} and {start + i}. {_ADVICE}"
+                    )
                 seen.setdefault(key, start + i)
 
 

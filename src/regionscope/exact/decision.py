@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regionscope.certificate import Certificate, certify
 from regionscope.errors import InputError
-from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
+from regionscope.exact.linear import Progress, as_list, exact_regions, on_workers, program_of
 from regionscope.exact.partition import Partition
 from regionscope.exact.questions.export import geojson, pandas_table
 from regionscope.exact.questions.topology import ClassTopology, topology
@@ -134,7 +134,7 @@ class DecisionRegions:
         return topology(part.slice, part.vertices, part.walls, part.corners, of, self.piece_regions, self.labels)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """What the exports say about each piece: as in ``Partition.columns``, and its decision region and label."""
+        """Columns of the exports: those of ``Partition.columns``, and the decision region and label of each piece."""
         own = {"decision_region": self.piece_regions.cpu().numpy(), "label": self.piece_labels.cpu().numpy()}
         return self.partition.columns() | own
 
@@ -192,7 +192,7 @@ def decision_regions(
 def decision_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
-    progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
+    progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ..., dask: str | None = ...,
 ) -> list[DecisionRegions]: ...  # fmt: skip
 def decision_regions(
     model: nn.Module | Program,
@@ -204,6 +204,7 @@ def decision_regions(
     progress: Progress | None = None,
     output: Output | None = None,
     args: Arguments = (),
+    dask: str | None = None,
 ) -> DecisionRegions | list[DecisionRegions]:
     """The exact regions of equal argmax on a slice (or on each of a list of slices).
 
@@ -218,6 +219,10 @@ def decision_regions(
             f"Expected one output for each class, got outputs of shape {program.output_shape} for an input. "
             "Flatten or pool them first."
         )
+    if dask is not None:
+        options = {"max_regions": max_regions, "memory": memory, "tolerance": tolerance, "output": output, "args": args}
+        shared = on_workers(decision_regions, model, slice, dask, progress, options)
+        return [replace(each, partition=replace(each.partition, program=with_decision(program))) for each in shared]
     result = exact_regions(
         with_decision(program), slices, max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
         progress=progress,

@@ -87,8 +87,9 @@ class KnownAnswer:
             )
         if weights_checksum(network) != self.weights_sha256:
             raise InputError(
-                f"the weights of known answer {self.name!r} do not have the stored checksum: torch {torch.__version__} "
-                f"draws other numbers from seed {self.seed}; use the entries whose weights are written out."
+                f"Expected weights with the stored checksum for known answer {self.name!r}, got others: torch "
+                f"{torch.__version__} draws other numbers from seed {self.seed}. Use the entries "
+                "whose weights are stored."
             )
         return network
 
@@ -122,7 +123,7 @@ def _sequential(layers: Sequence[LayerSpec]) -> nn.Sequential:
         elif kind in LAYERS:
             built.append(LAYERS[kind](*arguments))
         else:
-            raise InputError(f"layer {kind!r} is not one of Residual, {', '.join(LAYERS)}.")
+            raise InputError(f"Expected a layer of the kinds Residual, {', '.join(LAYERS)}, got {kind!r}.")
     return nn.Sequential(*built)
 
 
@@ -134,7 +135,7 @@ def build_slice(spec: Mapping[str, Any]) -> Slice:
         return Simplex(spec["points"])
     if spec["kind"] == "box":
         return Box(spec["center"], spec["directions"], spec["radius"])
-    raise InputError(f"slice kind {spec['kind']!r} is not one of segment, simplex, box.")
+    raise InputError(f"Expected a slice of kind segment, simplex or box, got {spec['kind']!r}.")
 
 
 def weights_checksum(network: nn.Module) -> str:

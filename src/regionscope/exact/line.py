@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -40,15 +40,19 @@ class LineState:
 
 
 def partition_lines(
-    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record
-) -> tuple[LineState, Tensor]:
-    """The exact partition of all segments, and the outputs of the network at the vertices (v, c)."""
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
+    consume: Callable[[LineState, Tensor], None] | None = None,
+) -> tuple[LineState, Tensor]:  # fmt: skip
+    """The exact partition of all segments, and the outputs of the network at the vertices (v, c).
+
+    consume: called with each finished part, which is then forgotten; the result is the last part.
+    """
     coords = torch.cat([piece.corners.to(program.device, torch.float64) for piece in slices])
     slice_id = torch.arange(len(slices), device=program.device).repeat_interleave(2)
     values = program.begin(inputs_of(program, slices, coords, slice_id))
     layer = torch.full_like(slice_id, -1)
     lengths = (coords[1::2, 0] - coords[0::2, 0]).sum()
-    cutter = _LineCutter(program, zero_tolerances, budget, record, float(lengths))
+    cutter = _LineCutter(program, zero_tolerances, budget, record, float(lengths), consume)
     return cutter.finish(0, LineState(coords[:, 0], slice_id, layer, values))
 
 
@@ -89,6 +93,7 @@ class _LineCutter:
     budget: Budget
     record: Record
     total_length: float
+    consume: Callable[[LineState, Tensor], None] | None = None
     held: int = 0  # bytes of values that wait for their turn
 
     def finish(self, layer: int, state: LineState) -> tuple[LineState, Tensor]:
@@ -108,19 +113,25 @@ class _LineCutter:
             layer += 1
         start = state.intervals
         self.record.finish(float((state.coords[start + 1] - state.coords[start]).sum()) / self.total_length)
-        return state, self.program.outputs(state.values)
+        outputs = self.program.outputs(state.values)
+        if self.consume is not None:
+            self.consume(state, outputs)
+        return state, outputs
 
     def _in_parts(
         self, layer: int, state: LineState, interpolation: Interpolation, order: Tensor, rows: int
     ) -> tuple[LineState, Tensor]:
         """Work through runs of vertices one after another; neighbouring runs share a vertex."""
-        parts = []
+        parts: list[tuple[LineState, Tensor]] = []
         waiting = bytes_of(state.values)
         self.held += waiting
         for start in range(0, len(order) - 1, rows - 1):
             run = order[start : start + rows]
-            parts.append(self.finish(layer + 1, self._advance(layer, _follow(state, interpolation, run, layer))))
+            done = self.finish(layer + 1, self._advance(layer, _follow(state, interpolation, run, layer)))
+            parts = [*parts, done] if self.consume is None else [done]
         self.held -= waiting
+        if self.consume is not None:
+            return parts[0]
         kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [
             len(parts[-1][1])
         ]  # the last vertex is the next one's

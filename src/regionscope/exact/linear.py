@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_memory, check_progress, of_kind, whole
+from regionscope.cluster import open_shards
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions
 from regionscope.exact.check import check_sample
@@ -30,11 +31,12 @@ from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
 __all__ = [
-    "BatchResult", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions", "one_shape",
-    "program_of",
+    "BatchResult", "Consume", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions",
+    "on_workers", "one_shape", "program_of",
 ]  # fmt: skip
 
 Progress = Callable[[float], None]
+Consume = Callable[[RegionBatch], None]
 
 
 @overload
@@ -49,7 +51,7 @@ def linear_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
     tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
-    args: Arguments = ...,
+    args: Arguments = ..., dask: str | None = ...,
 ) -> list[Partition]: ...  # fmt: skip
 def linear_regions(
     model: nn.Module | Program,
@@ -62,6 +64,7 @@ def linear_regions(
     progress: Progress | None = None,
     output: Output | None = None,
     args: Arguments = (),
+    dask: str | None = None,
 ) -> Partition | list[Partition]:
     """The exact partition of a slice into activation regions, and with it into linear regions.
 
@@ -81,10 +84,19 @@ def linear_regions(
     output, args: for a model that returns several tensors or takes further arguments: the part of its output to use (a
         name, an index or a function), and the arguments after the input; see ``select_output``.
 
+    dask: address of a Dask cluster ("tcp://host:8786" or "local:4") whose workers share a list of slices; the result is
+        the same. Needs the extra ``dask``. The model is sent to the workers.
+
     Cost: about one forward pass over the final vertices.
     """
     slices = as_list(slice)
     program = program_of(select_output(model, output, args), slices)
+    if dask is not None:
+        if on_limit != "raise":
+            raise InputError(f'Expected on_limit="raise" with dask, got {on_limit!r}. Leave one of them out.')
+        options = {"max_regions": max_regions, "memory": memory, "tolerance": tolerance, "output": output, "args": args}
+        shared = on_workers(linear_regions, model, slice, dask, progress, options)
+        return [replace(part, program=program) for part in shared]
     result = exact_regions(
         program, slices, max_regions=max_regions, on_limit=on_limit, memory=memory, tolerance=tolerance,
         progress=progress,
@@ -115,7 +127,7 @@ class BatchResult:
         partitions = []
         for i, (piece, part) in enumerate(zip(self.slices, parts, strict=True)):
             scale = piece.scale
-            self._must_cover(piece, covered[i] * scale)
+            self.must_cover(piece, covered[i] * scale)
             partitions.append(
                 Partition(
                     slice=piece,
@@ -134,13 +146,32 @@ class BatchResult:
             )
         return partitions
 
-    def _must_cover(self, piece: Slice, total: float) -> None:
+    def must_cover(self, piece: Slice, total: float) -> None:
         """A number of regions that leave a part of the slice out would look like any other."""
         if not abs(total - piece.size) <= LOST * piece.size:
             raise CheckFailed(
-                f"The regions that were found add up to {total / piece.size:.6f} of the slice: a fault of the engine, "
-                f"not of the network; move the slice a little, and please report it."
+                f"Expected regions that cover the slice, got regions that add up to {total / piece.size:.6f} of the "
+                "slice. This is a fault of regionscope, not of the network. Move the slice a little, and report "
+                "the case."
             )
+
+
+def on_workers(
+    instrument: Callable[..., Any], model: nn.Module | Program, slice: Slice | Sequence[Slice], dask: str,
+    progress: Progress | None, options: dict[str, Any],
+) -> list[Any]:  # fmt: skip
+    """What the instrument finds on a list of slices, from the workers of a cluster; the results have no network."""
+    if not isinstance(slice, Sequence):
+        raise InputError(f"Expected a list of slices with dask, got one {type(slice).__name__}. Leave dask out.")
+    work = partial(_instrument_on, instrument, model, options)
+    with open_shards(work, lambda parts: [each for part in parts for each in part], model, dask) as shards:
+        return shards(slice, progress)
+
+
+def _instrument_on(
+    instrument: Callable[..., list[Any]], model: nn.Module | Program, options: dict[str, Any], shard: list[Slice]
+) -> list[Any]:
+    return instrument(model, shard, **options)
 
 
 def program_of(model: nn.Module | Program, slices: Sequence[Slice]) -> Program:
@@ -151,8 +182,12 @@ def program_of(model: nn.Module | Program, slices: Sequence[Slice]) -> Program:
 def exact_regions(
     program: Program, slices: Sequence[Slice], *, max_regions: int | None, on_limit: Literal["raise", "return"],
     memory: int | None, tolerance: Tolerance | None, progress: Progress | None, deadline: float = math.inf,
+    consume: Consume | None = None,
 ) -> BatchResult:  # fmt: skip
-    """Check the arguments, and cut all slices together. deadline: time.monotonic() at which LimitReached is raised."""
+    """Check the arguments, and cut all slices together. deadline: time.monotonic() at which LimitReached is raised.
+
+    consume: for dimensions 1 and 2 and ``on_limit="raise"``; see ``cut_slices``.
+    """
     start = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
     check_shapes(program, slices)
@@ -163,7 +198,7 @@ def exact_regions(
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         record = partial(Record.start, n_slices=len(slices), finished=progress, deadline=deadline)
-        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, record)
+        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, record, consume)
     return replace(result, seconds=time.perf_counter() - start)
 
 
@@ -174,25 +209,34 @@ def _cut_within_limits(
     budget: Budget,
     on_limit: str,
     start: Callable[[int], Record],
+    consume: Consume | None,
 ) -> BatchResult:
     """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
     zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget)
     n_kinks, status = len(program.kinks), Status()
+
+    def checked(part: RegionBatch) -> None:
+        check_sample(program, slices, part, zero_tolerances[-1], budget)
+        if consume is not None:
+            consume(part)
+
     while True:
         shortened = program.shortened(n_kinks)
         record = start(n_kinks)
         try:
-            found = cut_slices(shortened, slices, zero_tolerances, budget, record)
-            if status:
-                check_sample(program, slices, found, zero_tolerances[-1], budget)
+            found = cut_slices(
+                shortened, slices, zero_tolerances, budget, record, consume=None if consume is None else checked
+            )
+            if status and consume is None:
+                checked(found)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
             reason = f"there are more than max_regions = {budget.max_regions} regions after '{name}'"
             if on_limit == "raise":
                 raise LimitReached(
-                    f"Stopped because {reason}; raise max_regions, take a smaller slice, or take the layers before it "
-                    'with linear_regions(..., on_limit="return").'
+                    f"Expected at most max_regions = {budget.max_regions} regions, got more after '{name}'. Raise "
+                    'max_regions, use a smaller slice, or pass on_limit="return" for the layers before it.'
                 ) from None
             n_kinks, status = limit.kink, Status(complete=False, reason=reason)
     names = [kink.name for kink in shortened.kinks]
@@ -204,13 +248,19 @@ def _cut_within_limits(
 
 def cut_slices(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
-    keep: Keep | None = None,
+    keep: Keep | None = None, consume: Consume | None = None,
 ) -> RegionBatch:  # fmt: skip
-    """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``."""
+    """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``.
+
+    consume: for dimensions 1 and 2, called with each part of the regions when it is finished; then the parts are not
+    put together, and the result is the last one.
+    """
     if slices[0].dim == 1:
-        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record))
+        take = None if consume is None else lambda *part: consume(RegionBatch.of_lines(*part))
+        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record, take))
     if slices[0].dim == 2:
-        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep))
+        give = None if consume is None else lambda *part: consume(RegionBatch.of_mesh(*part))
+        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep, give))
     if slices[0].dim == 3:
         return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)
     return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)

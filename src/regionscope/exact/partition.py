@@ -31,6 +31,7 @@ from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners
 from regionscope.network import Program, patterns
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
+from regionscope.writing import counted
 
 __all__ = ["Partition"]
 
@@ -274,7 +275,7 @@ class Partition:
         return networkx_graph(self.columns(), self.walls.regions[inner].cpu().numpy(), {"layer": layers})
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """What the exports say about each region, by name: its size in input space and its linear region."""
+        """Columns of the exports, by name: the size of each region in input space and its linear region."""
         return {"size": self.sizes.cpu().numpy(), "linear_region": self.linear_ids.cpu().numpy()}
 
     def to_geojson(self) -> dict[str, Any]:
@@ -306,7 +307,7 @@ class Partition:
         )
 
     def check(self) -> None:
-        """Raise CheckFailed with the reason unless the partition proves itself.
+        """Raise CheckFailed with the reason unless the partition passes these checks.
 
         Coverage: every region has positive size and the sizes add up to that of the slice. Continuity: the map of every
         region meets the shared outputs at all its corners. Truth: map and network agree at every interior point.
@@ -314,7 +315,7 @@ class Partition:
         network (after ``load``) the last two are left out. Cost: one forward pass over the regions.
         """
         if not self.status:
-            raise CheckFailed(f"The partition is not finished: {self.status.reason}.")
+            raise CheckFailed(f"Expected a finished partition, but {self.status.reason}. Raise max_regions.")
         check_coverage(self.sizes, self.slice.size)
         at, rounding = self.corners, self.stats.rounding
         check_maps(self.maps, owners(self.offsets), self.vertices[at], self.outputs[at], rounding)
@@ -322,12 +323,13 @@ class Partition:
             check_network(self.program, self.slice, self.interior, self.maps, rounding)
 
     def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
-        """Whether this is the true partition of ``program``, its constants exactly the float64 numbers that were read.
+        """Certify that this is the true partition of ``program``, whose constants are taken as exact float64 numbers.
 
         Signs that a bound of the rounding error leaves open are computed with integers; no tolerance is involved.
         Needs python-flint: ``pip install 'regionscope[exact]'``. max_recomputed: number of regions that may be computed
         in integers; with more the result is "not certified". In 3 or more dimensions all regions are.
-        Cost: k + 2 forward passes for each region, and some milliseconds for each region computed in integers.
+        Cost: one forward pass of the vertices, some array operations for each near sign, and some milliseconds for each
+        region computed in integers.
         """
         return certify(self, max_recomputed=max_recomputed)
 
@@ -346,7 +348,7 @@ class Partition:
         return Partition.from_arrays(about, arrays, program)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What a file holds: slice, counts and tolerance as JSON, and the arrays by name."""
+        """Content of the file of ``save``: slice, counts and tolerance as JSON, and the arrays by name."""
         about = {"slice": slice_to_json(self.slice), "by_layer": self.by_layer}
         about |= {name: asdict(getattr(self, name)) for name in ("tolerance", "stats", "status")}
         arrays = {name: getattr(self, name) for name in _ARRAYS}
@@ -362,8 +364,9 @@ class Partition:
             of_kind("program", program, Program, advice="Read the network with trace(model, input_shape)")
             if (program.input_shape, program.n_outputs) != (piece.input_shape, outputs):
                 raise InputError(
-                    f"Expected the network of the partition, with inputs of shape {piece.input_shape} and {outputs} "
-                    f"output(s), got one with inputs of shape {program.input_shape} and {program.n_outputs} output(s)."
+                    f"Expected the network of the partition, with inputs of shape {piece.input_shape} and "
+                    f"{counted(outputs, 'output')}, got one with inputs of shape {program.input_shape} and "
+                    f"{counted(program.n_outputs, 'output')}."
                 )
         return Partition(
             slice=piece,
@@ -393,6 +396,4 @@ class Partition:
 
     def _require_complete(self) -> None:
         if not self.status:
-            raise LimitReached(
-                f"The partition is not finished ({self.status.reason}), so its regions have no single affine map yet."
-            )
+            raise LimitReached(f"Expected a finished partition, but {self.status.reason}. Raise max_regions.")

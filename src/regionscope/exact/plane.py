@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,15 +11,22 @@ from torch import Tensor
 from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
+from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.envelope import split_maxima
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.planar.split import PlanarSplit, Units, split
 from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, tag_borders
+from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Maxima, Program, Thresholds
 
-__all__ = ["PlaneState", "cut_plane", "partition_planes", "plane_mesh"]
+__all__ = ["Consume", "PlaneState", "cut_plane", "partition_planes", "plane_mesh"]
 
+Consume = Callable[[Mesh, Tensor, Tensor], None]
+"""Takes finished cells: their mesh, the coordinates (v, 2) and the outputs (v, c) at its vertices."""
+
+_CUT_BYTES = 4096  # held for each vertex of a cut while it is made
+_SAMPLE = 256  # cells from which the size of a cut is estimated
 _HEADROOM = 3  # a part starts this much below its limit, so that later cuts need not divide it again
 
 
@@ -47,15 +54,16 @@ def plane_mesh(slices: Sequence[Slice], device: torch.device) -> tuple[Mesh, Ten
 
 def partition_planes(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
-    keep: Keep | None = None,
+    keep: Keep | None = None, consume: Consume | None = None,
 ) -> tuple[Mesh, Tensor, Tensor]:  # fmt: skip
     """The exact partition of all slices: mesh, coordinates (v, 2), outputs of the network at the vertices (v, c).
 
     keep: which cells to go on with after each nonlinearity; the others are left out of the result. Once the mesh is
-    worked through in parts, all cells are kept.
+    worked through in parts, all cells are kept. consume: called with each finished part, which is then forgotten; the
+    result is the last part.
     """
     mesh, coords, slice_id = plane_mesh(slices, program.device)
-    cutter = _PlaneCutter(program, zero_tolerances, budget, record, float(areas(mesh, coords).sum()), keep)
+    cutter = _PlaneCutter(program, zero_tolerances, budget, record, float(areas(mesh, coords).sum()), keep, consume)
     values = program.begin(inputs_of(program, slices, coords, slice_id))
     return cutter.finish(0, PlaneState(mesh, coords, slice_id, values), None, None)
 
@@ -83,6 +91,7 @@ class _PlaneCutter:
     record: Record
     total_area: float
     keep: Keep | None = None
+    consume: Consume | None = None
     next_tag: int = 0
     held: int = 0  # bytes of values that wait for their turn
 
@@ -104,6 +113,10 @@ class _PlaneCutter:
             zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
             cuts = kinks[layer].cuts(state.values)
             if cells is None:  # later, the new vertices lie on the folds that made them
+                if self.consume is not None:
+                    n_parts = -(-_expected_vertices(cuts, state) * _CUT_BYTES // self.budget.memory)
+                    if n_parts > 1 and state.mesh.n_cells > 1:
+                        return self._in_parts(layer, state, None, n_parts)
                 self.record.snap(state.slice_id[snapped_signs(cuts, zero_tolerance)])
             result = cut_plane(cuts, state, zero_tolerance, layer, cells, zeros)
             self.record.snap(state.slice_id[result.snapped])
@@ -114,13 +127,20 @@ class _PlaneCutter:
             cells, zeros = result.unsettled, result.zeros
         if self.record.finished is not None:
             self.record.finish(float(areas(state.mesh, state.coords).sum()) / self.total_area)
-        return state.mesh, state.coords, self.program.outputs(state.values)
+        outputs = self.program.outputs(state.values)
+        if self.consume is not None:
+            self.consume(state.mesh, state.coords, outputs)
+        return state.mesh, state.coords, outputs
 
     def _in_parts(
-        self, layer: int, state: PlaneState, result: PlanarSplit, n_parts: int
+        self, layer: int, state: PlaneState, cut: PlanarSplit | None, n_parts: int
     ) -> tuple[Mesh, Tensor, Tensor]:
-        """Work through groups of the new cells one after another; their values are made only when their turn comes."""
+        """Work through groups of the new cells one after another; their values are made only when their turn comes.
+
+        cut: at nonlinearity ``layer``; None divides the cells before it.
+        """
         self.keep = None  # neighbours in other parts have to find the same points on the border
+        result = _uncut(state.mesh) if cut is None else cut
         coords = result.interpolation.apply(state.coords)
         slice_id = result.interpolation.copy_first(state.slice_id)
         position = coords[result.mesh.corners[result.mesh.offsets[:-1]]]
@@ -138,13 +158,37 @@ class _PlaneCutter:
             local = torch.full((mesh.n_vertices,), -1, dtype=torch.int64, device=vertices.device)
             local[vertices] = torch.arange(len(vertices), device=vertices.device)
             zeros = torch.stack([local[result.zeros[:, 0]], result.zeros[:, 1]], 1)
-            left = torch.isin(group, result.unsettled).nonzero()[:, 0]
+            left = None if cut is None else torch.isin(group, result.unsettled).nonzero()[:, 0]
             begun = PlaneState(part, coords[vertices], slice_id[vertices], values)
             done = self.finish(layer, begun, left, zeros[zeros[:, 0] >= 0])
-            parts.append(Part(done[0], done[1:], vertices))
+            if self.consume is None:
+                parts.append(Part(done[0], done[1:], vertices))
         self.held -= waiting
+        if self.consume is not None:
+            return done
         whole, arrays = stitch(parts, mesh.n_vertices, first_tag, n_tags)
         return whole, arrays[0], arrays[1]
+
+
+def _expected_vertices(cuts: Thresholds | Maxima, state: PlaneState) -> int:
+    """About how many vertices a cut adds, from the lines that pass through a sample of the cells; half of them meet."""
+    if not isinstance(cuts, Thresholds):
+        return 0
+    mesh = state.mesh
+    cells = torch.arange(0, mesh.n_cells, max(1, mesh.n_cells // _SAMPLE), device=mesh.offsets.device)
+    index, offsets = gather_rows(mesh.offsets, cells)
+    values, of = cuts.values[mesh.corners[index]], owners(offsets, len(index))
+    row = of[:, None].expand_as(values)
+    low, high = (values.new_zeros(len(cells), values.shape[1]).scatter_reduce(0, row, values, way, include_self=False)
+                 for way in ("amin", "amax"))  # fmt: skip
+    lines = torch.stack([((low < at) & (high > at)).sum(1) for at in cuts.at]).sum(0).double()
+    return int((lines + lines * (lines - 1) / 4).mean() * mesh.n_cells)
+
+
+def _uncut(mesh: Mesh) -> PlanarSplit:
+    none = mesh.edges.new_empty(0)
+    points = Interpolation.of_points(mesh.n_vertices, none, none, none.double())
+    return PlanarSplit(mesh, none, points, mesh.edges.new_empty(0, 2), none, none)
 
 
 def _follow(state: PlaneState, result: PlanarSplit) -> PlaneState:

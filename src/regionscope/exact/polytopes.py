@@ -16,6 +16,7 @@ from regionscope.geometry.polytope.maximum import clip_max
 from regionscope.geometry.polytope.split import NewVertices, split
 from regionscope.geometry.slices import Slice
 from regionscope.network import Maxima, Program, Thresholds
+from regionscope.writing import counted
 
 __all__ = ["CellPartition", "CellState", "carry_cells", "partition_cells"]
 
@@ -169,8 +170,8 @@ class _CellCutter:
         self.record.snap(self.slice_id[snapped])
         if unresolved:
             raise CheckFailed(
-                f"Expected signs of a unit that fit a flat cut, got {unresolved} region(s) where rounding left others. "
-                "Take a larger slice, or pass a Tolerance with another zero."
+                f"Expected signs of a unit that fit a flat cut, got {counted(unresolved, 'region')} where rounding "
+                "left others. Take a larger slice, or pass a Tolerance with another zero."
             )
         limit = self.budget.max_regions
         if limit is not None and int(torch.bincount(cells.slice_id).max()) > limit:

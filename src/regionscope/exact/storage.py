@@ -74,12 +74,12 @@ def _check(about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
     piece = slice_from_json(about["slice"])
     inputs = (piece.origin, piece.basis, piece.corners)
     if piece.basis.shape[1:] != piece.origin.shape or not all(bool(part.isfinite().all()) for part in inputs):
-        raise ValueError("its slice is none")
+        raise ValueError("its slice is not valid")
     layers, complete = about["by_layer"], bool(Status(**about["status"]))
     kinds = (Tolerance(**about["tolerance"]), Stats(**about["stats"]))
     counts = layers.values() if isinstance(layers, dict) else [layers]
     if not all(map(is_whole, counts)) or not all(map(_is_numbers, kinds)):
-        raise ValueError("its header holds no numbers where they should be")
+        raise ValueError("its header lacks numbers")
     v, k, r = len(arrays["vertices"]), piece.dim, len(arrays["sizes"])
     _numbers(arrays, "vertices", (v, k), torch.float64)
     _numbers(arrays, "outputs", (v, arrays["outputs"].shape[-1]), torch.float64, torch.float32)
@@ -97,9 +97,9 @@ def _check(about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
         _indices(arrays, "labels", (len(arrays["labels"]),), 0, 2**62)
         _indices(arrays, "piece_regions", (r,), 0, len(arrays["labels"]))
     if r < max(layers.values(), default=0):
-        raise ValueError(f"it has {r} regions and counts more")
+        raise ValueError(f"it has {r} regions, but its counts are larger")
     if not abs(float(arrays["sizes"].sum()) - piece.size) <= LOST * piece.size:
-        raise ValueError("its regions do not add up to its slice")
+        raise ValueError("its regions do not cover its slice")
 
 
 def _is_numbers(values: Any) -> bool:
@@ -116,7 +116,7 @@ def _numbers(arrays: Mapping[str, Tensor], name: str, shape: tuple[int, ...], *d
 def _indices(arrays: Mapping[str, Tensor], name: str, shape: tuple[int, ...], low: int, high: int) -> None:
     _numbers(arrays, name, shape, torch.int64, torch.int32, torch.int16)
     if arrays[name].numel() and not low <= int(arrays[name].min()) <= int(arrays[name].max()) < high:
-        raise ValueError(f"{name} points to places that do not exist")
+        raise ValueError(f"{name} holds indices that are out of range")
 
 
 def _rows(arrays: Mapping[str, Tensor], name: str, offsets: str, rows: int, vertices: int) -> None:
@@ -126,7 +126,7 @@ def _rows(arrays: Mapping[str, Tensor], name: str, offsets: str, rows: int, vert
     _indices(arrays, offsets, (rows + 1,), 0, n + 1)
     ends = arrays[offsets]
     if int(ends[0]) != 0 or int(ends[-1]) != n or bool((ends.diff() < 1).any()):
-        raise ValueError(f"{offsets} does not divide {name}")
+        raise ValueError(f"{offsets} does not split {name} into rows")
 
 
 def array_names(path: Path) -> list[str]:
@@ -146,7 +146,10 @@ def _opened(path: Path) -> Iterator[Any]:
     except WrongFile:
         raise
     except (*ARRAY_FILE_ERRORS, AttributeError, IndexError) as error:
-        sentence = f"{path} is not a saved partition, or is damaged ({error}); write one with Partition.save(path)."
+        sentence = (
+            f"Expected a saved partition, got {path}, which is another file or damaged ({error}). "
+            "Write one with Partition.save(path)."
+        )
         raise InputError(sentence) from error
 
 

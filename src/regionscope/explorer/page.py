@@ -40,14 +40,24 @@ def page(
     scripts += [script(f"frame-{i}", one.payload, "text/plain") for i, one in enumerate(packed)]
     low, high = extent(training)
     ratio = (high[0] - low[0]) / (high[1] - low[1]) if training.slice.dim == 2 else 1.6
-    return Template(read_part("page.html")).substitute(
-        title=html.escape(document["title"]),
-        ratio=f"{min(max(ratio, 0.2), 5.0):.4f}",
+    return whole_page(
+        document["title"],
+        main=Template(read_part("page.html")).substitute(ratio=f"{min(max(ratio, 0.2), 5.0):.4f}"),
+        data=[script("training", json_text(document)), *scripts],
+        programs=("mesh.js", "regions.js", "app.js"),
+        library=library.resources.Resources(mode="inline", components=["bokeh"]).render_js(),
+    )
+
+
+def whole_page(title: str, *, main: str, data: Sequence[str], programs: Sequence[str], library: str = "") -> str:
+    """What all pages share around their ``main`` part: head, title, data and programs (files of page/)."""
+    return Template(read_part("frame.html")).substitute(
+        title=html.escape(title),
         style=read_part("style.css"),
-        bokeh=library.resources.Resources(mode="inline", components=["bokeh"]).render_js(),
-        training=json_text(document),
-        frames="\n".join(scripts),
-        program="\n".join(read_part(name) for name in ("mesh.js", "regions.js", "app.js")),
+        library=library,
+        main=main,
+        data="\n".join(data),
+        program="\n".join(map(read_part, programs)),
     )
 
 
@@ -125,6 +135,7 @@ def script(name: str, text: str, kind: str = "application/json") -> str:
 
 
 def read_part(name: str) -> str:
+    """A file of page/."""
     return resources.files("regionscope.explorer").joinpath("page", name).read_text(encoding="utf-8")
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
-from string import Template
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from regionscope.errors import InputError
 from regionscope.exact import LevelSet
-from regionscope.explorer.page import json_text, read_part, script
+from regionscope.explorer.page import json_text, read_part, script, whole_page
 from regionscope.geometry.ragged import owners
 from regionscope.plot import style
 
@@ -47,12 +45,8 @@ def surface_page(found: LevelSet, *, title: str = "") -> str:
         "arrays": {name: _text(array.cpu().numpy()) for name, array in arrays.items()} | {"colours": _text(colours)},
         "areas": [float(f"{area:.6g}") for area in found.areas.tolist()],
     }
-    return Template(read_part("surface.html")).substitute(
-        title=html.escape(title),
-        style=read_part("style.css"),
-        surface=script("surface", json_text(document)),
-        program=read_part("surface.js"),
-    )
+    data = [script("surface", json_text(document))]
+    return whole_page(title, main=read_part("surface.html"), data=data, programs=("surface.js",))
 
 
 def _what(found: LevelSet) -> str:

@@ -130,15 +130,26 @@ def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tens
 def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor) -> tuple[Points, Crossings]:
     """Sort crossings along their edges and give each one a new point; crossings that cannot be told apart share one.
 
+    A shared point stands where the steepest of its units vanishes; the others are zero there within their tolerance.
     ``edge`` (x,): ascending. ``ua``, ``ub`` (x,): the unit's value at the first and second end of the edge, of
     strictly opposite signs; ``tolerance`` (x,): how near to zero counts as zero there.
     """
     t = ua / (ua - ub)
     order = sort_within(edge, t)
-    edge, unit, t, ua, ub = edge[order], unit[order], t[order], ua[order], ub[order]
-    same = coincident(edge, t, ua, ub, tolerance[order])
+    edge, unit, t, ua, ub, tolerance = edge[order], unit[order], t[order], ua[order], ub[order], tolerance[order]
+    same = coincident(edge, t, ua, ub, tolerance)
     first = torch.ones(len(edge), dtype=torch.bool, device=edge.device)
     first[1:] = ~same
     point = first.cumsum(0) - 1
-    points = Points(edge=edge[first], t=t[first])
+    where = t[first]
+    while bool(same.any()):
+        where = t[sort_within(point, -abs(ua - ub) / tolerance)[first]]
+        off = (abs(ua + where[point] * (ub - ua)) > tolerance) & (t != where[point])
+        apart = same & (off[1:] != off[:-1])  # a flat unit is near two crossings that are not near each other
+        if not bool(apart.any()):
+            break
+        same = same & ~apart
+        first[1:] = ~same
+        point, where = first.cumsum(0) - 1, t[first]
+    points = Points(edge=edge[first], t=where)
     return points, Crossings(unit=unit, point=point, merged=edge[1:][same])

@@ -12,6 +12,7 @@ from torch import Tensor
 from regionscope.checks import unreadable
 from regionscope.errors import SliceError
 from regionscope.tolerance import Tolerance
+from regionscope.writing import counted
 
 __all__ = ["PointLike", "check_distinct", "check_rank", "read_numbers", "read_point", "read_points"]
 
@@ -101,6 +102,6 @@ def check_rank(directions: Tensor, what: str) -> None:
     if float(singular[-1]) <= RANK * float(singular[0]):
         rank = int((singular > RANK * singular[0]).sum())
         raise SliceError(
-            f"Expected {what} to span {k} dimension(s), got {rank}. Move them apart, or use a slice of fewer "
-            "dimensions."
+            f"Expected {what} to span {counted(k, 'dimension')}, got {rank}. Move them apart, or use a slice of "
+            "fewer dimensions."
         )

@@ -24,6 +24,7 @@ from regionscope.geometry.points import (
     read_points,
 )
 from regionscope.inputs import Inputs, read_examples
+from regionscope.writing import counted
 
 
 class Projection(NamedTuple):
@@ -353,7 +354,7 @@ def _check_margin(margin: float) -> None:
 def _read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any], k: int) -> Tensor:
     values = read_numbers(radius, "radius")
     if values.shape not in ((1,), (k,)):
-        raise SliceError(f"Expected one radius, or one for each of {k} direction(s), got {len(values)}.")
+        raise SliceError(f"Expected one radius, or one for each of {counted(k, 'direction')}, got {len(values)}.")
     if bool((values <= 0).any()):
         raise SliceError(f"Expected radius to be larger than 0, got {values.tolist()}.")
     return values.expand(k).clone()
@@ -372,7 +373,8 @@ def _orthonormal_frame(flat: Tensor, dim: int | None) -> Tensor:
     wanted = min(n - 1, d) if dim is None else dim
     if rank != wanted:
         raise SliceError(
-            f"Expected points that span {wanted} dimension(s), got {n} points that span {rank}. Pass dim={rank}."
+            f"Expected points that span {counted(wanted, 'dimension')}, got {n} points that span {rank}. Pass "
+            f"dim={rank}."
         )
     if rank == d:
         return torch.eye(d, dtype=torch.float64, device=flat.device)

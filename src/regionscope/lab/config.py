@@ -246,7 +246,7 @@ def _plain(where: str, options: Mapping[str, Any]) -> Options:
     try:
         copy: Options = json.loads(json.dumps(dict(options), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"Expected only numbers, texts, lists and tables in {where}: {error}.") from error
+        raise InputError(f"Expected only numbers, strings, lists and tables in {where}: {error}.") from error
     return copy
 
 

@@ -245,6 +245,7 @@ class _StoringMonitor(Monitor):
     def __init__(self, folder: RunFolder, name: str, measure: Callable[[Any], Any], when: str, done: list[Row]) -> None:
         super().__init__({name: self._or_note}, when, done=done)
         self._folder, self._instrument, self._why = folder, measure, ""
+        self._calm.add(name)  # instruments have generators of their own; watching them takes up to three times the time
 
     def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
         self._why = ""

@@ -94,7 +94,7 @@ def _imported(spec: str) -> Iterator[Any]:
         found: Any = _import_file(Path(source)) if is_file else _import_module(source)
         for part in name.split("."):
             if not hasattr(found, part):
-                raise InputError(f"{source} has no {name!r}; {_offer(found)}")
+                raise InputError(f"Expected {name!r} in {source}, got no such name. {_offer(found)}")
             found = getattr(found, part)
         yield found
 
@@ -155,7 +155,7 @@ def _read_numpy(path: Path) -> Any:
             return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except ARRAY_FILE_ERRORS as error:
         reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
-        raise InputError(f"{path} is not an .npy or .npz file of numbers{reason}") from error
+        raise InputError(f"Expected an .npy or .npz file of numbers, got {path}{reason}") from error
 
 
 def _read_csv(path: Path) -> Any:
@@ -229,7 +229,8 @@ def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
         if any(True for _ in module.parameters(recurse=False)):
             break
     raise InputError(
-        "The input shape cannot be inferred from the first layer. Pass it, for example --input-shape 3,32,32."
+        "Expected nn.Linear as the first layer with weights, got another, so the input shape is not known. "
+        "Pass it, for example --input-shape 3,32,32."
     )
 
 
@@ -248,7 +249,7 @@ def _import_file(path: Path) -> ModuleType:
     name = f"regionscope_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise InputError(f"{path} cannot be imported as Python code.")
+        raise InputError(f"Expected a Python file, got {path}. Pass file.py:factory.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickling look a class's module up there
     try:
@@ -285,7 +286,7 @@ def _offer(module: object) -> str:
         if not name.startswith("_")
         and (isinstance(value, nn.Module) or (callable(value) and getattr(value, "__module__", None) == _name(module)))
     ]
-    return f"it offers {', '.join(names[:8])}." if names else "it offers no function or class."
+    return f"It defines {', '.join(names[:8])}." if names else "It defines no function or class."
 
 
 def _name(module: object) -> str | None:
@@ -296,7 +297,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)
     except (safetensors.SafetensorError, OSError) as error:
-        raise InputError(f"{path} is not a safetensors file: {_one_line(error)}") from error
+        raise InputError(f"Expected a safetensors file, got {path}: {_one_line(error)}") from error
 
 
 def _read_torch(path: Path) -> dict[str, Tensor]:

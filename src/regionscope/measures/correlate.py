@@ -87,8 +87,8 @@ def correlate(
     hardly matters, say); whole groups are drawn then, else single pairs.
 
     A resample is a vector of multiplicities, from which all three follow by matrix products; resamples in which x or y
-    is constant are left out. At least 3 pairs (in 3 groups), and with fewer than about 8 an interval is too short: it
-    knows no other pairs than these. Cost: resamples * n^2 operations.
+    is constant are left out. At least 3 pairs (in 3 groups), and with fewer than about 8 an
+    interval is too short. Cost: resamples * n^2 operations.
 
     >>> print(correlate([1, 2, 3, 4], [1, 4, 9, 16]).spearman.value)
     1.0
@@ -110,7 +110,7 @@ def correlation_difference(
     level: float = 0.95,
     seed: int = 0,
 ) -> Coefficient:
-    """By how much x goes better with y than ``other`` does: Pearson's r of (x, y) minus that of (other, y).
+    """Difference of two correlations: Pearson's r of (x, y) minus that of (other, y).
 
     The interval comes from the same resamples for both, so that it is about the difference: two measures of the same
     runs may differ clearly where their own intervals overlap. Everything else is as in ``correlate``.

@@ -19,7 +19,6 @@ from regionscope.types import Estimate, Reading, Status, one_line
 
 _RESAMPLES = 2000
 _BYTES_OF_SLICES = 1 << 26
-_MOST_TOGETHER = 64
 _ENOUGH = 30  # values that a standard error is believed from
 
 
@@ -51,14 +50,16 @@ def over_slices(
     slices: int = 100,
     until: float | None = None,
     max_slices: int = 100_000,
+    together: int = 64,
     progress: Callable[[float], None] | None = None,
 ) -> SliceValues:
     """Draw slices, measure each, and stop after ``slices`` of them, or when the mean is known well enough.
 
     measure: slices -> one number each (s,). Any measure will do: decision regions, linear regions, boundary points.
     until: the wanted relative standard error (standard error / mean); checked after every ``slices`` slices, and not
-        before there are 30: a few that agree by chance have none. When ``max_slices`` comes first, the status says so.
-        Stopping at a precision favours lucky samples a little; the effect is of the order of 1 / n.
+        before there are 30, since a few slices can agree by chance. When ``max_slices`` comes first, ``status`` says
+        so. Stopping at a precision biases the mean slightly, by the order of 1 / n.
+    together: largest number of slices that are measured in one call.
     progress: called with the finished share of the work, 0 to 1; with ``until``, of that up to the next check.
     """
     _check(slices, until, max_slices)
@@ -71,7 +72,7 @@ def over_slices(
     done = 0
     while True:
         while done < target:
-            block = _draw(sampler, done, target)
+            block = _draw(sampler, done, target, together)
             values.append(measure(block))
             so_far.add(values[-1])
             done += len(block)
@@ -125,11 +126,11 @@ def bootstrap_interval(values: Tensor, *, seed: int | None, level: float = 0.95)
     return float(low), float(high)
 
 
-def _draw(sampler: SliceSampler, start: int, stop: int) -> list[Slice]:
-    """The next slices to hold at once: 64 MiB of corners, at most 64."""
+def _draw(sampler: SliceSampler, start: int, stop: int, most: int) -> list[Slice]:
+    """The next slices to hold at once: 64 MiB of corners, and no more than ``most``."""
     first = sampler.draw(start)
     each = 8 * (first.dim + 1) * math.prod(first.input_shape)
-    together = max(1, min(stop - start, _MOST_TOGETHER, _BYTES_OF_SLICES // each))
+    together = max(1, min(stop - start, most, _BYTES_OF_SLICES // each))
     return [first, *(sampler.draw(i) for i in range(start + 1, start + together))]
 
 

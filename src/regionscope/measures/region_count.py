@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from regionscope.cluster import Shards, open_shards
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.decision import decision_regions
 from regionscope.exact.linear import linear_regions
@@ -38,6 +39,7 @@ __all__ = ["RegionCount", "linear_region_count", "region_count", "slice_sampler"
 
 Method = Literal["grid", "refined", "exact"]
 Through = Literal["inputs", "direction", "origin"]
+_TOGETHER = 64  # slices that are counted in one call, for each thread of a cluster
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +120,7 @@ def region_count(
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
     batch_size: int | None = None, memory: int | None = None, autocast: torch.dtype | None = None,
     max_points: int = 100_000, progress: Callable[[float], None] | None = None, output: Output | None = None,
-    args: Arguments = (), position: int = -1, attention_mask: Any = None,
+    args: Arguments = (), position: int = -1, attention_mask: Any = None, dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
     """R_d: the mean number of connected regions of one predicted label on slices through d + 1 random inputs.
 
@@ -136,6 +138,8 @@ def region_count(
     output, args: which part of the model's output are the logits, and its further arguments; see ``select_output``.
     position, attention_mask: for token ids (n, t) as inputs: the regions are those of the next token at ``position``,
         on slices through the embeddings of the sequences; see ``embedded``. -1 is the last real token.
+    dask: address of a Dask cluster ("tcp://host:8786" or "local:4") whose workers share the slices; the counts are the
+        same. Needs the extra ``dask``. The model is sent to the workers.
     Cost: a forward pass over slices * lattice points in batches that fit ``memory``; exact: see ``decision_regions``.
     """
     if inputs is not None and takes_tokens(model, inputs):
@@ -149,9 +153,16 @@ def region_count(
     )
     first = sampler.draw(0)
     used = None if method == "exact" else lattice_for([first], grid).grid
-    with _counter(model, examples, first, method, used, batch_size, memory, autocast, max_points) as counter:
+    open_counter = partial(
+        _counter, model, examples if dask is None else None, method=method, grid=used, batch_size=batch_size,
+        memory=memory, autocast=autocast, max_points=max_points,
+    )  # fmt: skip
+    with open_counter(first) if dask is None else _counter_on(dask, model, open_counter) as counter:
         number = len(slices) if isinstance(slices, Sequence) else slices
-        found = over_slices(counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress)
+        found = over_slices(
+            counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress,
+            together=counter.together,
+        )  # fmt: skip
     return RegionCount(
         counts=found.values,
         dim=sampler.dim,
@@ -171,6 +182,7 @@ def linear_region_count(
     alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
     max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int | None = None,
     progress: Callable[[float], None] | None = None, output: Output | None = None, args: Arguments = (),
+    dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
     """The mean exact number of linear (or activation) regions on the same random slices, with the same error bars.
 
@@ -184,14 +196,13 @@ def linear_region_count(
     if pieces not in ("linear", "activation"):
         raise InputError(f'Expected pieces to be "linear" or "activation", got {pieces!r}.')
 
-    def counter(block: Sequence[Slice]) -> Tensor:
-        parts = linear_regions(program, block, memory=memory)
-        return torch.tensor(
-            [p.n_linear_regions if pieces == "linear" else p.n_activation_regions for p in parts], device="cpu"
-        )
-
+    count = partial(_linear_counts, program if dask is None else model, pieces, memory)
     number = len(slices) if isinstance(slices, Sequence) else slices
-    found = over_slices(counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress)
+    with nullcontext(count) if dask is None else open_shards(count, torch.cat, model, dask) as counter:
+        found = over_slices(
+            counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress,
+            together=_TOGETHER * (counter.threads if isinstance(counter, Shards) else 1),
+        )  # fmt: skip
     return RegionCount(found.values, sampler.dim, "exact", None, sampler.seed, found.seconds, status=found.status)
 
 
@@ -213,11 +224,15 @@ def slice_sampler(
         raise InputError("Expected inputs to draw slices through, got None. Pass inputs, or a list of slices.")
     if through == "inputs":
         if length is not None:
-            raise InputError('Expected length only with through="direction". For hulls of inputs, pass alpha.')
+            raise InputError(
+                'Expected length only with through="direction", got it with another. For hulls of inputs, pass alpha.'
+            )
         return Hulls(inputs, dim=dim, seed=seed_of(seed, generator), alpha=alpha)
     if through == "direction":
         if alpha != (0.0, 1.0):
-            raise InputError('Expected alpha only with through="inputs". For random directions, pass length.')
+            raise InputError(
+                'Expected alpha only with through="inputs", got it with another. For random directions, pass length.'
+            )
         return RandomDirections(inputs, dim=dim, seed=seed_of(seed, generator), length=length)
     if through == "origin":
         if dim != 1 or alpha != (0.0, 1.0) or length is not None:
@@ -228,11 +243,21 @@ def slice_sampler(
     raise InputError(f'Expected through to be "inputs", "direction" or "origin", got {through!r}.')
 
 
+def _linear_counts(
+    model: nn.Module | Program, pieces: Literal["linear", "activation"], memory: int | None, block: Sequence[Slice]
+) -> Tensor:
+    parts = linear_regions(model, block, memory=memory)
+    found = [part.n_linear_regions if pieces == "linear" else part.n_activation_regions for part in parts]
+    return torch.tensor(found, device="cpu")
+
+
 class _Counter:
     """Counts blocks of slices in one way, and remembers what the plain grid said and what did not settle."""
 
-    def __init__(self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None) -> None:
-        self._count = count
+    def __init__(
+        self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None, threads: int = 1
+    ) -> None:
+        self.count, self.together = count, _TOGETHER * threads
         self._labeller = labeller
         self.plain: list[Tensor] = []
         self.unsettled = 0
@@ -240,7 +265,7 @@ class _Counter:
 
     def __call__(self, block: Sequence[Slice]) -> Tensor:
         self.n += len(block)
-        found = self._count(block)
+        found = self.count(block)
         if isinstance(found, Tensor):
             return found
         self.plain.append(found.plain)
@@ -262,7 +287,7 @@ class _Counter:
 
 @contextmanager
 def _counter(
-    model: Any, inputs: Examples | None, first: Slice, method: Method, grid: int | None, batch_size: int | None,
+    model: Any, inputs: Examples | None, first: Slice, *, method: Method, grid: int | None, batch_size: int | None,
     memory: int | None, autocast: torch.dtype | None, max_points: int,
 ) -> Iterator[_Counter]:  # fmt: skip
     """The counter of a method; the model is in eval mode while it is open."""
@@ -286,6 +311,28 @@ def _counter(
             return refined_counts(labeller, block, grid, max_points=max_points)
 
         yield _Counter(on_grid if method == "grid" else refine, labeller)
+
+
+Opener = Callable[[Slice], AbstractContextManager[_Counter]]
+
+
+@contextmanager
+def _counter_on(dask: str, model: Any, open_counter: Opener) -> Iterator[_Counter]:
+    """A counter that shares each block among the workers of a cluster."""
+    with open_shards(partial(_count_shard, open_counter), _joined, model, dask) as shards:
+        yield _Counter(shards, None, shards.threads)
+
+
+def _count_shard(open_counter: Opener, shard: Sequence[Slice]) -> Tensor | RefinedCounts:
+    with open_counter(shard[0]) as counter:
+        return _joined([counter.count(shard[i : i + _TOGETHER]) for i in range(0, len(shard), _TOGETHER)])
+
+
+def _joined(parts: Sequence[Tensor | RefinedCounts]) -> Tensor | RefinedCounts:
+    refined = [part for part in parts if isinstance(part, RefinedCounts)]
+    if refined:
+        return RefinedCounts(*(torch.cat(each) for each in zip(*map(astuple, refined), strict=True)))
+    return torch.cat([part for part in parts if isinstance(part, Tensor)])
 
 
 def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[Slice]], Tensor]:

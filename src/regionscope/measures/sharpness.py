@@ -159,10 +159,11 @@ class _Hessian:
         try:
             return self._loss(outputs, labels)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
-            came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
+            found = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
             reason = (str(error).strip().splitlines() or [""])[0].rstrip(".")
             raise InputError(
-                f"The loss failed on outputs of {came} and labels of shape {tuple(labels.shape)}: {reason}."
+                f"The loss failed on outputs of {found} and labels of shape {tuple(labels.shape)}: {reason}. "
+                "Pass a loss that accepts them."
             ) from error
 
     def _product(self, inputs: Tensor, labels: Tensor, pieces: list[Tensor]) -> Tensor:

@@ -87,7 +87,7 @@ def block(
         program = trace(part, (inputs.shape[1],))
     except NotPiecewiseAffine as error:
         raise NotPiecewiseAffine(
-            f"Expected '{shown}' to be piecewise affine, got a block that is not: {error} For this block sample the "
+            f"Expected '{shown}' to be piecewise affine, got a block that is not: {error} For this block, sample the "
             "next token with embedding_slice() and region_count()."
         ) from error
     found = program(inputs).reshape(outputs.shape)

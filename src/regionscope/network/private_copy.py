@@ -53,7 +53,9 @@ def runnable_copy(module: nn.Module) -> nn.Module:
     """
     for name, tensor in chain(module.named_parameters(), module.named_buffers()):
         if nn.parameter.is_lazy(tensor):
-            raise InputError(f"'{name}' has no shape yet; run the module once on data to initialise it.")
+            raise InputError(
+                f"Expected an initialised module, but '{name}' has no shape yet. Run the module once on data."
+            )
     copied: nn.Module = _snapshot(module).value(module)
     for part in copied.modules():
         part.training = False
@@ -85,7 +87,10 @@ def _check_tensors(module: nn.Module) -> None:
     for noun, tensors in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
         for name, tensor in tensors:
             if nn.parameter.is_lazy(tensor):
-                raise InputError(f"{noun} '{name}' has no shape yet; run the module once on data to initialise it.")
+                raise InputError(
+                    f"Expected an initialised module, but {noun} '{name}' has no shape yet. Run the module once on "
+                    "data."
+                )
             if refused := unreadable(tensor):
                 raise InputError(f"Expected {noun} '{name}' to hold real numbers, got {refused}")
             if tensor.is_floating_point() and not all_finite(tensor):

@@ -137,7 +137,7 @@ class Program:
         return self.outputs(values)
 
     def shortened(self, n_kinks: int) -> Program:
-        """The same function with only the first kinks shown; the later ones run unseen behind the last of them."""
+        """The same function with only the first kinks exposed; the later ones run as part of the last of them."""
         rest = tuple(instruction for kink in self.kinks[n_kinks:] for instruction in kink.instructions)
         if n_kinks == 0:
             return replace(self, kinks=(), instructions=self.instructions + rest)

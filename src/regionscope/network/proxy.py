@@ -148,8 +148,8 @@ class Traced(fx.Proxy, _Tensor):
 
     def _needs_values(self, what: str) -> NoReturn:
         raise UntraceableModel(
-            f"the forward {what}{self.tracer.where()}; regionscope reads a forward without values, so it must do the "
-            "same for every input: rewrite that line, or wrap the part of the network that follows a fixed path."
+            f"Expected a forward that does the same for every input, but the forward {what}{self.tracer.where()}. "
+            "Rewrite that line with tensor operations, or pass the part of the network that follows a fixed path."
         )
 
     def _write_into(self, operation: Any, other: Any) -> Any:

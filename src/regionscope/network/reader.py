@@ -15,6 +15,7 @@ from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
 from regionscope.network.proxy import ForwardTracer, Storage, Traced
 from regionscope.network.record import Call, Data, Recorder, Refused, Rule, table
+from regionscope.writing import counted
 
 
 class Reader(ForwardTracer):
@@ -117,7 +118,10 @@ class Reader(ForwardTracer):
         found = found or _find_rule("call_function", target, name, name)
         assert found is not None
         if not isinstance(tensor, Traced) and id(tensor) in self._own:
-            raise UntraceableModel(f"{call.subject} and changes a parameter or buffer in place{self.where()}.")
+            raise UntraceableModel(
+                f"Expected a forward that leaves its weights alone, but {call.subject} and changes a parameter or "
+                f"buffer in place{self.where()}. Use the out-of-place form of the operation."
+            )
         result = self._run_rule(call, found, self._bind(call, found, args, kwargs))
         if not isinstance(tensor, Traced):
             self._overwritten.note(tensor)
@@ -184,8 +188,9 @@ class Reader(ForwardTracer):
                 raise NotPiecewiseAffine(value.refusal)
             if value.version != value.storage.version:
                 raise UntraceableModel(
-                    f"the forward{self.where()} reads '{value.node.name}' after an in-place operation has changed its "
-                    "memory through another view; use the out-of-place form of that operation."
+                    f"Expected tensors that keep their values, but the forward{self.where()} reads '{value.node.name}' "
+                    "after an in-place operation has changed its memory through another view. Use the out-of-place "
+                    "form of that operation."
                 )
             return value.data_value
         if isinstance(value, list | tuple):
@@ -211,16 +216,17 @@ class Reader(ForwardTracer):
 
     def _refuse_overwritten(self) -> NoReturn:
         error = UntraceableModel(
-            f"the forward{self.where()} reads a tensor after an in-place operation has written values of the input "
-            "into it; use the out-of-place form of that operation (h = h + y)."
+            f"Expected tensors that keep their values, but the forward{self.where()} reads a tensor after an in-place "
+            "operation has written values of the input into it. Use the out-of-place form of that operation "
+            "(h = h + y)."
         )
         self._refusal = self._refusal or error
         raise error
 
     def _refuse_original(self) -> NoReturn:
         error = UntraceableModel(
-            f"the forward{self.where()} reaches a parameter or buffer of the module by a way that cannot be followed, "
-            "such as a global object; reach it through self."
+            f"Expected parameters and buffers that are attributes of self, but the forward{self.where()} reads one "
+            "through another object, such as a global. Read it through self."
         )
         self._refusal = self._refusal or error
         raise error
@@ -287,12 +293,12 @@ def _datas(value: Any) -> list[Data]:
 
 def _bad_output(result: Any) -> str:
     if isinstance(result, tuple | list | dict):
-        found = f"a {type(result).__name__} of {len(result)} values"
+        found = f"a {type(result).__name__} of {counted(len(result), 'value')}"
     elif isinstance(result, Tensor):
         found = "a tensor that does not depend on the input"
     else:
         found = f"a value of type {type(result).__name__}"
     return (
-        f"the module returns {found}; exact regions are defined for one output tensor: choose it with output=, a name, "
-        "an index or a function."
+        f"Expected one output tensor, but the module returns {found}. Choose the output with output=: a name, an index "
+        "or a function."
     )

@@ -116,7 +116,10 @@ class Call:
         """Record ``operation``; the row ``shape`` of its result is found by trying it on zeros unless it is given."""
         for constant in operation.constants:
             if constant.is_floating_point() and not all_finite(constant):
-                raise InputError(f"{self.subject} uses a constant that holds NaN or infinity; check the weights.")
+                raise InputError(
+                    f"Expected finite constants, but {self.subject} and uses one that holds NaN or infinity. "
+                    "Check the weights."
+                )
         shape = self._row_shape(operation, inputs) if shape is None else shape
         self.results += 1
         name = self.node.name if self.results == 1 else f"{self.node.name}.{self.results}"
@@ -151,7 +154,9 @@ class Call:
         """``value`` as a finite Python number."""
         number = float(value)
         if not math.isfinite(number):
-            raise InputError(f"{self.subject} uses the number {number}; exact regions need finite numbers.")
+            raise InputError(
+                f"Expected finite numbers, but {self.subject} and uses {number}. Check the arguments of the layer."
+            )
         return number
 
     def stays_real(self, dtype: torch.dtype | None) -> None:

@@ -10,15 +10,15 @@ ACCEPTED = (
     "ReLU, LeakyReLU, PReLU, RReLU, ReLU6, Hardtanh, Hardsigmoid, Softshrink, clamp, abs, a continuous Threshold, "
     "max-pooling, max, min, and layers that are affine in eval mode"
 )
-WAY_OUT = "use region_count() or local_complexity() for other networks."
-WAY_OUT_OF_RECURRENT = "use region_count() for such networks."  # local_complexity() cannot look inside either
+WAY_OUT = "Use region_count() or local_complexity() for other networks."
+WAY_OUT_OF_RECURRENT = "Use region_count() for such networks."  # local_complexity() cannot look inside either
 
 PRODUCT = "it multiplies or divides by a value that itself depends on the input"
 INDICES = "the indices of a maximum jump; use its values alone"
 SPREAD = "it divides by the spread of its input"
 RECURRENT = "it multiplies values that depend on the input, or bends them smoothly"
 RECURRENT_RELU = "a fused recurrent layer of ReLU"
-LEAVE_OFF = "as a last layer, leave it off: the predicted class stays the same; otherwise "
+LEAVE_OFF = "If it is the last layer, leave it off: the predicted class stays the same. "
 
 _CURVED = (
     "elu selu celu gelu silu mish sigmoid logsigmoid tanh softplus softsign tanhshrink hardswish glu exp log sqrt "
@@ -69,36 +69,39 @@ def not_affine(subject: str, reason: str, advice: str = "") -> str:
     """``subject`` ("'act' is GELU") is known not to be piecewise affine, or a layer whose steps cannot be seen."""
     if reason == RECURRENT_RELU:
         return (
-            f"{subject}, {reason}, and for these there is no rule; write its steps out with torch functions "
-            f"(torch.relu(x @ w.T + h @ u.T + b)), or {WAY_OUT_OF_RECURRENT}"
+            f"Expected an operation that has a rule, but {subject}, {reason}, for which there is no rule. Write its "
+            f"steps out with torch functions (torch.relu(x @ w.T + h @ u.T + b)). {WAY_OUT_OF_RECURRENT}"
         )
     if reason == "softmax":
         reason, advice = "", LEAVE_OFF
     because = f" ({reason})" if reason else ""
     way_out = WAY_OUT_OF_RECURRENT if reason == RECURRENT else WAY_OUT
-    return f"{subject}, which is not piecewise affine{because}; exact regions accept {ACCEPTED}; {advice}{way_out}"
+    return (
+        f"Expected a piecewise-affine network, but {subject}, which is not piecewise affine{because}. "
+        f"Exact regions accept {ACCEPTED}. {advice}{way_out}"
+    )
 
 
 def no_rule(subject: str, detail: str = "") -> str:
     """``subject`` may be piecewise affine, but nobody has written its rule."""
     return (
-        f"{subject}, for which there is no rule{detail}; exact regions accept {ACCEPTED}; if it is piecewise affine, "
-        f"add its rule (CONTRIBUTING shows how), else {WAY_OUT}"
+        f"Expected an operation that has a rule, but {subject}, for which there is no rule{detail}. Exact regions "
+        f"accept {ACCEPTED}. If it is piecewise affine, add its rule (CONTRIBUTING.md shows how). {WAY_OUT}"
     )
 
 
 def mixes_rows(subject: str) -> str:
     """The batch dimension must stay a batch dimension."""
     return (
-        f"{subject} and works along the batch dimension, so that one row of a batch would depend on the others; exact "
-        "regions need a network that treats each row alone: keep dimension 0 for the batch (x.flatten(1), "
-        "x.mean(dim=1)...)."
+        f"Expected a network that treats each row of a batch alone, but {subject} and works along the batch dimension. "
+        "Keep dimension 0 for the batch, as in x.flatten(1) and x.mean(dim=1)."
     )
 
 
 def misfit(subject: str, shapes: str, input_shape: tuple[int, ...], reason: str) -> str:
     """A layer got a value of a shape it cannot take."""
     return (
-        f"{subject} and cannot take a value of shape {shapes}, which it gets from inputs of shape (v, "
-        f"{', '.join(map(str, input_shape))}): {reason.strip().rstrip('.')}; check the shape of the input points."
+        f"Expected shapes that fit, but {subject} and cannot take a value of shape {shapes}, which it gets from inputs "
+        f"of shape (v, {', '.join(map(str, input_shape))}): {reason.strip().rstrip('.')}. Check the shape of the "
+        "input points."
     )

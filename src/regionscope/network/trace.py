@@ -69,7 +69,10 @@ def _reading(reader: Reader, name: str) -> Reading:
     """Follow the forward once."""
     output = _read(reader, name)
     if output.axis != 0:
-        raise UntraceableModel(f"the output of {name} has the batch as dimension {output.axis}; it must come first.")
+        raise UntraceableModel(
+            f"Expected an output with the batch as dimension 0, but the output of {name} has the batch as dimension "
+            f"{output.axis}. Transpose it."
+        )
     if output.numel == 0:
         raise InputError(f"Expected a network with at least one output, got outputs of shape (v, {output.shape[0]}).")
     return Reading(reader.recorder, reader.input, output)
@@ -85,21 +88,22 @@ def _read(reader: Reader, name: str) -> Data:
         raise
     except (TypeError, AttributeError, NameError, fx.proxy.TraceError) as error:
         raise UntraceableModel(
-            f"torch.fx cannot read the forward of {name}{reader.failed_in}: {error}; rewrite that part with torch "
-            "functions, or use region_count(), which only runs the module."
+            f"Expected a forward that torch.fx can trace, but torch.fx cannot read the forward of "
+            f"{name}{reader.failed_in}: {str(error).rstrip('.')}. Rewrite that part with torch functions, or use "
+            "region_count(), which only runs the module."
         ) from error
     except Exception as error:
         raise InputError(
-            f"the forward of {name}{reader.failed_in} fails on an input of shape "
-            f"(v, {', '.join(map(str, reader.input.shape))}) with {type(error).__name__}: "
-            f"{error}; check the shape of the input points."
+            f"Expected inputs that the network accepts, but the forward of {name}{reader.failed_in} fails on an input "
+            f"of shape (v, {', '.join(map(str, reader.input.shape))}) with {type(error).__name__}: "
+            f"{str(error).rstrip('.')}. Check the shape of the input points."
         ) from error
     finally:
         draws.put_back()
     if draws.happened:
         raise UntraceableModel(
-            f"the forward of {name} draws random numbers in eval mode, so it is not a fixed function; exact regions "
-            "need a forward that gives the same result each time."
+            f"Expected a forward that gives the same result each time, but the forward of {name} draws random numbers "
+            "in eval mode. Draw them in training mode only."
         )
     return output
 
@@ -138,6 +142,7 @@ def _check_forward(module: nn.Module) -> None:
     takes_one = variable or any(p.kind in positional for p in parameters)
     if len(required) > 1 or not takes_one:
         raise UntraceableModel(
-            f"the forward of {type(module).__name__} takes {len(required)} inputs ({', '.join(required)}); exact "
-            "regions are defined for one input tensor: wrap the module so that its forward fixes the others."
+            f"Expected a forward with one input tensor, but the forward of {type(module).__name__} takes "
+            f"{len(required)} inputs ({', '.join(required)}). Pass the others with args=, or wrap the "
+            "module so that they are fixed."
         )

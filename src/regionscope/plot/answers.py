@@ -13,10 +13,11 @@ from matplotlib.patches import Patch
 from regionscope.errors import InputError
 from regionscope.exact import ClassTopology, DecisionRegions, Extremes, Flips, Lipschitz, Partition
 from regionscope.plot import style
-from regionscope.plot.figures import counted, panel
+from regionscope.plot.figures import panel
 from regionscope.plot.graphs import function_graph
 from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.regions import decision_regions, region_values
+from regionscope.writing import counted
 
 _POINT = 70.0
 
@@ -62,7 +63,7 @@ def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
 
 
 def flips_figure(dec: DecisionRegions, found: Flips) -> Figure:
-    """The outputs of the classes that lead somewhere on a line, and a dotted line at each flip with both classes."""
+    """Outputs of the classes that are predicted somewhere on a line; a dotted line with both classes at each flip."""
     part = decision_for("flips_figure", dec).partition
     if part.dim != 1:
         raise InputError(f"Expected decision regions on a line, got a slice of dimension {part.dim}. Pass a Segment.")

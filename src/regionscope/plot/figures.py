@@ -16,6 +16,7 @@ from regionscope.plot.legends import class_legend
 from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.walls import layer_panels, zero_lines
+from regionscope.writing import counted
 
 if TYPE_CHECKING:
     from regionscope.lab.quickstart import Quickstart
@@ -106,8 +107,3 @@ def panel(part: Partition) -> tuple[Figure, Axes]:
     figure, (ax,) = style.figure(1, 1, width=width, height=height)
     style.map_axes([ax])
     return figure, ax
-
-
-def counted(n: int, noun: str) -> str:
-    """A number with its noun, in the plural where it needs to be."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"

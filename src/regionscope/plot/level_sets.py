@@ -14,10 +14,12 @@ from regionscope.checks import of_kind
 from regionscope.errors import InputError
 from regionscope.exact import LevelSet
 from regionscope.plot import style
-from regionscope.plot.figures import counted
+from regionscope.writing import counted
 
-_LAMP = np.array([0.30, -0.64, 0.71])  # towards the default view, above the reader's left shoulder
-_BASE, _TINT = np.array([0.72, 0.83, 0.93]), 0.5  # a common colour, and how far the tint of a face is from it
+_EYE = np.array([0.394, -0.682, 0.616])  # the direction of the default view
+_LAMP = np.array([-0.09, -0.61, 0.79])  # above the reader's left shoulder
+_INSIDE = 0.8  # light on faces that are seen from behind
+_BASE, _TINT = np.array([0.72, 0.83, 0.93]), 0.4  # a common colour, and how far the tint of a face is from it
 _ZOOM = 0.8  # leaves room for the labels of the axes
 
 
@@ -45,8 +47,11 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
     sizes = np.diff(offsets)[:, None]
     # The last corner is repeated up to the longest: matplotlib fills shorter polygons with whatever memory holds.
     place = offsets[:-1, None] + np.minimum(np.arange(sizes.max(initial=1)), sizes - 1)
-    light = np.clip(0.66 + 0.4 * (found.normals.cpu().numpy() @ _LAMP), 0.0, 1.0)
-    colours = (_BASE + _TINT * (style.region_colours(torch.arange(len(found))) - _BASE)) * light[:, None]
+    normals = found.normals.cpu().numpy()
+    behind = (normals @ _EYE < 0)[:, None]
+    light = 0.64 + 0.36 * np.where(behind, -normals, normals) @ _LAMP[:, None]
+    light *= np.where(behind, _INSIDE, 1.0)
+    colours = (_BASE + _TINT * (style.region_colours(torch.arange(len(found))) - _BASE)) * light
     drawn = Poly3DCollection(
         points[corners[place]], facecolors=colours, edgecolors=style.EDGE, linewidths=style.edge_width(len(found))
     )
@@ -67,5 +72,6 @@ def level_set_figure(found: LevelSet) -> Figure:
     if found.dim == 2:
         style.map_axes([ax])
     noun = "segment" if found.dim == 2 else "face"
-    ax.set_title(f"{counted(len(found), noun)}, Euler characteristic {found.euler}")
+    title = f"{counted(len(found), noun)}, Euler characteristic {found.euler}"
+    ax.set_title(title, y=None if found.dim == 2 else 0.96)  # a surface leaves the top of its panel empty
     return figure

@@ -18,6 +18,7 @@ from regionscope.checks import read_generator, read_seed, real, whole
 from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Segment, Simplex, Slice
 from regionscope.inputs import Examples, Inputs, read_examples
+from regionscope.writing import counted
 
 _ATTEMPTS = 100
 _PAIRS_FOR_LENGTH = 256
@@ -32,7 +33,7 @@ class SliceSampler(Protocol):
     def seed(self) -> int | None: ...
     @property
     def limit(self) -> int | None:
-        """How many slices there are; None: as many as are asked for."""
+        """Number of slices; None for an unlimited number."""
         ...
 
     def draw(self, i: int) -> Slice: ...
@@ -69,7 +70,7 @@ class Hulls:
         if len(self._examples) < self.dim + 1:
             raise InputError(
                 f"Expected at least {self.dim + 1} inputs for slices of dimension {self.dim}, got "
-                f"{len(self._examples)} input(s). Pass more inputs or lower dim."
+                f"{counted(len(self._examples), 'input')}. Pass more inputs or lower dim."
             )
         if not isinstance(self.alpha, Sequence) or len(self.alpha) != 2:
             raise InputError(f"Expected alpha to be a pair of numbers (lo, hi), got {self.alpha!r}.")
@@ -122,7 +123,7 @@ class RandomDirections:
         read_seed(self.seed)
         least = 2 if self.length is None else 1
         if len(self._examples) < least:
-            raise InputError(f"Expected at least {least} input(s), got {len(self._examples)}.")
+            raise InputError(f"Expected at least {counted(least, 'input')}, got {len(self._examples)}.")
         if self.length is not None and not real("length", self.length) > 0:
             raise InputError(f"Expected length to be positive, got {self.length}.")
 
@@ -188,7 +189,7 @@ class LinesFromOrigin:
 
 @dataclass(frozen=True)
 class GivenSlices:
-    """Slices that the caller already has, in their order."""
+    """Slices that you pass, in their order."""
 
     slices: Sequence[Slice]
 

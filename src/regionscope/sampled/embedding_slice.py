@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regionscope.errors import InputError
 from regionscope.geometry import Segment, Simplex
-from regionscope.network.embedded import EmbeddedModel, embedded
+from regionscope.network.embedded import Embedded, embedded
 from regionscope.network.output import Arguments, Output
 from regionscope.network.token_ids import read_tokens
 
@@ -18,19 +18,13 @@ __all__ = ["EmbeddingSlice", "embedding_slice"]
 
 
 @dataclass(frozen=True, eq=False)
-class EmbeddingSlice:
-    """A slice of embedding space, and the model as a function on it.
+class EmbeddingSlice(Embedded):
+    """A slice of embedding space, and the model as a function on it: pass both to any instrument of classifiers.
 
-    slice: a ``Segment`` (two sequences) or ``Simplex`` (three) of inputs (t, d). model: a module from embeddings
-    (n, t, d) to logits (n, vocabulary) at ``position``; pass both to any instrument of classifiers. inputs: the ends
-    (k + 1, t, d). at: name of the module whose output the slice lives in.
+    slice: a ``Segment`` (two sequences) or ``Simplex`` (three) of inputs (t, d). inputs: the ends (k + 1, t, d).
     """
 
     slice: Segment | Simplex
-    model: EmbeddedModel
-    inputs: Tensor
-    position: int | None
-    at: str
 
     def __repr__(self) -> str:
         return f"EmbeddingSlice({self.slice!r}, at={self.at!r}, position={self.position})"
@@ -68,4 +62,4 @@ def embedding_slice(
         model, torch.cat(ends), at=at, position=position, attention_mask=attention_mask, output=output, args=args
     )
     made = Segment(*found.inputs) if len(ends) == 2 else Simplex(found.inputs)
-    return EmbeddingSlice(made, found.model, found.inputs, found.position, found.at)
+    return EmbeddingSlice(found.model, found.inputs, found.position, found.at, made)

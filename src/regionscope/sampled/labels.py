@@ -20,6 +20,7 @@ from regionscope.network import home, untouched
 from regionscope.network.call.determinism import refuse_other_answers, two_inputs
 from regionscope.network.call.forward import call_model, row_bytes
 from regionscope.sampled.half_precision import HalfPrecisionScreen
+from regionscope.writing import counted
 
 INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
 
@@ -169,14 +170,14 @@ def _as_tensor(outputs: Any, who: str) -> Tensor:
         isinstance(outputs, tuple | list) and any(isinstance(one, Tensor) for one in outputs)
     ):
         raise InputError(
-            f"Expected {who} to return logits or integer labels, got a {type(outputs).__name__} of {len(outputs)} "
-            f"values. Choose them with output=, {_offered(outputs)}."
+            f"Expected {who} to return logits or integer labels, got a {type(outputs).__name__} of "
+            f"{counted(len(outputs), 'value')}. Choose them with output=, {_offered(outputs)}."
         )
     try:
         array = np.asarray(outputs)
     except ValueError as reason:
         raise InputError(
-            f"Expected {who} to return one array of numbers, got a {type(outputs).__name__} that is none."
+            f"Expected {who} to return one array of numbers, got a {type(outputs).__name__} that cannot be converted."
         ) from reason
     if array.dtype.kind not in "iubf":
         plain = array.dtype.kind == "O"

@@ -68,7 +68,7 @@ def success_vs_width(
     radius: float = 1.0, sigma_h: float = 1.0, sigma_o: float | None = None, seed: int = 0,
     options: FlowOptions | None = None, workers: int = 1,
 ) -> list[WidthRow]:  # fmt: skip
-    """How often gradient flow classifies all points of an alternating teacher with r switches, against the width.
+    """Share of runs in which gradient flow classifies all points of an alternating teacher with r switches, by width.
 
     Theorem 3.2 says that some over-parameterisation is needed: width below 1.3 r fails for some teacher. Its
     construction is in an appendix that we do not have; here the teacher alternates evenly, and every run has its own

@@ -119,7 +119,7 @@ def gradient_flows(
 ) -> Flows:  # fmt: skip
     """Gradient flow of B networks theta (B, 3, k) on B samples x, y (B, n) (or one sample (n,) for all): their ends.
 
-    The flows do not know of each other: each has its own steps and events, and the answer does not depend on ``chunk``,
+    The flows are independent: each has its own steps and events, and the answer does not depend on ``chunk``,
     the number worked through together, nor on ``workers``, the threads that work on chunks at the same time. Cost per
     flow: less than a tenth of that of ``gradient_flow`` at width 100 on 50 points.
     """

@@ -44,7 +44,10 @@ class FlowOptions:
     def __post_init__(self) -> None:
         check_loss(self.loss)
         if not (0 < self.rtol < 1 and self.max_steps >= 1 and self.max_step > 0 and self.direction_tol >= 0):
-            raise InputError("rtol must lie in (0, 1), and max_steps, max_step and direction_tol must be positive.")
+            raise InputError(
+                "Expected 0 < rtol < 1, max_steps >= 1, max_step > 0 and direction_tol >= 0, got "
+                f"{self.rtol}, {self.max_steps}, {self.max_step} and {self.direction_tol}."
+            )
 
 
 @dataclass(frozen=True)

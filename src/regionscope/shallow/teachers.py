@@ -164,7 +164,7 @@ class Sample:
 
     @property
     def switches(self) -> int:
-        """How often neighbouring labels differ."""
+        """Number of neighbouring labels that differ."""
         return int((self.y.diff() != 0).sum())
 
 

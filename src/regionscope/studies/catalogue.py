@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from regionscope.errors import InputError
-from regionscope.studies import humayun2023, li2025, qi2023, safran2022, transformers
-from regionscope.studies.humayun2023 import items as humayun2023_items
+from regionscope.studies import humayun2023, li2025, papers, qi2023, safran2022, transformers
 from regionscope.studies.items import Item
-from regionscope.studies.li2025 import items as li2025_items
-from regionscope.studies.qi2023 import items as qi2023_items
-from regionscope.studies.safran2022 import items as safran2022_items
-from regionscope.studies.study import Study
-from regionscope.studies.transformers import items as transformers_items
+from regionscope.studies.study import PAPERS, Study
 
-ITEMS: dict[str, tuple[Item, ...]] = {
-    "li2025": li2025_items.ITEMS,
-    "humayun2023": humayun2023_items.ITEMS,
-    "qi2023": qi2023_items.ITEMS,
-    "safran2022": safran2022_items.ITEMS,
-    "transformers": transformers_items.ITEMS,
-}
-CAUSES: dict[str, dict[str, str]] = {
-    **li2025_items.CAUSES, **humayun2023_items.CAUSES, **qi2023_items.CAUSES, **safran2022_items.CAUSES,
-    **transformers_items.CAUSES,
-}  # fmt: skip
+ITEMS: dict[str, tuple[Item, ...]] = {paper: papers.items(paper) for paper in PAPERS}
+CAUSES = {study: said for paper in PAPERS for study, said in papers.causes(paper).items()}
 
 
 def studies() -> tuple[Study, ...]:

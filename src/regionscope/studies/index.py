@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from regionscope.studies.catalogue import ITEMS, cause
-from regionscope.studies.items import Cell, Evidence, Item, Pages, evidence
+from regionscope.studies.items import Evidence, Item, NotRun, Pages, evidence
 from regionscope.studies.report import markdown_table
 from regionscope.studies.study import PAPERS, Study
 from regionscope.studies.verdict import Grade
 
 _NOT_RUN = "not run"
-_NO_PAGE = Cell("all", "there is a study, but no page of it yet")
+_NO_PAGE = NotRun("all", "there is a study, but no page of it yet")
 _ROWS = ("Item", "Grade", "Claims", "Ours", "The paper", "Pages")
 _INTRO = (
     "Each row is a table, a figure or a theorem. Its grade is that of its weakest claim, at the largest size that was "
@@ -93,7 +93,7 @@ def _paper(paper: str, items: Sequence[Item], studies: Mapping[str, Study], page
     return lines + (["**Not run**", "", *missing, ""] if missing else [])
 
 
-def _was_run(cell: Cell, found: Evidence | None) -> bool:
+def _was_run(cell: NotRun, found: Evidence | None) -> bool:
     texts = [f"{claim['what']} {claim['paper']}" for _, claim in found.claims] if found else []
     return bool(cell.found) and any(re.search(cell.found, text) for text in texts)
 

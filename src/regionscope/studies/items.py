@@ -10,7 +10,7 @@ from typing import Any
 from regionscope.studies.study import SIZES
 from regionscope.studies.verdict import Grade, Verdict, overall
 
-__all__ = ["Cell", "Evidence", "Item", "covered", "evidence"]
+__all__ = ["Evidence", "Item", "NotRun", "covered", "evidence"]
 
 _PLACES = re.compile(
     r"(Figure|Table|Theorem|Lemma|Corollary|Example|Section|Question)s? (\d[\d.]*(?:(?:, | and )\d[\d.]*)*)"
@@ -20,7 +20,7 @@ Pages = Mapping[str, Mapping[str, Any]]  # data.json by study
 
 
 @dataclass(frozen=True)
-class Cell:
+class NotRun:
     """A part of an item that was not run, with the reason; ``found``: pattern of the claims that show it was."""
 
     what: str
@@ -41,7 +41,7 @@ class Item:
     where: str
     scale: str
     claims: str | None = ""
-    not_run: tuple[Cell, ...] = ()
+    not_run: tuple[NotRun, ...] = ()
     hypothesis: str = ""
 
     @property

@@ -13,12 +13,14 @@ from regionscope.lab.data import DataSplit
 from regionscope.lab.store import RunFolder, Stored
 
 
+def stored_steps(run: RunFolder) -> tuple[int, ...]:
+    """The steps with stored weights, at least one."""
+    return tuple(stored.step for stored in _checkpoints(run))
+
+
 def nearest(run: RunFolder, step: int) -> int:
     """The stored step that is nearest to ``step``."""
-    steps = [stored.step for stored in run.checkpoints()]
-    if not steps:
-        raise InputError(f"No checkpoints found in the run {run.path}. Remove the folder and train it again.")
-    return min(steps, key=lambda other: abs(other - step))
+    return min(stored_steps(run), key=lambda other: abs(other - step))
 
 
 def model_at(run: RunFolder, step: int) -> nn.Module:
@@ -31,10 +33,17 @@ def model_at(run: RunFolder, step: int) -> nn.Module:
 
 def last_model(run: RunFolder) -> nn.Module:
     """The network at the last stored step."""
-    stored: list[Stored] = run.checkpoints()
+    return run.model_at(_checkpoints(run)[-1])
+
+
+def _checkpoints(run: RunFolder) -> list[Stored]:
+    stored = run.checkpoints()
     if not stored:
-        raise InputError(f"No checkpoints found in the run {run.path}. Remove the folder and train it again.")
-    return run.model_at(stored[-1])
+        raise InputError(
+            f"Expected stored weights in the run {run.path}, got none (archives of runs leave them out). Remove the "
+            "folder and train it again with `regionscope study run`."
+        )
+    return stored
 
 
 def training_points(run: RunFolder, root: Path | None) -> tuple[Tensor, Tensor]:

@@ -119,7 +119,9 @@ class Workspace:
                 self.on_share(done / len(lacking))
         found = [document for path in paths if (document := _load(path)) is not None]
         if len(found) < len(paths):
-            raise RegionscopeError(f"An answer of {named.__name__} cannot be read back from {self.folder}.")
+            raise RegionscopeError(
+                f"Expected the stored answers of {named.__name__} in {self.folder}, got fewer. Run the study again."
+            )
         self.used.update(dict(zip(map(str, paths), found, strict=True)))
         return [document["answer"] for document in found]
 

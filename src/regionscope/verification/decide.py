@@ -21,6 +21,7 @@ from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT
+from regionscope.types import Reading
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
@@ -33,7 +34,7 @@ _MOST_CELLS = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """What ``verify`` found.
+    """Result of ``verify``.
 
     Attributes:
         verdict: "unsat": no input fits the property; this concerns the network with real numbers and closed
@@ -58,6 +59,10 @@ class Verification:
     n_regions: int
     seconds: float
     reason: str
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The margin, its proven bound, and the number of cells."""
+        return ("", self.margin, None), ("bound", self.bound, None), ("regions", self.n_regions, None)
 
 
 def verify(

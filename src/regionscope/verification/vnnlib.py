@@ -92,7 +92,7 @@ class _Reader:
         return sum(declared) if declared else len(named)
 
     def _fail(self, line: int, what: str) -> NoReturn:
-        raise InputError(f"{self.path}, line {line}: {what}.")
+        raise InputError(f"{self.path}, line {line}: {what[0].upper()}{what[1:]}.")
 
     # text to nested lists
 
@@ -105,11 +105,11 @@ class _Reader:
                 if word == "(":
                     stack.append((number, []))
                     if len(stack) > 200:
-                        self._fail(number, "brackets are nested more than 200 deep")
+                        self._fail(number, "expected brackets at most 200 deep, got more")
                     continue
                 if word == ")":
                     if not stack:
-                        self._fail(number, "a bracket is closed that was not opened")
+                        self._fail(number, "expected an open bracket before a closing one, got none")
                     began, items = stack.pop()
                     form = _Form(began, items=tuple(items))
                 else:
@@ -121,7 +121,7 @@ class _Reader:
                 else:
                     yield form
         if stack:
-            self._fail(stack[-1][0], "this bracket is never closed")
+            self._fail(stack[-1][0], "expected a closing bracket for this one, got none")
 
     # statements
 
@@ -145,19 +145,19 @@ class _Reader:
             self._fail(form.line, f"expected (declare-const X_0 Real) or Y_0, got {name} {kind}")
         named = self.inputs if found[1] == "X" else self.outputs
         if name in named:
-            self._fail(form.line, f"{name} is declared a second time")
+            self._fail(form.line, f"expected one declaration of {name}, got two")
         named[name] = int(found[2])
 
     def _declare_network(self, form: _Form) -> None:
         if self.shapes:
-            self._fail(form.line, "properties of several networks are not supported")
+            self._fail(form.line, "expected one network, got several")
         for part in form.items[2:]:
             kind = part.head.removeprefix("declare-")
             found = _TENSOR.fullmatch(" ".join(item.word for item in part.items[1:]))
             if kind not in ("input", "output") or found is None:
-                self._fail(part.line, "expected (declare-input X float32 [1, 5]) or declare-output")
+                self._fail(part.line, "expected (declare-input X float32 [1, 5]) or declare-output, got something else")
             if any(kind == other for other, _ in self.shapes.values()):
-                self._fail(part.line, f"a network with several {kind}s is not supported")
+                self._fail(part.line, f"expected a network with one {kind}, got several")
             shape = tuple(int(n) for n in found[2].split(",")) if found[2] else ()
             self.shapes[found[1]] = (kind, shape)
 
@@ -188,7 +188,7 @@ class _Reader:
             product = terms[0]
             for term in terms[1:]:
                 if product.terms and term.terms:
-                    self._fail(form.line, "a product of two variables is not linear")
+                    self._fail(form.line, "expected a linear expression, got a product of two variables")
                 product = product * term.constant if not term.terms else term * product.constant
             return product
         self._fail(form.line, f"expected a number, a variable or a sum, got {form.head or 'a list'!r}")
@@ -207,7 +207,7 @@ class _Reader:
         kind, shape = self.shapes[found[1]]
         index = [int(n) for n in (found[2] or "").split(",") if n.strip()]
         if len(index) != len(shape) or any(i >= size for i, size in zip(index, shape, strict=True)):
-            self._fail(form.line, f"{word} does not fit {found[1]} of shape {list(shape)}")
+            self._fail(form.line, f"expected an index of {found[1]} of shape {list(shape)}, got {word}")
         place = 0
         for i, size in zip(index, shape, strict=True):
             place = place * size + i

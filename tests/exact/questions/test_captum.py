@@ -14,9 +14,17 @@ from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.zoo import mlp
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    attr = pytest.importorskip("captum.attr", reason="the extra 'captum' is not installed")
+attr: Any = None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library() -> None:
+    """Imported by the first test, not while tests are collected: it takes a second."""
+    global attr
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        attr = pytest.importorskip("captum.attr", reason="the extra 'captum' is not installed")
+
 
 NET = mlp([6, 12, 12, 3], seed=3).double()
 X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -40,6 +48,7 @@ def test_it_is_what_captum_approaches(target: Any, baselines: Any) -> None:
     assert float((exact - approximate).norm() / exact.norm()) < 2e-3
 
 
+@pytest.mark.slow
 def test_mean_gradients_and_tuples() -> None:
     exact, approximate = both(NET, X, BASES, 1, multiply=False)
     assert float((exact - approximate).norm() / exact.norm()) < 2e-3
@@ -48,6 +57,7 @@ def test_mean_gradients_and_tuples() -> None:
     torch.testing.assert_close(exact[0], approximate[0], rtol=0.02, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_outputs_with_several_axes_take_an_index_for_each() -> None:
     net = nn.Sequential(NET, nn.Unflatten(1, (3, 1)))
     for target in ((2, 0), [(0, 0), (1, 0), (2, 0), (0, 0)]):

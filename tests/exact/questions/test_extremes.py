@@ -121,6 +121,7 @@ def test_lipschitz_does_not_depend_on_the_coordinates_of_the_slice() -> None:
         assert skew.lipschitz(norm=norm, output=0).value == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [1, 2, math.inf])
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_operator_norms_are_the_largest_stretch_over_all_directions(norm: float, k: int) -> None:

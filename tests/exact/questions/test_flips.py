@@ -109,6 +109,7 @@ def test_dense_sampling_finds_no_other_flips() -> None:
         assert float(slope) == pytest.approx(float(margin[1] - margin[0]) / (step * LONG.size), rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [4, 64])
 def test_the_first_flip_is_the_first_of_all(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(flips_module, "_WINDOW", window)
@@ -134,7 +135,7 @@ def test_the_first_flip_is_the_first_of_all(monkeypatch: pytest.MonkeyPatch, win
 def test_nothing_is_built_far_behind_the_first_flip(monkeypatch: pytest.MonkeyPatch) -> None:
     windows: list[tuple[float, float]] = []
     every, total = rs.flips(NET, LONG), len(rs.linear_regions(NET, LONG))
-    real = flips_module.decision_regions
+    real = rs.decision_regions
 
     def watched(model: Any, piece: Any, **options: Any) -> Any:
         windows.append((piece.lo, piece.hi))

@@ -135,6 +135,7 @@ def assert_consistent(dec: rs.DecisionRegions) -> None:
     assert sum(dec.volumes().values()) == pytest.approx(dec.partition.slice.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [marked(case) for case in PLANAR], ids=str)
 def test_euler_characteristic_of_the_nasty_cases(case: Case) -> None:
     model = case.build()

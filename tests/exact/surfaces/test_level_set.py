@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.exact.surfaces import level_set as engine
+from regionscope.exact.surfaces.pruning import Pruning
 
 
 class Function(nn.Module):
@@ -145,7 +145,7 @@ def test_dropping_regions_changes_nothing(sizes: tuple[int, ...], seed: int, mon
     found = rs.level_set(network, box, value=value)
     part = rs.linear_regions(network, box)
     assert found.n_regions < len(part)
-    monkeypatch.setattr(engine.Pruning, "__call__", lambda _, k, corners, offsets, *others: offsets[1:] > 0)
+    monkeypatch.setattr(Pruning, "__call__", lambda _, k, corners, offsets, *others: offsets[1:] > 0)
     whole = rs.level_set(network, box, value=value)
     assert whole.n_regions >= len(part)
     assert (len(whole), len(whole.vertices), whole.euler) == (len(found), len(found.vertices), found.euler)
@@ -204,6 +204,7 @@ def test_touching_sheets_are_counted() -> None:
     assert cones.n_components == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "seed"), [(2, 21), (3, 0)])
 def test_boundary_between_classes(k: int, seed: int) -> None:
     network, box = mlp(k, 8, 8, 4, seed=seed), cube(k, 3.0)

@@ -163,14 +163,14 @@ def test_odd_archives_are_refused(
 
 
 def test_what_cannot_be_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="digits is built in and needs no download"):
+    with pytest.raises(InputError, match="got digits, which is built in and needs no download"):
         get("digits", root=tmp_path)
-    with pytest.raises(InputError, match="imagenet requires an account"):
+    with pytest.raises(InputError, match="got imagenet, which requires an account"):
         get("imagenet", root=tmp_path)
     with pytest.raises(InputError, match=r"Expected a data set, got 'svhn'. Choose from"):
         get("svhn", root=tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written below"):
+    with pytest.raises(InputError, match="cannot be written to"):
         get("mnist", root=tmp_path / "file")
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(InputError, match=r"pip install 'regionscope\[lab\]'"):

@@ -72,25 +72,23 @@ def test_a_file_cut_short_is_named_with_both_sizes(tmp_path: Path, packed: bool)
     files = idx_files()
     files["train-images-idx3-ubyte"] = files["train-images-idx3-ubyte"][:-10]
     write(tmp_path / "MNIST/raw", files, packed=packed)
-    with pytest.raises(
-        InputError, match=r"train-images-idx3-ubyte.* must hold 31,376 bytes and holds 31,366; run: .*--force"
-    ):
+    with pytest.raises(InputError, match=r"31,376 bytes in .*train-images-idx3-ubyte.*, got 31,366; .* Run: .*--force"):
         load(DataSpec(name="mnist"), root=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("file", "content", "sentence"),
     [
-        ("t10k-images-idx3-ubyte", idx_files()["t10k-images-idx3-ubyte"] + b"x", "15,696 bytes and holds more"),
-        ("t10k-images-idx3-ubyte", b"\0\0\x08", "its header has 16 bytes and 3 were found"),
+        ("t10k-images-idx3-ubyte", idx_files()["t10k-images-idx3-ubyte"] + b"x", "15,696 bytes in .*, got more"),
+        ("t10k-images-idx3-ubyte", b"\0\0\x08", "a header of 16 bytes .*, got 3"),
         (
             "t10k-images-idx3-ubyte",
             b"<!DOCTYPE html> an error page",
-            "starts with 3c21444f and must start with 00000803",
+            "which starts with 00000803, .*, got 3c21444f",
         ),
-        ("t10k-labels-idx1-ubyte", idx_files(n_test=21)["t10k-labels-idx1-ubyte"], "20 images and .* 21 labels"),
-        ("t10k-labels-idx1-ubyte", b"\0\0\x08\x01\0\0\0\x14" + b"\x0a" * 20, "labels go from 0 to 9, and 10 was found"),
-        ("t10k-images-idx3-ubyte", b"\0\0\x08\x03" + b"\xff" * 12 + b"pixels", "and holds 22"),
+        ("t10k-labels-idx1-ubyte", idx_files(n_test=21)["t10k-labels-idx1-ubyte"], "got 20 images .* and 21 labels"),
+        ("t10k-labels-idx1-ubyte", b"\0\0\x08\x01\0\0\0\x14" + b"\x0a" * 20, "labels from 0 to 9 .*, got 10"),
+        ("t10k-images-idx3-ubyte", b"\0\0\x08\x03" + b"\xff" * 12 + b"pixels", "got 22"),
     ],
 )
 def test_damaged_idx_files(tmp_path: Path, file: str, content: bytes, sentence: str) -> None:
@@ -105,14 +103,16 @@ def test_a_broken_gz_and_a_missing_file(tmp_path: Path) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(
-        InputError, match=rf"images-idx3-ubyte.gz.* its {len(whole) // 2:,} bytes cannot be decompressed"
+        InputError, match=rf"images-idx3-ubyte.gz.* got {len(whole) // 2:,} bytes that cannot be decompressed"
     ):
         load(DataSpec(name="mnist"), root=tmp_path)
     file.write_bytes(gzip.compress(b"ab") + b"garbage")
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(InputError, match="Expected a gzip file"):
         load(DataSpec(name="mnist"), root=tmp_path)
     file.unlink()
-    with pytest.raises(InputError, match="train-images-idx3-ubyte' does not exist; run: regionscope data get mnist"):
+    with pytest.raises(
+        InputError, match=r"train-images-idx3-ubyte', got no such file. Run: regionscope data get mnist"
+    ):
         load(DataSpec(name="mnist"), root=tmp_path)
 
 
@@ -174,21 +174,19 @@ def test_damaged_cifar(tmp_path: Path) -> None:
     file = folder / "data_batch_3.bin"
     whole = file.read_bytes()
     file.write_bytes(whole[:-3073])  # a whole image less is not seen from the length alone
-    with pytest.raises(
-        InputError, match=r"data_batch_3\.bin.* must hold 12,292 bytes and holds 9,219; run: regionscope"
-    ):
+    with pytest.raises(InputError, match=r"12,292 bytes in .*data_batch_3\.bin.*, got 9,219; .* Run: regionscope"):
         load(DataSpec(name="cifar10"), root=tmp_path)
     file.write_bytes(b"\x0b" + whole[1:])
-    with pytest.raises(InputError, match=r"data_batch_3\.bin.* a label outside 0, \.\.\., 9"):
+    with pytest.raises(InputError, match=r"labels from 0 to 9 in .*data_batch_3\.bin"):
         load(DataSpec(name="cifar10"), root=tmp_path)
     file.unlink()
-    with pytest.raises(InputError, match=r"data_batch_3\.bin' does not exist"):
+    with pytest.raises(InputError, match=r"data_batch_3\.bin', got no such file"):
         load(DataSpec(name="cifar10"), root=tmp_path)
 
 
 def test_real_cifar_files_must_have_ten_thousand_images(tmp_path: Path) -> None:
     write_binary(tmp_path)
-    with pytest.raises(InputError, match="must hold 30,730,000 bytes and holds 12,292"):
+    with pytest.raises(InputError, match=r"Expected 30,730,000 bytes .*, got 12,292"):
         load(DataSpec(name="cifar10"), root=tmp_path)
 
 
@@ -237,7 +235,7 @@ def test_images_that_are_not_chosen_are_not_opened(photographs: Path, monkeypatc
         path.write_bytes(b"not an image")
     assert torch.equal(load(spec, root=photographs).train.inputs, first.train.inputs)
     opened[1].write_bytes(b"not an image")
-    with pytest.raises(InputError, match=f"{opened[1].name}.* is damaged .* 12 bytes were found"):
+    with pytest.raises(InputError, match=f"{opened[1].name}', got 12 bytes"):
         load(spec, root=photographs)
 
 
@@ -260,7 +258,7 @@ def test_imagenet_sentences(photographs: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Expected a folder for each class"):
         load(DataSpec(name="imagenet"), root=tmp_path / "empty")
     (tmp_path / "empty" / "train" / "n01440764").mkdir()
-    with pytest.raises(InputError, match="has no images"):
+    with pytest.raises(InputError, match=r"Expected images in .*, got none"):
         load(DataSpec(name="imagenet"), root=tmp_path / "empty")
     with pytest.raises(InputError, match=r"image-net\.org"):
         load(DataSpec(name="imagenet"), root=tmp_path / "nowhere")

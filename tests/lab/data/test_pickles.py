@@ -33,10 +33,10 @@ HOSTILE = {
     "a dotted name": (b"\x80\x04\x8c\x05numpy\x8c\x11ndarray.__class__\x93.", "numpy.ndarray.__class__"),
     "an attribute of an allowed name": (b"\x80\x04\x8c\x05numpy\x8c\x08testing.\x93.", "numpy.testing"),
     "another codec": (pickle.dumps({"x": Runs(__import__("_codecs").encode, "ab", "rot13")}), "other than latin1"),
-    "old style instance": (b"(S'touch x'\nios\nsystem\n.", "the word INST"),
-    "an extension": (b"\x82\x01.", "the word EXT1"),
-    "a persistent name": (b"Pabc\n.", "the word PERSID"),
-    "a class": (b"\x80\x02cnumpy\nndarray\n)\x81.", "the word NEWOBJ"),
+    "old style instance": (b"(S'touch x'\nios\nsystem\n.", "the opcode INST"),
+    "an extension": (b"\x82\x01.", "the opcode EXT1"),
+    "a persistent name": (b"Pabc\n.", "the opcode PERSID"),
+    "a class": (b"\x80\x02cnumpy\nndarray\n)\x81.", "the opcode NEWOBJ"),
     "a memo of 16 GiB": (b"\x80\x02K\x01r\xff\xff\xff\x7f.", "memo entries in a file of"),
     "a nest of tuples": (b"\x80\x02}" + b")" + b"\x85" * 200_000 + b"K\x01s.", "more than 1,000 tuples"),
     "objects in an array": (pickle.dumps({"data": np.array([{}, []], dtype=object)}, 4), "not described by"),
@@ -46,12 +46,12 @@ HOSTILE = {
         old_pickle(images(2, 9), {}).replace(b"J\x09\0\0\0", b"J\x0a\0\0\0"), r"shape \(2, 10\)"
     ),
     "no dict": (pickle.dumps([1, 2]), "holds a list where a dict"),
-    "a number as key": (pickle.dumps({1: 2}), "where a text is expected"),
+    "a number as key": (pickle.dumps({1: 2}), "where a string is expected"),
     "lists of lists as a dtype": (
         b"\x80\x02](K\x01e"
         + b"".join(b"q%c](h%ch%ce" % (i, i, i) for i in range(60))
         + b"q\x50cnumpy\ndtype\nh\x50\x85R.",
-        "a list where a text is expected",
+        "a list where a string is expected",
     ),
 }  # fmt: skip
 
@@ -61,7 +61,7 @@ def test_hostile_pickles_are_refused(what: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     raw, reason = HOSTILE[what]
     (tmp_path / "data_batch_1").write_bytes(raw)
-    with pytest.raises(InputError, match=f"The pickle '.*data_batch_1' is refused: .*({reason})"):
+    with pytest.raises(InputError, match=f"plain data at '.*data_batch_1', got another: .*({reason})"):
         read_pickle(tmp_path / "data_batch_1")
     assert not (tmp_path / MARK).exists()
 
@@ -97,7 +97,12 @@ def test_a_pickle_cannot_change_the_reader(name: bytes, slot: bytes, tmp_path: P
 
 def test_plain_data_comes_through(tmp_path: Path) -> None:
     numbers = np.arange(6, dtype=np.float64).reshape(2, 3)
-    content = {"a": numbers, "b": np.asfortranarray(numbers.astype(np.int32)), "c": [1, "x", b"y", None, 2.5], "d": {}}
+    content: dict[str, Any] = {
+        "a": numbers,
+        "b": np.asfortranarray(numbers.astype(np.int32)),
+        "c": [1, "x", b"y", None, 2.5],
+        "d": {},
+    }
     for protocol in (2, 3, 4):
         (tmp_path / "batch").write_bytes(pickle.dumps(content, protocol=protocol))
         found = read_pickle(tmp_path / "batch")

@@ -45,7 +45,7 @@ def test_the_seed_decides() -> None:
 def test_without_scikit_learn_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, make: object) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(InputError, match=r"pip install 'regionscope\[lab\]'"):
-        make()  # type: ignore[operator]
+        make()
 
 
 def test_too_few_points() -> None:
@@ -146,9 +146,9 @@ def test_a_dataset_is_checked() -> None:
 
 
 def test_a_dataset_takes_arrays_and_lists() -> None:
-    data = Dataset("mine", np.eye(2), np.array([0, 1], dtype=np.uint8), 2)  # type: ignore[arg-type]
+    data = Dataset("mine", np.eye(2), np.array([0, 1], dtype=np.uint8), 2)
     assert (data.inputs.dtype, data.labels.dtype) == (torch.float32, torch.int64)
-    assert torch.equal(Dataset("mine", [[1, 0], [0, 1]], [0, 1], 2).inputs, data.inputs)  # type: ignore[arg-type]
+    assert torch.equal(Dataset("mine", [[1, 0], [0, 1]], [0, 1], 2).inputs, data.inputs)
 
 
 @pytest.mark.parametrize(

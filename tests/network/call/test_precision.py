@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from torch import nn
 import regionscope as rs
 from regionscope.network import Kink, Values, full_precision
 
-matmul, cudnn, mkldnn = torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn
+backends: Any = torch.backends
+matmul, cudnn, mkldnn = backends.cuda.matmul, backends.cudnn, backends.mkldnn
 NEW = hasattr(matmul, "fp32_precision")  # torch has one setting for each kind of operation
 FULL = "ieee" if NEW else False
 
@@ -23,7 +25,7 @@ USERS: dict[str, Callable[[], object]] = {
 }
 if NEW:
     USERS["new matmul"] = lambda: setattr(matmul, "fp32_precision", "tf32")
-    USERS["new global"] = lambda: setattr(torch.backends, "fp32_precision", "tf32")
+    USERS["new global"] = lambda: setattr(backends, "fp32_precision", "tf32")
     USERS["new CPU"] = lambda: setattr(mkldnn.matmul, "fp32_precision", "bf16")
 
 
@@ -44,13 +46,13 @@ def everything() -> tuple[object, ...]:
             return "not to be told"
 
     found = [*flags(), ask(torch.get_float32_matmul_precision), ask(lambda: matmul.allow_tf32)]
-    return (*found, torch.backends.fp32_precision, mkldnn.matmul.fp32_precision) if NEW else tuple(found)
+    return (*found, backends.fp32_precision, mkldnn.matmul.fp32_precision) if NEW else tuple(found)
 
 
 @pytest.fixture(params=list(USERS))
 def user(request: pytest.FixtureRequest) -> Iterator[str]:
     """A user's setting, for one test."""
-    places = [torch.backends, matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul] if NEW else [matmul, cudnn]
+    places = [backends, matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul] if NEW else [matmul, cudnn]
     name = "fp32_precision" if NEW else "allow_tf32"
     before = [getattr(place, name) for place in places]
     USERS[request.param]()
@@ -78,11 +80,11 @@ def test_the_setting_is_back_afterwards_even_after_an_error(user: str) -> None:
 @pytest.mark.parametrize("user", ["default"], indirect=True)
 @pytest.mark.usefixtures("user")
 def test_what_followed_the_setting_for_all_still_does() -> None:
-    torch.backends.fp32_precision = "tf32"
+    backends.fp32_precision = "tf32"
     with full_precision():
         assert matmul.fp32_precision == "ieee"
     assert matmul.fp32_precision == "tf32"
-    torch.backends.fp32_precision = "ieee"
+    backends.fp32_precision = "ieee"
     assert matmul.fp32_precision == "ieee"
 
 

@@ -173,7 +173,7 @@ class Helper:
         self.parts = {"it": part}
 
     def run(self, x: Tensor) -> Tensor:
-        return self.parts["it"](x)  # type: ignore[no-any-return]
+        return self.parts["it"](x)
 
 
 class Reaches(nn.Module):
@@ -182,7 +182,7 @@ class Reaches(nn.Module):
         self.function, self.part = function, part
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)  # type: ignore[no-any-return]
+        return self.function(x)
 
 
 GLOBAL = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
@@ -194,7 +194,7 @@ class ReachesGlobal(nn.Module):
         self.part = GLOBAL
 
     def forward(self, x: Tensor) -> Tensor:
-        return GLOBAL(x)  # type: ignore[no-any-return]
+        return GLOBAL(x)
 
 
 @pytest.mark.parametrize("way", ["closure", "default", "partial", "method", "helper", "bound helper", "list", "global"])
@@ -202,7 +202,7 @@ def test_the_copy_is_reached_on_every_way(way: str) -> None:
     part = GLOBAL
 
     def apply(x: Tensor, part: nn.Module = part) -> Tensor:
-        return part(x)  # type: ignore[no-any-return]
+        return part(x)
 
     helper, listed = Helper(part), [part]
     function = {

@@ -85,8 +85,8 @@ def level_set(
             found = cut_slices(cut, [where], zero_tolerances, budget, record, keep)
         except TooManyRegions as limit:
             raise LimitReached(
-                f"Stopped because there are more than max_regions = {max_regions} regions after "
-                f"'{cut.kinks[limit.kink].name}'; raise max_regions or take a smaller slice."
+                f"Expected at most max_regions = {max_regions} regions, got more after '{cut.kinks[limit.kink].name}'. "
+                "Raise max_regions or use a smaller slice."
             ) from None
         if progress is not None:
             progress(1.0)

@@ -7,13 +7,16 @@ values over a cell is wrong by at most the gap between a hinge and its chord, fo
                     .  '  /            is a b / (a + b), where r = 0
               ____.'_____/
 
-The gaps are added up through the absolute weights. A vertex belongs to many cells and runs once, so bounds cost about
-as much as a forward pass over the vertices, and they become exact where no unit is left to change sides.
+The gaps are added up through the weights of later layers: first forwards through the absolute weights, which tells the
+hinges that keep one side, then backwards from the output, where signed weights cancel and only hinges that change sides
+leave a range. A vertex belongs to many cells and runs once, so bounds cost about as much as a forward pass over the
+vertices, and they become exact where no unit is left to change sides.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -91,7 +94,7 @@ class Pruning:
         vertices, corners = torch.unique(corners, return_inverse=True)
         state, steps, folds = rows[vertices], self.steps[layer:], []
         for step in steps:
-            folds.append(state[:, step.units] - step.at)
+            folds.append(step.fold(state))
             state = step.run(state, folds[-1])
         ends = state @ self.levels.factors.T + self.levels.shifts
         met = torch.ones(len(offsets) - 1, dtype=torch.bool, device=rows.device)
@@ -101,12 +104,39 @@ class Pruning:
             if high.shape[1] == 1:  # cells with values on both sides meet the set
                 unclear = ((low > 0) | (high < 0))[:, 0].nonzero()[:, 0]
                 cells, at, low, high = cells[unclear], at[unclear], low[unclear], high[unclear]
-            above = below = rows.new_zeros(len(at), rows.shape[1])
-            for step, fold in zip(steps, folds, strict=True):
-                below, above = step.spread(fold[at], below, above)
-            less, more = _through(self.levels.factors, below, above)
-            met[cells] = self.levels.met(low - less, high + more, self.tolerance)
+            met[cells] = self._near(steps, folds, at, low, high)
         return met
+
+    def _near(self, steps: list[_Step], folds: list[Tensor], at: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """Whether the set may meet the cells (b,) with vertices ``at`` (b, m).
+
+        folds: (v, H) of each step at the vertices. low, high: (b, q) least and largest values of the rows there.
+        """
+        above = below = low.new_zeros(len(at), steps[0].before)
+        hinges = []
+        for step, fold in zip(steps, folds, strict=True):
+            own = fold.index_select(0, at.flatten()).view(*at.shape, fold.shape[1])
+            below, above, found = step.spread(own, below, above)
+            hinges.append(found)
+        less, more = _through(self.levels.factors, below, above)
+        met = self.levels.met(low - less, high + more, self.tolerance)
+        left = met.nonzero()[:, 0]
+        middle = self.levels.factors.expand(len(left), -1, -1)
+        reach, less, more = torch.zeros_like(middle), low.new_zeros(len(left), 1), low.new_zeros(len(left), 1)
+        for step, found in zip(reversed(steps), reversed(hinges), strict=True):
+            own_hinges = _Hinges(*(each.index_select(0, left) for each in found))
+            middle, reach, fewer, further = step.back(middle, reach, own_hinges)
+            less, more = less + fewer, more + further
+        met[left] = self.levels.met(low[left] - less, high[left] + more, self.tolerance)
+        return met
+
+
+class _Hinges(NamedTuple):
+    """Hinges (b, H) in cells: the gap to their chord, whether they have slope 1 or slope 0 (not ``on``) throughout."""
+
+    gap: Tensor
+    steep: Tensor
+    on: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +148,8 @@ class _Step:
     straight: Tensor | None
     bent: Tensor
     offset: Tensor
+    before: int  # entries of z
+    all_fold: bool  # whether the units are all entries in order
 
     @staticmethod
     def of(stage: Stage, device: torch.device) -> _Step:
@@ -129,33 +161,60 @@ class _Step:
         straight = whole[:, : stage.n]
         units, at = (torch.from_numpy(each).to(device) for each in (stage.units, stage.at))
         offset = torch.from_numpy(stage.offset).to(device)
-        return _Step(units, at, straight if bool(straight.any()) else None, whole[:, stage.n :], offset)
+        return _Step(units, at, straight if bool(straight.any()) else None, whole[:, stage.n :], offset, stage.n,
+                     all_fold=stage.units.tolist() == list(range(stage.n)))  # fmt: skip
 
     @property
     def width(self) -> int:
         return len(self.units) + len(self.offset)
+
+    def of_units(self, entries: Tensor) -> Tensor:
+        """The units (b, H) of the entries (b, n) of z."""
+        return entries if self.all_fold else entries.index_select(1, self.units)
+
+    def fold(self, state: Tensor) -> Tensor:
+        """``z[units] - at``, (v, H)."""
+        return self.of_units(state) - self.at
 
     def run(self, state: Tensor, fold: Tensor) -> Tensor:
         """The next state (v, n) at the vertices. fold: (v, H) ``state[:, units] - at``."""
         found = fold.clamp(min=0) @ self.bent.T + self.offset
         return found if self.straight is None else found + state @ self.straight.T
 
-    def spread(self, fold: Tensor, below: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:
+    def spread(self, fold: Tensor, below: Tensor, above: Tensor) -> tuple[Tensor, Tensor, _Hinges]:
         """By how much less or more the next state may be in cells (b, n) than interpolated from their vertices.
 
         fold: (b, m, H) at the vertices of each cell. below, above: the same for the state before.
         """
         least, most = fold.amin(1), fold.amax(1)
-        below_r, above_r = below[:, self.units], above[:, self.units]
+        below_r, above_r = self.of_units(below), self.of_units(above)
         top = most.clamp(min=0)
         gap = least.clamp(max=0).mul_(top).div_((least - most).clamp_(max=-torch.finfo(least.dtype).tiny))
         on = most + above_r > 0
         # a hinge is at least 0, so it is less than interpolated by at most the largest value at a vertex
-        found = _through(self.bent, torch.minimum(gap.add_(below_r), top).mul_(on), above_r * on)
-        if self.straight is None:
-            return found
-        more = _through(self.straight, below, above)
-        return found[0] + more[0], found[1] + more[1]
+        found = _through(self.bent, torch.minimum(gap + below_r, top).mul_(on), above_r * on)
+        if self.straight is not None:
+            more = _through(self.straight, below, above)
+            found = found[0] + more[0], found[1] + more[1]
+        return *found, _Hinges(gap, least >= below_r, on)
+
+    def back(self, middle: Tensor, reach: Tensor, hinges: _Hinges) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Factors (b, q, n) of the state before, and how much less or more (b, q) the hinges make the rows.
+
+        middle, reach: factors of the state behind, by which errors of its entries grow, between middle - reach and
+        middle + reach. An error passes a hinge by a factor between 0 and 1.
+        """
+        at_hinge, width = middle @ self.bent, reach @ self.bent.abs()
+        low, high = at_hinge - width, at_hinge + width
+        gap, steep, on = (each[:, None] for each in hinges)
+        less, more = (high.clamp(min=0) * gap).sum(2), (-low.clamp(max=0) * gap).sum(2)
+        low, high = (torch.where(steep, low, low.clamp(max=0)) * on, torch.where(steep, high, high.clamp(min=0)) * on)
+        parts = [(high + low) / 2, (high - low) / 2]
+        if not self.all_fold:
+            parts = [low.new_zeros(*low.shape[:2], self.before).index_add_(2, self.units, part) for part in parts]
+        if self.straight is not None:
+            parts = [parts[0] + middle @ self.straight, parts[1] + reach @ self.straight.abs()]
+        return parts[0], parts[1], less, more
 
 
 def _through(matrix: Tensor, below: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:

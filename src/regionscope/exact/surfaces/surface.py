@@ -41,7 +41,7 @@ class _Edges(NamedTuple):
 class LevelSet:
     """The boundary of {f < value} on a slice: line segments (k = 2) or convex polygons (k = 3) that share vertices.
 
-    slice: where we looked. vertices: (v, k) float64 slice coordinates, each point once; ``points`` are the inputs.
+    slice: the slice. vertices: (v, k) float64 slice coordinates, each point once; ``points`` are the inputs.
     corners, offsets: the vertices of face i are ``corners[offsets[i]:offsets[i + 1]]``. In 3-D they run
         counter-clockwise seen from the side of larger f; in 2-D {f < value} lies to the left of each segment.
     normals: (f, k) unit vectors in slice coordinates that point to larger f.

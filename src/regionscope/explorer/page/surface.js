@@ -12,8 +12,8 @@ const regionscope = (() => {
   const points = read("points", Float32Array), triangles = read("triangles", Int32Array);
   const face = read("face", Int32Array), normals = read("normals", Float32Array);
   const edges = read("edges", Int32Array), colours = read("colours", Uint8Array);
-  const START = { turn: -0.9, tilt: 0.55, distance: 2.7 };
-  const state = { ...START, mode: "pieces", edges: true, box: true, chosen: null, frames: 0, webgl: true };
+  const START = { turn: -0.9, tilt: 0.55, fitted: true };
+  const state = { ...START, distance: 2.7, mode: "pieces", edges: true, box: true, chosen: null, frames: 0, webgl: true };
 
   // ---- small matrices, by columns as WebGL wants them
   const multiply = (a, b) => {
@@ -23,18 +23,33 @@ const regionscope = (() => {
         for (let k = 0; k < 4; k++) out[4 * j + i] += a[4 * k + i] * b[4 * j + k];
     return out;
   };
-  const view = () => {
-    const [ca, sa, ct, st] = [Math.cos(state.turn), Math.sin(state.turn), Math.cos(state.tilt), Math.sin(state.tilt)];
+  const view = ({ turn, tilt } = state) => {
+    const [ca, sa, ct, st] = [Math.cos(turn), Math.sin(turn), Math.cos(tilt), Math.sin(tilt)];
     const right = [-sa, ca, 0], up = [-ca * st, -sa * st, ct], back = [ca * ct, sa * ct, st];
     const d = state.distance * data.reach;
     return new Float32Array([right[0], up[0], back[0], 0, right[1], up[1], back[1], 0, right[2], up[2], back[2], 0,
       0, 0, -d, 1]);
   };
   const projection = (ratio) => {
-    const f = 2.1 / Math.min(1, ratio), near = 0.02 * data.reach, far = 30 * data.reach;
-    return new Float32Array([f / ratio * Math.min(1, ratio), 0, 0, 0, 0, f * Math.min(1, ratio), 0, 0,
-      0, 0, (far + near) / (near - far), -1, 0, 0, 2 * far * near / (near - far), 0]);
+    const f = 4 * Math.min(1, ratio), middle = state.distance * data.reach, half = 1.01 * Math.hypot(...data.half);
+    const near = Math.max(middle - half, 0.02 * data.reach), far = middle + half;  // tight: depths stay distinct
+    return new Float32Array([f / ratio, 0, 0, 0, 0, f, 0, 0, 0, 0, (far + near) / (near - far), -1, 0, 0, 2 * far * near / (near - far), 0]);
   };
+  // The least distance, in units of the reach, from which all places are in sight before the surface is turned.
+  const fit = (places, ratio) => {
+    const m = view(START), p = projection(ratio);
+    let far = 0;
+    for (let i = 0; i < places.length; i += 3) {
+      const [x, y, z] = [0, 1, 2].map((k) => m[k] * places[i] + m[4 + k] * places[i + 1] + m[8 + k] * places[i + 2]);
+      far = Math.max(far, z + 1.06 * Math.max(p[0] * Math.abs(x), p[5] * Math.abs(y)));
+    }
+    return far / data.reach;
+  };
+
+  const [x, y, z] = data.half, frame = [];
+  for (const a of [-1, 1])
+    for (const b of [-1, 1])
+      frame.push(-x, a * y, b * z, x, a * y, b * z, a * x, -y, b * z, a * x, y, b * z, a * x, b * y, -z, a * x, b * y, z);
 
   // ---- the graphics card
   const canvas = $("stage");
@@ -43,7 +58,8 @@ const regionscope = (() => {
     varying vec3 n; varying vec3 c;
     void main() { n = normal; c = tint; gl_Position = whole * vec4(place, 1.0); gl_Position.z -= lift * gl_Position.w; }`;
   const FRAGMENT = `precision mediump float; varying vec3 n; varying vec3 c; uniform vec3 lamp; uniform float shaded;
-    void main() { float light = 0.72 + 0.34 * dot(normalize(n + vec3(0.0, 0.0, 1e-6)), lamp);
+    void main() { float side = gl_FrontFacing ? 1.0 : -1.0;
+      float light = (0.9 + 0.1 * side) * (0.7 + 0.34 * side * dot(normalize(n + vec3(0.0, 0.0, 1e-6)), lamp));
       gl_FragColor = vec4(c * mix(1.0, clamp(light, 0.0, 1.0), shaded), 1.0); }`;
   let program = null, meshBuffers = null, edgeBuffers = null, boxBuffers = null;
 
@@ -96,10 +112,6 @@ const regionscope = (() => {
     const ends = new Float32Array(3 * edges.length);
     edges.forEach((p, i) => ends.set(points.subarray(3 * p, 3 * p + 3), 3 * i));
     edgeBuffers = lines(ends, [0.25, 0.28, 0.3]);
-    const [x, y, z] = data.half, frame = [];
-    for (const a of [-1, 1])
-      for (const b of [-1, 1])
-        frame.push(-x, a * y, b * z, x, a * y, b * z, a * x, -y, b * z, a * x, y, b * z, a * x, b * y, -z, a * x, b * y, z);
     boxBuffers = lines(new Float32Array(frame), [0.55, 0.6, 0.65]);
   };
   const use = (buffers, kind, shaded, lift) => {
@@ -118,16 +130,18 @@ const regionscope = (() => {
     const scale = window.devicePixelRatio || 1;
     const [width, height] = [Math.round(canvas.clientWidth * scale), Math.round(canvas.clientHeight * scale)];
     if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
+    if (state.fitted)  // the whole box is in sight, unless that makes the surface tiny
+      state.distance = Math.min(fit(frame, width / height), 2.5 * fit(points, width / height) || Infinity);
     gl.viewport(0, 0, width, height);
     gl.enable(gl.DEPTH_TEST);
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    gl.clearColor(...(dark ? [0.09, 0.11, 0.13] : [1, 1, 1]), 1);
+    const ground = getComputedStyle($("view")).backgroundColor.match(/\d+/g);
+    gl.clearColor(...ground.slice(0, 3).map((part) => part / 255), 1);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     gl.uniformMatrix4fv(gl.getUniformLocation(program, "whole"), false, whole());
     const m = view(), lamp = [0, 1, 2].map((i) => -0.45 * m[4 * i] + 0.5 * m[4 * i + 1] + 0.74 * m[4 * i + 2]);
     gl.uniform3fv(gl.getUniformLocation(program, "lamp"), lamp);
     use(meshBuffers, gl.TRIANGLES, 1, 0);
-    if (state.edges) use(edgeBuffers, gl.LINES, 0, 2e-4);
+    if (state.edges) use(edgeBuffers, gl.LINES, 0, 1e-3);
     if (state.box) use(boxBuffers, gl.LINES, 0, 0);
     state.frames++;
   };
@@ -185,7 +199,8 @@ const regionscope = (() => {
     draw();
   };
   const zoom = (factor) => {
-    state.distance = Math.max(0.3, Math.min(12, state.distance * factor));
+    state.distance = Math.max(0.3, Math.min(24, state.distance * factor));
+    state.fitted = false;
     draw();
   };
   const pointers = new Map();

@@ -24,7 +24,7 @@ def assemble(cut: FaceCut, found: Sections, table: SignTable, label: int) -> tup
     """The new cells, and the old cell (r,) that each comes from. ``table``: signs at all vertices, new ones too.
 
     Two pieces bound the same new cell iff they bound the same old cell and all units that cut it have the same sign on
-    both. Sections carry ``label`` + unit. Raises ``Unresolved`` where the signs do not fit.
+    both. Sections carry ``label`` + unit. Raises ``Unresolved`` with the cells whose signs do not fit.
     """
     whole = cut.solids
     of_piece = found.cell.index_select(0, found.of_piece)
@@ -47,8 +47,9 @@ def assemble(cut: FaceCut, found: Sections, table: SignTable, label: int) -> tup
     _, number, counts = torch.unique_consecutive(key, return_inverse=True, return_counts=True)
     old = half.parent[order[counts.cumsum(0) - counts]]
     children = torch.bincount(old, minlength=whole.n_cells)
-    if not torch.equal(torch.where(children > 0, children, 1), expected):
-        raise Unresolved
+    wrong = torch.cat([(children.clamp(min=1) != expected).nonzero()[:, 0], old[counts < 4]])  # no cell has 3 faces
+    if len(wrong):
+        raise Unresolved(wrong.unique())
     start = offsets_of(expected)
     place = torch.arange(len(old), device=old.device) - offsets_of(children)[old]
     outside = torch.cat([start[:-1], start.new_full((1,), -1)])  # -1 stands for the last entry
@@ -72,9 +73,10 @@ class _HalfFaces:
         room = 62 - int(self.parent.max()).bit_length()
         mixed = torch.zeros_like(self.parent)
         for word in self.words:
-            mixed = (mixed ^ word) * _MIX
-            mixed ^= (mixed >> 29) & ((1 << 35) - 1)
-        return (self.parent << room) | ((mixed * _MIX >> (64 - room)) & ((1 << room) - 1))
+            mixed ^= word
+            for _ in range(2):  # after one product, the highest bits of a word would only meet a few of the next one
+                mixed = (mixed ^ ((mixed >> 32) & ((1 << 32) - 1))) * _MIX
+        return (self.parent << room) | ((mixed >> (64 - room)) & ((1 << room) - 1))
 
 
 def _half_faces(faces: Solids, found: Sections, table: SignTable) -> _HalfFaces:
@@ -98,8 +100,9 @@ def _half_faces(faces: Solids, found: Sections, table: SignTable) -> _HalfFaces:
         parts = []
         for side, (face, parent) in enumerate(zip(sides, parents, strict=True)):
             cuts, mine = cutting.index_select(0, parent), own.index_select(0, face)
-            if bool((cuts & ~mine & ~one_sign.index_select(0, face)).any()):
-                raise Unresolved
+            wrong = cuts & ~mine & ~one_sign.index_select(0, face)
+            if bool(wrong.any()):
+                raise Unresolved(parent[wrong != 0].unique())
             word = up.index_select(0, face) & cuts
             parts.append(word | mine if side else word)
         words.append(torch.cat(parts))

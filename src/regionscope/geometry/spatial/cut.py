@@ -14,7 +14,9 @@ Vertices, edges, faces and cells are cut in this order, each once for all cells 
 
 Signs at vertices decide everything; floating point numbers only order points along an edge and crossings along a line.
 Where two of these cannot be told apart, the later unit is left out of the cells in question (*deferred*), and these are
-cut again in another round, in which the new vertices have signs of their own.
+cut again in another round, in which the new vertices have signs of their own. Cells whose new signs do not fit are cut
+by their first unit alone in a round. Where the signs of a unit do not fit a flat cut of a cell, vertices near its zero
+set, which count as on it, take the sign of their value.
 """
 
 from __future__ import annotations
@@ -28,13 +30,14 @@ from regionscope.geometry.crossing import SignTable
 from regionscope.geometry.planar.split import Units
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.spatial.assemble import assemble
-from regionscope.geometry.spatial.faces import FaceCut, Unresolved, cut_faces
+from regionscope.geometry.spatial.faces import FaceCut, Unresolved, cut_faces, loosen
 from regionscope.geometry.spatial.sections import Sections, find_sections
 from regionscope.geometry.spatial.solids import Solids
 
 __all__ = ["cut_solids"]
 
 _ROUNDS = 64  # far more than any cut is known to need
+_BOTH = 3  # the code of a unit that is positive at one end and negative at the other, see ``SignTable``
 
 Extend = Callable[[Sequence[NewVertices]], Units]
 
@@ -49,11 +52,8 @@ def cut_solids(solids: Solids, units: Units, extend: Extend, *, label: int = 0) 
     table = SignTable.of(units.values, units.at, units.tolerance)
     snapped, faces = [], None
     for _ in range(_ROUNDS):
-        cut = cut_faces(solids, units, table, faces)
-        found = find_sections(cut, table.n_units)
+        cut, found, table, (solids, old_cell) = _round(solids, units, table, faces, label)
         units = extend([*cut.new, found.new])
-        table = _grown(table, units, cut, found)
-        solids, old_cell = assemble(cut, found, table, label)
         snapped.append(cut.snapped)
         if len(found.deferred) == 0:
             return solids, torch.cat(snapped)
@@ -61,18 +61,60 @@ def cut_solids(solids: Solids, units: Units, extend: Extend, *, label: int = 0) 
         waiting[found.deferred // table.n_units] = True
         waiting = torch.cat([waiting[old_cell], waiting.new_zeros(1)])
         faces = waiting[solids.cells].any(1).nonzero()[:, 0]
-    raise Unresolved
+    raise Unresolved(found.deferred)
 
 
-def _grown(table: SignTable, units: Units, cut: FaceCut, found: Sections) -> SignTable:
-    """The signs at all vertices; new ones lie on the zero sets of the units that made them."""
-    old = len(table.words)
-    new = SignTable.of(units.values[old:], units.at, units.tolerance[old:])
-    table = SignTable(torch.cat([table.words, new.words]), table.n_units)
-    crossing = cut.first_crossing + torch.arange(len(cut.crossing_units), device=table.words.device)
-    triple = cut.solids.n_vertices + torch.arange(len(found.new_units), device=table.words.device)
-    for pairs in (cut.zeros, cut.point_zeros):
-        table.codes[pairs[:, 0], pairs[:, 1]] = 0
-    table.codes[crossing[:, None], cut.crossing_units] = 0
-    table.codes[triple[:, None], found.new_units] = 0
-    return table
+def _round(
+    solids: Solids, units: Units, table: SignTable, faces: Tensor | None, label: int
+) -> tuple[FaceCut, Sections, SignTable, tuple[Solids, Tensor]]:
+    """One round: faces, sections, the signs at all vertices, and the new cells with the old cell of each."""
+    cut, n = cut_faces(solids, units, table, faces), table.n_units
+    deferred = cut.deferred
+    while True:
+        found = None
+        try:
+            found = find_sections(cut, n, deferred)
+            grown = _grown(table, cut, found)
+            return cut, found, grown, assemble(cut, found, grown, label)
+        except Unresolved as failed:
+            keys = failed.where
+        if found is not None:  # the keys are cells
+            chosen = torch.isin(found.cell, keys)
+            keys = found.cell[chosen] * n + found.unit[chosen]
+            later = torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
+            later[1:] = keys[1:] // n == keys[:-1] // n
+            if bool(later.any()):
+                deferred = torch.cat([found.deferred, keys[later]]).unique()
+                continue
+        loosen(*solids.cell_corners(), keys, units, table)
+        cut = cut_faces(solids, units, table)
+        deferred = cut.deferred
+
+
+def _grown(table: SignTable, cut: FaceCut, found: Sections) -> SignTable:
+    """The signs at all vertices. A new one has the sign that its two ends share, 0 for a unit that made it.
+
+    Its value tells the sign only of units that change sign between the ends. That of another unit may be wrong by
+    rounding, and then it would fit no cut.
+    """
+    n, device = len(table.words), table.words.device
+    words = table.words.new_empty(cut.solids.n_vertices + len(found.new), table.words.shape[1])
+    words[:n] = table.words
+    grown = SignTable(words, table.n_units)
+    crossing = cut.first_crossing + torch.arange(len(cut.crossing_units), device=device)
+    triple = cut.solids.n_vertices + torch.arange(len(found.new_units), device=device)
+    points = torch.cat([cut.zeros, cut.point_zeros])
+    made_by = (points[:, 0], points[:, 1]), (crossing[:, None], cut.crossing_units), (triple[:, None], found.new_units)
+    at = cut.evaluate.on_points.units, cut.evaluate.on_points, cut.evaluate
+    for new, zeros, evaluate in zip((*cut.new, found.new), made_by, at, strict=True):
+        either = words[n : n + len(new)]
+        torch.bitwise_or(words.index_select(0, new.a), words.index_select(0, new.b), out=either)
+        row, unit = (either.view(torch.uint8) == _BOTH).nonzero(as_tuple=True)
+        a, b, t = (each.index_select(0, row) for each in (new.a, new.b, new.t))
+        value = torch.lerp(evaluate(a, unit), evaluate(b, unit), t)
+        # crossings on an edge that are too close share a point, so there every sign counts
+        near = 0 if new is cut.new[0] else evaluate.tolerance_at(a, unit)
+        grown.codes[row + n, unit] = (2 * (value < -near) + 1 * (value > near)).to(torch.uint8)
+        grown.codes[zeros] = 0
+        n += len(new)
+    return grown

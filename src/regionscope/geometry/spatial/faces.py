@@ -14,11 +14,15 @@ from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges
 from regionscope.geometry.spatial.solids import Solids
 
-__all__ = ["Curves", "FaceCut", "Unresolved", "cut_faces"]
+__all__ = ["Curves", "FaceCut", "Unresolved", "cut_faces", "loosen"]
 
 
 class Unresolved(ArithmeticError):
-    """Rounding left signs that fit no flat cut."""
+    """Rounding left signs that fit no flat cut: those of the cells, or of keys cell * n_units + unit, in ``where``."""
+
+    def __init__(self, where: Tensor) -> None:
+        super().__init__(where)
+        self.where = where
 
 
 @dataclass(frozen=True)
@@ -103,16 +107,19 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
     """
     n, loops = table.n_units, solids.loops
     while True:
-        divided = _subdivide(solids, *edge_points(loops, units, table, faces))
+        points, crossings = edge_points(loops, units, table, faces)
+        points.t.nan_to_num_(0.5).clamp_(0, 1)  # a sign that was inherited may differ from that of a value near zero
+        divided = _subdivide(solids, points, crossings)
         corner, unit, snapped = ends_at_vertices(loops, units, table, faces)
         slot = torch.cat([divided.slot, divided.start[corner]])
         face = torch.cat([divided.face, torch.searchsorted(solids.offsets, corner, right=True) - 1])
         key, order = (face * n + torch.cat([divided.unit, unit])).sort()
-        slot = slot[order]
+        slot = slot.index_select(0, order)
         group, counts = torch.unique_consecutive(key, return_counts=True)
         if len(key) == 2 * len(group) and bool((counts == 2).all()):
             break
-        _loosen(solids.corners, solids.offsets, group[counts != 2], units, table)
+        loosen(solids.corners, solids.offsets, group[counts != 2], units, table)
+        faces = None  # more faces may have vertices with both signs now
     whole = divided.solids.loops
     chords, proper = Chords.between(whole, group // n, slot[::2], slot[1::2], group % n)
     evaluate = OnPoints.of(loops, divided.points, units)
@@ -225,7 +232,7 @@ def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided
     return _Divided(whole, points, crossings, start, first, slot, face, unit)
 
 
-def _loosen(corners: Tensor, offsets: Tensor, keys: Tensor, units: Units, table: SignTable) -> None:
+def loosen(corners: Tensor, offsets: Tensor, keys: Tensor, units: Units, table: SignTable) -> None:
     """Let the vertices of rows (keys row * n_units + unit) that lie on the unit's zero set take the sign of its value.
 
     Of those in a row, only the ones at least half as far from zero as any of them. Raises ``Unresolved`` if all are 0.
@@ -238,7 +245,7 @@ def _loosen(corners: Tensor, offsets: Tensor, keys: Tensor, units: Units, table:
     distance = torch.where(table.codes[vertex, unit] == 0, value.abs(), 0)
     farthest = distance.new_zeros(len(keys)).scatter_reduce(0, of, distance, "amax")
     if bool((farthest == 0).any()):
-        raise Unresolved
+        raise Unresolved(keys[farthest == 0])
     loose = distance >= farthest[of] / 2
     vertex, unit, value = vertex[loose], unit[loose], value[loose]
     table.codes[vertex, unit] = torch.where(value > 0, 1, 2).to(torch.uint8)
@@ -249,12 +256,11 @@ def _zero_edges(solids: Solids, table: SignTable, divided: _Divided) -> tuple[Te
     v, n, crossings = solids.n_vertices, table.n_units, divided.crossings
     none = solids.wall[:0]
     shared = torch.bincount(crossings.point, minlength=len(divided.points))[crossings.point] > 1
-    found = [torch.stack([v + crossings.point[shared], crossings.unit[shared]], 1)]
     marked = table.vertices_with_zero()
     if len(marked) == 0:
-        return found[0], Curves(none, none, none)
+        return torch.stack([v + crossings.point[shared], crossings.unit[shared]], 1), Curves(none, none, none)
     row, unit = (table.codes[marked][:, :n] == 0).nonzero(as_tuple=True)
-    found.append(torch.stack([marked[row], unit], 1))
+    found = [torch.stack([marked[row], unit], 1)]
     on_zero = torch.zeros(v, dtype=torch.bool, device=marked.device)
     on_zero[marked] = True
     edge = on_zero[solids.edges].all(1).nonzero()[:, 0]
@@ -265,6 +271,10 @@ def _zero_edges(solids: Solids, table: SignTable, divided: _Divided) -> tuple[Te
     points = torch.bincount(divided.points.edge, minlength=len(solids.edges))
     first_point, n_points = offsets_of(points)[edge], points[edge]
     found.append(torch.stack([v + ranges(first_point, n_points), unit.repeat_interleave(n_points)], 1))
+    along = torch.zeros(len(solids.edges), dtype=torch.bool, device=marked.device)
+    along[edge] = True
+    shared |= along[divided.points.edge[crossings.point]]
+    found.append(torch.stack([v + crossings.point[shared], crossings.unit[shared]], 1))
     zeros = torch.cat(found)
     zeros = zeros[(zeros[:, 0] * n + zeros[:, 1]).argsort()]
     which, cell = _separating(solids, table, edge, unit)

@@ -91,13 +91,12 @@ class _Triples:
     counts: Tensor
 
 
-def find_sections(cut: FaceCut, n_units: int) -> Sections:
-    """Cut the sections of all cells.
+def find_sections(cut: FaceCut, n_units: int, deferred: Tensor) -> Sections:
+    """Cut the sections of all cells, but for those of ``deferred`` (see ``FaceCut``).
 
-    Units whose lines meet another point too closely are deferred: of those in question the last, so that the first one
-    of a cell is never left out.
+    Units whose lines meet another point too closely are deferred, too: of those in question the last, so that the first
+    one of a cell is never left out. Raises ``Unresolved`` with the keys of sections whose border is not one loop.
     """
-    deferred = cut.deferred
     while True:
         curves = cut.curves
         if len(deferred):
@@ -125,14 +124,15 @@ def _borders(curves: Curves, edges: Tensor, n_vertices: int, n_units: int) -> _L
     place, half = (section[:, None] * n_vertices + ends).flatten().sort()
     pairs = place.view(-1, 2)
     if not bool((pairs[:, 0] == pairs[:, 1]).all()) or bool((pairs[1:, 0] == pairs[:-1, 1]).any()):
-        raise Unresolved
+        ends_at, often = torch.unique_consecutive(place, return_counts=True)
+        raise Unresolved(group[(ends_at[often != 2] // n_vertices).unique()])
     one, other = half.view(-1, 2).unbind(1)
     following = torch.empty_like(half).scatter_(0, one ^ 1, other).scatter_(0, other ^ 1, one)
     loop, offsets = walk(following, 2 * (counts.cumsum(0) - counts), counts)
     seen = torch.zeros(len(edge), dtype=torch.bool, device=edge.device)
     seen[loop >> 1] = True
     if not bool(seen.all()):
-        raise Unresolved
+        raise Unresolved(group[section[~seen].unique()])
     corners, sides = ends.flatten().index_select(0, loop), edge.index_select(0, loop >> 1)
     none = group[:0]
     mesh = Mesh(n_vertices, edges, none, none, corners, sides, offsets, none)
@@ -144,19 +144,20 @@ def _chords(loops: _Loops, cut: FaceCut, deferred: Tensor, n_units: int) -> tupl
     mesh, vertex = loops.mesh, loops.mesh.corners
     section = mesh.corner_cells()
     slot = (vertex >= cut.first_crossing).nonzero()[:, 0]
-    both = cut.crossing_units[vertex[slot] - cut.first_crossing]
-    other = both.sum(1) - loops.unit[section[slot]]
+    both = cut.crossing_units.sum(1).index_select(0, vertex.index_select(0, slot) - cut.first_crossing)
+    other = both - loops.unit.index_select(0, section.index_select(0, slot))
     slot, other = _with_zeros(loops, cut.zeros, section, slot, other, n_units)
-    key = section[slot] * n_units + other
+    key = section.index_select(0, slot) * n_units + other
     if len(deferred):
         stays = ~torch.isin(loops.cell[section[slot]] * n_units + other, deferred)
         key, slot = key[stays], slot[stays]
     key, order = key.sort()
-    slot = slot[order]
+    slot = slot.index_select(0, order)
     group, counts = torch.unique_consecutive(key, return_counts=True)
     start = counts.cumsum(0) - counts
     two = (counts == 2).nonzero()[:, 0]
-    p, q, of = slot[start[two]], slot[start[two] + 1], group[two]
+    p, of = start.index_select(0, two), group.index_select(0, two)
+    p, q = slot.index_select(0, p), slot.index_select(0, p + 1)
     chords, proper = Chords.between(mesh, of // n_units, p, q, of % n_units)
     bad = _scattered(mesh, group, start, counts, slot, n_units)
     if len(chords) < int(proper.sum()):  # three sections through one line
@@ -205,21 +206,24 @@ def _with_zeros(
 
 def _lines(loops: _Loops, chords: Chords, n_units: int) -> tuple[_Lines, Tensor]:
     """Pair the two chords of each line; and the cuts to defer because a chord has no partner."""
-    own = loops.unit[chords.cell]
+    own = loops.unit.index_select(0, chords.cell)
     low, high = torch.minimum(own, chords.unit), torch.maximum(own, chords.unit)
-    key, order = ((loops.cell[chords.cell] * n_units + low) * n_units + high).sort()
+    key, order = ((loops.cell.index_select(0, chords.cell) * n_units + low) * n_units + high).sort()
     group, counts = torch.unique_consecutive(key, return_counts=True)
     if len(key) != 2 * len(group) or bool((counts != 2).any()):
         lonely = group[counts != 2]
         empty = _Lines(*[group[:0]] * 6)
         return empty, lonely // (n_units * n_units) * n_units + lonely % n_units
     first, second = order[::2], order[1::2]
-    swap = own[first] > chords.unit[first]
+    swap = own.index_select(0, first) > chords.unit.index_select(0, first)
     first, second = torch.where(swap, second, first), torch.where(swap, first, second)
     corners = loops.mesh.corners
-    a, b = corners[chords.p[first]], corners[chords.q[first]]
-    turned = corners[chords.p[second]] != a
-    other = torch.where(turned, corners[chords.q[second]], corners[chords.p[second]])
+    (a, b), (c, d) = (
+        [corners.index_select(0, end.index_select(0, chord)) for end in (chords.p, chords.q)]
+        for chord in (first, second)
+    )
+    turned = c != a
+    other = torch.where(turned, d, c)
     wrong = group[other != a]
     return _Lines(group, first, second, a, b, turned), wrong // (n_units * n_units) * n_units + wrong % n_units
 
@@ -233,10 +237,12 @@ def _triples(
     line_of[lines.low] = torch.arange(len(lines.key), device=lower.device)
     own = chords.keep(lower)
     i, j = alternating_pairs(own)
-    swap = own.unit[i] > own.unit[j]
+    v, w = own.unit.index_select(0, i), own.unit.index_select(0, j)
+    swap = v > w
     i, j = torch.where(swap, j, i), torch.where(swap, i, j)
-    section = own.cell[i]
-    cell, u, v, w = loops.cell[section], loops.unit[section], own.unit[i], own.unit[j]
+    v, w = torch.minimum(v, w), torch.maximum(v, w)
+    section = own.cell.index_select(0, i)
+    cell, u = loops.cell.index_select(0, section), loops.unit.index_select(0, section)
     third_key = (cell * n_units + v) * n_units + w
     third = torch.searchsorted(lines.key, third_key).clamp(max=max(0, len(lines.key) - 1))
     cut_key = cell * n_units + w
@@ -245,13 +251,14 @@ def _triples(
         return None, cut_key[missing]
     on = torch.stack([line_of[lower[i]], line_of[lower[j]], third])
     line, other = on.flatten(), torch.cat([w, v, u])
-    up, uq = units(lines.a[line], other), units(lines.b[line], other)
-    tolerance = units.tolerance_at(lines.a[line], other)
+    a = lines.a.index_select(0, line)
+    up, uq = units(a, other), units(lines.b.index_select(0, line), other)
+    tolerance = units.tolerance_at(a, other)
     doubtful = (torch.minimum(up.abs(), uq.abs()) <= tolerance) | (up.sign() == uq.sign())
     t = up / (up - uq)
     order = line.argsort(stable=True)
-    order = order[sort_within(line[order], t[order])]
-    same = coincident(line[order], t[order], up[order], uq[order], tolerance[order]).nonzero()[:, 0]
+    order = order.index_select(0, sort_within(line.index_select(0, order), t.index_select(0, order)))
+    same = coincident(*(each.index_select(0, order) for each in (line, t, up, uq, tolerance))).nonzero()[:, 0]
     key = cut_key.repeat(3)
     bad = torch.cat([key[doubtful], torch.maximum(key[order[same]], key[order[same + 1]])])
     counts = torch.bincount(line, minlength=len(lines.key))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -102,15 +103,15 @@ class Solids:
         fewer = offsets_of(face_offsets.diff() - 2)
         faces = faces.index_select(0, ranges(face_offsets[:-1], fewer.diff()))
         index, ends = gather_rows(self.offsets, faces)
-        vertex, ends = self.corners.index_select(0, index), ends.index_select(0, fewer)
+        vertex, ends = self.corners.index_select(0, index).int(), ends.index_select(0, fewer)
         counts = ends.diff()
         by_size = counts.argsort()
-        found, numbers, start = [vertex[:0]], [vertex[:0]], 0
+        found, numbers, start = [vertex[:0]], [fewer[:0]], 0
         for width, repeat in zip(*(x.tolist() for x in counts.unique(return_counts=True)), strict=True):
             column = torch.arange(width, device=vertex.device)
             for rows in by_size[start : start + repeat].split(max(1, _ENTRIES // width)):
                 place = ends.index_select(0, rows)[:, None] + column
-                table = vertex.index_select(0, place.flatten()).view(-1, width).sort(1).values
+                table = _sorted_rows(vertex.index_select(0, place.flatten()).view(-1, width))
                 new = torch.ones_like(table, dtype=torch.bool)
                 torch.ne(table[:, 1:], table[:, :-1], out=new[:, 1:])
                 found.append(table.flatten().index_select(0, new.flatten().nonzero()[:, 0]))
@@ -118,7 +119,7 @@ class Solids:
             start += repeat
         back = torch.empty_like(by_size).scatter_(0, by_size, torch.arange(len(by_size), device=vertex.device))
         index, offsets = gather_rows(offsets_of(torch.cat(numbers)), back)
-        return torch.cat(found).index_select(0, index), offsets
+        return torch.cat(found).index_select(0, index).long(), offsets
 
     def face_areas(self, coords: Tensor) -> Tensor:
         """(3, f) the area of each face times a unit normal."""
@@ -148,18 +149,29 @@ class Solids:
             before = here
 
     def volumes(self, coords: Tensor, inside: Tensor) -> Tensor:
-        """(r,) the volume of each cell, from coordinates (v, 3) and the number (r,) of a vertex of each cell."""
+        """(r,) the volume of each cell, from coordinates (v, 3) and the number (r,) of a vertex of each cell.
+
+        A cone from that vertex over a face counts as negative where rounding has bent the face so that it lies on the
+        same side of both its cells, for the one with the smaller cone; so volumes add up to that of all cells.
+        """
         area, first = self.face_areas(coords), self.corners.index_select(0, self.offsets[:-1])
         axes = [axis.contiguous() for axis in coords.unbind(1)]
         total = coords.new_zeros(self.n_cells)
-        for side in self.cells.unbind(1):
-            real = (side >= 0).nonzero()[:, 0]
-            cell = side.index_select(0, real)
-            a, b = first.index_select(0, real), inside.index_select(0, cell)
+
+        def cones(face: Tensor, cell: Tensor) -> Tensor:
+            a, b = first.index_select(0, face), inside.index_select(0, cell)
             height = coords.new_zeros(len(cell))
             for axis, part in zip(axes, area.unbind(0), strict=True):
-                height += (axis.index_select(0, a) - axis.index_select(0, b)) * part.index_select(0, real)
-            total.index_add_(0, cell, height.abs())
+                height += (axis.index_select(0, a) - axis.index_select(0, b)) * part.index_select(0, face)
+            return height
+
+        inner = self.cells[:, 1] >= 0
+        border, inner = (~inner).nonzero()[:, 0], inner.nonzero()[:, 0]
+        outer, (one, two) = self.cells[:, 0].index_select(0, border), self.cells.index_select(0, inner).unbind(1)
+        here, there = cones(inner, one), cones(inner, two)
+        outwards = (here - there).sign()  # the two have opposite signs
+        for cell, cone in ((outer, cones(border, outer).abs()), (one, here * outwards), (two, there * -outwards)):
+            total.index_add_(0, cell, cone)
         return total / 3
 
     def take(self, chosen: Tensor) -> tuple[Solids, Tensor]:
@@ -199,6 +211,11 @@ class Solids:
         bits = torch.zeros(len(corners), width, dtype=torch.bool, device=faces.device)
         bits[place, local[of]] = True
         return Complex(3, corners, offsets, pack(bits), walls, self.slice_id, self.n_vertices)
+
+
+def _sorted_rows(table: Tensor) -> Tensor:
+    """Each row in ascending order; on a CPU by NumPy, which needs a sixth of the time for short rows of int32."""
+    return table.sort(1).values if table.is_cuda else torch.from_numpy(np.sort(table.numpy(), axis=1))
 
 
 def _around(points: Tensor, normal: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
     try:
         split = _own(spec, options) if is_own(spec.name) else entry(spec.name).read(spec, folder, options)
     except WrongFile as error:
-        raise InputError(f"{error.what}; {the_command(spec.name, folder, again=True)}") from error
+        raise InputError(f"{error.what}. {the_command(spec.name, folder, again=True)}") from error
     if spec.label_noise == 0:
         return split
     return replace(
@@ -81,7 +81,7 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
 
 
 def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of this data set, those not given as usual; a wrong one is refused, and nothing is read."""
+    """All options of this data set, with defaults. Raises ``InputError`` for a wrong one; reads no file."""
     if is_own(name) and own.kind_of(name) == "function":
         check_call(name, given)
         return dict(given)

@@ -83,20 +83,20 @@ def _pickled(folder: Path, name: str, n: int, layout: Cifar, labels: Labels) -> 
     key = "labels" if len(layout.classes) == 1 else f"{labels}_labels"
     for wanted in ("data", key):
         if wanted not in found:
-            raise WrongFile(f"{str(path)!r} has no {wanted!r}; it has {', '.join(map(repr, sorted(found)))}")
+            raise WrongFile(f"Expected {wanted!r} in {str(path)!r}, got {', '.join(map(repr, sorted(found)))}")
     data, answers = found["data"], found[key]
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (n, _PIXELS):
         came = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
-        raise WrongFile(f"{str(path)!r} is damaged: data must be uint8 {(n, _PIXELS)} and is {came}")
+        raise WrongFile(f"Expected data of type uint8 and shape {(n, _PIXELS)} in {str(path)!r}, got {came}")
     if not isinstance(answers, list) or len(answers) != n or not all(type(label) is int for label in answers):
-        raise WrongFile(f"{str(path)!r} is damaged: {key} must be a list of {n:,} whole numbers")
+        raise WrongFile(f"Expected {key} in {str(path)!r} to be a list of {n:,} integers, got other values")
     most = layout.classes[labels]
     return _pixels(path, data, np.array([min(max(label, -1), most) for label in answers]), most)
 
 
 def _pixels(path: Path, images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], classes: int) -> Pixels:
     if int(labels.max()) >= classes or int(labels.min()) < 0:
-        raise WrongFile(f"{str(path)!r} is damaged: it holds a label outside 0, ..., {classes - 1}")
+        raise WrongFile(f"Expected labels from 0 to {classes - 1} in {str(path)!r}, got others")
     return Pixels(
         torch.from_numpy(np.ascontiguousarray(images).copy()).reshape(-1, 3, 32, 32),
         torch.from_numpy(labels.astype(np.int64)),

@@ -85,7 +85,7 @@ def _tensor(values: object, what: str, dtype: torch.dtype) -> Tensor:
 
 @dataclass(frozen=True)
 class DataSplit:
-    """The two parts of one data set: what a network is trained on, and what it is tested on."""
+    """The training part and the test part of a data set."""
 
     train: Dataset
     test: Dataset

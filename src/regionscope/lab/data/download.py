@@ -103,8 +103,9 @@ def get(
     force: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Downloaded:
-    """Make sure that the data set ``name`` lies under ``root``, in the layout of torchvision. Needs the ``lab`` extra.
+    """Download the data set ``name`` to ``root``, unless it is there. Needs the ``lab`` extra.
 
+    The layout is that of torchvision.
     base_url: another server with the same files. force: get it again. on_progress(file, bytes so far, bytes in all).
     A wrong md5, no network or a broken archive is an InputError, and then nothing has changed under ``root`` except
     the folder of half-finished work.
@@ -128,7 +129,7 @@ def get(
             os.replace(unpacked / member, folder / member)
         shutil.rmtree(part)
     except OSError as error:
-        raise InputError(f"{name} cannot be written below {str(where)!r}: {error.strerror or error}.") from error
+        raise InputError(f"{name} cannot be written to {str(where)!r}: {error.strerror or error}.") from error
     return Downloaded(name, folder, fresh=True)
 
 
@@ -138,10 +139,12 @@ def _download(name: str) -> Download:
     known = entry(name)
     listed = ", ".join(DOWNLOADS)
     if not known.folders:
-        raise InputError(f"{name} is built in and needs no download. These can be downloaded: {listed}.")
+        raise InputError(
+            f"Expected a data set to download ({listed}), got {name}, which is built in and needs no download."
+        )
     raise InputError(
-        f"{name} requires an account at its publisher. Put it under {known.folders[0]!r} in the data folder "
-        f"yourself. These can be downloaded: {listed}."
+        f"Expected a data set to download ({listed}), got {name}, which requires an account at its publisher. Put it "
+        f"under {known.folders[0]!r} in the data folder yourself."
     )
 
 
@@ -214,7 +217,9 @@ def _unpack(packed: Path, target: Path, wanted: Download) -> None:
                     with source_file, (target / path.name).open("wb") as copy:
                         shutil.copyfileobj(source_file, copy)
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"The archive {packed.name!r} has the right md5 and cannot be unpacked ({error}).") from error
+        raise InputError(
+            f"The archive {packed.name!r} has the right md5 sum but cannot be unpacked ({error}). Report this."
+        ) from error
     missing = [member for member in wanted.members if not (target / member).is_file()]
     if missing:
         raise InputError(

@@ -23,27 +23,25 @@ def the_folder(name: str, root: Path, folders: Sequence[str], *, get: str | None
     for folder in folders:
         if (root / folder).is_dir():
             return root / folder
-    looked = " nor ".join(repr(str((root / folder).absolute())) for folder in folders)
-    neither = "neither " if len(folders) > 1 else ""
-    verb = "exists" if len(folders) > 1 else "does not exist"
+    looked = " or ".join(repr(str((root / folder).absolute())) for folder in folders)
     raise InputError(
-        f"{name} is not on disk: {neither}{looked} {verb}; {get or the_command(name, root)}, "
-        "or name the folder that holds it with root= (--data-root) or the environment variable REGIONSCOPE_DATA."
+        f"Expected {name} in {looked}, got no such folder. {get or the_command(name, root)}, "
+        "or pass the folder that holds it with root= (--data-root) or the environment variable REGIONSCOPE_DATA."
     )
 
 
 def the_command(name: str, root: Path, *, again: bool = False) -> str:
-    """How to get the data, as a part of a sentence."""
+    """How to get the data, as the beginning of a sentence."""
     where = "" if root == data_root() else f" --data-root {root}"
-    return f"run: regionscope data get {name}{where}{' --force' if again else ''}"
+    return f"Run: regionscope data get {name}{where}{' --force' if again else ''}"
 
 
 def read_exactly(path: Path, size: int) -> bytes:
     """The whole file, which must hold ``size`` bytes; a name that ends in .gz is decompressed on the way."""
     found = read_head(path, size + 1)
     if len(found) != size:
-        more = "more than that" if len(found) > size else f"{len(found):,}"
-        raise WrongFile(f"{str(path)!r} is damaged: it must hold {size:,} bytes and holds {more}")
+        more = "more" if len(found) > size else f"{len(found):,}"
+        raise WrongFile(f"Expected {size:,} bytes in {str(path)!r}, got {more}; the file is damaged")
     return found
 
 
@@ -56,11 +54,12 @@ def read_head(path: Path, size: int) -> bytes:
                 parts.append(part)
                 missing -= len(part)
     except FileNotFoundError as error:
-        raise WrongFile(f"The file {str(path)!r} does not exist") from error
+        raise WrongFile(f"Expected the file {str(path)!r}, got no such file") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise WrongFile(
-            f"{str(path)!r} is damaged: its {path.stat().st_size:,} bytes cannot be decompressed ({error})"
+            f"Expected a gzip file at {str(path)!r}, got {path.stat().st_size:,} bytes that cannot be decompressed "
+            f"({error})"
         ) from error
     except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
+        raise InputError(f"The file {str(path)!r} cannot be read: {error.strerror or error}.") from error
     return b"".join(parts)

@@ -31,11 +31,11 @@ def read_idx(path: Path, *, ndim: int) -> Tensor:
     start = 4 + 4 * ndim
     head = read_head(path, start)
     if len(head) < start:
-        raise WrongFile(f"{str(path)!r} is damaged: its header has {start} bytes and {len(head)} were found")
+        raise WrongFile(f"Expected a header of {start} bytes in {str(path)!r}, got {len(head)}; the file is damaged")
     if head[:4] != bytes((0, 0, _BYTES, ndim)):
         raise WrongFile(
-            f"{str(path)!r} is not an idx file of {ndim}-dimensional bytes: it starts with {head[:4].hex()} "
-            f"and must start with 0000{_BYTES:02x}{ndim:02x}"
+            f"Expected an idx file of {ndim}-dimensional bytes, which starts with 0000{_BYTES:02x}{ndim:02x}, at "
+            f"{str(path)!r}, got {head[:4].hex()}"
         )
     sizes = tuple(int(n) for n in np.frombuffer(head, dtype=">u4", offset=4))
     raw = read_exactly(path, start + math.prod(sizes))
@@ -46,14 +46,16 @@ def _part(folder: Path, images_name: str, labels_name: str) -> Pixels:
     images_path, labels_path = _either(folder / images_name), _either(folder / labels_name)
     images, labels = read_idx(images_path, ndim=3), read_idx(labels_path, ndim=1)
     if images.shape[1:] != (28, 28):
-        raise WrongFile(f"{str(images_path)!r} holds images of {tuple(images.shape[1:])} pixels; (28, 28) is expected")
+        raise WrongFile(f"Expected images of (28, 28) pixels in {str(images_path)!r}, got {tuple(images.shape[1:])}")
     if len(images) != len(labels):
         raise WrongFile(
-            f"{str(images_path)!r} holds {len(images):,} images and {str(labels_path)!r} {len(labels):,} labels; "
-            "they must be of one set"
+            f"Expected as many labels as images, got {len(images):,} images in {str(images_path)!r} and "
+            f"{len(labels):,} labels in {str(labels_path)!r}"
         )
     if len(labels) and int(labels.max()) > 9:
-        raise WrongFile(f"{str(labels_path)!r} is damaged: labels go from 0 to 9, and {int(labels.max())} was found")
+        raise WrongFile(
+            f"Expected labels from 0 to 9 in {str(labels_path)!r}, got {int(labels.max())}; the file is damaged"
+        )
     return Pixels(images[:, None], labels.long())
 
 

@@ -61,8 +61,8 @@ def read_image(path: Path, size: int) -> Tensor:
         with Image.open(path) as file:
             picture = file.convert("RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
-        found = f"{path.stat().st_size:,} bytes were found" if path.exists() else "there is no such file"
-        raise InputError(f"The image {str(path)!r} is damaged and cannot be read ({error}); {found}.") from error
+        found = f"{path.stat().st_size:,} bytes" if path.exists() else "no such file"
+        raise InputError(f"Expected an image at {str(path)!r}, got {found} ({error}). Replace or remove it.") from error
     short = round(size * 256 / 224)
     w, h = picture.size
     resized = (short, max(short, int(short * h / w))) if w <= h else (max(short, int(short * w / h)), short)
@@ -85,8 +85,8 @@ def _choose(folder: Path, classes: list[str], n: int | None, seed: int) -> tuple
         labels += [classes.index(entry.name)] * len(inside)
     if not paths:
         raise InputError(
-            f"{str(folder)!r} has no images; they must lie in a folder for each class, such as "
-            f"{str(folder / classes[0])!r}, and end in {', '.join(sorted(_ENDINGS))}."
+            f"Expected images in {str(folder)!r}, got none. Put them into a folder for each class, such as "
+            f"{str(folder / classes[0])!r}, as {', '.join(sorted(_ENDINGS))} files."
         )
     numbers = torch.tensor(labels, device="cpu")
     if n is None or n == len(paths):
@@ -107,6 +107,6 @@ def _entries(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except OSError as error:
         raise InputError(
-            f"imagenet: the folder {str(folder)!r} cannot be listed ({error.strerror}); "
-            "train/<class>/*.JPEG and val/<class>/*.JPEG are expected."
+            f"The folder {str(folder)!r} of imagenet cannot be listed ({error.strerror}). "
+            "Provide train/<class>/*.JPEG and val/<class>/*.JPEG."
         ) from error

@@ -62,10 +62,10 @@ class _PickledArray:
         if dtype.code not in _PLAIN:
             raise _UnsafePickle(f"an array has the dtype {dtype.code[:20]!r}; accepted are {', '.join(_PLAIN)}")
         if len(shape) > 8 or not all(isinstance(n, int) and 0 <= n <= _LARGEST for n in shape):
-            raise _UnsafePickle("an array has a shape that is not a few numbers")
+            raise _UnsafePickle("an array has a shape that is not a tuple of at most 8 integers")
         kind = np.dtype(f"<{dtype.code}")
         if math.prod(shape) * kind.itemsize != len(raw):
-            raise _UnsafePickle(f"an array of shape {shape} and dtype {dtype.code!r} comes with {len(raw):,} bytes")
+            raise _UnsafePickle(f"an array of shape {shape} and dtype {dtype.code!r} has {len(raw):,} bytes")
         return np.frombuffer(raw, dtype=kind).reshape(shape, order="F" if fortran else "C")
 
 
@@ -81,7 +81,7 @@ class _Encoded:
         return text.encode("latin1")
 
     def __setstate__(self, state: Any) -> None:
-        raise _UnsafePickle("it changes what it can only name")
+        raise _UnsafePickle("it changes an object that it may only refer to")
 
 
 _NAMES: dict[tuple[str, str], Any] = {
@@ -97,7 +97,7 @@ class _Restricted(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _NAMES:
             raise _UnsafePickle(
-                f"it asks for {f'{module}.{name}'[:80]}, and only arrays, dicts, lists, texts and numbers are read"
+                f"it asks for {f'{module}.{name}'[:80]}, but only arrays, dicts, lists, strings and numbers are read"
             )
         return _NAMES[module, name]
 
@@ -120,9 +120,11 @@ def read_pickle(path: Path) -> dict[str, Any]:
             _text(key): value.array() if isinstance(value, _PickledArray) else value for key, value in found.items()
         }
     except _UnsafePickle as error:
-        raise InputError(f"The pickle {str(path)!r} is refused: {error}.") from error
+        raise InputError(f"Expected a pickle of plain data at {str(path)!r}, got another: {error}.") from error
     except _BROKEN as error:
-        raise WrongFile(f"{str(path)!r} is damaged: its {len(raw):,} bytes are no whole pickle ({error})") from error
+        raise WrongFile(
+            f"Expected a pickle at {str(path)!r}, got {len(raw):,} bytes that cannot be unpickled ({error})"
+        ) from error
 
 
 def _look_through(raw: bytes) -> None:
@@ -131,7 +133,7 @@ def _look_through(raw: bytes) -> None:
     for word, argument, _ in pickletools.genops(raw):
         tuples += word.name.startswith("TUPLE")
         if word.name in _FORBIDDEN:
-            raise _UnsafePickle(f"it uses the word {word.name}, which plain data does not need")
+            raise _UnsafePickle(f"it uses the opcode {word.name}, which plain data does not need")
         if "PUT" in word.name and isinstance(argument, int) and argument > len(raw):
             raise _UnsafePickle(f"it asks for {argument:,} memo entries in a file of {len(raw):,} bytes")
         if tuples > _MOST_TUPLES:
@@ -140,5 +142,5 @@ def _look_through(raw: bytes) -> None:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str | bytes):
-        raise _UnsafePickle(f"it has a {type(value).__name__} where a text is expected")
+        raise _UnsafePickle(f"it has a {type(value).__name__} where a string is expected")
     return value.decode("latin1") if isinstance(value, bytes) else value

@@ -71,7 +71,7 @@ def gaussian_quantiles_split(n_train: int, n_test: int, *, classes: int = 5, see
 
 
 def random_labels(n: int = 1000, *, classes: int = 2, dim: int = 2, seed: int = 0) -> Dataset:
-    """Uniform points of [-1, 1]^dim, each with a uniformly random label: nothing to learn, only to remember."""
+    """Uniform points of [-1, 1]^dim, each with a uniformly random label, which a network can only memorise."""
     if n < 1 or classes < 2 or dim < 1:
         raise InputError(f"Expected n >= 1, classes >= 2 and dim >= 1, got n={n}, classes={classes} and dim={dim}.")
     generator = torch.Generator().manual_seed(derived_seed(seed, "inputs"))  # not the numbers of initial weights

@@ -36,11 +36,11 @@ def no_trace(model: nn.Module, *, gradients: bool = False) -> Iterator[nn.Module
 
 @contextmanager
 def same_randomness(device: torch.device | None = None, *, watch: bool = True) -> Iterator[Draws | None]:
-    """Afterwards the generators of Python, NumPy and torch (CPU and all CUDA devices in use) stand where they stood.
+    """Restore the random generators of Python, NumPy and torch (CPU and all CUDA devices in use) on exit.
 
     They belong to the whole process. Beside other threads, those of torch are put back only if this thread alone has
-    drawn from them; to know that, each operation is watched, in up to three times the time. Nobody can tell who has
-    drawn from Python or NumPy; beside other threads these are put back in the main thread only.
+    drawn from them; to know that, each operation is watched, in up to three times the time. For Python and
+    NumPy this cannot be known; beside other threads these are put back in the main thread only.
 
     device: beside other threads, the device whose generator is put back beside that of the CPU.
     watch: whether operations are watched beside other threads; without it torch's generators stay as they are there.

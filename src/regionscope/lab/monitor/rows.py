@@ -18,7 +18,7 @@ class Row:
     """One number at one step.
 
     spread: the standard error of ``value``; None where the value is exact. seconds: what the measurement took, shared
-    by all rows that came from it. JSON knows no NaN or infinity: such numbers are written as null and read as NaN.
+    by all rows that came from it. JSON has no NaN or infinity: such numbers are written as null and read as NaN.
     """
 
     step: int

@@ -47,15 +47,17 @@ def read_document(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except IsADirectoryError as error:
-        raise Damaged(f"{path} is a folder where a file should be.") from error
+        raise Damaged(f"Expected a file at {path}, got a folder.") from error
     try:
         content = parse_json(raw)
     except ValueError as error:
-        raise Damaged(f"{path} is not JSON ({len(raw)} bytes).") from error
+        raise Damaged(f"Expected JSON in {path}, got {len(raw)} bytes that are not.") from error
     if not isinstance(content, dict):
-        raise Damaged(f"{path} holds {type(content).__name__} and no object.")
+        raise Damaged(f"Expected a JSON object in {path}, got a {type(content).__name__}.")
     if content.pop(_CHECKSUM, None) != digest(content):
-        raise Damaged(f"{path} was changed after it was written: its checksum does not fit.")
+        raise Damaged(
+            f"Expected the stored checksum for {path}, got another: the file was changed after it was written."
+        )
     return content
 
 
@@ -78,29 +80,31 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         tensors = safetensors.torch.load(path.read_bytes())
     except (safetensors.SafetensorError, ValueError, IsADirectoryError) as error:
-        raise Damaged(f"{path} is not a whole safetensors file ({error}).") from error
+        raise Damaged(f"Expected a complete safetensors file at {path}, got another ({error}).") from error
     notes = read_tensor_header(path)
     if notes.pop(_CHECKSUM, None) != _tensor_digest(tensors):
-        raise Damaged(f"{path} was changed after it was written: its checksum does not fit.")
+        raise Damaged(
+            f"Expected the stored checksum for {path}, got another: the file was changed after it was written."
+        )
     return tensors, notes
 
 
 def read_tensor_header(path: Path) -> dict[str, str]:
     """The notes in the header; the length of the file is checked against it, the tensors are not read."""
     if path.is_dir():
-        raise Damaged(f"{path} is a folder where a file should be.")
+        raise Damaged(f"Expected a file at {path}, got a folder.")
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= size - 8:
-            raise Damaged(f"{path} is not a whole safetensors file ({size} bytes).")
+            raise Damaged(f"Expected a complete safetensors file at {path}, got {size} bytes.")
         try:
             header = parse_json(file.read(length))
             end = max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Damaged(f"{path} has no readable safetensors header.") from error
+            raise Damaged(f"Expected a safetensors header in {path}, got other content.") from error
     if size != 8 + length + end:
-        raise Damaged(f"{path} has {size:,} bytes where its header promises {8 + length + end:,}.")
+        raise Damaged(f"Expected {8 + length + end:,} bytes in {path}, as its header says, got {size:,}.")
     return dict(header.get("__metadata__", {}))
 
 
@@ -158,7 +162,9 @@ def set_aside(path: Path) -> Path:
                 os.replace(path, other)
             flush_folder(path.parent)
             return other
-    raise RegionscopeError(f"{path.parent} has 10,000 damaged copies of {path.name}. Delete them.")
+    raise RegionscopeError(
+        f"Expected fewer than 10,000 damaged copies of {path.name} in {path.parent}, got more. Delete them."
+    )
 
 
 def remove(path: Path) -> None:

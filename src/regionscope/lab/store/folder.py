@@ -53,17 +53,17 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs_dir: Path | str, experiment: Experiment) -> RunFolder:
-        """The folder of this experiment, made if it is not there; a damaged config is written anew."""
+        """The folder of this experiment; created if it is missing. A damaged config is written again."""
         path = Path(runs_dir) / experiment.key
         folder = cls(path, experiment)
         if path.is_file():
-            folder.note(f"{path} is a file where a folder should be. It was set aside as {files.set_aside(path).name}.")
+            folder.note(f"{path} is a file, not a folder. It was set aside as {files.set_aside(path).name}.")
         files.make_folder(path, runs_dir)
         config = path / "config.json"
         try:
             known = files.read_document(config)
         except Damaged as damage:
-            folder.note(f"{damage} It was set aside as {files.set_aside(config).name} and written anew.")
+            folder.note(f"{damage} It was set aside as {files.set_aside(config).name} and written again.")
             known = None
         if known is None:
             files.write_document(config, experiment.to_dict())
@@ -71,7 +71,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path | str) -> RunFolder:
-        """A run that is there."""
+        """Open an existing run."""
         path = Path(path)
         document = files.read_document(path / "config.json")
         if document is None:
@@ -100,11 +100,11 @@ class RunFolder:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What it was computed with; empty before the first start."""
+        """Versions and machine of the computation; empty before the first start."""
         return self._read("provenance.json") or {}
 
     def result(self) -> dict[str, Any] | None:
-        """What came out; None while there is no (readable) result."""
+        """The result of the run; None while there is no readable one."""
         return self._read("result.json")
 
     def rows(self) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ class RunFolder:
                 notes = files.read_tensor_header(path)
                 found.append(Stored(int(notes["step"]), int(notes["epoch"]), path))
             except (Damaged, KeyError, ValueError) as damage:
-                self.note(f"{path} is not a whole checkpoint and was left out: {damage}")
+                self.note(f"{path} is not a complete checkpoint and was left out: {damage}")
         return found
 
     def model_at(self, stored: Stored) -> nn.Module:
@@ -132,7 +132,9 @@ class RunFolder:
         try:
             model.load_state_dict(tensors)
         except RuntimeError as error:
-            raise RegionscopeError(f"{stored.path} does not fit the network of {self.path}: {error}") from error
+            raise RegionscopeError(
+                f"Expected weights of the network of {self.path}, got others in {stored.path}: {error}"
+            ) from error
         return model.eval()
 
     def split(self, root: Path | None = None) -> DataSplit:
@@ -143,14 +145,14 @@ class RunFolder:
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """Work on this run, alone: ``Busy`` where another process does. Damaged files are set aside first."""
+        """Lock this run. Raises ``Busy`` if another process holds it. Damaged files are set aside first."""
         self._lock = Lock(self.path)
         self._held = None  # another process may have written since
         try:
             if self._lock.moved:
                 self.note(self._lock.moved)
             if self._lock.took_over is not None:
-                self.note(f"{self.path}: {self._lock.took_over} died while it worked on this run; it is taken over.")
+                self.note(f"{self.path}: {self._lock.took_over} died while it worked on this run, which is taken over.")
             for sentence in repair.mend(self.path):
                 self.note(sentence)
             yield
@@ -160,7 +162,7 @@ class RunFolder:
 
     @property
     def is_done(self) -> bool:
-        """Whether the run has ended and its files are what was written; only looks."""
+        """Whether the run has ended and its files are intact. Changes nothing."""
         return self._has_ended() and repair.is_whole(self.path)
 
     def verify(self) -> bool:
@@ -174,7 +176,7 @@ class RunFolder:
         return result is not None and result["status"] in ENDED
 
     def append(self, rows: Iterable[Any]) -> None:
-        """Add rows; those whose (step, name) is already there are left out."""
+        """Add rows; a row whose (step, name) already exists is left out."""
         self._mine()
         if self._written is None:
             self._written = {(row["step"], row["name"]) for row in self.rows()}
@@ -189,7 +191,7 @@ class RunFolder:
             self._held = extended(held, lines)
 
     def save_checkpoint(self, step: int, epoch: int, model: nn.Module) -> Stored:
-        """Store the weights of this moment."""
+        """Save the current weights."""
         self._mine()
         folder = self.path / "checkpoints"
         with files.room(folder):
@@ -199,7 +201,7 @@ class RunFolder:
         return Stored(step, epoch, path)
 
     def save_state(self, state: TrainState) -> None:
-        """Store the moment from which a next start continues, and which rows there were then."""
+        """Save the state from which training resumes, and the rows that exist at this step."""
         self._mine()
         held = self._fingerprint()
         plain = json.dumps({"step": state.step, "meta": dict(state.meta)})
@@ -208,11 +210,13 @@ class RunFolder:
         files.write_tensors(self.path / "state.safetensors", state.tensors, notes)
 
     def load_state(self) -> TrainState | None:
-        """That moment, None where there is none. Rows that were written after it are dropped, so ``claim()`` first."""
+        """The saved state, or None. Rows that were written after it are dropped, so call ``claim()`` first."""
         from regionscope.lab.train import TrainState
 
         if self._lock is None:
-            raise RegionscopeError(f"{self.path} must be claimed before its state is loaded.")
+            raise RegionscopeError(
+                f"Expected a claimed run, got {self.path} without a claim. Use `with folder.claim():` first."
+            )
         found, said = repair.resume(self.path)
         for sentence in said:
             self.note(sentence)
@@ -223,7 +227,7 @@ class RunFolder:
         return TrainState(plain["step"], found.tensors, plain["meta"])
 
     def describe(self, provenance: Mapping[str, Any], split: DataSplit) -> None:
-        """Write down what the run is computed with, and the shape and size of its data."""
+        """Write the provenance of the run, and the shape and size of its data."""
         self._mine()
         shape = {"input_shape": list(split.input_shape), "classes": split.n_classes}
         size = {"n_train": len(split.train.inputs), "n_test": len(split.test.inputs)}
@@ -233,7 +237,7 @@ class RunFolder:
         files.write_document(self.path / "provenance.json", {**provenance, "earlier": earlier})
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """Write the result, last of all; the state to continue from is not needed any more."""
+        """Write the result, and delete the saved state."""
         self._mine()
         marks = {path.name: files.tensor_mark(path) for path in repair.checkpoint_files(self.path)}
         kept = {"rows": fingerprint(self._raw_rows()), "checkpoints": marks}
@@ -242,7 +246,7 @@ class RunFolder:
             files.remove(self.path / "state.safetensors")
 
     def begin_again(self) -> None:
-        """Forget a failure, so that the run can be tried again from its last saved state."""
+        """Delete a failure, so that the run can be tried again from its last saved state."""
         self._mine()
         files.remove(self.path / "result.json")
 

@@ -81,7 +81,7 @@ class Lock:
         owner = _read(self.path)
         if owner is None or owner.token != self.owner.token:
             raise LockLost(
-                f"{self.path.parent} was taken over by {owner or 'another process'}. This process stops working on it."
+                f"The run {self.path.parent} was taken over by {owner or 'another process'}. This process stops."
             )
 
     def release(self) -> None:
@@ -127,7 +127,7 @@ class Lock:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a live process works on the run, told without touching its lock."""
+    """Whether a live process works on the run. Does not touch the lock."""
     path = folder / NAME
     owner = _read(path)
     if owner is None:
@@ -178,7 +178,7 @@ def _silence(path: Path) -> float:
 
 
 def _busy(path: Path, owner: Owner | None) -> Busy:
-    return Busy(f"{path.parent} is being worked on by {owner or 'another process'}.")
+    return Busy(f"The run {path.parent} is in use by {owner or 'another process'}. Wait until it ends.")
 
 
 def _same_file(file: int, path: Path) -> bool:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import secrets
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from regionscope.cluster import open_client
 from regionscope.errors import InputError, RegionscopeError
-from regionscope.extras import needed
 from regionscope.lab.experiment import fail
 from regionscope.lab.store import files
 from regionscope.lab.sweep.work import Job, JobResult, work
@@ -22,7 +19,6 @@ __all__ = ["run_on_dask"]
 
 _LOOK = 0.2  # seconds between two looks at the futures
 _PAUSE = 1.0  # seconds between two looks of a worker at the stop file
-_ANSWER = 10  # seconds for the scheduler to answer
 
 
 def run_on_dask(
@@ -34,7 +30,7 @@ def run_on_dask(
     run to another one, which continues from the last saved state.
     """
     with ExitStack() as stack:
-        client = _client(address, gpus, stack)
+        client = open_client(address, stack, gpus=gpus, instead=" and use --workers")
         stop_file = jobs[0].runs_dir / f".stop-{secrets.token_hex(6)}"
         stack.callback(files.remove, stop_file)
         resources = {"GPU": gpus} if gpus else None
@@ -95,51 +91,6 @@ def _outcome(future: Any, job: Job) -> JobResult:
         sentence = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     fail(job.experiment, job.runs_dir, sentence)
     return JobResult(job.key, label, "failed", sentence)
-
-
-def _client(address: str, gpus: float, stack: ExitStack) -> Any:
-    without = ", or leave --dask out and use --workers."
-    library = needed("distributed", who="--dask needs", library="Dask", extra="dask", otherwise=without)
-    local = re.fullmatch(r"local:([1-9]\d*)", address)
-    if local:
-        n = int(local[1])
-        resources = {"GPU": 1} if gpus else None
-        cluster = library.LocalCluster(
-            n_workers=n,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            resources=resources,
-            security=_only_ours(library.Security, stack),
-        )
-        return stack.enter_context(library.Client(stack.enter_context(cluster)))
-    if not re.match(r"(tcp|tls|ucx|ws|wss)://", address):
-        raise InputError(f"Expected --dask such as tcp://host:8786 or local:4, got {address!r}.")
-    try:
-        return stack.enter_context(library.Client(address, timeout=_ANSWER))
-    except (OSError, TimeoutError) as error:
-        raise InputError(f"No Dask scheduler found at {address}. Start one with: dask scheduler") from error
-
-
-def _only_ours(security: Any, stack: ExitStack) -> Any:
-    """TLS with a key that only this user can read: whoever reaches the ports of a cluster can run code in it."""
-    try:
-        return security.temporary()
-    except ImportError:  # without the package cryptography
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="regionscope-")))  # of mode 700
-    key, certificate = str(folder / "key.pem"), str(folder / "certificate.pem")
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    command += ["-days", "3650", "-subj", "/CN=regionscope"]
-    try:
-        subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise InputError(
-            "Expected the package cryptography or the program openssl, which protect --dask local:N, got neither. "
-            "Run: pip install cryptography, or use --workers."
-        ) from error
-    parts = {f"tls_{who}_{what}": path for who in ("client", "scheduler", "worker")
-             for what, path in (("cert", certificate), ("key", key))}  # fmt: skip
-    return security(require_encryption=True, tls_ca_file=certificate, **parts)
 
 
 def _check_resources(client: Any, gpus: float) -> None:

@@ -127,11 +127,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except ValueError as error:  # of the decoder, of UTF-8, or of a number of thousands of digits
-        raise InputError(f"{path} is not TOML: {error}.") from error
+        raise InputError(f"Expected TOML in {path}, got a file that cannot be parsed: {error}.") from error
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """What ``text`` says; ``ValueError`` if it is not TOML, ``InputError`` if it is nested too deep for settings."""
+    """Parse TOML. Raises ``ValueError`` if it is not TOML, ``InputError`` if it is nested too deeply for settings."""
     if _DOTTED.search(text):
         raise InputError(_TOO_DEEP)
     try:

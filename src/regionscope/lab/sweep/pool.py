@@ -142,8 +142,8 @@ class _Pool:
         """A worker died before it began: a new one takes its run over, unless no worker can begin."""
         if code is not None and code >= 0:
             raise RegionscopeError(
-                f"A worker process ended before it began (exit code {code}). In a script that starts a sweep with "
-                "workers, put the call under if __name__ == '__main__':."
+                f"A worker process ended while it started (exit code {code}). In a script that runs a sweep with "
+                "workers, put the call under `if __name__ == '__main__':`."
             )
         self.stillborn += 1
         if self.stillborn >= _STARTS:

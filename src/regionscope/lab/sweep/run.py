@@ -24,7 +24,7 @@ _TRUST = 60.0  # seconds for which a lock is believed; then a worker tries it, f
 
 @dataclass(frozen=True)
 class SweepReport:
-    """What became of every experiment, in the order of the sweep; ``reason`` says why it is not complete, if so."""
+    """Outcomes of all experiments, in the order of the sweep. ``reason`` says why it is not complete."""
 
     runs_dir: Path
     outcomes: tuple[JobResult, ...]
@@ -76,16 +76,16 @@ def run_sweep(
     on_outcome: Callable[[JobResult], object] = lambda outcome: None,
     on_share: Callable[[str, float], object] = lambda key, share: None,
 ) -> SweepReport:
-    """Run what has not ended yet and say what became of each experiment.
+    """Run the experiments that have not ended yet, and return the outcome of each.
 
-    Several processes, on several machines, may work through the same folder at once: each run is done by one of them.
+    Several processes on several machines can work on the same folder at once; each run is done by one of them.
 
     workers: processes of this machine; 1 works in this process. dask: "tcp://host:port" or "local:4" instead.
     device: "cpu" by default; with "cuda" several workers share one GPU. gpu_resource: how much of the resource GPU a
     run takes on Dask (1 for "cuda", else 0). threads: torch threads of a run, so that all ways of running a sweep give
     the same bits; None leaves them alone. limit_seconds: after that nothing is begun, and running runs save their state
-    and stop. compiled: on CUDA, train with compiled steps. stop: asked now and then; yes means the same. on_outcome:
-    told about each run; on_share: (key, finished share) of the running ones.
+    and stop. compiled: on CUDA, train with compiled steps. stop: called now and then; True has the same effect.
+    on_outcome: called with each outcome; on_share: (key, finished share) of the running ones.
     """
     if workers < 1:
         raise InputError(f"Expected at least 1 worker, got {workers}.")

@@ -31,7 +31,7 @@ def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def differing(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The settings of data, network, training and seed in which the runs differ; what is measured is none of them.
+    """The settings of data, network, training and seed in which the runs differ; measures are left out.
 
     >>> differing([{"seed": 0, "training.lr": 0.1}, {"seed": 1, "training.lr": 0.1}])
     ('seed',)

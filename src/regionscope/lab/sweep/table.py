@@ -106,7 +106,7 @@ def read_series(runs_dir: Path | str) -> RunTable:
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """How far a folder of runs is: how many have each status, and the finished share of those at work."""
+    """Progress of a folder of runs: number of runs with each status, and the finished share of running ones."""
 
     counts: dict[str, int]
     running: dict[str, float]
@@ -119,7 +119,7 @@ class SweepStatus:
 
     @property
     def remaining_seconds(self) -> float | None:
-        """A guess from the mean time of finished runs and the number of those at work; None without either."""
+        """Estimate from the mean time of finished runs and the number of running ones; None without either."""
         if self.mean_seconds is None or not self.running:
             return None
         waiting = sum(self.counts.get(status, 0) for status in ("new", "stopped"))

@@ -39,7 +39,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What became of a run.
+    """Outcome of a run.
 
     status: finished, diverged, failed; stopped (to be continued); busy (another process works on it); full (the disk).
     """

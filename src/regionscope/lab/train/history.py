@@ -40,7 +40,7 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class Trained:
-    """How a training went.
+    """Result of a training.
 
     status: "finished", or "diverged" when the loss became NaN or infinite; the last row of the history says when, and
         the weights are those of that moment. steps: optimiser steps taken. seconds: wall-clock time, over all sessions

@@ -40,7 +40,7 @@ class TrainState:
         return {key.removeprefix(start): value for key, value in self.tensors.items() if key.startswith(start)}
 
     def save(self, path: str | Path) -> Path:
-        """Write as safetensors, by way of a temporary name: the file is the old state or the new one, never half."""
+        """Write as safetensors through a temporary file, so that the file is never incomplete."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         metadata = {"format": FORMAT, "state": json.dumps({"step": self.step, "meta": dict(self.meta)})}
@@ -50,7 +50,7 @@ class TrainState:
 
     @staticmethod
     def load(path: str | Path) -> TrainState:
-        """Read what ``save`` wrote; a file that is no state is an ``InputError``."""
+        """Read a file that ``save`` wrote. Raises ``InputError`` for other files."""
         path = Path(path)
         try:
             with safetensors.safe_open(path, framework="pt") as file:

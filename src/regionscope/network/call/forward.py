@@ -30,7 +30,7 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
             ) from error
         raise InputError(
             f"The model failed on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}: "
-            f"{type(error).__name__}: {lines[0].rstrip('.')}."
+            f"{type(error).__name__}: {lines[0].rstrip('.')}. Check the shape and the dtype of the inputs."
         ) from error
 
 

@@ -13,7 +13,7 @@ from regionscope.network.call.process_wide import ProcessWide
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Without TensorFloat-32 and without the autocast around it for a while.
+    """Context without TensorFloat-32 and without an outer autocast.
 
     The first keeps 10 bits of a product and is PyTorch's default for convolutions, the second 7 or 10. Which side of a
     boundary a nearby point lies on is noise then: refined counts find regions that are not there, and exact breakpoints

@@ -88,7 +88,7 @@ class _FirstCalls(Draws):
 
 @contextmanager
 def same_modes(model: nn.Module) -> Iterator[None]:
-    """Afterwards every module of ``model`` is in train or eval mode as it was, each in its own."""
+    """Restore the train or eval mode of every module of ``model`` on exit."""
     modes = [(part, part.training) for part in model.modules()]
     try:
         yield

@@ -104,7 +104,9 @@ def read_tensor(tensor: Any, folder: Path) -> Tensor:
         try:
             array = onnx.numpy_helper.to_array(tensor).reshape(-1)
         except (ValueError, TypeError) as error:
-            raise InputError(f"Tensor {tensor.name!r} does not hold {math.prod(shape)} numbers: {error}.") from error
+            raise InputError(
+                f"Expected {math.prod(shape)} numbers in tensor {tensor.name!r}, got other content: {error}."
+            ) from error
     if array.size != math.prod(shape):
         raise InputError(f"Expected {math.prod(shape)} numbers in tensor {tensor.name!r}, got {array.size}.")
     if dtype.kind == "f" and bool(np.isnan(array).any()):

@@ -13,10 +13,10 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.claims import Value, larger, ordered
 from regionscope.studies.humayun2023.curves import fit_note
-from regionscope.studies.humayun2023.scaled import DEFORMED_CNN, DEFORMED_RESNET
 from regionscope.studies.humayun2023.settings import cnn, cnn_grid, resnet
+from regionscope.studies.papers import read_study
 from regionscope.studies.stored import last_model, training_points
-from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Place, Workspace
 from regionscope.types import Estimate
 
@@ -159,21 +159,9 @@ def _resnet(size: Size) -> tuple[Experiment, ...]:
     return resnet(size, bn=True)
 
 
-FIGURE18 = Study(
-    name="humayun2023-figure18",
-    source="Figure 18, appendix C",
-    claim="In a trained CNN eccentricity and diameter of large neighbourhoods grow with depth; for r <= 0.014 the "
-    "deformation is lower.",
-    experiments=_cnn,
-    analyse=_analysis(18, "a CNN", _cnn, cnn_claims, label="CNN"),
-    scaled=DEFORMED_CNN,
+FIGURE18 = read_study(
+    "humayun2023-figure18", experiments=_cnn, analyse=_analysis(18, "a CNN", _cnn, cnn_claims, label="CNN")
 )
-FIGURE19 = Study(
-    name="humayun2023-figure19",
-    source="Figure 19, appendix C",
-    claim="A trained ResNet18 reduces eccentricity and diameter of the neighbourhood; for r <= 0.014 the deformation "
-    "is lower.",
-    experiments=_resnet,
-    analyse=_analysis(19, "a ResNet18", _resnet, resnet_claims),
-    scaled=DEFORMED_RESNET,
+FIGURE19 = read_study(
+    "humayun2023-figure19", experiments=_resnet, analyse=_analysis(19, "a ResNet18", _resnet, resnet_claims)
 )

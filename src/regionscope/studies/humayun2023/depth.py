@@ -29,9 +29,9 @@ from regionscope.studies.humayun2023.curves import (
     curve,
     phases_table,
 )
-from regionscope.studies.humayun2023.scaled import DENSE
 from regionscope.studies.humayun2023.settings import COARSE, FINE, all_runs, mlp, mlp_grid
-from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.papers import read_study
+from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["FIGURE3", "FIGURE13", "GAP", "depth_claims", "early", "gap_claims", "use_note"]
@@ -179,7 +179,7 @@ def use_note(auc: Curve, train: Curve) -> tuple[str, ...]:
     if max(abs(value - 0.5) for value in known) >= _USELESS:
         return ()
     said = " and ".join(f"{value:.3f}" for value in known)
-    return (f"An area under the ROC curve of {said} is of no practical use to whoever infers membership.",)
+    return (f"An area under the ROC curve of {said} is too close to 0.5 to infer membership.",)
 
 
 def _gap(workspace: Workspace, size: Size) -> Outcome:
@@ -198,29 +198,6 @@ def _gap(workspace: Workspace, size: Size) -> Outcome:
     )
 
 
-FIGURE3 = Study(
-    name="humayun2023-figure3",
-    source="Figure 3, section 4.2",
-    claim="Local complexity at training points falls, rises and falls again; the deeper the network, the smaller the "
-    "ascent and the difference between train and test points.",
-    experiments=all_runs(_by_depth),
-    analyse=_figure3,
-    scaled=DENSE,
-)
-FIGURE13 = Study(
-    name="humayun2023-figure13",
-    source="Figure 13",
-    claim="Networks with GELU show the double descent, too.",
-    experiments=all_runs(_gelu),
-    analyse=_figure13,
-    scaled=DENSE,
-)
-GAP = Study(
-    name="humayun2023-gap",
-    source="Section 4.2, train and test points",
-    claim="During the ascent and the second descent local complexity at train and at test points differ clearly, which "
-    "hints at fragility to membership inference, especially in the latter phases of training.",
-    experiments=lambda size: mlp(size, depth=4),
-    analyse=_gap,
-    scaled=DENSE,
-)
+FIGURE3 = read_study("humayun2023-figure3", experiments=all_runs(_by_depth), analyse=_figure3)
+FIGURE13 = read_study("humayun2023-figure13", experiments=all_runs(_gelu), analyse=_figure13)
+GAP = read_study("humayun2023-gap", experiments=lambda size: mlp(size, depth=4), analyse=_gap)

@@ -8,9 +8,9 @@ from regionscope.lab.config import Experiment
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.claims import NO_ASCENT, Value, larger, ordered, peak
 from regionscope.studies.humayun2023.curves import Curve, accuracy, at_points, charts, phases_table
-from regionscope.studies.humayun2023.scaled import GROKKING
 from regionscope.studies.humayun2023.settings import all_runs, mlp, mlp_grid
-from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.papers import read_study
+from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["FIGURE8", "delay", "of_depth", "reached"]
@@ -103,12 +103,4 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     )
 
 
-FIGURE8 = Study(
-    name="humayun2023-figure8",
-    source="Figures 8 and 9, section 4.4",
-    claim="With initial weights times 8 the network memorises during the ascent and generalises, much later, during "
-    "the second descent; there is a second peak right before, and deeper networks ascend higher.",
-    experiments=all_runs(_grid),
-    analyse=_analyse,
-    scaled=GROKKING,
-)
+FIGURE8 = read_study("humayun2023-figure8", experiments=all_runs(_grid), analyse=_analyse)

@@ -17,7 +17,8 @@ from regionscope.lab.data.digits import digits
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import chart, curve, phases_table
 from regionscope.studies.humayun2023.settings import imagenet
-from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.papers import read_study
+from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Place, Workspace
 
 _SECONDS, _SAMPLES = 28.0, 1000  # the paper's, on an RTX 8000
@@ -102,17 +103,4 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     )  # fmt: skip
 
 
-FIGURE12 = Study(
-    name="humayun2023-figure12",
-    source="Figure 12",
-    claim="Local complexity can be followed during the training of a ResNet18 on ImageNet.",
-    experiments=imagenet,
-    analyse=_analyse,
-    scaled={
-        "smoke": "ResNet18 of width 1 on digits stands in for the one on ImageNet; the cost is that of 32 x 32 pixels.",
-        "desk": "ResNet18 of width 8 on 500 images of CIFAR-10 stands in for the one on ImageNet; the cost is taken "
-        "at 224 x 224 pixels and width 16 on one core, from 4 images that a folder laid out as ImageNet holds, with "
-        "the 3 x 3 stem of stride 1 in place of 7 x 7 and stride 2.",
-        "full": "100,000 images, which fit in memory.",
-    },
-)
+FIGURE12 = read_study("humayun2023-figure12", experiments=imagenet, analyse=_analyse)

@@ -20,9 +20,9 @@ from regionscope.studies.humayun2023.claims import (
     three_phases,
 )
 from regionscope.studies.humayun2023.curves import Curve, chart, curve, layers_of, phases_table
-from regionscope.studies.humayun2023.scaled import DENSE, RESIDUAL
 from regionscope.studies.humayun2023.settings import mlp, mlp_grid, resnet
-from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.papers import read_study
+from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["FIGURE15", "FIGURE16", "layer_claims"]
@@ -132,21 +132,5 @@ def _some(found: Mapping[str, Layers], which: str, choose: Callable[[list[str]],
     return chart(f"Figure 16: {which} layers, train (solid), random", train, random)
 
 
-FIGURE15 = Study(
-    name="humayun2023-figure15",
-    source="Figure 15",
-    claim="In an MLP of depth 6 shallow layers have a sharper peak, with a clear difference between train and test "
-    "points; in deep layers it is negligible.",
-    experiments=_layered,
-    analyse=_figure15,
-    scaled=DENSE,
-)
-FIGURE16 = Study(
-    name="humayun2023-figure16",
-    source="Figure 16",
-    claim="In the shallow blocks of a ResNet18 without BN the second descent alternates between layers; in deep "
-    "layers train and test meet random local complexity before the ascent.",
-    experiments=lambda size: resnet(size, bn=False),
-    analyse=_figure16,
-    scaled=RESIDUAL,
-)
+FIGURE15 = read_study("humayun2023-figure15", experiments=_layered, analyse=_figure15)
+FIGURE16 = read_study("humayun2023-figure16", experiments=lambda size: resnet(size, bn=False), analyse=_figure16)

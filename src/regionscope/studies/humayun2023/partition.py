@@ -18,10 +18,10 @@ from regionscope.measures.statistics import joined
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.humayun2023.claims import Value, larger, three_phases
 from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, curve, phases_table
-from regionscope.studies.humayun2023.scaled import DENSE, MIGRATED
 from regionscope.studies.humayun2023.settings import mlp
-from regionscope.studies.stored import model_at, nearest, read_number, training_points
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.papers import read_study
+from regionscope.studies.stored import model_at, nearest, read_number, stored_steps, training_points
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Place, Workspace
 
 _SLICES: dict[Size, int] = {"smoke": 2, "desk": 4, "full": 20}
@@ -90,7 +90,7 @@ def _profile(one: FoldProfile) -> dict[str, Any]:
 def _migration(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=4))
     train = curve(runs, "lc.train")
-    stored = [one.step for one in runs[0].checkpoints()]
+    stored = stored_steps(runs[0])
     every = max(1, len(stored) // _MOMENTS[size])
     valley, peak = (
         None if i is None else nearest(runs[0], train.steps[i]) for i in (train.shape.valley, train.shape.peak)
@@ -182,21 +182,5 @@ def _density(
     return Lines(title=title, x_label="distance", y_label="length of folds per area", series=tuple(series))
 
 
-FIGURE1 = Study(
-    name="humayun2023-figure1",
-    source="Figure 1",
-    claim="A network of 4 layers of width 200 on 1,000 samples of MNIST: local complexity at training points shows a "
-    "double descent.",
-    experiments=lambda size: mlp(size, depth=4),
-    analyse=_figure1,
-    scaled=DENSE,
-)
-MIGRATION = Study(
-    name="humayun2023-migration",
-    source="Figure 1, migration of regions",
-    claim="During the ascent neurons gather around the training samples; during the second descent linear regions "
-    "migrate away from them towards the decision boundary.",
-    experiments=lambda size: mlp(size, depth=4),
-    analyse=_migration,
-    scaled=MIGRATED,
-)
+FIGURE1 = read_study("humayun2023-figure1", experiments=lambda size: mlp(size, depth=4), analyse=_figure1)
+MIGRATION = read_study("humayun2023-migration", experiments=lambda size: mlp(size, depth=4), analyse=_migration)

@@ -28,18 +28,18 @@ from regionscope.studies.humayun2023.curves import (
     fit_note,
     phases_table,
 )
-from regionscope.studies.humayun2023.scaled import RESIDUAL, RESIDUAL_GPU, SMALL_IMAGES
 from regionscope.studies.humayun2023.settings import all_runs, cnn, cnn_grid, gpu_resnet, resnet
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.papers import read_study
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["CIFAR10", "FIGURE4", "FIGURE5", "FIGURE7", "normalisation_claims"]
 
 _WITH, _WITHOUT = "with BN", "without BN"
-Grid = Mapping[str, tuple[Experiment, ...]]
+RunsByLabel = Mapping[str, tuple[Experiment, ...]]
 
 
-def _cnns(size: Size) -> Grid:
+def _cnns(size: Size) -> RunsByLabel:
     return {
         f"depth {depth}, {_WITH if bn else _WITHOUT}": cnn(size, depth=depth, bn=bn)
         for depth in cnn_grid(size).depths
@@ -47,14 +47,14 @@ def _cnns(size: Size) -> Grid:
     }
 
 
-def _both(make: Callable[..., tuple[Experiment, ...]]) -> Callable[[Size], Grid]:
+def _both(make: Callable[..., tuple[Experiment, ...]]) -> Callable[[Size], RunsByLabel]:
     return lambda size: {_WITH if bn else _WITHOUT: make(size, bn=bn) for bn in (False, True)}
 
 
 _resnets, _gpu_resnets = _both(resnet), _both(gpu_resnet)
 
 
-def _decays(size: Size) -> Grid:
+def _decays(size: Size) -> RunsByLabel:
     grid = cnn_grid(size)
     return {f"decay {decay:g}": cnn(size, depth=grid.decayed_depth, bn=False, decay=decay) for decay in grid.decays}
 
@@ -120,7 +120,7 @@ def _distance(one: Curve, other: Curve) -> Value:
     return float(gaps.mean()), float(np.hypot(one.pooled, other.pooled).mean())
 
 
-def _figure5(grid: Callable[[Size], Grid]) -> Callable[[Workspace, Size], Outcome]:
+def _figure5(grid: Callable[[Size], RunsByLabel]) -> Callable[[Workspace, Size], Outcome]:
     def analyse(workspace: Workspace, size: Size) -> Outcome:
         runs = {label: workspace.runs(mine) for label, mine in grid(size).items()}
         found = {label: _parts(mine) for label, mine in runs.items()}
@@ -165,36 +165,7 @@ def _table(found: Mapping[str, Mapping[str, Curve]]) -> Table:
     return phases_table("LC at train points", {label: one["train"] for label, one in found.items()})
 
 
-FIGURE4 = Study(
-    name="humayun2023-figure4",
-    source="Figure 4, sections 4.2 and 4.3",
-    claim="In CNNs batch normalisation removes the second descent while it increases local complexity everywhere; "
-    "depth increases the largest local complexity of the ascent, and train and test points are almost the same.",
-    experiments=all_runs(_cnns),
-    analyse=_figure4,
-    scaled=SMALL_IMAGES,
-)
-FIGURE5 = Study(
-    name="humayun2023-figure5",
-    source="Figure 5, section 4.3",
-    claim="In ResNet18 batch normalisation reduces the second descent and increases local complexity.",
-    experiments=all_runs(_resnets),
-    analyse=_figure5(_resnets),
-    scaled=RESIDUAL,
-)
-CIFAR10 = Study(
-    name="humayun2023-cifar10",
-    source="Figure 5, section 4.3, on all of CIFAR-10",
-    claim="In ResNet18 batch normalisation reduces the second descent and increases local complexity.",
-    experiments=all_runs(_gpu_resnets),
-    analyse=_figure5(_gpu_resnets),
-    scaled=RESIDUAL_GPU,
-)
-FIGURE7 = Study(
-    name="humayun2023-figure7",
-    source="Figure 7, section 4.3",
-    claim="Weight decay reduces the second descent, and strong weight decay also the ascent, of a CNN of depth 5.",
-    experiments=all_runs(_decays),
-    analyse=_figure7,
-    scaled=SMALL_IMAGES,
-)
+FIGURE4 = read_study("humayun2023-figure4", experiments=all_runs(_cnns), analyse=_figure4)
+FIGURE5 = read_study("humayun2023-figure5", experiments=all_runs(_resnets), analyse=_figure5(_resnets))
+CIFAR10 = read_study("humayun2023-cifar10", experiments=all_runs(_gpu_resnets), analyse=_figure5(_gpu_resnets))
+FIGURE7 = read_study("humayun2023-figure7", experiments=all_runs(_decays), analyse=_figure7)

@@ -14,7 +14,8 @@ from regionscope.measures.statistics import mean, standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.claims import Value
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.papers import read_study
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["FIGURE17", "shift_claims", "shifted", "zero_bias"]
@@ -138,14 +139,4 @@ def _chart(title: str, curves: Counts, name: str) -> Lines:
     return Lines(title=title, x_label="shift s to the centre [s]^d", y_label="local complexity", series=tuple(series))
 
 
-FIGURE17 = Study(
-    name="humayun2023-figure17",
-    source="Figure 17, appendix C",
-    claim="In a random network local complexity falls with the distance from the origin, saturates with the number of "
-    "directions, and grows with the radius; without bias every unit is found at the origin.",
-    analyse=_analyse,
-    scaled={
-        "smoke": "5 layers of 40 in place of 50 of 400 for the check without bias.",
-        "desk": "Nothing is scaled down; the radii of the right part are our choice.",
-    },
-)
+FIGURE17 = read_study("humayun2023-figure17", analyse=_analyse)

@@ -8,9 +8,9 @@ from functools import partial
 from regionscope.lab.config import Experiment
 from regionscope.studies.humayun2023.claims import end_of_ascent, ordered, peak, rise, start_of_ascent, three_phases
 from regionscope.studies.humayun2023.curves import accuracy, at_points, charts, final_accuracy, phases_table
-from regionscope.studies.humayun2023.scaled import DENSE, RANDOM_LABELS, SAMPLES
 from regionscope.studies.humayun2023.settings import all_runs, mlp, mlp_grid
-from regionscope.studies.study import Outcome, Size, Study
+from regionscope.studies.papers import read_study
+from regionscope.studies.study import Outcome, Size
 from regionscope.studies.workspace import Workspace
 
 _MOST = 1000  # from this width on the paper's peak falls
@@ -99,27 +99,10 @@ def _figure11(workspace: Workspace, size: Size) -> Outcome:
     )
 
 
-FIGURE6 = Study(
-    name="humayun2023-figure6",
-    source="Figure 6, section 4.2",
-    claim="Wider networks start from a larger local complexity, ascend earlier and higher, up to a width of 1,000.",
-    experiments=all_runs(_widths),
-    analyse=_figure6,
-    scaled=DENSE,
+FIGURE6 = read_study("humayun2023-figure6", experiments=all_runs(_widths), analyse=_figure6)
+FIGURE10 = read_study(
+    "humayun2023-figure10", experiments=all_runs(partial(_samples, random_labels=False)), analyse=_figure10
 )
-FIGURE10 = Study(
-    name="humayun2023-figure10",
-    source="Figure 10, section 4.4",
-    claim="With more training samples the network generalises more, and the ascent disappears.",
-    experiments=all_runs(partial(_samples, random_labels=False)),
-    analyse=_figure10,
-    scaled=SAMPLES,
-)
-FIGURE11 = Study(
-    name="humayun2023-figure11",
-    source="Figure 11, section 4.4",
-    claim="With random labels more samples need more memorisation: the ascent becomes longer and its peak higher.",
-    experiments=all_runs(partial(_samples, random_labels=True)),
-    analyse=_figure11,
-    scaled=RANDOM_LABELS,
+FIGURE11 = read_study(
+    "humayun2023-figure11", experiments=all_runs(partial(_samples, random_labels=True)), analyse=_figure11
 )

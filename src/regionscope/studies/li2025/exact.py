@@ -135,8 +135,8 @@ def of_segments(found: Sequence[Answer], label: str) -> Outcome:
         notes=(
             f"The network: {label}. Lines join two random training points. Everything is computed in float64, the "
             "forward pass that the seconds are compared with too.",
-            "Fewer seconds than a forward pass over the final vertices are possible, since the first layers are run on "
-            "the vertices that there are by then.",
+            "The computation can take less time than a forward pass over the final vertices, since the first layers "
+            "run on fewer vertices.",
         ),
     )
 

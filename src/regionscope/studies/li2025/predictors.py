@@ -154,8 +154,8 @@ def of_figure8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
         tables=(points_table("Test accuracy by setting", chosen, ("regions", "test_accuracy", "train_error")),),
         charts=tuple(charts),
         notes=(
-            "The numbers of Figure 8 stand in the picture only. At a training error near 0 the gap is the test error, "
-            "so the correlation of Table 2, with the other sign, is what is compared with.",
+            "The numbers of Figure 8 appear in the picture only. At a training error near 0 the gap equals the test "
+            "error, so we compare with the correlation of Table 2 with the opposite sign.",
             *notes,
         ),
     )

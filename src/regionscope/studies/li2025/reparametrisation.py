@@ -60,7 +60,7 @@ def rescale(model: nn.Module, kind: str, *, seed: int = 0) -> None:
     """
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if len(layers) < 2 or any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
-        raise InputError("Expected a ReLU network of at least two linear layers without batch normalisation.")
+        raise InputError("Expected at least two linear layers and no batch normalisation, got another network.")
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for i, layer in enumerate(layers[:-1]):
@@ -144,7 +144,7 @@ def of_rescaled(networks: Sequence[Mapping[str, Answer]]) -> Outcome:
         tables=(Table("After / before, mean over networks", ("change", *_MEASURES.values()),
                       tuple((_KINDS[kind], *values) for kind, values in means.items())),),
         charts=(Bars(
-            title="What a change of weights that keeps every label moves", x_label="", y_label="after / before",
+            title="Effect of weight changes that keep every label", x_label="", y_label="after / before",
             names=tuple(_MEASURES), series=tuple(Series(label=kind, x=(), y=tuple(v)) for kind, v in means.items()),
         ),),
         notes=(

@@ -40,7 +40,7 @@ class Counting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class Table1:
     """How one network is trained on one data set: the values of Table 1, scaled to what there is."""
 
     data: DataSpec
@@ -72,15 +72,16 @@ _MANY = Counting(lines=1000, others=300, hulls=100, path=100, path_every=5)
 _ENDS = Counting(lines=500, others=250, hulls=50, path=0, path_every=25)
 _LINES_ONLY = Counting(lines=500, others=0, hulls=0, path=0, path_every=25)
 _SMALL = Counting(lines=6, others=4, hulls=2, path=4, path_every=1)
+_SMALL_LINES = Counting(lines=6, others=0, hulls=0, path=0, path_every=1)
 _DESK = Counting(lines=100, others=50, hulls=16, path=40, path_every=15)
 _FEW_DIGITS = DataSpec(name="digits", options={"test_share": 0.8})  # 360 to train on, 1,437 to test on
 
 
-def _smoke() -> dict[tuple[str, str], Grid]:
+def _smoke() -> dict[tuple[str, str], Table1]:
     data = DataSpec(name="digits", n_train=96, n_test=200, options={"test_share": 0.5})
     nets = {"mlp": {"depth": 2, "width": 16}, "cnn": {"depth": 2, "width": 4}}
     return {
-        (name, "digits"): Grid(
+        (name, "digits"): Table1(
             data=data, network=NetworkSpec(name=name, options=options), epochs=4, counting=_SMALL, lr=(0.1, 0.01),
             batch_size=(16, 32), weight_decay=(1e-5,), seeds=(0, 1), ranges=name == "mlp",
         )
@@ -88,14 +89,14 @@ def _smoke() -> dict[tuple[str, str], Grid]:
     }  # fmt: skip
 
 
-def _desk() -> dict[tuple[str, str], Grid]:
+def _desk() -> dict[tuple[str, str], Table1]:
     nets = {
         "mlp": NetworkSpec(name="mlp", options={"depth": 3, "width": 64}),
         "cnn": NetworkSpec(name="cnn", options={"depth": 3, "width": 16}),
         "resnet18": NetworkSpec(name="resnet18", options={"width": 8}),
     }
     found = {
-        (name, "digits"): Grid(
+        (name, "digits"): Table1(
             data=_FEW_DIGITS, network=nets[name], epochs=150, counting=_DESK, batch_size=_DESK_BATCHES,
             seeds=seeds, ranges=name == "cnn",
         )
@@ -104,7 +105,7 @@ def _desk() -> dict[tuple[str, str], Grid]:
     for data, epochs, seeds in ((_FEW_DIGITS, 200, (0, 1, 2)), (_fewer("fashion_mnist"), 150, (0, 1, 2)),
                                 (_fewer("mnist"), 150, (0,))):  # fmt: skip
         counting = Counting(lines=200, others=100, hulls=20, path=50, path_every=epochs // 10)
-        found["mlp", data.name] = Grid(
+        found["mlp", data.name] = Table1(
             data=data, network=nets["mlp"], epochs=epochs, counting=counting, batch_size=_DESK_BATCHES, seeds=seeds,
             lr=(0.05, 0.02, 0.005),
         )  # fmt: skip
@@ -115,19 +116,19 @@ def _fewer(name: str) -> DataSpec:
     return DataSpec(name=name, n_train=1000, n_test=5000)
 
 
-def _full() -> dict[tuple[str, str], Grid]:
+def _full() -> dict[tuple[str, str], Table1]:
     """All of Table 1 for ResNet18 on CIFAR-10, one weight decay for other networks there; the rest as in the paper."""
     found = {}
     for net in paper.ALL_NETWORKS:
         network, rates = NetworkSpec(name=net), paper.VGG_RATES if net == "vgg19" else paper.LEARNING_RATES
-        found[net, "cifar10"] = Grid(
+        found[net, "cifar10"] = Table1(
             data=DataSpec(name="cifar10"), network=network, epochs=100, counting=_ENDS, lr=rates,
             weight_decay=(_middle(paper.WEIGHT_DECAYS),), precision="bf16",
         )  # fmt: skip
-        found[net, "cifar100"] = Grid(
+        found[net, "cifar100"] = Table1(
             data=DataSpec(name="cifar100"), network=network, epochs=200, counting=_PAPER, lr=rates
         )
-        found[net, "imagenet"] = Grid(
+        found[net, "imagenet"] = Table1(
             data=DataSpec(name="imagenet", options={"memory_gib": 256.0}), network=network, epochs=50,
             augment="crop_flip", counting=_PAPER, lr=rates,
         )  # fmt: skip
@@ -153,7 +154,7 @@ def data_sets(size: Size) -> tuple[tuple[str, str], ...]:
     return tuple(_GRIDS[size])
 
 
-def of(size: Size, network: str, data: str) -> Grid:
+def of(size: Size, network: str, data: str) -> Table1:
     """How this network is trained on this data set."""
     return _GRIDS[size][network, data]
 
@@ -170,16 +171,17 @@ def grid(
 ) -> tuple[Experiment, ...]:
     """Table 1 for one network and data set: seed x weight decay x learning rate x batch size, in this order.
 
-    At size full other optimisers have 30 epochs, and they and other augmentations one weight decay, one seed and lines
-    between training points only.
+    Except at size desk, other optimisers and augmentations have one weight decay, one seed and lines between training
+    points only; at size full other optimisers have 30 epochs.
     """
     chosen = of(size, network, data)
     own = {"optimizer": optimizer, "augment": augment or chosen.augment, "mixup": mixup}
     rates = [round(rate * OPTIMISER_RATES[optimizer], 12) for rate in chosen.lr]
-    if size == "full" and own != {"optimizer": "sgd", "augment": chosen.augment, "mixup": 0.0}:
+    if size != "desk" and own != {"optimizer": "sgd", "augment": chosen.augment, "mixup": 0.0}:
         chosen = replace(
-            chosen, weight_decay=(_middle(chosen.weight_decay),), seeds=(0,), counting=_LINES_ONLY, ranges=False,
-            epochs=chosen.epochs if optimizer == "sgd" else 30,
+            chosen, weight_decay=(_middle(chosen.weight_decay),), seeds=(0,), ranges=False,
+            counting=_LINES_ONLY if size == "full" else _SMALL_LINES,
+            epochs=30 if size == "full" and optimizer != "sgd" else chosen.epochs,
         )  # fmt: skip
     return tuple(
         Experiment(
@@ -209,7 +211,7 @@ def counting_runs(size: Size) -> tuple[Experiment, ...]:
     )
 
 
-def measures(chosen: Grid) -> tuple[MeasureSpec, ...]:
+def measures(chosen: Table1) -> tuple[MeasureSpec, ...]:
     """The one list of measures; studies read what they need."""
     n = chosen.counting
     lines: dict[str, Any] = {"dim": 1, "points": "train", "slices": n.lines, "grid": 200}
@@ -243,7 +245,7 @@ def _count(name: str, *, when: str = "end", **options: Any) -> MeasureSpec:
     return MeasureSpec(instrument="region_count", name=name, when=when, options=options)
 
 
-def _training(chosen: Grid, lr: float, batch: int, decay: float, own: dict[str, Any]) -> Training:
+def _training(chosen: Table1, lr: float, batch: int, decay: float, own: dict[str, Any]) -> Training:
     return Training(
         epochs=chosen.epochs, lr=lr, batch_size=batch, weight_decay=decay, momentum=0.9, schedule="cosine",
         precision=chosen.precision,

@@ -21,6 +21,7 @@ from regionscope.measures.correlate import Coefficient, Correlation, correlate, 
 from regionscope.measures.statistics import deviation, standard_error
 from regionscope.studies.li2025.settings import FITTED
 from regionscope.studies.workspace import Workspace
+from regionscope.writing import counted
 
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
 
@@ -97,12 +98,12 @@ def left_out(runs: Iterable[RunFolder]) -> tuple[str, ...]:
     said = []
     if gone:
         said.append(
-            f"{len(gone)} runs did not end in finite weights and are left out, such as {gone[0].experiment.label}."
+            f"{counted(len(gone), 'run')} left out, whose weights are not finite, such as {gone[0].experiment.label}."
         )
     if dull:
         said.append(
-            f"{len(dull)} runs ended with a training error above {_UNLEARNT:g}%, such as {dull[0].experiment.label}: "
-            "settings whose mean over seeds is above it did not train and are left out."
+            f"{counted(len(dull), 'run')} ended with a training error above {_UNLEARNT:g}%, such as "
+            f"{dull[0].experiment.label}: settings whose mean over seeds is above it did not train and are left out."
         )
     return tuple(said)
 
@@ -193,7 +194,9 @@ def effects(chosen: Sequence[Point], measure: str, factor: str) -> tuple[Effect,
     levels = sorted({level for block in blocks.values() for level in block})
     whole = [block for block in blocks.values() if len(block) == len(levels)]
     if not whole:
-        raise InputError(f"No {measure!r} to compare over {factor}: no other setting has all of its values {levels}.")
+        raise InputError(
+            f"Expected a setting with {measure!r} at every {factor} of {levels}, got none. Train the missing runs."
+        )
     found = []
     for level in levels:
         rest = [block[level] - fmean(block.values()) for block in whole]
@@ -212,7 +215,9 @@ def difference(first: Sequence[Point], second: Sequence[Point], measure: str) ->
         if measure in one.values and tuple(one.factors.values()) in known
     ]
     if not steps:
-        raise InputError(f"No setting has {measure!r} in both groups of runs.")
+        raise InputError(
+            f"Expected a setting with {measure!r} in both groups of runs, got none. Train the missing runs."
+        )
     return fmean(steps), standard_error(steps), len(steps)
 
 
@@ -220,7 +225,7 @@ def difference_of(chosen: Sequence[Point], first: str, second: str) -> tuple[flo
     """Mean of one measure minus another over the settings that have both, its standard error, and their number."""
     steps = [one.values[first] - one.values[second] for one in chosen if {first, second} <= one.values.keys()]
     if not steps:
-        raise InputError(f"No setting has both {first!r} and {second!r}.")
+        raise InputError(f"Expected a setting with {first!r} and {second!r}, got none. Train the missing runs.")
     return fmean(steps), standard_error(steps), len(steps)
 
 

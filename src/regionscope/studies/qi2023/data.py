@@ -8,12 +8,14 @@ from regionscope.lab.config import Experiment
 from regionscope.lab.data import Dataset
 from regionscope.studies import verdict
 from regionscope.studies.charts import Picture, Pictures
+from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023 import paper
-from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
+from regionscope.studies.qi2023.pictures import model_at_epoch, regions_of
 from regionscope.studies.qi2023.read import Course, course
 from regionscope.studies.qi2023.settings import DISCLOSED, SEED, moons, quantiles, toy_grid
-from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
+from regionscope.writing import counted
 
 _CLASSES = {"two_moons": 2, "gaussian_quantiles": 5}  # Figure 6, 1000 points each
 _POINTS = 1000
@@ -78,7 +80,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
             "In Figure 1c the paper's white area is near the decision boundary; here the boundary itself is drawn, "
             "exactly, as a black line.",
             "Figure 1 has no count in the text; that of Table 2 is of the same network on the same data. "
-            "Points, classes and range are how the data here are made: they are shown and judge nothing.",
+            "Points, classes and range describe how the data are made here; they are shown and not judged.",
             DISCLOSED,
             "sd: standard deviation over seeds.",
         ),
@@ -96,11 +98,4 @@ def _as_described(data: Dataset) -> Claim:
     )
 
 
-FIGURE1 = Study(
-    name="qi2023-figure1",
-    source="Figures 1 and 6",
-    claim="A trained network cuts the square of the data into thousands of linear regions, and few decision regions.",
-    experiments=_experiments,
-    analyse=_analyse,
-    scaled={"smoke": "96 points, width 32, 5 epochs, 2 seeds.", "desk": "Nothing is scaled down; ten seeds."},
-)
+FIGURE1 = read_study("qi2023-figure1", experiments=_experiments, analyse=_analyse)

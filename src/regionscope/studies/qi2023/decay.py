@@ -18,14 +18,15 @@ from regionscope.lab.load import box
 from regionscope.lab.train.small import train_small
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
+from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023 import paper
 from regionscope.studies.qi2023.compare import course_claim, ratio_claim, ratio_of
 from regionscope.studies.qi2023.read import Course
 from regionscope.studies.qi2023.settings import DEPTH, SEED
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["DECAY", "HYPOTHESIS", "Grid", "judge", "random_counts"]
+__all__ = ["DECAY", "HYPOTHESIS", "DecayGrid", "judge", "random_counts"]
 
 HYPOTHESIS = 1e-4  # the decay that is judged; a small trial suggested it before the runs of this study
 _WIDTH = 32
@@ -36,7 +37,7 @@ Counts = Mapping[float, Mapping[int, Course]]  # linear regions by decay and num
 
 
 @dataclass(frozen=True)
-class Grid:
+class DecayGrid:
     """Decays, numbers of points, epochs at which regions are counted, and seeds of data, weights and batches."""
 
     decays: tuple[float, ...]
@@ -56,10 +57,10 @@ class Grid:
 
 _DECAYS = (0.0, 5e-5, HYPOTHESIS, 2e-4, 1e-3)
 _SIZES = (1000, 5000, 10_000)
-GRIDS: dict[Size, Grid] = {
-    "smoke": Grid((0.0, HYPOTHESIS), (200, 500), (0, 10), (SEED, 6)),
-    "desk": Grid(_DECAYS, _SIZES, paper.RANDOM_EPOCHS[:6]),
-    "full": Grid(_DECAYS, _SIZES, paper.RANDOM_EPOCHS[:11]),
+GRIDS: dict[Size, DecayGrid] = {
+    "smoke": DecayGrid((0.0, HYPOTHESIS), (200, 500), (0, 10), (SEED, 6)),
+    "desk": DecayGrid(_DECAYS, _SIZES, paper.RANDOM_EPOCHS[:6]),
+    "full": DecayGrid(_DECAYS, _SIZES, paper.RANDOM_EPOCHS[:11]),
 }
 
 
@@ -209,14 +210,4 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     return outcome_of(courses("regions"), courses("accuracy"))
 
 
-DECAY = Study(
-    name="qi2023-table1-decay",
-    source="Table 1, as printed and with weight decay",
-    claim="With 10,000 random points the linear regions almost vanish, and with 1,000 they grow.",
-    analyse=_analyse,
-    scaled={
-        "smoke": "200 and 500 points, 10 epochs, no decay and 1e-4, 2 seeds.",
-        "desk": "1,000, 5,000 and 10,000 points, 100 epochs in place of 50,000, 5 decays, 3 seeds.",
-        "full": "1,000, 5,000 and 10,000 points, 3,000 epochs in place of 50,000, 5 decays, 3 seeds.",
-    },
-)
+DECAY = read_study("qi2023-table1-decay", analyse=_analyse)

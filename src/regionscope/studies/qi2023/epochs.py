@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from regionscope.lab.config import Experiment
 from regionscope.studies import verdict
 from regionscope.studies.charts import Chart, Lines, Series
+from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023 import paper
 from regionscope.studies.qi2023.compare import beside, course_claim, listed, ratio_claim, ratio_of, within_seeds
 from regionscope.studies.qi2023.pictures import over_epochs
 from regionscope.studies.qi2023.read import Course, course, curves
 from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, SEED, moons, quantiles, toy_grid
-from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["TABLE2", "TABLE3", "judge"]
@@ -144,20 +145,15 @@ _NOTES = (
     "twice the standard deviation of one of our runs about the mean course (the number in the rule of each row); our "
     "standard errors are paired over seeds, since the same seeds are at every epoch. Ratios are geometric means of "
     "each seed's own ratio, with Student's 95% interval of that mean.",
-    "sd: standard deviation over seeds; the bands of the charts are that, too.",
+    "sd: standard deviation over seeds; the bands of the charts show it as well.",
 )
 _READ_OFF = (
     "The claim is read off {table}: the text of the paper does not say it. It says that the linear regions 'are "
     "continuously optimized until they effectively capture the distribution of the data' (Section 4.3). {own}"
 )
-_SMOKE = "96 points, widths 16 and 32, 5 epochs, 2 seeds."
-_DESK = "Nothing is scaled down; ten seeds; the paper does not say how many runs its counts are from."
 
-TABLE2 = Study(
-    name="qi2023-table2",
-    source="Table 2, Figures 7 and 9",
-    claim="On two moons the number of linear regions grows during training, to 1.5 to 2.3 times what it was, in each "
-    "of the three networks, and wider networks have more.",
+TABLE2 = read_study(
+    "qi2023-table2",
     experiments=moons,
     analyse=_analysis(
         paper.MOONS,
@@ -170,12 +166,9 @@ TABLE2 = Study(
             "first, from the narrowest network to the widest.",
         ),
     ),
-    scaled={"smoke": _SMOKE, "desk": _DESK},
 )
-TABLE3 = Study(
-    name="qi2023-table3",
-    source="Table 3, Figures 8 and 10",
-    claim="On Gaussian quantiles the number of linear regions about doubles in the first ten epochs and then stays.",
+TABLE3 = read_study(
+    "qi2023-table3",
     experiments=quantiles,
     analyse=_analysis(
         paper.QUANTILES,
@@ -189,5 +182,4 @@ TABLE3 = Study(
         ),
         settles=True,
     ),
-    scaled={"smoke": _SMOKE, "desk": _DESK},
 )

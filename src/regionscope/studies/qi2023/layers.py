@@ -7,11 +7,13 @@ from itertools import pairwise
 
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Picture, Pictures
-from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
+from regionscope.studies.papers import read_study
+from regionscope.studies.qi2023.pictures import model_at_epoch, regions_of
 from regionscope.studies.qi2023.read import Course, course
 from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, LAYERED_WIDTH, SEED, layered, toy_grid
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
+from regionscope.writing import counted
 
 
 def judge(layers: list[Course]) -> tuple[Claim, ...]:
@@ -69,19 +71,12 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         notes=(
             "The paper does not name the data of its Figure 2, and its text has no counts of it; these runs are on two "
             "moons.",
-            "A layer only cuts regions and never joins them, so that counts cannot fall from layer to layer; that "
-            "every layer adds some is what is tested.",
+            "A layer only cuts regions and never joins them, so counts cannot fall from layer to layer. The test is "
+            "whether every layer adds some.",
             DISCLOSED,
-            "sd: standard deviation over seeds; the bands of the chart are that, too.",
+            "sd: standard deviation over seeds; the bands of the chart show it as well.",
         ),
     )  # fmt: skip
 
 
-FIGURE2 = Study(
-    name="qi2023-figure2",
-    source="Figure 2",
-    claim="The neurons of each layer cut the regions that they get from the layer before into more.",
-    experiments=layered,
-    analyse=_analyse,
-    scaled={"smoke": "96 points, 5 epochs, 2 seeds.", "desk": "Nothing is scaled down; ten seeds."},
-)
+FIGURE2 = read_study("qi2023-figure2", experiments=layered, analyse=_analyse)

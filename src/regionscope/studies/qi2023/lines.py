@@ -6,9 +6,10 @@ import math
 
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines
+from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023.read import Course, course, curves
 from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, moons, toy_grid
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 RANGE = 1.5  # largest by smallest value that still counts as a constant range
@@ -79,7 +80,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
             f"{length:.2f}, and no line is longer than 1.41: the level of the ratio depends on the scale of the data, "
             "its constancy does not.",
             DISCLOSED,
-            "sd: standard deviation over seeds; the bands of the chart are that, too.",
+            "sd: standard deviation over seeds; the bands of the chart show it as well.",
         ),
     )
 
@@ -95,11 +96,4 @@ def table(title: str, ratios: dict[int, Course], length: float) -> Table:
     return Table(title, ("network", *(f"epoch {epochs[i]}" for i in shown)), rows)
 
 
-FIGURE3 = Study(
-    name="qi2023-figure3",
-    source="Figure 3",
-    claim="Along a line the number of linear regions stays near the number of neurons during training.",
-    experiments=moons,
-    analyse=_analyse,
-    scaled={"smoke": "96 points, widths 16 and 32, 5 epochs, 2 seeds, 8 lines.", "desk": "Nothing is scaled down."},
-)
+FIGURE3 = read_study("qi2023-figure3", experiments=moons, analyse=_analyse)

@@ -11,6 +11,7 @@ from regionscope.exact import DecisionRegions, Partition, decision_regions, line
 from regionscope.lab.load import box
 from regionscope.lab.store import RunFolder
 from regionscope.studies.charts import Picture, Pictures
+from regionscope.writing import counted
 
 _SMALL = 1.6  # inches: eight pictures stand side by side
 
@@ -40,7 +41,3 @@ def over_epochs(run: RunFolder, epochs: Sequence[int], title: str) -> Pictures:
     ]
     second = [Picture(counted(decision.count, "decision region"), decision, "decision") for _, decision in found]
     return Pictures(title=title, columns=len(epochs), pictures=(*first, *second), inches=_SMALL)
-
-
-def counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"

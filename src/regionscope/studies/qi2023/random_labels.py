@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from regionscope.lab.store import RunFolder
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
+from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023 import paper
 from regionscope.studies.qi2023.compare import beside, course_claim, larger, listed, ratio_of, within_seeds
-from regionscope.studies.qi2023.pictures import counted, model_at_epoch, regions_of
+from regionscope.studies.qi2023.pictures import model_at_epoch, regions_of
 from regionscope.studies.qi2023.read import Course, course, curves
 from regionscope.studies.qi2023.settings import SEED, random, random_grid
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
+from regionscope.writing import counted
 
 _COLLAPSE = (30, 100)  # epochs at which the paper's counts of 10,000 points have fallen: 353 and 79 of 1152
 
@@ -158,14 +160,4 @@ def _pictures(runs: Sequence[RunFolder], epoch: int) -> Pictures:
     )
 
 
-TABLE1 = Study(
-    name="qi2023-table1",
-    source="Table 1, Figures 4 and 5",
-    claim="With random labels the linear regions grow with the number of points, until there are too many to remember.",
-    experiments=random,
-    analyse=_analyse,
-    scaled={
-        "smoke": "200 and 2,000 points, 10 epochs in place of 50,000, 2 seeds.",
-        "desk": "300 epochs in place of 50,000; three seeds; the paper does not say how many runs its counts are from.",
-    },
-)
+TABLE1 = read_study("qi2023-table1", experiments=random, analyse=_analyse)

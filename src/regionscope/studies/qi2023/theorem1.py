@@ -22,10 +22,11 @@ from regionscope.measures import linear_region_count
 from regionscope.measures.statistics import standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
+from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023 import lines, paper
 from regionscope.studies.qi2023.read import Course, curves
 from regionscope.studies.qi2023.settings import DEPTH, SEED
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["THEOREM1", "at_start", "he_weights", "judge_start", "judge_training", "lines_in_training"]
@@ -43,7 +44,7 @@ Starts = Mapping[str, Mapping[int, Mapping[str, Sequence[int]]]]  # regions by b
 
 
 @dataclass(frozen=True)
-class Grid:
+class Theorem1Grid:
     """Widths and networks of Theorem 1; widths, seeds, epochs, points and lines of Figure 3."""
 
     start_widths: tuple[int, ...]
@@ -57,10 +58,10 @@ class Grid:
 
 _EVERY5 = tuple(range(0, 101, 5))
 _SEEDS = (SEED, 0, 1, 2, 3, 4, 6, 7, 8, 9)
-GRIDS: dict[Size, Grid] = {
-    "smoke": Grid((8, 16), 4, (16, 32), (SEED, 0), (0, 2, 4), points=96, lines=8),
-    "desk": Grid((16, 32, 64), 50, paper.WIDTHS, _SEEDS, _EVERY5),
-    "full": Grid((16, 32, 64, 128, 256), 200, paper.WIDTHS, _SEEDS, _EVERY5),
+GRIDS: dict[Size, Theorem1Grid] = {
+    "smoke": Theorem1Grid((8, 16), 4, (16, 32), (SEED, 0), (0, 2, 4), points=96, lines=8),
+    "desk": Theorem1Grid((16, 32, 64), 50, paper.WIDTHS, _SEEDS, _EVERY5),
+    "full": Theorem1Grid((16, 32, 64, 128, 256), 200, paper.WIDTHS, _SEEDS, _EVERY5),
 }
 
 
@@ -226,14 +227,4 @@ def outcome_of(starts: Starts, ratios: dict[int, Course], length: float, accurac
     )  # fmt: skip
 
 
-THEOREM1 = Study(
-    name="qi2023-theorem1",
-    source="Theorem 1, and Figure 3 with He initialisation",
-    claim="With weights of variance 2 / fan-in the regions along a line are as many as neurons times its length.",
-    analyse=_analyse,
-    scaled={
-        "smoke": "4 networks of width 8 and 16; 96 points, widths 16 and 32, 4 epochs, 2 seeds, 8 lines.",
-        "desk": "50 networks for each width up to 64; training is not scaled down.",
-        "full": "200 networks for each width from 16 to 256; 10 trained networks for each width of the paper.",
-    },
-)
+THEOREM1 = read_study("qi2023-theorem1", analyse=_analyse)

@@ -14,12 +14,13 @@ from regionscope.measures.statistics import mean
 from regionscope.shallow.theorems import Requirements
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
+from regionscope.studies.papers import read_study
 from regionscope.studies.safran2022.flows import DELTA, INITIAL, RADIUS, Ends, late_flows
 from regionscope.studies.safran2022.generalisation import error_bound
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["LATE", "THEOREM23", "Stage", "asked", "flows_as_asked", "of_late", "of_theorem23"]
+__all__ = ["LATE", "THEOREM23", "FlowStage", "asked", "flows_as_asked", "of_late", "of_theorem23"]
 
 _DENSITY = 1 / (2 * RADIUS)  # C of Assumption 2.2, for uniform points
 _ERROR = 0.01  # tolerated error of an output in one step, while outputs are of order 1
@@ -28,7 +29,7 @@ _TEST = 2000  # evenly spaced test points: exact errors take as long as the squa
 
 
 @dataclass(frozen=True)
-class Grid:
+class TheoremGrid:
     """Teachers of width r, points, flows for each setting (``together`` in one computation), more widths."""
 
     teachers: tuple[int, ...]
@@ -38,10 +39,10 @@ class Grid:
     widths: tuple[int, ...]
 
 
-GRIDS: dict[Size, Grid] = {
-    "smoke": Grid((1,), 4, 2, 2, (100,)),
-    "desk": Grid((1, 2), 10, 10, 5, (10_000,)),
-    "full": Grid((1, 2, 3, 4), 30, 40, 4, (10_000, 100_000)),
+GRIDS: dict[Size, TheoremGrid] = {
+    "smoke": TheoremGrid((1,), 4, 2, 2, (100,)),
+    "desk": TheoremGrid((1, 2), 10, 10, 5, (10_000,)),
+    "full": TheoremGrid((1, 2, 3, 4), 30, 40, 4, (10_000, 100_000)),
 }
 LATE_GRIDS: dict[Size, tuple[tuple[int, ...], int, int, float]] = {  # teachers, points, width, largest -log L
     "smoke": ((1, 2), 4, 40, 1e3),
@@ -97,7 +98,7 @@ def _test_error(network: shallow.Network, teacher: shallow.Teacher) -> float:
 
 
 @dataclass(frozen=True)
-class Stage:
+class FlowStage:
     """Flows of one setting at the asked scale; ``k``, ``sigma_h``: what the theorem asks at this width."""
 
     theorem: str
@@ -114,12 +115,12 @@ class Stage:
     steps: int
 
     @staticmethod
-    def of(setting: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> Stage:
+    def of(setting: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> FlowStage:
         """From the stored answers of one setting."""
         theorem, r, n, width = (setting[name] for name in ("theorem", "r", "n", "width"))
         need = asked(theorem, r, n, width)
         joined = {name: [value for one in answers for value in one[name]] for name in answers[0]}
-        return Stage(
+        return FlowStage(
             theorem, r, n, width, need.k, need.sigma_h, tuple(joined["log_loss"]), tuple(joined["error"]),
             tuple(joined["regions"]), max(joined["hidden"]), max(joined["output"]), max(joined["steps"]),
         )  # fmt: skip
@@ -135,7 +136,7 @@ class Stage:
         return sum(value >= goal for value in self.log_loss)
 
 
-def of_theorem23(stages: Sequence[Stage]) -> Outcome:
+def of_theorem23(stages: Sequence[FlowStage]) -> Outcome:
     """How often the first stage succeeds, and what can be said about the limit."""
     main = [one for one in stages if one.theorem == "2.3"]
     columns = (
@@ -167,7 +168,7 @@ def of_theorem23(stages: Sequence[Stage]) -> Outcome:
     )
 
 
-def _first_stage(one: Stage) -> Claim:
+def _first_stage(one: FlowStage) -> Claim:
     cases, enough = len(one.log_loss), one.wide_enough
     goal = "at most 1 / (2n)" if one.theorem == "3.1" else "below 1 / n"
     width = f"width {one.width:,}" if enough else f"width {one.width:,} (below the asked {one.k:,.0f})"
@@ -180,7 +181,7 @@ def _first_stage(one: Stage) -> Claim:
     )
 
 
-def _limit(one: Stage) -> Claim:
+def _limit(one: FlowStage) -> Claim:
     return Claim(
         f"Theorem 2.3, r = {one.r}, width {one.width:,}: linear regions in the limit, at the asked scale",
         f"at most 32r + 67 = {shallow.region_bound(one.r)}",
@@ -251,7 +252,7 @@ def _late(one: Ends) -> tuple[Claim, ...]:
     )
 
 
-def _chart(stages: Sequence[Stage]) -> Lines:
+def _chart(stages: Sequence[FlowStage]) -> Lines:
     first = [one for one in stages if one.theorem == "3.1"]
     return Lines(
         title="Theorem 3.1: flows at the asked scale",
@@ -282,7 +283,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     settings = [{**cell, "first": first, "flows": grid.together} for cell in cells for first in firsts]
     answers = workspace.compute(flows_as_asked, settings[::-1])[::-1]  # the widest first
     each = len(firsts)
-    return of_theorem23([Stage.of(cell, answers[i * each : (i + 1) * each]) for i, cell in enumerate(cells)])
+    return of_theorem23([FlowStage.of(cell, answers[i * each : (i + 1) * each]) for i, cell in enumerate(cells)])
 
 
 def _analyse_late(workspace: Workspace, size: Size) -> Outcome:
@@ -292,26 +293,5 @@ def _analyse_late(workspace: Workspace, size: Size) -> Outcome:
     return of_late([Ends.of(setting, end) for setting, end in ends][::-1])
 
 
-_CLAIM = "From large hidden weights a wide network reaches a small loss, few linear regions and a small test error."
-THEOREM23 = Study(
-    name="safran2022-theorem23",
-    source="Theorems 2.3 and 3.1",
-    claim=_CLAIM,
-    analyse=_analyse,
-    scaled={
-        "smoke": "A teacher of width 1, 4 points, 2 flows.",
-        "desk": "Teachers of width 1 and 2, 10 points, 10 flows of the asked width and of width 10,000.",
-        "full": "Teachers of width 1 to 4, 30 points, 40 flows of the asked width, of 10,000 and of 100,000.",
-    },
-)
-LATE = Study(
-    name="safran2022-theorem23-late",
-    source="Theorem 2.3, with sigma_h = 1",
-    claim=_CLAIM,
-    analyse=_analyse_late,
-    scaled={
-        "smoke": "Teachers of width 1 and 2, 4 points, 40 units, -log L up to 1,000, sigma_h = 1.",
-        "desk": "Teachers of width 1 and 2, 30 points, 1,000 units, one flow each, sigma_h = 1.",
-        "full": "Teachers of width 1 to 4, 30 points, 10,000 units, one flow each, sigma_h = 1, less than asked.",
-    },
-)
+THEOREM23 = read_study("safran2022-theorem23", analyse=_analyse)
+LATE = read_study("safran2022-theorem23-late", analyse=_analyse_late)

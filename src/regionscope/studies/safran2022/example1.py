@@ -10,7 +10,8 @@ from regionscope import shallow
 from regionscope.shallow.losses import Loss
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.papers import read_study
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["EXAMPLE1", "flow_from", "of_example1"]
@@ -78,7 +79,7 @@ def of_example1(found: Mapping[str, Mapping[str, Any]]) -> Outcome:
         claims=tuple(claims),
         tables=(Table("The flow at its end", columns, rows),),
         charts=(_chart(found),),
-        notes=("Nothing here is random: the paper gives the data and the start.",),
+        notes=("Nothing is random here: the paper gives the data and the start.",),
     )
 
 
@@ -101,10 +102,4 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     return of_example1(dict(zip(_LOSSES, workspace.compute(flow_from, asked), strict=True)))
 
 
-EXAMPLE1 = Study(
-    name="safran2022-example1",
-    source="Example 1",
-    claim="Gradient flow can keep a direction that is a KKT point of the margin problem and not its optimum.",
-    analyse=_analyse,
-    scaled={"smoke": "The flow ends at -log L = 100.", "desk": "Nothing is scaled down.", "full": ""},
-)
+EXAMPLE1 = read_study("safran2022-example1", analyse=_analyse)

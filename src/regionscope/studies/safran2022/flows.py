@@ -13,7 +13,7 @@ from regionscope import shallow
 from regionscope.shallow.state import ENDS
 from regionscope.studies.study import Size
 
-__all__ = ["ERROR_GRID", "REGION_GRID", "Ends", "Grid", "late_flows"]
+__all__ = ["ERROR_GRID", "REGION_GRID", "Ends", "FlowGrid", "late_flows"]
 
 RADIUS = 1.0
 DELTA = 0.1  # for the standard deviation of the second layer, as in Theorem 2.3
@@ -21,7 +21,7 @@ INITIAL = 1000  # seeds of the initial weights begin here, those of the samples 
 
 
 @dataclass(frozen=True)
-class Grid:
+class FlowGrid:
     """Teachers of width r, each with flows of width ``share`` (32 r + 67) on n points: one for each seed."""
 
     teachers: tuple[int, ...]
@@ -45,15 +45,15 @@ class Grid:
         ]
 
 
-REGION_GRID: dict[Size, Grid] = {
-    "smoke": Grid((1, 2), (8,), 2, 0.2),
-    "desk": Grid((1, 2, 3, 4, 5, 6, 7, 8), (100,), 5),
-    "full": Grid((1, 2, 3, 4, 5, 6, 7, 8), (200,), 50, 16.0),
+REGION_GRID: dict[Size, FlowGrid] = {
+    "smoke": FlowGrid((1, 2), (8,), 2, 0.2),
+    "desk": FlowGrid((1, 2, 3, 4, 5, 6, 7, 8), (100,), 5),
+    "full": FlowGrid((1, 2, 3, 4, 5, 6, 7, 8), (200,), 50, 16.0),
 }
-ERROR_GRID: dict[Size, Grid] = {
-    "smoke": Grid((2,), (4, 12, 32), 2, 0.2),
-    "desk": Grid((2, 4), (12, 25, 50, 100, 200), 5),
-    "full": Grid((2, 4, 8), (12, 25, 50, 100, 200, 400, 800), 50, 16.0),
+ERROR_GRID: dict[Size, FlowGrid] = {
+    "smoke": FlowGrid((2,), (4, 8, 16), 2, 0.2),
+    "desk": FlowGrid((2, 4), (12, 25, 50, 100, 200), 5),
+    "full": FlowGrid((2, 4, 8), (12, 25, 50, 100, 200, 400, 800), 50, 16.0),
 }
 
 

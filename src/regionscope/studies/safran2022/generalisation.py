@@ -11,8 +11,9 @@ from regionscope.measures.fit import linear_fit
 from regionscope.measures.statistics import mean, standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
+from regionscope.studies.papers import read_study
 from regionscope.studies.safran2022.flows import DELTA, ERROR_GRID, Ends, late_flows
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 _FEWEST = 3  # points that a slope needs
@@ -129,14 +130,4 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     return of_corollary51(found)
 
 
-COROLLARY51 = Study(
-    name="safran2022-corollary51",
-    source="Corollary 5.1",
-    claim="The limit of gradient flow errs with probability epsilon when n is of order r log(1/epsilon) / epsilon.",
-    analyse=_analyse,
-    scaled={
-        "smoke": "A teacher of width 2, 4 to 32 points, 2 seeds, 27 units.",
-        "desk": "Teachers of width 2 and 4, 12 to 200 points, 4 (32r + 67) units, 5 seeds.",
-        "full": "",
-    },
-)
+COROLLARY51 = read_study("safran2022-corollary51", analyse=_analyse)

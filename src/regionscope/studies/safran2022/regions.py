@@ -9,8 +9,9 @@ from regionscope.measures.statistics import deviation, mean
 from regionscope.shallow import region_bound
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
+from regionscope.studies.papers import read_study
 from regionscope.studies.safran2022.flows import REGION_GRID, Ends, late_flows
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 _RESIDUAL = 0.01  # KKT residual from which a direction counts as a KKT point: 1% of the norm of the weights
@@ -35,7 +36,7 @@ def of_theorem42(found: Sequence[Ends]) -> Outcome:
             "share and joins units within an angle of 0.1. Column tolerance: from this tolerance on, the count is "
             "within the bound for every seed.",
             "The teacher of width r changes sign r - 1 times, evenly; every seed has its own sample and initial "
-            "weights. The paper prints no experiment: the bound is its number.",
+            "weights. The paper reports no experiment; its number is the bound.",
         ),
     )
 
@@ -121,14 +122,4 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     return of_theorem42([Ends.of(setting, answer) for setting, answer in zip(asked, answers, strict=True)])
 
 
-THEOREM42 = Study(
-    name="safran2022-theorem42",
-    source="Theorem 4.2",
-    claim="Gradient flow converges in direction to a network of at most 32r + 67 linear regions, however wide it is.",
-    analyse=_analyse,
-    scaled={
-        "smoke": "Teachers of width 1 and 2, 8 points, 2 seeds, a fifth of 32r + 67 units: the bound cannot fail.",
-        "desk": "All r at 4 (32r + 67) units, 100 points, 5 seeds.",
-        "full": "",
-    },
-)
+THEOREM42 = read_study("safran2022-theorem42", analyse=_analyse)

@@ -10,8 +10,9 @@ from regionscope.studies.li2025 import paper
 from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed
 from regionscope.studies.li2025.settings import FITTED
 from regionscope.studies.li2025.tables import Point, correlation, fitting, points, stored
+from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Study
-from regionscope.studies.transformers.settings import IMAGES, TEXT, Grid, grid
+from regionscope.studies.transformers.settings import IMAGES, TEXT, TransformerGrid, grid
 from regionscope.studies.workspace import Workspace
 
 __all__ = ["NEXT_TOKEN", "VISION", "outcome"]
@@ -65,48 +66,24 @@ def _with_loss_gap(one: Point) -> Point:
     return replace(one, values={**one.values, **more})
 
 
-def _study(name: str, source: str, claim: str, grids: Mapping[Size, Grid], scaled: dict[Size, str], note: str) -> Study:
+def _study(name: str, grids: Mapping[Size, TransformerGrid], note: str) -> Study:
     def analyse(workspace: Workspace, size: Size) -> Outcome:
         runs, notes = stored(workspace, grid(grids[size]))
         fitted, unfitted = fitting(runs, others="a row of its own leaves them out")
         return outcome(points(runs), points(fitted), (note, *notes, *unfitted))
 
-    return Study(
-        name=name,
-        source=source,
-        claim=claim,
-        experiments=lambda size: grid(grids[size]),
-        analyse=analyse,
-        scaled=scaled,
-    )
+    return read_study(name, experiments=lambda size: grid(grids[size]), analyse=analyse)
 
 
 NEXT_TOKEN = _study(
     "transformers-next-token",
-    "Question 2: regions of the next token",
-    "Over learning rates and batch sizes of a small GPT, the region count of the map from embedded sequences to the "
-    "next token correlates with the generalisation gap as it does for ResNets.",
     TEXT,
-    {
-        "smoke": "1.5 kB of text, windows of 8 bytes, width 8, 3 epochs.",
-        "desk": "64 windows of 16 bytes, depth 2 and width 32, 300 epochs, 9 settings, 100 lines; three seeds.",
-        "full": "512 windows of 64 bytes, depth 4 and width 256, 600 epochs, 9 settings, 500 lines; three seeds.",
-    },
     "Lines and planes go through random training sequences in the space of their embeddings, (64, 256) numbers at size "
     "full; the label of a point is the most probable byte after the last position. Errors are those at the last "
     "position of a window; training takes all positions.",
 )
 VISION = _study(
     "transformers-vision",
-    "Question 3: a vision transformer",
-    "Over learning rates and batch sizes of a ViT on CIFAR-10, region count and generalisation gap correlate as they "
-    "do for ResNets.",
     IMAGES,
-    {
-        "smoke": "64 digits of 8 x 8 pixels, width 8, 3 epochs.",
-        "desk": "360 digits of 8 x 8 pixels, depth 2 and width 32, 100 epochs, 9 settings, 100 lines; three seeds.",
-        "full": "CIFAR-10, patches of 4 x 4, depth 6 and width 192, 60 epochs with AdamW (the paper: SGD, 200 epochs), "
-        "9 settings, 500 lines; three seeds.",
-    },
     "Learning rates are those of AdamW; with the rates of Table 1 for SGD a ViT does not fit CIFAR-10 in this time.",
 )

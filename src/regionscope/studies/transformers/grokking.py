@@ -15,7 +15,8 @@ from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import mean, t_interval
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import Curve, accuracy, accuracy_chart, chart, curve
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
+from regionscope.studies.papers import read_study
+from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.transformers.settings import FINE, RADIUS, sums
 from regionscope.studies.workspace import Workspace
 
@@ -196,17 +197,4 @@ def _ends(runs: _Runs) -> Table:
     return Table("Accuracy, mean over seeds", columns, rows)
 
 
-GROKKING = Study(
-    name="transformers-grokking",
-    source="Question 1: modular addition",
-    claim="When a transformer of one layer groks addition modulo p, the local complexity of its MLP falls, and by more "
-    "than without weight decay or with random labels.",
-    experiments=_experiments,
-    analyse=_analyse,
-    scaled={
-        "smoke": "p = 7, width 8, 60 steps: too short to grok.",
-        "desk": "p = 59, 40% of the pairs, width 64, batches of 512, 6,000 steps, LC at 100 points; three seeds.",
-        "full": "The setting of Nanda et al. 2023 (p = 113, 30% of the pairs, width 128, no LayerNorm, weight decay 1) "
-        "with batches of 1,024 and 40,000 steps, LC at 500 points; three seeds.",
-    },
-)
+GROKKING = read_study("transformers-grokking", experiments=_experiments, analyse=_analyse)

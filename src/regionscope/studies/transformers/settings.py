@@ -34,7 +34,7 @@ class Sums:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class TransformerGrid:
     """Settings of a network on a data set, and the number of slices: lines, and hulls of three points."""
 
     data: DataSpec
@@ -62,20 +62,20 @@ _SUMS: dict[Size, Sums] = {
     ),
 }  # fmt: skip
 
-TEXT: dict[Size, Grid] = {
-    "smoke": Grid(
+TEXT: dict[Size, TransformerGrid] = {
+    "smoke": TransformerGrid(
         data=DataSpec(name="text", n_train=24, n_test=10, options={"book": "gettysburg", "context": 8, "stride": 8}),
         network=NetworkSpec(name="gpt", options={"depth": 1, "width": 8, "heads": 2}),
         epochs=3, lr=(0.01, 0.003), batch_size=(8, 12), weight_decay=(0.01,), seeds=(0,), lines=5, planes=2,
         loss="next_token",
     ),
-    "desk": Grid(
+    "desk": TransformerGrid(
         data=DataSpec(name="text", n_train=64, n_test=2000, options={"context": 16, "stride": 16}),
         network=NetworkSpec(name="gpt", options={"depth": 2, "width": 32}),
         epochs=300, lr=(0.006, 0.003, 0.0015), batch_size=(4, 8, 16), weight_decay=(0.01,), seeds=(0, 1, 2),
         lines=100, planes=10, loss="next_token",
     ),
-    "full": Grid(
+    "full": TransformerGrid(
         data=DataSpec(name="text", n_train=512, n_test=6000),
         network=NetworkSpec(name="gpt", options={"width": 256}),
         epochs=600, lr=(0.002, 0.001, 0.0005), batch_size=(16, 32, 64), weight_decay=(0.01,), seeds=(0, 1, 2),
@@ -83,19 +83,19 @@ TEXT: dict[Size, Grid] = {
     ),
 }  # fmt: skip
 
-IMAGES: dict[Size, Grid] = {
-    "smoke": Grid(
+IMAGES: dict[Size, TransformerGrid] = {
+    "smoke": TransformerGrid(
         data=DataSpec(name="digits", n_train=64, n_test=100, options={"test_share": 0.5}),
         network=NetworkSpec(name="vit", options={"depth": 1, "width": 8, "heads": 2}),
         epochs=3, lr=(0.01, 0.003), batch_size=(16, 32), weight_decay=(0.01,), seeds=(0,), lines=5, planes=2,
     ),
-    "desk": Grid(
+    "desk": TransformerGrid(
         data=DataSpec(name="digits", options={"test_share": 0.8}),
         network=NetworkSpec(name="vit", options={"depth": 2, "width": 32, "heads": 2, "patch": 2}),
         epochs=100, lr=(0.003, 0.0015, 0.0008), batch_size=(16, 32, 64), weight_decay=(0.01,), seeds=(0, 1, 2),
         lines=100, planes=16,
     ),
-    "full": Grid(
+    "full": TransformerGrid(
         data=DataSpec(name="cifar10"), network=NetworkSpec(name="vit"), epochs=60, lr=(0.002, 0.001, 0.0005),
         batch_size=(128, 256, 512), weight_decay=(0.01,), seeds=(0, 1, 2), lines=500, planes=50, precision="bf16",
     ),
@@ -129,7 +129,7 @@ def sums(size: Size, *, decay: float = 1.0, random_labels: bool = False) -> tupl
     )
 
 
-def grid(chosen: Grid) -> tuple[Experiment, ...]:
+def grid(chosen: TransformerGrid) -> tuple[Experiment, ...]:
     """Seed x weight decay x learning rate x batch size, in this order."""
     return tuple(
         Experiment(
@@ -148,7 +148,7 @@ def _complexity(name: str, when: str, n: int, radius: float) -> MeasureSpec:
     return MeasureSpec(instrument="local_complexity", name=name, when=when, options=options)
 
 
-def _counts(chosen: Grid) -> tuple[MeasureSpec, ...]:
+def _counts(chosen: TransformerGrid) -> tuple[MeasureSpec, ...]:
     lines: dict[str, Any] = {"dim": 1, "slices": chosen.lines, "grid": 200}
     counted = {
         "regions": lines,

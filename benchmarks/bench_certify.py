@@ -1,0 +1,114 @@
+"""Certificates against the partitions that they prove, in CPU seconds of one core.
+
+python benchmarks/bench_certify.py                  # table on screen, JSON in docs/benchmarks/certify-cpu.json
+python benchmarks/bench_certify.py plane            # the cases whose name holds the word
+
+The exit code is 1 if a certificate takes more than three times the partition while bounds decide 99.9% of the signs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import regionscope as rs
+
+REPORT = Path(__file__).parent.parent / "docs" / "benchmarks" / "certify-cpu.json"
+LIMIT = 3.0
+SQUARE = rs.Box.between(-1.0, 1.0, (2,))
+
+
+def mlp(*widths: int) -> nn.Module:
+    layers: list[nn.Module] = []
+    for a, b in pairwise(widths):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class Residual(nn.Module):
+    """A CNN with batch norm and a residual sum, for images of 8 x 8 pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(a, 4, 3, padding=1) for a in (1, 4))
+        self.norm, self.last = nn.BatchNorm2d(4), nn.Linear(4 * 64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(self.first(x)).relu()
+        out: torch.Tensor = self.last((y + self.second(y).relu()).flatten(1))
+        return out
+
+
+def images(n: int, *shape: int) -> list[torch.Tensor]:
+    return [torch.rand(*shape) for _ in range(n)]
+
+
+def cases() -> dict[str, Callable[[], tuple[nn.Module, rs.Slice]]]:
+    """By name: a network with default initialisation, and a slice."""
+    planes = {f"2-[{w}]^3, plane": lambda w=w: (mlp(2, w, w, w, 2), SQUARE) for w in (32, 64, 128, 256)}
+    return planes | {
+        "784-[128]^3, triangle": lambda: (mlp(784, 128, 128, 128, 10), rs.Simplex(images(3, 784))),
+        "784-[256]^3, segment": lambda: (mlp(784, 256, 256, 256, 10), rs.Segment(*images(2, 784))),
+        "784-[512]^4, segment": lambda: (mlp(784, *[512] * 4, 10), rs.Segment(*images(2, 784))),
+        "CNN, triangle": lambda: (Residual().eval(), rs.Simplex(images(3, 1, 8, 8))),
+    }
+
+
+def seconds(function: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.process_time()
+    result = function()
+    return result, time.process_time() - start
+
+
+def measured(model: nn.Module, where: rs.Slice, compute: Callable[..., Any], repeats: int) -> dict[str, Any]:
+    """The least seconds of some runs, partition and certificate by turns."""
+    times = []
+    for _ in range(repeats):
+        part, first = seconds(lambda: compute(model, where))
+        certificate, second = seconds(part.certify)
+        times.append((first, second))
+    partition, proof = (min(column) for column in zip(*times, strict=True))
+    return {
+        "regions": len(part.partition if isinstance(part, rs.DecisionRegions) else part),
+        "certified": certificate.certified,
+        "signs": certificate.signs,
+        "in_integers": certificate.recomputed,
+        "partition_seconds": round(partition, 3),
+        "certificate_seconds": round(proof, 3),
+        "ratio": round(proof / partition, 2),
+    }
+
+
+def main() -> int:
+    """Parse the command line, measure, and write the report; other cases stay in it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("word", nargs="?", default="", help="only the cases whose name holds this word")
+    parser.add_argument("--repeats", type=int, default=3, help="number of runs; the fastest counts")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    found, slow = {}, False
+    kinds = {"linear regions": rs.linear_regions, "decision regions": rs.decision_regions}
+    for name, build in cases().items():
+        for kind, compute in kinds.items():
+            if options.word in f"{name}, {kind}":
+                torch.manual_seed(0)
+                one = measured(*build(), compute, options.repeats)
+                found[f"{name}, {kind}"] = one
+                slow |= one["ratio"] > LIMIT and one["in_integers"] <= 0.001 * one["signs"]
+                print(f"{name}, {kind}: {one}", flush=True)
+    known = json.loads(REPORT.read_text(encoding="utf-8")) if REPORT.exists() else {}
+    REPORT.write_text(json.dumps(known | found, indent=1) + "\n", encoding="utf-8")
+    return int(slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

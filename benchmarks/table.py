@@ -1,0 +1,132 @@
+"""The one table of ``make bench``: seconds, floor, ratio and memory, each beside what was measured before.
+
+The benchmarks with a floor store their rows in docs/benchmarks, one file for each device. The page docs/speed.md shows
+them in a table and in a figure.
+
+python benchmarks/table.py                        # print the stored rows, and bring the page up to date
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+__all__ = ["figure", "load", "page_tables", "print_table", "store"]
+
+DOCS = Path(__file__).parents[1] / "docs"
+STORED = DOCS / "benchmarks"
+DEVICES = ("cpu", "cuda")
+TABLES = re.compile(r"(?<=<!-- benchmarks -->\n).*?(?=<!-- end of benchmarks -->)", re.DOTALL)
+KINDS = {"exact": "lines and planes", "space": "cubes"}
+COLOURS = {"streamed": "#009E73", "exact": "#0072B2", "space": "#D55E00"}
+BENCHMARKS = ("exact", "space", "complexity")
+KEPT = ("seconds", "ratio", "peak_gib")
+Row = dict[str, Any]
+
+
+def load(name: str) -> list[Row]:
+    """The stored rows of a benchmark on a device, such as "exact-cpu"; none where there is no file."""
+    path = STORED / f"{name}.json"
+    rows: list[Row] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return rows
+
+
+def store(name: str, rows: Sequence[Row]) -> list[Row]:
+    """Put rows into the file of a benchmark; what they had there before stays as ``previous``. Returns the new rows.
+
+    A row has case, seconds, floor, ratio, peak_gib (or None), device, torch and threads. Rows that were not measured
+    again stay as they are.
+    """
+    stored = {row["case"]: row for row in load(name)}
+    new = []
+    for row in rows:
+        before = stored.get(row["case"])
+        previous = {"previous": {key: before[key] for key in KEPT}} if before is not None else {}
+        new.append({**row, "load": round(os.getloadavg()[0], 2), **previous})
+    stored |= {row["case"]: row for row in new}
+    (STORED / f"{name}.json").write_text(json.dumps(list(stored.values()), indent=1) + "\n", encoding="utf-8")
+    return new
+
+
+def print_table(rows: Sequence[Row], *, head: bool = True) -> None:
+    """One line for each row; a column "before" stands right of each number that is kept."""
+    if head:
+        titles = "seconds", "before", "floor", "ratio", "before", "GiB", "before"
+        print(f"{'work':44} {'regions':>10} " + " ".join(f"{title:>8}" for title in titles), flush=True)
+    for row in rows:
+        before = row.get("previous", dict.fromkeys(KEPT))
+        regions = row.get("regions", row.get("cells"))
+        values = (row["seconds"], before["seconds"], row["floor"], row["ratio"], before["ratio"], row["peak_gib"],
+                  before["peak_gib"])  # fmt: skip
+        cells = " ".join(f"{'' if value is None else f'{value:.4g}':>8}" for value in values)
+        print(f"{row['case']:44} {'' if regions is None else f'{regions:,}':>10} {cells}", flush=True)
+
+
+def rows_on(device: str) -> list[Row]:
+    return [row for name in BENCHMARKS for row in load(f"{name}-{device}")]
+
+
+def short(value: float | None) -> str:
+    """Two digits, and whole numbers from 100 on; nothing for None."""
+    return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
+def page_tables() -> str:
+    """The stored rows as the tables of docs/speed.md."""
+    text = ""
+    for device in DEVICES:
+        rows = rows_on(device)
+        if rows:
+            titles = "regions", "seconds", "processor", "floor", "ratio", "GiB", "load"
+            text += f"\n| {rows[0]['device'].replace('cpu', 'CPU')} | {' | '.join(titles)} |\n|{'---|' * 8}\n"
+        for row in rows:
+            values = [row.get("regions", row.get("cells")), row["seconds"], row.get("cpu"), row["floor"], row["ratio"]]
+            values += [row["peak_gib"], row.get("load")]
+            text += f"| {' | '.join([row['case'], *map(short, values)])} |\n"
+    return text.replace("*", "\\*") + "\n"
+
+
+def figure() -> Figure:
+    """Time against regions, both on a logarithmic scale; processor time where that is less."""
+    drawn = Figure(figsize=(6.4, 4.2), layout="constrained")
+    ax = drawn.subplots()
+    for device, marker in zip(DEVICES, "o^", strict=True):
+        for name, kind in KINDS.items():
+            rows = load(f"{name}-{device}")
+            streamed = [row for row in rows if "streamed" in row["case"]]
+            for key, what, chosen in (
+                (name, kind, [row for row in rows if row not in streamed]),
+                ("streamed", "streamed planes", streamed),
+            ):
+                x = [row.get("regions", row.get("cells")) for row in chosen]
+                y = [min(row["seconds"], row.get("cpu", row["seconds"])) for row in chosen]
+                if chosen:
+                    label = f"{what}, {chosen[0]['device'].replace('cpu', 'CPU')}"
+                    ax.plot(x, y, marker, color=COLOURS[key], label=label, alpha=0.8)
+    ax.set(xscale="log", yscale="log", xlabel="regions", ylabel="seconds")
+    low, high = ax.get_xlim()
+    ax.axline((1e6, 10.0), (1e5, 1.0), color="#888888", linewidth=0.8, zorder=0, label="10 µs for each region")
+    ax.set_xlim(low, high)
+    ax.legend(frameon=False, fontsize="small")
+    return drawn
+
+
+def main() -> None:
+    for device in DEVICES:
+        rows = rows_on(device)
+        if rows:
+            print(f"{rows[0]['device']}, torch {rows[0]['torch']}, {rows[0]['threads']} thread(s)")
+            print_table(rows)
+    page = DOCS / "speed.md"
+    page.write_text(TABLES.sub(lambda _: page_tables(), page.read_text(encoding="utf-8")), encoding="utf-8")
+    figure().savefig(DOCS / "images" / "speed.png", dpi=150)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Patterns as rows of bits: whether a unit is above a threshold, or whether a candidate is the largest of its group.
+
+There is one bit for each constraint, in the order of ``IntegerNetwork.cell``; every nonlinearity starts a new byte.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regionscope.certificate.integers import Pattern
+from regionscope.certificate.steps import Largest, Steps
+
+__all__ = ["Bits", "Packed", "distinct"]
+
+Packed = NDArray[np.uint8]
+Index = NDArray[np.int64]
+
+_LOWEST = np.array([0, *((number & -number).bit_length() - 1 for number in range(1, 256))])
+_HIGHEST = np.array([0, *(number.bit_length() - 1 for number in range(1, 256))])
+
+
+class Bits:
+    """The code of the patterns of a network. ends: the byte behind each fold. row, unit, layer, largest: of each bit
+    the number of its constraint, its unit, its nonlinearity, and whether that is a maximum of groups."""
+
+    def __init__(self, steps: Steps, n_border: int) -> None:
+        self.folds = steps.folds
+        self.sizes = [fold.n_units * fold.rows_per_unit for fold in self.folds]
+        self.ends = np.cumsum([(size + 7) // 8 for size in self.sizes], dtype=np.int64)
+        self.row, self.unit, self.layer = (np.full(8 * self.n_bytes, -1, dtype=np.int64) for _ in range(3))
+        self.largest = np.zeros(8 * self.n_bytes, dtype=bool)
+        base, units = n_border, 0
+        for fold, size, part in zip(self.folds, self.sizes, self.parts, strict=True):
+            own = slice(8 * part.start, 8 * part.start + size)
+            self.row[own] = base + np.arange(size)
+            self.unit[own] = units + np.arange(size) // fold.rows_per_unit
+            self.layer[own], self.largest[own] = fold.layer, isinstance(fold, Largest)
+            base, units = base + size, units + fold.n_units
+
+    @property
+    def n_bytes(self) -> int:
+        """Number of bytes of a pattern."""
+        return int(self.ends[-1]) if len(self.ends) else 0
+
+    @property
+    def parts(self) -> list[slice]:
+        """The bytes of each fold."""
+        return [slice(int(end) - (size + 7) // 8, int(end)) for end, size in zip(self.ends, self.sizes, strict=True)]
+
+    def encode(self, patterns: Pattern) -> Packed:
+        """Bits (n, bytes) of patterns (n, units)."""
+        found, start = np.zeros((len(patterns), self.n_bytes), dtype=np.uint8), 0
+        for fold, part in zip(self.folds, self.parts, strict=True):
+            own, number = patterns[:, start : start + fold.n_units, None], np.arange(fold.rows_per_unit)
+            flags = own == number if isinstance(fold, Largest) else own > number
+            found[:, part] = np.packbits(flags.reshape(len(patterns), -1), axis=1, bitorder="little")
+            start += fold.n_units
+        return found
+
+    def decode(self, bits: Packed) -> Pattern:
+        """Patterns (n, units) of bits (n, bytes)."""
+        nothing = np.zeros((len(bits), 0), dtype=np.int16)
+        return np.concatenate([nothing, *(self.pieces(bits, i) for i in range(len(self.folds)))], 1)
+
+    def pieces(self, bits: Packed, i: int) -> Pattern:
+        """The part of fold ``i`` in the patterns."""
+        fold = self.folds[i]
+        flags = np.unpackbits(bits[:, self.parts[i]], axis=1, count=self.sizes[i], bitorder="little")
+        flags = flags.reshape(len(bits), fold.n_units, fold.rows_per_unit)
+        found: Pattern = (flags.argmax(2) if isinstance(fold, Largest) else flags.sum(2)).astype(np.int16)
+        return found
+
+    def walls(self, bits: Packed, pairs: Index) -> tuple[Index, Index]:
+        """For pairs (w, 2) of neighbours: the constraint of each region that is zero on their wall (w, 2), -1 unless
+        one unit alone differs, by one piece; and the first nonlinearity at which they differ (w,), -1 if at none."""
+        rows, layer = np.full((len(pairs), 2), -1, dtype=np.int64), np.full(len(pairs), -1, dtype=np.int64)
+        step = max(1, (1 << 24) // max(1, self.n_bytes))
+        for i in range(0, len(pairs) if self.n_bytes else 0, step):
+            here, there = bits[pairs[i : i + step, 0]], bits[pairs[i : i + step, 1]]
+            differs = here ^ there
+            changed, index = differs != 0, np.arange(len(here))
+            first, last = changed.argmax(1), differs.shape[1] - 1 - changed[:, ::-1].argmax(1)
+            low = 8 * first + _LOWEST[differs[index, first]]
+            high = 8 * last + _HIGHEST[differs[index, last]]
+            layer[i : i + step] = np.where(changed.any(1), self.layer[low], -1)
+            single = (low == high) & changed.any(1) & ~self.largest[low]
+            swapped = self.largest[low] & (self.unit[low] == self.unit[high])
+            lower = (there[index, low >> 3] >> (low & 7).astype(np.uint8) & 1)[:, None] == [1, 0]  # the other's winner
+            row = np.where(single[:, None] | lower, self.row[low][:, None], self.row[high][:, None])
+            rows[i : i + step] = np.where((single | swapped)[:, None], row, -1)
+        return rows, layer
+
+
+def distinct(bits: Packed) -> int:
+    """Number of different rows. Rows with the same random sum are compared."""
+    mark = bits.astype(np.uint64) @ np.random.default_rng(0).integers(0, 2**64, bits.shape[1], dtype=np.uint64)
+    order = mark.argsort()
+    again = np.flatnonzero(mark[order][1:] == mark[order][:-1])
+    if (bits[order[again]] == bits[order[again + 1]]).all():
+        return len(bits) - len(again)
+    return len({row.tobytes() for row in bits})

@@ -1,0 +1,275 @@
+"""The signs of all units at all vertices in float64, with a bound of the error for each unit: the first filter.
+
+The network runs once on the stored vertices, in blocks of neighbouring regions. Let R be a region, p a pattern, and f_u
+the function of unit u when the units before it are on the pieces of p; f_u is affine on the whole slice. Let x_u(v) be
+the computed value at a vertex. The bound E_u is such that
+
+    |f_u(v) - x_u(v)| <= E_u    at every corner v of R, if p agrees with all decided signs at v.    (1)
+
+A sign is *decided* if |x_u(v)| > 8 E_u. By induction over the steps:
+
+- Affine, W and b: E = |W| E_in + (n + 8) 2^-52 (|W| X + |b|) for n terms, where X is the largest |x| in the block; see
+  ``columns``, which also starts the induction.
+- Pieces with slopes at most S: where the sign is decided, p and the computation take the same piece, and E grows at
+  most by the factor S. Where it is not, they may take different ones. These agree at the threshold, from which x is at
+  most m away, with m the largest such distance in the block. So E = S E_in + 2 S m, for each threshold.
+- Largest of a group: p takes a candidate whose value is at most m below the largest. So E = max E_in + m.
+
+The pattern of R has the decided signs at its corners. It is *sure* if each unit has one, and none contradicts another;
+then (1) holds for it. Three corners a, b, c of R (two on a line) make a frame q -> a + q_1 (b - a) + q_2 (c - a). In it
+f_u is known exactly from three values: f_u(a) + q_1 (f_u(b) - f_u(a)) + q_2 (f_u(c) - f_u(a)), and its error is at most
+(1 + 6 k) E_u on [-3, 3]^k. These functions are handed to ``corners`` for all units that are near zero at a corner of R.
+The other units are *far*: |x_u(v)| > 16 E_u + 2^-11 (X_u + E_u) at all corners. ``corners`` proves that the true
+corners are closer than 2^-14 to the stored ones in each frame coordinate, which changes f_u by at most
+2 k 2^-14 (X_u + E_u): a far unit has the sign of the pattern at the true corners, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regionscope.certificate.bits import Bits, Packed
+from regionscope.certificate.claim import Claim, Index
+from regionscope.certificate.columns import Value, affine, first_steps, padded, reads
+from regionscope.certificate.filter import Near, Screened, size
+from regionscope.certificate.frames import EPS, CornerFrames
+from regionscope.certificate.steps import Affine, Largest, Numbers, Pieces, Steps
+from regionscope.geometry import Slice
+
+__all__ = ["FAR", "look"]
+
+FAR = 2.0**-14  # by how much a true corner may differ from the stored one, in frame coordinates
+_BLOCK = 1 << 21  # numbers in an array
+_Flag = TypeVar("_Flag", np.uint8, np.bool_)
+
+
+def look(steps: Steps, slice: Slice, claim: Claim, frames: CornerFrames, bits: Bits) -> Screened:
+    """Patterns, near constraints and slopes of all regions, from one forward pass of all vertices."""
+    start, first = first_steps(steps, slice, np.abs(claim.vertices).max(0))
+    widest = max([len(step.shift) for step in steps.steps[first:] if isinstance(step, Affine)], default=1)
+    order, found = [], []
+    for regions in _strips(claim, max(1, _BLOCK // max(1, widest))):
+        order.append(regions)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found.append(_Block(claim, frames, bits, slice, regions, start).run(steps, first))
+    place = np.concatenate(order).argsort()
+    parts = [np.concatenate(each) for each in zip(*((b.bits, b.sure, *b.slopes) for b in found), strict=True)]
+    key, rows, error = (np.concatenate(each) for each in zip(*(block.near for block in found), strict=True))
+    by_key = key.argsort()
+    packed, sure, slopes, slope_error = (part[place] for part in parts)
+    return Screened(packed, sure, Near(key[by_key], rows[by_key], error[by_key]), slopes, slope_error)
+
+
+def _strips(claim: Claim, most: int) -> Iterator[Index]:
+    """The regions in blocks of neighbours."""
+    n_blocks = -(-claim.n // most)
+    place = claim.vertices[claim.corners[claim.offsets[:-1]]]
+    strip = place[:, 0].argsort().argsort() * int(np.ceil(np.sqrt(n_blocks))) // claim.n if claim.dim > 1 else 0 * place
+    order = np.lexsort((place[:, -1], strip.reshape(claim.n)))
+    yield from np.array_split(order, n_blocks)
+
+
+class _Block:
+    """Some regions and their vertices on their way through the network.
+
+    loops: (corners,) the vertices of the regions one after another. base: (k + 1, regions) those of their frames.
+    packed, open: (vertices, bytes) signs, and which of them are not decided.
+    """
+
+    def __init__(
+        self, claim: Claim, frames: CornerFrames, bits: Bits, slice: Slice, regions: Index, start: dict[str, Value]
+    ) -> None:
+        self.code, self.k, self.regions = bits, claim.dim, regions
+        counts = np.diff(claim.offsets)[regions]
+        self.offsets = np.concatenate([[0], np.cumsum(counts)])
+        self.owner = np.repeat(np.arange(len(regions)), counts)
+        entry = np.arange(len(self.owner)) + (claim.offsets[regions] - self.offsets[:-1])[self.owner]
+        vertices, self.loops = np.unique(claim.corners[entry], return_inverse=True)
+        self.base = self.loops[frames.base[:, regions] - claim.offsets[regions] + self.offsets[:-1]]
+        self.inverse, self.off = frames.inverse[regions], frames.off[regions]
+        self.points = claim.vertices[vertices]
+        self.around = self.loops.argsort(kind="stable")  # corners by vertex
+        self.many = np.bincount(self.loops, minlength=len(vertices))
+        self.packed, self.open = (np.zeros((len(vertices), bits.n_bytes), dtype=np.uint8) for _ in range(2))
+        self.sure = frames.sound[regions]
+        self.winners: dict[int, Packed] = {}
+        self.found: list[tuple[Index, Index, Numbers, Numbers]] = []  # regions, bits, rows, errors
+        self.values = {name: value.at(self.points) for name, value in start.items()}
+        self.sure &= all(np.isfinite(value.size + value.error).all() for value in self.values.values())
+        normals, bounds = (part.cpu().numpy() for part in slice.halfspaces)
+        self.border = len(bounds)
+        reach = np.abs(normals) @ np.abs(self.points).max(0) + np.abs(bounds)
+        self._borders(bounds[:, None] - normals @ self.points.T, (self.k + 8) * EPS * reach, reach)
+
+    def _borders(self, value: Numbers, error: Numbers, size: Numbers) -> None:
+        limit = _limit(error, size)[:, None]
+        self._keep(np.nonzero(np.abs(value) <= limit), value, 0.0, error, -self.border)
+        self.sure &= ~self._any((value < -limit).T).any(1)
+
+    def run(self, steps: Steps, first: int) -> _Block:
+        """Carry the vertices through the steps from ``first`` on."""
+        last = {name: i for i, step in enumerate(steps.steps) for name in reads(step)} | {steps.output_name: -1}
+        parts = iter(self.code.parts)
+        for i, step in enumerate(steps.steps[first:], first):
+            if isinstance(step, Affine):
+                self.values[step.writes] = self._after(step)
+            elif isinstance(step, Pieces):
+                self._pieces(step, next(parts))
+            else:
+                self._largest(step, next(parts))
+            if step.writes and not np.isfinite(self.values[step.writes].size + self.values[step.writes].error).all():
+                self.sure[:] = False  # comparisons with numbers that are not finite prove nothing
+            for name in {*reads(step)}:
+                if last[name] == i:
+                    del self.values[name]
+        self._finish(steps)
+        return self
+
+    def _after(self, step: Affine) -> Value:
+        if (moved := step.moved) is not None:
+            (value,) = (self.values[name] for name in reads(step))
+            identity = len(moved) == len(value.error) and (moved == np.arange(len(moved))).all()
+            return value if identity else Value(*(each[moved] for each in value))
+        numbers, error = affine(step, self.values, None)
+        return Value(numbers, error, np.maximum(numbers.max(1), -numbers.min(1)))
+
+    def _pieces(self, fold: Pieces, part: slice) -> None:
+        x, error, size = self.values[fold.source]
+        n, stride = len(fold.at), 8 * part.start
+        above = np.empty((fold.n_units, n, x.shape[1]), dtype=bool)
+        off = np.zeros(fold.n_units)  # from thresholds whose side is not decided
+        for t, at in enumerate(fold.at):
+            np.greater(x, at, out=above[:, t])
+            gap = x - at if at else x
+            bound, reach = (error + 2 * EPS * (size + abs(at)), size + abs(at)) if at else (error, size)
+            unit, vertex = np.nonzero(np.abs(gap) <= _limit(bound, reach)[:, None])
+            self._keep((unit, vertex), x, at, bound, stride + t, n)
+            distance = np.abs(gap[unit, vertex])
+            undecided = distance <= 8 * bound[unit]
+            unit, vertex = unit[undecided], vertex[undecided]
+            np.maximum.at(off, unit, distance[undecided])
+            bit = stride + unit * n + t
+            np.bitwise_or.at(self.open, (vertex, bit >> 3), (1 << (bit & 7)).astype(np.uint8))
+        flags = above.reshape(-1, x.shape[1])
+        self.packed[:, part] = np.packbits(np.ascontiguousarray(flags.T), axis=1, bitorder="little")
+        if fold.writes:
+            self.values[fold.writes] = _through(fold, self.values[fold.source], n * off)
+
+    def _largest(self, fold: Largest, part: slice) -> None:
+        x, error, size = self.values[fold.source]
+        members, m = fold.groups, fold.rows_per_unit
+        bound, reach = 2 * error[members].max(1) + 4 * EPS * size[members].max(1), 2 * size[members].max(1)
+        top = x[members[:, 0]]
+        for j in range(1, m):
+            top = np.maximum(top, x[members[:, j]])
+        beaten = np.empty((fold.n_units, m, x.shape[1]), dtype=bool)
+        off, near = np.zeros(fold.n_units), []
+        for j in range(m):
+            twice = (members[:, :j] == members[:, j, None]).any(1)  # the same entry once more
+            gap = top - x[members[:, j]]
+            beaten[:, j] = (gap > 8 * bound[:, None]) | twice[:, None]
+            np.maximum(off, np.where(beaten[:, j], 0, gap).max(1), out=off)
+            unit, vertex = np.nonzero((gap <= _limit(bound, reach)[:, None]) & ~twice[:, None])
+            near.append((unit * m + j, vertex))
+        flags = beaten.reshape(-1, x.shape[1])
+        lost = self._any(np.packbits(np.ascontiguousarray(flags.T), axis=1, bitorder="little"))
+        left = 1 - np.unpackbits(lost, axis=1, count=flags.shape[0], bitorder="little").reshape(-1, fold.n_units, m)
+        self.sure &= (left.sum(2) == 1).all(1)
+        best = left.argmax(2)
+        chosen = np.arange(m) == best[:, :, None]
+        self.winners[part.start] = np.packbits(chosen.reshape(len(best), -1), axis=1, bitorder="little")
+        where = [np.concatenate(each) for each in zip(*near, strict=True)]
+        region, number = self._regions_at(where, flags.shape[0])
+        place, candidate = np.divmod(number, m)
+        winner = best[region, place]
+        other = np.flatnonzero(winner != candidate)
+        region, place = region[other], place[other]
+        ends, rivals = self.base[:, region], members[place, candidate[other]]
+        values = x[members[place, winner[other]], ends] - x[rivals, ends]
+        self.found.append((region, 8 * part.start + number[other], values, bound[place]))
+        if fold.writes:
+            self.values[fold.writes] = Value(top, error[members].max(1) + (1 + 8 * EPS) * off, size[members].max(1))
+
+    def _keep(
+        self, where: tuple[NDArray[np.intp], ...], x: Numbers, at: float, error: Numbers, start: int, stride: int = 1
+    ) -> None:
+        """Units that are near zero at vertices, with their values at the corners of frames."""
+        region, unit = self._regions_at(where, len(x))
+        values = x[unit, self.base[:, region]]
+        self.found.append((region, start + unit * stride, values - at if at else values, error[unit]))
+
+    def _regions_at(self, where: Sequence[NDArray[np.intp]], n: int) -> tuple[Index, Index]:
+        """For pairs of units and vertices: all regions that have the vertex as a corner, with the unit; each once."""
+        unit, vertex = where
+        many = self.many[vertex]
+        within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+        corner = self.around[np.repeat((np.cumsum(self.many) - self.many)[vertex], many) + within]
+        region, number = np.divmod(np.unique(self.owner[corner] * n + np.repeat(unit, many)), n)
+        return region, number
+
+    def _any(self, flags: NDArray[_Flag]) -> NDArray[_Flag]:
+        """Bits (vertices, bytes) that are set at a corner of each region."""
+        found: NDArray[_Flag] = flags[self.loops[self.offsets[:-1]]]
+        counts = np.diff(self.offsets)
+        for j in range(1, int(counts.max())):
+            more = np.flatnonzero(counts > j)
+            found[more] |= flags[self.loops[self.offsets[more] + j]]
+        return found
+
+    def _finish(self, steps: Steps) -> None:
+        """The patterns of the regions, their near constraints with the signs of the patterns, and their slopes."""
+        self.bits = self._any(self.packed & ~self.open)
+        decided = self.bits ^ self._any(~self.packed & ~self.open)
+        for start, chosen in self.winners.items():
+            end = start + chosen.shape[1]
+            self.bits[:, start:end], decided[:, start:end] = chosen, 255
+        self.sure &= (decided == 255).all(1)
+        region, bit, values, error = (np.concatenate(each, -1) for each in zip(*self.found, strict=True))
+        n_rows = self.border + sum(self.code.sizes)
+        number = np.where(bit < 0, self.border + bit, self.code.row[bit]) if len(self.code.row) else self.border + bit
+        sign = np.ones(len(bit))
+        inner = np.flatnonzero((bit >= 0) & ~self.code.largest[bit]) if len(self.code.row) else np.flatnonzero(bit >= 0)
+        own = self.bits[region[inner], bit[inner] >> 3] >> (bit[inner] & 7).astype(np.uint8) & 1
+        sign[inner] = np.where(own == 1, 1.0, -1.0)
+        rows = _local(values) * sign
+        bound = padded((1 + 6 * self.k) * error + 8 * EPS * size(values))
+        self.near = (self.regions[region] * n_rows + number, rows.T, bound)
+        value = self.values[steps.output_name]
+        ends = value.numbers[:, self.base]  # (c, k + 1, r)
+        rises = _local(ends.swapaxes(0, 1))[1:]  # (k, c, r)
+        doubt = 2 * value.error[:, None] + 4 * EPS * np.abs(ends).max(1) + 4 * np.abs(rises) * self.off
+        self.slopes = (
+            np.einsum("rij,jcr->rci", self.inverse, rises),
+            (1 + 16 * EPS) * np.einsum("rij,jcr->rci", np.abs(self.inverse), doubt),
+        )
+
+
+def _limit(error: Numbers, size: Numbers) -> Numbers:
+    """Absolute values above are far from zero."""
+    return 16 * error + 8 * FAR * (size + error)
+
+
+def _local(values: Numbers) -> Numbers:
+    """Values (k + 1, ...) at the corners of a frame as a constant and slopes."""
+    rows = values - values[:1]
+    rows[0] = values[0]
+    return rows
+
+
+def _through(fold: Pieces, value: Value, off: Numbers) -> Value:
+    """The values behind a fold."""
+    x, error, size = value
+    steepest, shifts = np.abs(fold.slopes).max(0) / fold.divisor, np.abs(fold.shifts).max(0) / fold.divisor
+    largest = (1 + 8 * EPS) * (steepest * size + shifts)
+    error = padded((1 + 8 * EPS) * steepest * (error + 2 * off))
+    if fold.at == (0.0,) and (fold.slopes == [[0.0], [1.0]]).all() and not fold.shifts.any() and fold.divisor == 1:
+        return Value(np.maximum(x, 0), error, largest)
+    slopes, add = fold.slopes / fold.divisor, fold.shifts / fold.divisor
+    out = slopes[0][:, None] * x + add[0][:, None]
+    for t, at in enumerate(fold.at):
+        out = np.where(x > at, slopes[t + 1][:, None] * x + add[t + 1][:, None], out)
+    return Value(out, error + 8 * EPS * largest, largest)

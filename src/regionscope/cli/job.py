@@ -1,0 +1,173 @@
+"""The options that several commands share, as one value: which network, on which slice, what to write."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import wraps
+from typing import Any, TypeVar, get_type_hints
+
+from matplotlib.figure import Figure
+from rich.console import Console
+from torch import nn
+
+from regionscope.cli import options, output
+from regionscope.cli.input_plane import InputPlane
+from regionscope.errors import InputError, LimitReached
+from regionscope.geometry import Slice
+from regionscope.lab import load
+from regionscope.lab.provenance import provenance
+from regionscope.network import home
+from regionscope.network.output import select_output
+
+__all__ = ["NetworkJob", "SliceJob", "with_job"]
+
+_PANELS = (
+    options.NETWORK,
+    options.SLICE,
+    "Question",
+    "Surface",
+    "Slices",
+    "Points",
+    "Neighbourhood",
+    options.OUTPUT,
+    options.WORK,
+)
+_Result = TypeVar("_Result")
+
+
+def with_job(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for each field of its first parameter, in the order of the panels of its help."""
+    hints = get_type_hints(command, include_extras=True)
+    first, *own = inspect.signature(command).parameters.values()
+    job = hints[first.name]
+    shared = list(inspect.signature(job).parameters.values())
+    hints |= get_type_hints(job, include_extras=True)
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        command(job(**{each.name: values.pop(each.name) for each in shared}), **values)
+
+    every = [each.replace(kind=each.KEYWORD_ONLY, annotation=hints[each.name]) for each in (*shared, *own)]
+    every.sort(key=lambda each: _PANELS.index(each.annotation.__metadata__[0].rich_help_panel))
+    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in every}
+    return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkJob:
+    """A network, and where the results go."""
+
+    model: options.ModelOption
+    weights: options.WeightsOption = None
+    output_name: options.OutputOption = None
+    input_shape: options.ShapeOption = None
+    json_file: options.JsonOption = None
+    plot_file: options.PlotOption = None
+    device: options.DeviceOption = "cpu"
+
+    @property
+    def quiet(self) -> bool:
+        """Whether stdout takes the JSON and nothing else."""
+        return self.json_file == "-"
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """What --input-shape spells."""
+        return options.read_shape(self.input_shape)
+
+    def network(self) -> nn.Module:
+        """Build the network, load its weights where a file is given, bring it to the device, and choose its output."""
+        network = load.load_model(self.model)
+        if self.weights is not None:
+            load.load_weights(network, self.weights)
+        home(network)  # says that weights have no values, where torch would raise
+        there = network.to(options.read_device(self.device))
+        found: nn.Module = select_output(there, options.read_output(self.output_name))
+        return found
+
+    def check_targets(self, dim: int) -> None:
+        """Say before the work, not after it, that a file cannot be written; ``dim``: what a picture would show."""
+        output.check_json(self.json_file)
+        if self.plot_file is not None:
+            output.check_plot(self.plot_file, dim)
+
+    def write(self, numbers: Mapping[str, Any]) -> None:
+        """Write the JSON, and say that the result is about weights as the code makes them, which are often random."""
+        if self.weights is None and not self.quiet and not load.is_onnx(self.model):
+            said = f"The weights are those that {self.model} creates, since --weights is not given."
+            Console(soft_wrap=True).print(said, style="dim", markup=False, highlight=False)
+        if self.json_file is not None:
+            output.write_json({**numbers, "provenance": provenance()}, self.json_file)
+
+    def draw(self, figure: Callable[..., Figure], *what: Any) -> None:
+        """The picture of --plot, where it is asked for."""
+        if self.plot_file is not None:
+            output.save_plot(figure(*what), self.plot_file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceJob(NetworkJob):
+    """A network on one slice, and the limits of the exact partition."""
+
+    points: options.PointsOption = None
+    box: options.BoxOption = None
+    memory: options.MemoryOption = None
+    max_regions: options.LimitOption = None
+
+    def plane(self) -> InputPlane | None:
+        """The plane of --vary."""
+        return None
+
+    def slice(self, network: nn.Module) -> Slice:
+        """The slice that --points, --box or --vary names."""
+        plane = self.plane()
+        if (self.points is not None) + (self.box is not None) + (plane is not None) != 1:
+            raise InputError(
+                "Expected one of --points FILE, --box LO HI and --vary I J, got none or several. Pass one of them."
+            )
+        if self.points is not None:
+            return load.hull(load.load_points(self.points, input_shape=self.shape))
+        shape = self.shape or load.infer_input_shape(network)
+        if self.box is not None:
+            return load.box(*self.box, shape)
+        assert plane is not None
+        return plane.box(shape)
+
+    def start(self, *, dim: int | None = None, what: str = "") -> tuple[nn.Module, Slice]:
+        """The network and the slice, which must have dimension ``dim`` for ``what``; checks the files to write."""
+        network = self.network()
+        where = self.slice(network)
+        self.check_targets(where.dim)
+        if dim is not None and where.dim != dim:
+            way = "--points with 2 rows" if dim == 1 else "--points with 3 rows, or --box for a network with 2 inputs"
+            raise InputError(f"Expected a slice of dimension {dim} for {what}, got dimension {where.dim}. Pass {way}.")
+        return network, where
+
+    def cut(self, instrument: Callable[..., _Result], network: nn.Module, where: Slice, **chosen: Any) -> _Result:
+        """What an exact instrument finds on the slice."""
+        memory = options.read_memory(self.memory)
+        with _limit_advice(), output.progress_bar() as progress:
+            return instrument(network, where, memory=memory, max_regions=self.max_regions, progress=progress, **chosen)
+
+    def report(self, found: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
+        """The table and the JSON of a result that has a slice and statistics."""
+        where, stats = found.slice, found.stats
+        if not self.quiet:
+            output.print_counts(f"{where}{more}, {stats.seconds:.3g} s", rows)
+        about = {"dim": where.dim, "input_shape": list(where.input_shape), "size": where.size}
+        self.write({**numbers, "slice": about, "stats": asdict(stats)})
+
+
+@contextmanager
+def _limit_advice() -> Iterator[None]:
+    """Past --max-regions, advise what the command line has."""
+    try:
+        yield
+    except LimitReached as error:
+        what = re.split(r";|\. ", str(error))[0].replace("max_regions = ", "--max-regions ")
+        raise LimitReached(f"{what}. Raise --max-regions or use a smaller slice.") from error

@@ -1,0 +1,172 @@
+"""``stream_regions``: exact regions handed over part by part, so that any number of them fits in memory.
+
+The engine works depth first: it divides the cells of the partition after some layer into groups, and carries each group
+through all later layers. A region never crosses a border between groups, since such a border is a fold. So each region
+is finished exactly once, in one part, and ``linear_regions`` would only put the parts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from regionscope.errors import InputError
+from regionscope.exact.affine_maps import AffineMaps, affine_maps
+from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
+from regionscope.exact.region_batch import RegionBatch
+from regionscope.geometry import Slice
+from regionscope.geometry.ragged import mean_of_rows
+from regionscope.network import Program
+from regionscope.network.output import Arguments, Output, select_output
+from regionscope.tolerance import Tolerance
+from regionscope.types import Reading, Stats, one_line
+
+__all__ = ["FinishedRegions", "RegionTotals", "SizeHistogram", "stream_regions"]
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRegions:
+    """Some of the activation regions of a slice, all of them whole; see ``stream_regions``.
+
+    slice, vertices, outputs, corners, offsets, sizes: as in ``Partition``, for these regions alone.
+    """
+
+    slice: Slice
+    vertices: Tensor
+    outputs: Tensor
+    corners: Tensor
+    offsets: Tensor
+    sizes: Tensor
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"FinishedRegions(dim={self.slice.dim}, n_activation_regions={len(self)})"
+
+    @cached_property
+    def interior(self) -> Tensor:
+        """A point inside each region, the mean of its corners (r, k)."""
+        return mean_of_rows(self.vertices[self.corners], self.offsets)
+
+    @cached_property
+    def maps(self) -> AffineMaps:
+        """The affine map of each region on the slice: ``outputs = constant + coords @ slope``."""
+        return affine_maps(self.vertices, self.outputs, self.corners, self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class RegionTotals:
+    """What ``stream_regions`` counted.
+
+    n_activation_regions: number of activation regions of the slice. by_layer: of those after each nonlinearity.
+    size: sum of their sizes in input space, the size of the slice up to rounding.
+    n_parts, largest_part: number of parts that were handed over, and of regions in the largest one.
+    """
+
+    slice: Slice
+    n_activation_regions: int
+    by_layer: dict[str, int]
+    size: float
+    n_parts: int
+    largest_part: int
+    stats: Stats
+
+    def __repr__(self) -> str:
+        return one_line(self, dim=self.slice.dim)
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The number of activation regions, and of signs that rounding hides if any."""
+        snapped: tuple[Reading, ...] = (("snapped", self.stats.snapped, None),) if self.stats.snapped else ()
+        return ("activation", self.n_activation_regions, None), *snapped
+
+
+@dataclass(eq=False)
+class SizeHistogram:
+    """How many regions have which size: pass it as ``consume`` to ``stream_regions``, and read ``counts`` afterwards.
+
+    edges: ascending sizes in input space. counts: (len(edges) + 1,) of the regions smaller than the first edge, from
+    each edge up to the next, and from the last edge on.
+
+    >>> from regionscope.geometry import Segment
+    >>> histogram = SizeHistogram([0.5, 2.0])
+    >>> _ = stream_regions(nn.ReLU(), Segment([-1.0], [3.0]), consume=histogram)  # lengths 1 and 3
+    >>> histogram.counts.tolist()
+    [0, 1, 1]
+    """
+
+    edges: Sequence[float]
+    counts: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        bounds = torch.tensor(self.edges, dtype=torch.float64, device="cpu")
+        if bounds.ndim != 1 or len(bounds) == 0 or not bool((bounds.diff() > 0).all() & (bounds == bounds).all()):
+            raise InputError(f"Expected ascending edges of a histogram, got {self.edges!r}. Try [1e-9, 1e-6, 1e-3].")
+        self.edges, self.counts = bounds.tolist(), torch.zeros(len(bounds) + 1, dtype=torch.int64, device="cpu")
+
+    def __call__(self, regions: FinishedRegions) -> None:
+        """Count these regions."""
+        edges = torch.tensor(self.edges, dtype=torch.float64, device=regions.sizes.device)
+        place = torch.bucketize(regions.sizes, edges, right=True)
+        self.counts += torch.bincount(place, minlength=len(self.counts)).cpu()
+
+
+def stream_regions(
+    model: nn.Module | Program,
+    slice: Slice,
+    *,
+    consume: Callable[[FinishedRegions], object] | None = None,
+    max_regions: int | None = None,
+    memory: int | None = None,
+    tolerance: Tolerance | None = None,
+    progress: Progress | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
+) -> RegionTotals:
+    """Count the activation regions of a line or a plane without holding them, and hand them over part by part.
+
+    The regions are those of ``linear_regions``, each of them in exactly one part. Nothing else is kept, so that tens of
+    millions of regions fit in memory. Neighbours with equal maps are not joined: they may lie in different parts.
+
+    slice: of dimension 1 or 2. consume: called with each part when it is finished, a ``FinishedRegions``; it may add
+    up, draw or write what it wants. A ``SizeHistogram`` is ready for use. None counts only.
+    memory: bytes of the working memory (2 GiB; on a GPU half of what is free there).
+    Other arguments as in ``linear_regions``; a limit that is reached is raised, after some parts were handed over.
+
+    Cost: that of ``linear_regions``, less putting the parts together.
+
+    >>> from regionscope.geometry import Segment
+    >>> stream_regions(nn.ReLU(), Segment([-1.0], [3.0])).n_activation_regions
+    2
+    """
+    slices = as_list(slice)
+    if len(slices) > 1:
+        raise InputError(f"Expected one slice, got {len(slices)}. Call once for each slice.")
+    piece = slices[0]
+    if piece.dim > 2:
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {piece.dim}. Use linear_regions.")
+    if consume is not None and not callable(consume):
+        raise InputError(f"Expected a function of FinishedRegions, got {type(consume).__name__}. Pass a function.")
+    program, scale = program_of(select_output(model, output, args), [piece]), piece.scale
+    counts: list[int] = []
+    size = 0.0
+
+    def take(part: RegionBatch) -> None:
+        nonlocal size
+        sizes = part.sizes * scale
+        counts.append(len(sizes))
+        size += float(sizes.sum())
+        if consume is not None:
+            consume(FinishedRegions(piece, part.coords, part.outputs, part.corners, part.offsets, sizes))
+
+    result = exact_regions(
+        program, [piece], max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
+        progress=progress, consume=take,
+    )  # fmt: skip
+    result.must_cover(piece, size)
+    stats = Stats(int(result.snapped[0]), float(result.rounding[0]), result.seconds)
+    return RegionTotals(piece, sum(counts), result.by_layer[0], size, len(counts), max(counts), stats)
