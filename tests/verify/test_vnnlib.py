@@ -99,8 +99,8 @@ def test_gzipped_files_are_read(tmp_path: Path) -> None:
         (ONE.replace("(>= X_0 -1e-3)", "(<= X_0 3)"), "input 0"),
         (TWO.replace("Y[0,0] Y", "Y[0,4] Y"), r"line 8: .*got Y\[0,4\]"),
         (TWO.replace("declare-output", "declare-hidden"), "line 4"),
-        (TWO.replace("[1, 2])", '[1, 2] x)', 1), "line 3: expected .declare-input"),
-        (TWO.replace("[1, 2])", '[1, 2] "x)', 1), "line 3: expected .declare-input"),
+        (TWO.replace("[1, 2])", '[1, 2] x)', 1), "line 3: Expected .declare-input"),
+        (TWO.replace("[1, 2])", '[1, 2] "x)', 1), "line 3: Expected .declare-input"),
         ("", "at least one assertion"),
     ],
 )  # fmt: skip
