@@ -17,6 +17,7 @@ from regionscope.exact.affine_maps import AffineMaps
 from regionscope.exact.budget import Budget, inputs_of
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.geometry import Slice
+from regionscope.geometry.ragged import gather_rows, mean_of_rows
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 
@@ -93,7 +94,7 @@ def check_network(program: Program, piece: Slice, interior: Tensor, maps: Affine
 def check_sample(
     program: Program, slices: Sequence[Slice], found: RegionBatch, rounding: Tensor, budget: Budget
 ) -> None:
-    """The network agrees with the mean of its outputs at some corners, in the middle of them, for some regions.
+    """The network agrees with the mean of its outputs at the corners in the middle of some regions.
 
     rounding: (slices,) of the outputs. Where slopes are too steep for float64 the two differ. Cost: a forward pass over
     1% of the regions, or over all of them where they are few and the network is small.
@@ -101,18 +102,13 @@ def check_sample(
     n = len(found.offsets) - 1
     wanted = min(n, max(n // _SHARE, _SAMPLE_BYTES // max(1, program.row_bytes), 1))
     regions = torch.arange(wanted, device=found.offsets.device) * n // max(1, wanted)
-    starts, ends = found.offsets[regions], found.offsets[regions + 1]
-    slice_id = found.slice_id[found.corners[starts]]
-    if len(slices) > 1:
-        slice_id, order = slice_id.sort(stable=True)
-        starts, ends = starts[order], ends[order]
-    spread = torch.arange(2 * slices[0].dim, device=starts.device)
-    corners = found.corners[starts[:, None] + (ends - starts)[:, None] * spread // len(spread)]
-    middle, mean = found.coords[corners].mean(1), found.outputs[corners].mean(1)
+    slice_id, order = found.slice_id[found.corners[found.offsets[regions]]].sort(stable=True)
+    index, ends = gather_rows(found.offsets, regions[order])
+    middle, mean = (mean_of_rows(rows[found.corners[index]], ends) for rows in (found.coords, found.outputs))
     size = mean.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, found.outputs.abs().amax(1), "amax")
     allowed = (Tolerance.of(program.dtype).slope * size + rounding)[slice_id]
     rows = budget.inputs(program)
-    for start in range(0, len(mean), rows):
+    for start in range(0, wanted, rows):
         part = slice(start, start + rows)
         outputs = program(inputs_of(program, slices, middle[part], slice_id[part]))
         gap = (outputs - mean[part]).abs().amax(1)
