@@ -63,6 +63,6 @@ def test_a_fixed_batch_dimension_is_one_sentence() -> None:
         rs.region_count(program.module(), torch.randn(20, 2), slices=2)
     for instrument in (rs.local_complexity, rs.region_count):
         with pytest.raises(rs.InputError, match=r"ExportedProgram.*\.module\(\)"):
-            instrument(program, torch.randn(20, 2))  # type: ignore[operator]
+            instrument(program, torch.randn(20, 2))
     with pytest.raises(rs.InputError, match=r"fixed shape \(3, 2\).*dynamic_shapes"):
         rs.linear_regions(program, rs.Segment([0.0, 0.0], [1.0, 1.0]))
