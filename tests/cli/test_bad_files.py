@@ -45,7 +45,8 @@ BASE = '[base.data]\nname = "digits"\n[base.network]\nname = "mlp"\n'
 TOML = {
     "lists": "a = " + "[" * 100_000,
     "tables": "a = " + "{a = " * 50_000,
-    "dots": f"{BASE}options.{'.'.join('a' * 2000)} = 1\n",
+    "dots": f"{BASE}options.{'.'.join('a' * 100_000)} = 1\n",
+    "quoted dots": BASE + '"a b".' * 50_000 + "a = 1\n",
     "heading": f"[{'.'.join('a' * 2000)}]\n",
     "digits": "seed = " + "1" * 5000,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import regionscope as rs
 from onnx_graphs import relu_network
 from regionscope.cli import app
 from regionscope.cli.input_plane import read_plane
+from regionscope.lab import load
 
 pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
 PROPERTY = """(declare-const X_0 Real)
@@ -32,6 +34,15 @@ def files(tmp_path: Path) -> tuple[Path, Path, float]:
     network = relu_network(tmp_path / "net.onnx", [2, 8, 2])
     part = rs.linear_regions(rs.read_onnx(network), rs.Box.between(-1, 1, (2,)))
     return network, tmp_path / "p.vnnlib", float(part.outputs[:, 0].max())
+
+
+def test_the_timeout_includes_reading(files: tuple[Path, Path, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    network, property, largest = files
+    property.write_text(PROPERTY.format(largest + 0.5))
+    whole = load.load_model
+    monkeypatch.setattr(load, "load_model", lambda name: time.sleep(0.3) or whole(name))
+    assert run("verify", network, property, "--timeout", 0.2).stdout.startswith("timeout")
+    assert run("verify", network, property, "--timeout", 60).stdout.startswith("unsat")
 
 
 def test_a_witness_is_printed_and_written(files: tuple[Path, Path, float], tmp_path: Path) -> None:

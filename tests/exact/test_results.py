@@ -198,6 +198,12 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "another slice": (_about(slice={"kind": "Ball"}), "Ball"),
     "slice without parts": (_about(slice={"kind": "Box"}), "for a Box, got none"),
     "deep header": (lambda arrays: arrays.update(about=np.array("[" * 200_000)), "nested too deep"),
+    "vertices outside": (_array("vertices", lambda a: a + 5), "checksum"),
+    "sizes exchanged": (_array("sizes", lambda a: a[::-1].copy()), "checksum"),
+    "corners all 0": (_array("corners", np.zeros_like), "checksum"),
+    "walls inverted": (_array("wall_same", np.logical_not), "checksum"),
+    "another time": (_about(stats={"snapped": 0, "rounding": 0.0, "seconds": 1.0}), "checksum"),
+    "no checksum": (_about(checksum=None), "checksum"),
     "header of a list": (lambda arrays: arrays.update(about=np.array("[1, 2]")), "damaged"),
 }
 

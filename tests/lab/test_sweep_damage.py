@@ -86,7 +86,9 @@ def test_damage_is_said_and_undone(name: str, finished: Path, tmp_path: Path) ->
     shutil.copytree(finished, runs)
     damage, place = DAMAGE[name]
     damage(runs / place)
-    sweep_status(runs)  # looking ends in no traceback
+    found = sweep_status(runs)  # looking ends in no traceback
+    if name.startswith("deleted checkpoint"):
+        assert found.counts == {"damaged": 1}
     read_series(runs)
     report = run_sweep(SWEEP, runs)
     if name == "folder lock":  # nobody needs the lock of a run that has ended

@@ -41,12 +41,14 @@ def exported(module: nn.Module, shape: tuple[int, ...]) -> torch.export.Exported
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "shape"), CASES, ids=["mlp", "cnn", "residual"])
-@pytest.mark.parametrize("form", ["exported", "module", "fx"])
+@pytest.mark.parametrize("form", ["exported", "module", "decomposed", "fx"])
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_a_program_is_read_as_its_module(make: Callable[[], nn.Module], shape: tuple[int, ...], form: str) -> None:
     module = make().eval()
     program = torch.fx.symbolic_trace(module) if form == "fx" else exported(module, shape)
     read = program.module() if form == "module" else program
+    if isinstance(read, torch.export.ExportedProgram) and form == "decomposed":
+        read = read.run_decompositions()
     x = torch.randn(5, *shape, dtype=torch.float64)
     wanted = rs.trace(module, shape)
     found = rs.trace(read, shape)
@@ -57,5 +59,10 @@ def test_a_program_is_read_as_its_module(make: Callable[[], nn.Module], shape: t
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_a_fixed_batch_dimension_is_one_sentence() -> None:
     program = torch.export.export(mlp([2, 4, 2], seed=0), (torch.zeros(3, 2),))
+    with pytest.raises(rs.InputError, match=r"got one of a fixed number.*dynamic_shapes"):
+        rs.region_count(program.module(), torch.randn(20, 2), slices=2)
+    for instrument in (rs.local_complexity, rs.region_count):
+        with pytest.raises(rs.InputError, match=r"ExportedProgram.*\.module\(\)"):
+            instrument(program, torch.randn(20, 2))
     with pytest.raises(rs.InputError, match=r"fixed shape \(3, 2\).*dynamic_shapes"):
         rs.linear_regions(program, rs.Segment([0.0, 0.0], [1.0, 1.0]))

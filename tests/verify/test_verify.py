@@ -242,6 +242,27 @@ def test_a_limit_is_a_timeout_and_never_an_answer() -> None:
     assert rs.verify(network, box("-1", "1", at_least(0, above)), timeout=0).verdict == "timeout"
 
 
+def test_a_narrow_input_beside_a_large_fixed_one_is_decided() -> None:
+    """The size of a fixed input does not count; an input that varies by less than rounding is unknown."""
+    network = mlp([2, 6, 2], seed=0)
+    value = network(torch.tensor([[60000.0, 0.5]]))[0, 0].item()
+    for high, threshold, verdict in (
+        ("0.500001", value + 1, "unsat"), ("0.500001", value - 1, "sat"), ("0.5000000000000001", value, "unknown")
+    ):  # fmt: skip
+        case = Case(
+            (Fraction(60000), Fraction("0.5")), (Fraction(60000), Fraction(high)), ((at_least(0, str(threshold)),),)
+        )
+        found = rs.verify(network, Property(2, 2, (case,), None, "test"))
+        assert found.verdict == verdict, found.reason
+    assert "varies by no more than rounding" in found.reason
+
+
+@pytest.mark.parametrize("timeout", ["x", float("nan"), True])
+def test_a_timeout_that_is_no_number_is_refused(timeout: Any) -> None:
+    with pytest.raises(rs.InputError, match="timeout"):
+        rs.verify(mlp([2, 4, 2], seed=0), box("-1", "1", at_least(0, "100")), timeout=timeout)
+
+
 def test_wrong_sizes_are_refused() -> None:
     with pytest.raises(rs.InputError, match="3 outputs"):
         rs.verify(mlp([2, 4, 2], seed=0), Property(2, 3, (), None, "test"))

@@ -55,6 +55,17 @@ def test_version_two_says_the_same(tmp_path: Path) -> None:
     assert read(TWO, tmp_path).input_shape == (1, 2)
 
 
+def test_version_two_as_its_grammar_writes_it(tmp_path: Path) -> None:
+    """Equality is ==, a tensor may name its value in the ONNX file, and an index may stand apart."""
+    plain = TWO.replace("(assert (<= X[0,0] 0.1)) (assert (>= X[0,0] -1e-3))", "(assert (= X[0,0] 0.1))")
+    text = plain.replace("(= X[0,0]", "(== X [0,0]")
+    text = text.replace("X float32 [1, 2]", 'X float32 [1, 2] "in (1); x"')
+    text = text.replace("Y float32 [1, 2]", 'Y real[1,2] "y"')
+    found = read(text + "; the end", tmp_path)
+    assert found.cases == read(plain, tmp_path).cases
+    assert (found.n_free, found.cases[0].low[0], found.input_shape) == (1, Fraction(1, 10), (1, 2))
+
+
 def test_holds_is_exact(tmp_path: Path) -> None:
     found = read(ONE, tmp_path)
     tenth = Fraction(1, 10)
@@ -88,6 +99,8 @@ def test_gzipped_files_are_read(tmp_path: Path) -> None:
         (ONE.replace("(>= X_0 -1e-3)", "(<= X_0 3)"), "input 0"),
         (TWO.replace("Y[0,0] Y", "Y[0,4] Y"), r"line 8: .*got Y\[0,4\]"),
         (TWO.replace("declare-output", "declare-hidden"), "line 4"),
+        (TWO.replace("[1, 2])", '[1, 2] x)', 1), "line 3: Expected .declare-input"),
+        (TWO.replace("[1, 2])", '[1, 2] "x)', 1), "line 3: Expected .declare-input"),
         ("", "at least one assertion"),
     ],
 )  # fmt: skip

@@ -101,6 +101,8 @@ def status(
 ) -> None:
     """Show how many runs are finished, running and pending, on any machine.
 
+    Damaged runs are repaired by the next `sweep run`, which also compares the checksums of all checkpoints.
+
     Example: regionscope sweep status --runs runs --watch
     """
     console = Console()

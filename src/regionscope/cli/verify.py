@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +29,8 @@ def verify(
         ),
     ] = None,
     timeout: Annotated[
-        float | None, options.option("--timeout", metavar="SECONDS", least=0, help="Time after which to stop.")
+        float | None,
+        options.option("--timeout", metavar="SECONDS", least=0, help="Time after which to stop, reading included."),
     ] = None,
     fix: Annotated[
         list[str] | None,
@@ -45,9 +47,11 @@ def verify(
     output.check_json(json_file)
     if out is not None:
         output.check_folder(out)
+    start = time.monotonic()
     try:
         model, property = load.load_model(network), read_vnnlib(property_file)
-        found = decide(model, property.fixed(_fixed(fix or [])), timeout=timeout)
+        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - start))
+        found = decide(model, property.fixed(_fixed(fix or [])), timeout=left)
     except RegionscopeError:
         if out is not None:
             output.write_file(out, lambda temporary: temporary.write_text("error\n", encoding="utf-8"))

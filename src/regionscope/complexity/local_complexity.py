@@ -163,7 +163,9 @@ def local_complexity(
     about as much again for small networks; keep those of ``orthonormal_frames`` where you can.
     """
     if not isinstance(model, nn.Module):
-        raise InputError(f"Expected a torch module, got {type(model).__name__}.")
+        raise InputError(
+            f"Expected a torch module, got {type(model).__name__}. Of an exported program, pass .module()."
+        )
 
     def count(model: nn.Module, points: Inputs) -> _Counts:
         where = Neighbourhoods.read(

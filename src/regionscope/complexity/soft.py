@@ -43,7 +43,9 @@ def soft_local_complexity(
     >>> penalty.backward()
     """
     if not isinstance(model, nn.Module):
-        raise InputError(f"Expected a torch module, got {type(model).__name__}.")
+        raise InputError(
+            f"Expected a torch module, got {type(model).__name__}. Of an exported program, pass .module()."
+        )
     if not real("temperature", temperature) > 0:
         raise InputError(f"Expected a temperature larger than 0, got {temperature}.")
     where = Neighbourhoods.read(

@@ -133,6 +133,8 @@ def corner_inputs(program: Program, slices: Sequence[Slice]) -> Tensor:
 
 def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, slice_id: Tensor) -> Tensor:
     """Network inputs (v, *input_shape) of coordinates (v, k) on their slices (``slice_id`` (v,), ascending)."""
+    if len(slices) == 1:
+        return slices[0].embed(coords.to(program.device), dtype=program.dtype)
     counts = torch.bincount(slice_id, minlength=len(slices)).tolist()
     parts = zip(slices, coords.to(program.device).split(counts), strict=True)
     return torch.cat([piece.embed(own, dtype=program.dtype) for piece, own in parts if len(own)])

@@ -27,7 +27,7 @@ __all__ = ["check_coverage", "check_maps", "check_network", "check_sample"]
 _ADVICE = "Look for very large weights. If there are none, report the model and the slice."
 _ROWS = 4096
 _SHARE = 100  # one of this number of regions is compared with the network in every computation,
-_SAMPLE_BYTES = 1 << 17  # and more of them as long as their live values take no more memory
+_SAMPLE_BYTES = 1 << 15  # and more of them as long as their live values take no more memory
 
 
 def check_coverage(sizes: Tensor, whole: float) -> None:

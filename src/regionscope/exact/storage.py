@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,16 @@ from regionscope.writing import ARRAY_FILE_ERRORS, parse_json, replace_file
 
 __all__ = ["array_names", "load_arrays", "save_arrays", "slice_from_json", "slice_to_json"]
 
-_FORMAT = 2
+_FORMAT = 3
 _KINDS: dict[str, type[Segment] | type[Simplex] | type[Box]] = {"Segment": Segment, "Simplex": Simplex, "Box": Box}
 
 
 def save_arrays(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Path:
     """Write arrays, and ``about`` as JSON under that name; returns the path, which ends in .npz."""
     path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
-    stored: dict[str, Any] = {"about": np.array(json.dumps({"format": _FORMAT, **about}))}
-    stored |= {name: rows.cpu().numpy() for name, rows in arrays.items()}
+    stored: dict[str, Any] = {name: rows.cpu().numpy() for name, rows in arrays.items()}
+    header = {"format": _FORMAT, **about}
+    stored["about"] = np.array(json.dumps({"checksum": _checksum(header, stored), **header}))
     path.parent.mkdir(parents=True, exist_ok=True)
 
     def write(temporary: Path) -> None:
@@ -50,9 +52,21 @@ def load_arrays(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             older = isinstance(found, int) and found < _FORMAT
             way_out = "was written by an older version; compute it again" if older else "needs another version"
             raise WrongFile(f"Expected a partition in format {_FORMAT}, got format {found}: {path} {way_out}")
-        arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != "about"}
+        stored = {name: file[name] for name in file.files if name != "about"}
+        arrays = {name: torch.from_numpy(array) for name, array in stored.items()}
         _check(about, arrays)
+        if about.pop("checksum", None) != _checksum(about, stored):
+            raise ValueError("its checksum does not fit: it was changed after it was written")
     return about, arrays
+
+
+def _checksum(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    """Of the header and of all arrays with their names, types and shapes."""
+    digest = blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _check(about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:

@@ -272,10 +272,11 @@ class Box(_AffineSlice):
         radii = _read_radius(radius, len(basis)).to(device)
         reach = basis * radii.reshape(-1, *[1] * origin.ndim)
         check_rank(reach, "the directions, scaled by their radii,")
-        if float(reach.flatten(1).norm(dim=1).min()) <= RANK * float(origin.norm()):
+        varied = origin[(basis != 0).any(0)]
+        if float(reach.flatten(1).norm(dim=1).min()) <= RANK * float(varied.norm()):
             raise SliceError(
-                f"Expected a radius larger than {RANK:g} of the norm of the center, got a smaller one, for which "
-                "rounding merges the corners. Pass a larger radius."
+                f"Expected a radius larger than {RANK:g} of the norm of the center (of the entries that vary), got a "
+                "smaller one, for which rounding merges the corners. Pass a larger radius."
             )
         self._set(origin=origin, basis=basis, radius=radii)
 

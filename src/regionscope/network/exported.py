@@ -9,11 +9,15 @@ import torch
 from torch import fx, nn
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.nn import functional as F
 
 from regionscope.errors import InputError
 
-__all__ = ["plain_module"]
+__all__ = ["OPEN_BATCH", "plain_module"]
 
+OPEN_BATCH = (
+    'Export it again from an example of two or more rows with dynamic_shapes=({0: torch.export.Dim("batch")},).'
+)
 _CHECKS = ("_assert", "sym_constrain", "_guards_fn")
 
 
@@ -38,8 +42,7 @@ def _check_batch(program: ExportedProgram) -> None:
         if len(shape) and isinstance(shape[0], int):
             raise InputError(
                 f"Expected an exported program for any number of inputs, got one whose input {node.name!r} has the "
-                f"fixed shape {shape}. Export it again from an example of two or more rows with "
-                'dynamic_shapes=({0: torch.export.Dim("batch")},).'
+                f"fixed shape {shape}. {OPEN_BATCH}"
             )
 
 
@@ -64,10 +67,7 @@ def _translate(node: fx.Node) -> None:
     if name == "sym_size":
         node.op, node.target = "call_method", "size"
         return
-    if name == "slice":
-        node.target = part_of
-        return
-    function: Any = getattr(torch, name, None) or getattr(nn.functional, name, None)
+    function: Any = _FUNCTIONS.get(name) or getattr(torch, name, None) or getattr(nn.functional, name, None)
     if function is not None:
         node.target = function
     elif hasattr(torch.Tensor, name):
@@ -79,3 +79,33 @@ def part_of(x: Any, dim: int = 0, start: int | None = None, end: int | None = No
     taken = slice(start, end, step)
     whole = range(x.shape[dim])[taken] == range(x.shape[dim])
     return x if whole else x[(slice(None),) * (dim % x.ndim) + (taken,)]
+
+
+def convolution(
+    x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, extra: Any, groups: int
+) -> Any:
+    """``aten.convolution``, in one to three dimensions."""
+    n = len(stride)
+    if transposed:
+        up: Any = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[n - 1]
+        return up(x, weight, bias, stride, padding, extra, groups, dilation)
+    function: Any = (F.conv1d, F.conv2d, F.conv3d)[n - 1]
+    return function(x, weight, bias, stride, padding, dilation, groups)
+
+
+def batch_norm(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float) -> tuple[Any]:
+    """``aten._native_batch_norm_legit_no_training``, of which only the first result is used."""
+    return (F.batch_norm(x, mean, variance, weight, bias, False, momentum, eps),)
+
+
+def max_pool(x: Any, *options: Any) -> tuple[Any]:
+    """``aten.max_pool2d_with_indices`` without the indices."""
+    return (F.max_pool2d(x, *options),)
+
+
+_FUNCTIONS = {
+    "slice": part_of,
+    "convolution": convolution,
+    "_native_batch_norm_legit_no_training": batch_norm,
+    "max_pool2d_with_indices": max_pool,
+}

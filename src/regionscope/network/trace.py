@@ -39,7 +39,7 @@ def trace(
     meanwhile, and the program can be pickled.
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
     A forward of your own is followed twice, and refused if the two results differ (random numbers, the time, a call
-    counter).
+    counter). What changes more slowly or more rarely (whole seconds, one call in a hundred) is not noticed.
     output, args: the part of the module's output to use, and its further arguments; see ``select_output``.
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows where the steps alone do not show that both readings are the same.

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.errors import InputError
+from regionscope.checks import real
+from regionscope.errors import InputError, SliceError
 from regionscope.exact.bounding.merge import Array
 from regionscope.exact.bounding.stages import NotSingleEntries, read_stages, with_slacks
 from regionscope.geometry import Box
@@ -37,8 +38,8 @@ class Verification:
 
     Attributes:
         verdict: "unsat": no input fits the property; this concerns the network with real numbers and closed
-            constraints. "sat": ``witness`` fits it, confirmed in float32. "unknown": the margin is within rounding, or
-            the witness was not confirmed. "timeout": a limit was reached first.
+            constraints. "sat": ``witness`` fits it, confirmed in float32. "unknown": the margin or a box is within
+            rounding, or the witness was not confirmed. "timeout": a limit was reached first.
         margin: largest margin found: how far all constraints of one alternative are met; negative: the closest miss,
             by which at least one of them fails.
         bound: proven upper bound of the margin; equal to ``margin`` up to ``rounding`` unless a limit was reached.
@@ -84,7 +85,7 @@ def verify(
     pass through the network for each cell; the number of cells grows with how close the answer is.
     """
     start = time.monotonic()
-    deadline = math.inf if timeout is None else start + timeout
+    deadline = math.inf if timeout is None else start + real("timeout", timeout)
     shape = _input_shape(model, property)
     model = select_output(model, output, args)
     for case in property.cases:
@@ -139,7 +140,10 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
     for row, constraint in zip(factors, rows, strict=True):
         for i, factor in constraint.terms:
             row[i] = float(factor)
-    where = _box(program, case)
+    try:
+        where = _box(program, case)
+    except SliceError:  # its corners are one point, up to rounding
+        return Found(-math.inf, np.zeros(len(case.free)), math.inf, 0.0, 0, True)
     if where is None:
         with torch.no_grad():
             slacks = bounds - factors @ program(_middle(program, case)[None])[0].double().numpy()
@@ -186,6 +190,8 @@ def _verdict(model: nn.Module, program: Program, property: Property, found: list
                 return "sat", "The witness fits the property in float32.", witness, outputs
             reason = f"the margin {each.margin:.3g} is positive, but float32 does not confirm it"
             return "unknown", f"Not decided: {reason}.", None, None
+    if any(each.margin == -math.inf for _, each in found):
+        return "unknown", "Not decided: a free input varies by no more than rounding.", None, None
     if all(each.complete for _, each in found):
         margin = max(each.margin for _, each in found)
         return "unknown", f"Not decided: the margin {margin:.3g} is within rounding.", None, None

@@ -23,7 +23,8 @@ from regionscope.verification.property import Property, property_of
 
 __all__ = ["read_vnnlib"]
 
-_TOKEN = re.compile(r"[()]|[^\s()\[\]]*\[[^\]\n]*\]|[^\s()]+")
+_TOKEN = re.compile(r';.*|"[^"]*"|[()]|[^\s()\[\];"]*[ \t]{0,9}\[[^\]\n]*\]|[^\s();"]+|"')
+_TENSOR = re.compile(r'(\S+) \w+\s*\[\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\]( ".*")?')  # with its name in the ONNX file
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
 _LARGEST = 2**28  # bytes of a property file
 _COMPARED = {"<=": 1, "<": 1, ">=": -1, ">": -1}
@@ -98,7 +99,9 @@ class _Reader:
     def _forms(self, text: str) -> Iterator[_Form]:
         stack: list[tuple[int, list[_Form]]] = []
         for number, line in enumerate(text.split("\n"), 1):
-            for word in _TOKEN.findall(line.split(";", 1)[0]):
+            for word in _TOKEN.findall(line):
+                if word[0] == ";":
+                    continue
                 if word == "(":
                     stack.append((number, []))
                     if len(stack) > 200:
@@ -150,14 +153,13 @@ class _Reader:
             self._fail(form.line, "expected one network, got several")
         for part in form.items[2:]:
             kind = part.head.removeprefix("declare-")
-            words = [item.word for item in part.items]
-            size = re.fullmatch(r"\[\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\]", "".join(words[3:]))
-            if kind not in ("input", "output") or len(words) < 4 or size is None:
+            found = _TENSOR.fullmatch(" ".join(item.word for item in part.items[1:]))
+            if kind not in ("input", "output") or found is None:
                 self._fail(part.line, "expected (declare-input X float32 [1, 5]) or declare-output, got something else")
             if any(kind == other for other, _ in self.shapes.values()):
                 self._fail(part.line, f"expected a network with one {kind}, got several")
-            shape = tuple(int(n) for n in size[1].split(",")) if size[1] else ()
-            self.shapes[words[1]] = (kind, shape)
+            shape = tuple(int(n) for n in found[2].split(",")) if found[2] else ()
+            self.shapes[found[1]] = (kind, shape)
 
     # formulas
 
@@ -166,7 +168,7 @@ class _Reader:
         if form.head in ("and", "or") and len(form.items) > 1:
             parts = [self._formula(item) for item in form.items[1:]]
             return alternatives(parts) if form.head == "or" else conjunction(parts, str(self.path))
-        if form.head == "=" and len(form.items) == 3:
+        if form.head in ("=", "==") and len(form.items) == 3:
             a, b = (self._linear(item) for item in form.items[1:])
             return [[Atom(a - b, form.line), Atom(b - a, form.line)]]
         if form.head in _COMPARED and len(form.items) == 3:
@@ -199,7 +201,7 @@ class _Reader:
             return Linear({("X", self.inputs[word]): Fraction(1)}, Fraction(0))
         if word in self.outputs:
             return Linear({("Y", self.outputs[word]): Fraction(1)}, Fraction(0))
-        found = re.fullmatch(r"([^\[\]]+)(?:\[([\d,\s]*)\])?", word)
+        found = re.fullmatch(r"([^\[\]\s]+)\s*(?:\[([\d,\s]*)\])?", word)
         if found is None or found[1] not in self.shapes:
             self._fail(form.line, f"expected a number or a declared variable, got {word!r}")
         kind, shape = self.shapes[found[1]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -130,6 +131,28 @@ def test_an_input_that_is_its_baseline_gets_zeros() -> None:
     assert found.gap.tolist()[0] == 0.0
     assert found.attributions[1].any()
     assert found.steps_needed(0.1, k_max=20).errors["riemann_left"][0, 5] == 0.0
+
+
+def test_a_constant_added_to_the_outputs_leaves_the_gap_small() -> None:
+    """The target at both ends of a path is 1e7, and their difference is a matter of its last digits."""
+    lifted = copy.deepcopy(NET).double()
+    with torch.no_grad():
+        lifted[-1].bias.fill_(1e7)
+    found = rs.integrated_gradients(lifted, X, target=1)
+    assert float(found.gap.max()) < 1e-10
+    expected = rs.integrated_gradients(NET, X, target=1).attributions
+    torch.testing.assert_close(found.attributions, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_progress_must_be_a_function() -> None:
+    found = rs.integrated_gradients(NET, X[:1], target=1)
+    for call in (
+        lambda: rs.integrated_gradients(NET, X, target=1, progress=3),
+        lambda: found.steps_needed(0.1, progress=3),
+        lambda: rs.first_flip(NET, X[0], X[1], max_distance=1.0, progress=3),
+    ):
+        with pytest.raises(rs.InputError, match="progress"):
+            call()
 
 
 def test_a_constant_target_has_no_gap() -> None:

@@ -131,9 +131,11 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ([("Expand", ["x", "t"], ["y"])], {"t": np.array([10**9, 10**9, 2])}, [1, 2], "cannot be read"),
         ([("Relu", ["w"], ["y"])], {"w": constant(1, 2)}, [1, 2], "depends on the input"),
         ([("Relu", ["x"], ["z"])], {}, [1, 2], "depends on the input"),
+        ([("Relu", [], ["z"]), ("Add", ["x", "z"], ["y"])], {}, [1, 2], "my_Relu.*is missing"),
+        ([("MatMul", ["x", "w"], ["y"])], {"w": constant(2, 2) * np.float32("nan")}, [1, 2], "'w', got NaN"),
     ],
     ids=["cycle", "rewritten", "misfit", "enormous", "outer-product", "doubling", "broadcast", "tiles", "expand",
-         "constant", "unwritten"],
+         "constant", "unwritten", "no-inputs", "nan"],
 )  # fmt: skip
 def test_a_hostile_graph_is_refused(nodes: Any, constants: Any, shape: Any, message: str, tmp_path: Path) -> None:
     made = [node(*each[:3], **({"axis": each[3]} if len(each) > 3 else {})) for each in nodes]
@@ -187,7 +189,7 @@ def test_external_data_is_read_from_the_folder_alone(tmp_path: Path) -> None:
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     with_external(inside, "weights.bin", offset="2", length=str(len(weights)))
     assert torch.equal(rs.read_onnx(inside)(torch.ones(1, 2)), wanted)
-    for location in ("../secret.bin", str(tmp_path / "secret.bin"), "link.bin", ""):
+    for location in ("../secret.bin", str(tmp_path / "secret.bin"), "link.bin", "", "weights.bin\0"):
         with_external(inside, location, offset="0", length=str(len(weights)))
         with pytest.raises(rs.InputError, match="outside"):
             rs.read_onnx(inside)

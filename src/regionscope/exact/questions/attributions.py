@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_memory, check_positive
+from regionscope.checks import check_memory, check_positive, check_progress
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.linear import Progress
-from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pieces_of
+from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pieces_of, rises
 from regionscope.exact.questions.steps import StepsNeeded, quadrature_errors
 from regionscope.exact.questions.weights import Target, output_weights
 from regionscope.inputs import Inputs, read_array, read_examples
@@ -76,6 +76,7 @@ class Attributions:
                 "integrated_gradients again."
             )
         check_positive(tolerance=tolerance)
+        check_progress(progress)
         errors = quadrature_errors(self.paths, k_max=k_max, memory=memory, progress=progress)
         return StepsNeeded.of(errors, tolerance)
 
@@ -114,6 +115,7 @@ def integrated_gradients(
     ([2], [1.333333333333, 0.666666666667])
     """
     check_memory(memory)
+    check_progress(progress)
     rows = read_examples(inputs).all()
     program = read_logits(select_output(model, output, args), tuple(rows.shape[1:]))
     device = program.device
@@ -134,7 +136,7 @@ def attribute(
     """
     n, d, device = len(paths.inputs), paths.inputs[0].numel(), paths.inputs.device
     total = torch.zeros(n, d, dtype=torch.float64, device=device)
-    rise, sum_up, variation, size = torch.zeros(4, len(paths), dtype=torch.float64, device=device)
+    sum_up, variation, size = torch.zeros(3, len(paths), dtype=torch.float64, device=device)
     pieces = torch.zeros(n, dtype=torch.int64, device=device)
     for some in pieces_of(paths, memory=memory, progress=progress):
         own, place = some.path.unique_consecutive(return_inverse=True)
@@ -144,11 +146,10 @@ def attribute(
         to = paths.pairs[own, 0]
         total.index_add_(0, to, product if times_inputs else mean)
         sum_up.index_add_(0, own, product.sum(1))
-        rise.index_add_(0, some.path, some.high - some.low)
         variation.index_add_(0, some.path, (some.high - some.low).abs())
         size.scatter_reduce_(0, some.path, torch.maximum(some.high.abs(), some.low.abs()), "amax")
         pieces.index_add_(0, paths.pairs[some.path, 0], torch.ones_like(some.path))
-    gap = (sum_up - rise).abs() / torch.maximum(variation, _ROUNDING * size).clamp(min=TINY)
+    gap = (sum_up - rises(paths, memory=memory)).abs() / torch.maximum(variation, _ROUNDING * size).clamp(min=TINY)
     of = paths.pairs[:, 0]
     worst = torch.zeros(n, dtype=torch.float64, device=device).scatter_reduce_(0, of, gap, "amax")
     mean_over = total / torch.bincount(of, minlength=n)[:, None]

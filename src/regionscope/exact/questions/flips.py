@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_memory, check_positive
+from regionscope.checks import check_memory, check_positive, check_progress
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact.decision import DecisionRegions, decision_regions
 from regionscope.exact.linear import Progress, program_of
@@ -173,6 +173,7 @@ def first_flip(
     there.
     """
     check_memory(memory)
+    check_progress(progress)
     start, along = read_point(x, "x"), read_point(direction, "the direction")
     if start.shape != along.shape:
         raise InputError(f"Expected a direction of shape {tuple(start.shape)}, that of x, got {tuple(along.shape)}.")

@@ -12,8 +12,9 @@ from regionscope.exact.budget import Budget
 from regionscope.exact.linear import Progress, exact_regions
 from regionscope.geometry import Segment
 from regionscope.network import Program, Values, full_precision
+from regionscope.network.program import Instruction
 
-__all__ = ["Paths", "Pieces", "gradients", "input_gradients", "pieces_of"]
+__all__ = ["Paths", "Pieces", "gradients", "input_gradients", "pieces_of", "rises"]
 
 _PIECES = 1 << 18  # about this number of pieces is cut at a time
 _PATHS = 256
@@ -118,9 +119,33 @@ def _chunk(paths: Paths, chosen: Tensor, memory: int | None, tell: Progress) -> 
         a, b, own = first[some], last[some], local[some]
         middle = ((at[a] + at[b]) / 2).to(program.dtype)
         here = {name: _between(low[own], ends_at[1][name][own], middle) for name, low in ends_at[0].items()}
-        gradient = _gradients(program, here, paths.weights[paths.pairs[path[some], 0]])
+        gradient = _gradients(program, here, paths.weights[paths.pairs[path[some], 0]], _folded(program))
         yield Pieces(path[some], at[a], at[b], values[a], values[b], gradient)
         tell(_CUTTING + (1 - _CUTTING) * min(1.0, (begin + rows) / n))
+
+
+def rises(paths: Paths, *, memory: int | None = None) -> Tensor:
+    """The target at the end minus that at the start of each path (p,), without the rounding of a large constant.
+
+    What comes behind the last nonlinearity is affine, so its gradient takes differences there to differences of the
+    target. Cost: two forward passes for each path.
+    """
+    program, steps, split = paths.program, list(paths.program.instructions), 0
+    for kink in program.kinks:
+        split = len(steps) + 1  # its first instruction is the nonlinearity
+        steps += kink.instructions
+    found = []
+    for own in _ids(paths).split(min(_PATHS, _rows(program, memory))):
+        before, after = ({program.input_name: x.reshape(-1, *program.input_shape)} for x in paths.ends(own))
+        with torch.no_grad(), full_precision():
+            for values in (before, after):
+                for step in steps[:split]:
+                    step.run(values, consume=False, pure=True)
+        weights = paths.weights[paths.pairs[own, 0]]
+        slopes = _gradients(program, before, weights, steps[split:])
+        terms = [(slope * (after[name] - before[name])).flatten(1).sum(1) for name, slope in slopes.items()]
+        found.append(torch.stack(terms).sum(0))
+    return torch.cat(found)
 
 
 def input_gradients(program: Program, gradient: Values) -> Tensor:
@@ -137,7 +162,7 @@ def input_gradients(program: Program, gradient: Values) -> Tensor:
 def gradients(program: Program, points: Tensor, weights: Tensor) -> Tensor:
     """The gradients (n, d) of the weighted outputs (n, c) at these points."""
     values = _begin(program, points.to(program.device, program.dtype))
-    return input_gradients(program, _gradients(program, values, weights))
+    return input_gradients(program, _gradients(program, values, weights, _folded(program)))
 
 
 def _begin(program: Program, inputs: Tensor) -> Values:
@@ -152,14 +177,18 @@ def _between(low: Tensor, high: Tensor, share: Tensor) -> Tensor:
     return torch.lerp(low, high, share.reshape(-1, *[1] * (low.ndim - 1)))
 
 
-def _gradients(program: Program, values: Values, weights: Tensor) -> Values:
-    """The gradients of the weighted outputs with respect to the values before the first nonlinearity."""
+def _folded(program: Program) -> list[Instruction]:
+    """All instructions from the first nonlinearity on."""
+    return [instruction for kink in program.kinks for instruction in kink.instructions]
+
+
+def _gradients(program: Program, values: Values, weights: Tensor, rest: Sequence[Instruction]) -> Values:
+    """The gradients of the weighted outputs with respect to these values, from which ``rest`` computes the outputs."""
     leaves = {name: rows.detach().requires_grad_(True) for name, rows in values.items()}
     with torch.enable_grad(), full_precision():
         moving = dict(leaves)
-        for kink in program.kinks:
-            for instruction in kink.instructions:
-                instruction.run(moving, consume=False, pure=True)
+        for instruction in rest:
+            instruction.run(moving, consume=False, pure=True)
         outputs = program.outputs(moving)
         found = torch.autograd.grad(outputs, list(leaves.values()), weights.to(outputs))
     return dict(zip(leaves, found, strict=True))

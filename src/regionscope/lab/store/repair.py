@@ -52,6 +52,12 @@ def checkpoint_files(folder: Path) -> list[Path]:
     return sorted((folder / "checkpoints").glob("step-*.safetensors"))
 
 
+def lost_checkpoints(folder: Path) -> set[str]:
+    """Checkpoints that the result of a run names and that are not there. Cost: their contents are not read."""
+    result = files.read_document(folder / "result.json") or {}
+    return set(result.get("checkpoints", {})) - {path.name for path in checkpoint_files(folder)}
+
+
 def _damaged(folder: Path) -> Iterator[tuple[Path, str, str]]:
     """Files that are not what was written: which, what was found, and what follows when it is set aside.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from regionscope.lab.sweep.settings import flatten, labels
 _MOST = 100_000  # runs of a sweep
 _DEEPEST = 32  # tables and lists within each other
 _TOO_DEEP = f"Expected tables and lists at most {_DEEPEST} deep, got more. Write the settings as docs/sweeps.md shows."
+_DOTTED = re.compile(  # the parser takes quadratic time for a key of many parts
+    rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{_DEEPEST}}}"""
+)
 _TOP = ("name", "base", "grid", "grids", "measure")
 _PARTS = ("data", "network", "training", "measure", "measures", "seed")
 
@@ -128,6 +132,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML. Raises ``ValueError`` if it is not TOML, ``InputError`` if it is nested too deeply for settings."""
+    if _DOTTED.search(text):
+        raise InputError(_TOO_DEEP)
     try:
         document = tomllib.loads(text)
     except RecursionError as error:

@@ -13,6 +13,8 @@ from typing import Any
 from regionscope.errors import Damaged, InputError
 from regionscope.extras import data_frame
 from regionscope.lab.store import files, is_held
+from regionscope.lab.store.folder import ENDED
+from regionscope.lab.store.repair import lost_checkpoints
 from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import flatten, labels
 from regionscope.writing import plain, replace_file
@@ -126,8 +128,15 @@ class SweepStatus:
 
 
 def sweep_status(runs_dir: Path | str) -> SweepStatus:
-    """Where the sweep stands, read from its folder; it may be running anywhere."""
+    """Where the sweep stands, read from its folder; it may be running anywhere.
+
+    A run that has ended and has lost a checkpoint counts as damaged, since the next sweep run does it again; damage
+    inside checkpoints is found by that one only.
+    """
     table = read_runs(runs_dir, planned=True)
+    for row in table.rows:
+        if row["status"] in ENDED and lost_checkpoints(Path(runs_dir) / row["key"]):
+            row["status"] = "damaged"
     begun = [row for row in table.rows if "network.name" in row]
     named = {row["key"]: label for row, label in zip(begun, labels(begun), strict=True)}
     running, seconds = {}, []

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from regionscope.errors import InputError, RegionscopeError
+from regionscope.network.exported import OPEN_BATCH
 
 _SAFETY = 2  # values kept for skip connections, and workspaces that kernels take for themselves
 
@@ -21,8 +22,12 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
         return function(inputs)
     except (torch.OutOfMemoryError, RegionscopeError):
         raise
-    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, AssertionError) as error:
         lines = str(error).strip().splitlines() or [""]
+        if lines[0].startswith("Guard failed") and "size()[0]" in lines[0]:
+            raise InputError(
+                f"Expected an exported program for any number of inputs, got one of a fixed number. {OPEN_BATCH}"
+            ) from error
         raise InputError(
             f"The model failed on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}: "
             f"{type(error).__name__}: {lines[0].rstrip('.')}. Check the shape and the dtype of the inputs."

@@ -109,6 +109,8 @@ def read_tensor(tensor: Any, folder: Path) -> Tensor:
             ) from error
     if array.size != math.prod(shape):
         raise InputError(f"Expected {math.prod(shape)} numbers in tensor {tensor.name!r}, got {array.size}.")
+    if dtype.kind == "f" and bool(np.isnan(array).any()):
+        raise InputError(f"Expected numbers in tensor {tensor.name!r}, got NaN. Train the network again.")
     return torch.from_numpy(np.array(array, dtype=dtype).reshape(shape))
 
 
@@ -117,8 +119,8 @@ def _external(tensor: Any, folder: Path) -> bytes:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     root = folder.resolve()
-    path = (root / location).resolve()
-    if not location or Path(location).is_absolute() or not path.is_relative_to(root):
+    path = (root / location).resolve() if location and "\0" not in location else None
+    if path is None or Path(location).is_absolute() or not path.is_relative_to(root):
         raise InputError(
             f"Expected external data inside {root}, got {location!r} for tensor {tensor.name!r}. "
             "Nothing outside the folder of the model is read."

@@ -72,9 +72,16 @@ class OnnxNetwork(nn.Module):
         self._plan = [each._replace(dead=tuple(dead.get(i, ()))) for i, each in enumerate(self._plan)]
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.row_by_row and len(x) != 1:
-            return torch.cat([self._run(row) for row in x.split(1)]) if len(x) else self._run(x)
-        return self._run(x)
+        if not self.row_by_row:
+            return self._run(x)
+        if len(x) == 0:
+            return self.run_row(x.new_zeros((1, *self.input_shape)))[:0]
+        return torch.cat([self.run_row(row) for row in x.split(1)]) if len(x) > 1 else self.run_row(x)
+
+    def run_row(self, x: Tensor) -> Tensor:
+        """The output (1, *output_shape) for one row; a graph may have summed the batch dimension away."""
+        found = self._run(x)
+        return found if found.shape[:1] == (1,) else found[None]
 
     def _run(self, x: Tensor) -> Tensor:
         values: dict[str, Any] = {self.input_name: x}

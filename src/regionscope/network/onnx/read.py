@@ -139,13 +139,15 @@ class _Reading:
     def _mixes_rows(self) -> bool:
         """Whether rows must run one at a time: a graph with a fixed batch may not treat dimension 0 as a batch."""
         x = torch.cat([self.probe, 1 - self.probe])
-        alone = torch.cat([self.result._run(row) for row in x.split(1)])
+        alone = torch.cat([self.result.run_row(row) for row in x.split(1)])
         try:
             together = self.result._run(x)
         except (InputError, *_FAILURES):
             return True
-        size = float(alone.abs().max()) if alone.numel() else 0.0
-        return together.shape != alone.shape or not torch.allclose(together, alone, rtol=1e-4, atol=1e-4 * size)
+        if together.shape != alone.shape:
+            return True
+        size = float(alone.abs().nan_to_num(0.0, 0.0).max()) if alone.numel() else 0.0
+        return not torch.allclose(together, alone, rtol=1e-4, atol=1e-4 * size, equal_nan=True)
 
 
 def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int, ...], int]:
@@ -172,11 +174,14 @@ def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int,
 
 def _step(node: Node) -> Step:
     try:
-        return table[node.kind](node)
+        step = table[node.kind](node)
     except InputError:
         raise
     except (*_FAILURES, MemoryError) as error:
         node.error(f"its inputs or attributes are damaged ({error})")
+    if not all(map(node.has, step.takes)):
+        node.error("one of its inputs is missing")
+    return step
 
 
 def _outputs(made: Any) -> tuple[Any, ...]:

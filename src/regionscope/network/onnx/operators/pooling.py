@@ -33,7 +33,12 @@ def _largest(x: Any, *, window: Window, ceil: bool) -> Any:
         if max(window.dilations) > 1 or max(pads) >= min(window.kernel):
             raise ValueError(f"padding {pads} with kernel {window.kernel} is not supported")
         widths = [width for pair in reversed(list(zip(begins, ends, strict=True))) for width in pair]
-        x, begins = F.pad(x, widths, "replicate"), (0,) * n
+        starts = [
+            -(-(size + begin) // step) for size, begin, step in zip(x.shape[2:], begins, window.strides, strict=True)
+        ]
+        found = pool(F.pad(x, widths, "replicate"), window.kernel, window.strides, 0, 1, ceil)
+        inside: Any = (..., *(slice(count) for count in starts))  # a window that starts behind the image does not count
+        return found[inside]
     return pool(x, window.kernel, window.strides, begins, window.dilations, ceil)
 
 
