@@ -14,6 +14,7 @@ import torch
 
 import regionscope as rs
 from regionscope import complexity, errors, exact, measures, shallow
+from regionscope.exact.questions.steps import RULES
 from regionscope.lab.zoo import mlp
 from regionscope.types import Readable
 
@@ -93,6 +94,7 @@ def test_readings_are_names_values_and_errors() -> None:
         rs.stream_regions(NET, box): ["activation"],
         rs.decision_regions(NET, box): [""],
         rs.integrated_gradients(NET, X, target=0): ["", "gap"],
+        rs.integrated_gradients(NET, X, target=0).steps_needed(0.1, k_max=9): list(RULES),
         rs.linear_regions(NET, box).extremes(0): ["", "min"],
         rs.linear_regions(NET, box).lipschitz(): [""],
         rs.flips(NET, rs.Segment(X[0], X[1])): [""],
@@ -112,6 +114,8 @@ def test_readings_are_names_values_and_errors() -> None:
     }  # fmt: skip
     for result, names in found.items():
         assert [name for name, _, _ in result.readings()] == names
+        assert "\n" not in repr(result)
+        assert "tensor(" not in repr(result)
         for _, value, error in result.readings():
             assert isinstance(value, int | float)
             assert error is None or isinstance(error, float)

@@ -16,6 +16,7 @@ from regionscope.complexity.neighbourhoods import FrameChoice, Shape
 from regionscope.extras import data_frame
 from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading, one_line
+from regionscope.writing import counted
 
 _COLUMNS = ("step", "train_accuracy", "test_accuracy")
 
@@ -106,6 +107,8 @@ class ComplexityWatch:
     >>> row = watch(0, model, train_accuracy=0.5)
     >>> watch.history.steps
     [0]
+    >>> watch
+    ComplexityWatch(train=9, test=9, random=1000; 1 step)
     """
 
     def __init__(
@@ -148,6 +151,10 @@ class ComplexityWatch:
         )
         self._rows[step] = row
         return row
+
+    def __repr__(self) -> str:
+        points = ", ".join(f"{name}={len(points)}" for name, points in self._points.items())
+        return f"ComplexityWatch({points}; {counted(len(self._rows), 'step')})"
 
     @property
     def history(self) -> ComplexityHistory:

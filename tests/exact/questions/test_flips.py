@@ -43,6 +43,10 @@ def test_flips_in_closed_form() -> None:
     torch.testing.assert_close(found.slope, torch.ones(4, dtype=torch.float64))
     assert len(found) == 4
     assert found.readings() == (("", 4, None),)
+    assert repr(found) == "Flips(n=4, 1→0 at 0.125, 0→1 at 0.375, 1→0 at 0.625, 0→1 at 0.875)"
+    first = rs.first_flip(Zigzag(), [-2.0], [1.0], max_distance=2.0)
+    assert first is not None
+    assert repr(first).startswith("Flip(distance=0.5, before=1, after=0, slope=1, ")
 
 
 def test_slopes_on_both_sides_of_a_flip_on_a_fold() -> None:

@@ -62,6 +62,7 @@ def test_a_ring_has_a_hole_and_two_boundaries() -> None:
     expected = 4 * np.sqrt(2) * (0.25 + 0.75)
     assert found[0].boundary_length == pytest.approx(expected, rel=1e-12)
     assert found[1].boundary_length == pytest.approx(expected, rel=1e-12)
+    assert repr(found) == "Topology(class 0: 2 components, 1 hole; class 1: 1 component, 1 hole)"
 
 
 def test_squares_of_a_checkerboard_touch_in_points_alone() -> None:

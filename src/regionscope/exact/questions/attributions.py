@@ -51,6 +51,10 @@ class Attributions:
     pieces: Tensor
     paths: Paths | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        pieces, gap = float(self.pieces.double().mean()), float(self.gap.max())
+        return f"Attributions(shape={tuple(self.attributions.shape)}, mean_pieces={pieces:.4g}, largest_gap={gap:.1e})"
+
     def readings(self) -> tuple[Reading, ...]:
         """The mean number of pieces on the paths to an input, and the largest gap."""
         return ("", float(self.pieces.double().mean()), None), ("gap", float(self.gap.max()), None)

@@ -61,6 +61,9 @@ class Extremes:
     by_region: RegionExtremes
     values: Tensor
 
+    def __repr__(self) -> str:
+        return f"Extremes(min={self.min:.6g}, max={self.max:.6g}, regions={len(self.by_region.max)})"
+
     def readings(self) -> tuple[Reading, ...]:
         """The maximum, and the minimum."""
         return ("", self.max, None), ("min", self.min, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from regionscope.types import Reading
 
 __all__ = ["Flip", "Flips", "first_flip", "flips", "flips_of"]
 
+_SHOWN = 4  # flips in a repr
 _WINDOW = 64  # pieces that first_flip wants to build at a time
 _FIRST = 1 / 64  # of the distance, that it builds first
 _GROWTH = 2.0
@@ -43,6 +45,11 @@ class Flips:
     after: Tensor
     slope: Tensor
     slope_before: Tensor
+
+    def __repr__(self) -> str:
+        rows = zip(self.before.tolist(), self.after.tolist(), self.coords.tolist(), strict=True)
+        shown = [f"{before}→{after} at {at:.4g}" for before, after, at in islice(rows, _SHOWN)]
+        return f"Flips({', '.join([f'n={len(self)}', *shown, *(['...'] if len(self) > _SHOWN else [])])})"
 
     def __len__(self) -> int:
         return len(self.coords)
@@ -69,6 +76,10 @@ class Flip:
     slope_before: float
     searched: float
     pieces: int
+
+    def __repr__(self) -> str:
+        where = f"distance={self.distance:.4g}, before={self.before}, after={self.after}, slope={self.slope:.4g}"
+        return f"Flip({where}, searched={self.searched:.4g}, pieces={self.pieces})"
 
     def readings(self) -> tuple[Reading, ...]:
         """The distance."""

@@ -53,6 +53,10 @@ class Lipschitz:
     coords: Tensor
     by_region: Tensor
 
+    def __repr__(self) -> str:
+        place = f"region={self.region}, regions={len(self.by_region)}"
+        return f"Lipschitz(value={self.value:.6g}, norm={self.norm:g}, {place})"
+
     def readings(self) -> tuple[Reading, ...]:
         """The constant."""
         return (("", self.value, None),)

@@ -24,7 +24,7 @@ from regionscope.exact.linear import Progress
 from regionscope.exact.questions.legendre import gauss_legendre
 from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pieces_of
 from regionscope.tolerance import TINY
-from regionscope.types import Reading
+from regionscope.types import Reading, one_line
 
 __all__ = ["RULES", "StepsNeeded", "quadrature", "quadrature_errors"]
 
@@ -60,6 +60,9 @@ class StepsNeeded:
             last = torch.where(above.any(1), k_max - above.flip(1).to(torch.int8).argmax(1), 0)
             steps[rule] = [k + 1 if k < k_max else None for k in last.tolist()]
         return StepsNeeded(tolerance, k_max, steps, errors)
+
+    def __repr__(self) -> str:
+        return one_line(self, tolerance=self.tolerance, k_max=self.k_max)
 
     def readings(self) -> tuple[Reading, ...]:
         """For each rule the largest number of steps that an input needs; infinite where ``k_max`` is not enough."""

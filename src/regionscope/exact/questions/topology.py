@@ -12,9 +12,8 @@ hang together in points too::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -26,8 +25,9 @@ from torch import Tensor
 from regionscope.exact.walls import Walls
 from regionscope.geometry import Slice
 from regionscope.types import Reading
+from regionscope.writing import counted
 
-__all__ = ["ClassTopology", "topology"]
+__all__ = ["ClassTopology", "Topology", "topology"]
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,29 @@ class ClassTopology:
         return tuple((name, value, None) for name, value in numbers.items())
 
 
+@dataclass(frozen=True, eq=False)
+class Topology(Mapping[int, ClassTopology]):
+    """The shape of each class that occurs, by label; it cannot be changed."""
+
+    by_class: dict[int, ClassTopology]
+
+    def __getitem__(self, label: int) -> ClassTopology:
+        return self.by_class[label]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.by_class)
+
+    def __len__(self) -> int:
+        return len(self.by_class)
+
+    def __repr__(self) -> str:
+        shapes = [f"{counted(one.components, 'component')}, {counted(one.holes, 'hole')}" for one in self.values()]
+        return f"Topology({'; '.join(f'class {k}: {shape}' for k, shape in zip(self, shapes, strict=True))})"
+
+
 def topology(
     piece: Slice, vertices: Tensor, walls: Walls, corners: Tensor, owner: Tensor, regions: Tensor, labels: Tensor
-) -> Mapping[int, ClassTopology]:
+) -> Topology:
     """The topology of each class that occurs.
 
     corners: (n,) vertices of all pieces; owner: (n,) the piece of each. regions: (r,) the decision region of each
@@ -90,7 +110,7 @@ def topology(
     for label in sorted(set(held.tolist())):
         components, holes = int((held == label).sum()), _holes(meeting, held != label, reached)
         found[label] = ClassTopology(components, holes, float(by_class[label]), label in touching)
-    return MappingProxyType(found)
+    return Topology(found)
 
 
 def _holes(meeting: NDArray[np.int64], others: NDArray[np.bool_], outside: NDArray[np.bool_]) -> int:
