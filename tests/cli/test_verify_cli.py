@@ -129,4 +129,8 @@ def test_numbers_at_the_axes_are_those_of_the_user() -> None:
     plane.label(ax)
     assert [float(label.get_text()) for label in ax.get_xticklabels()][:3] == [0, 20, 40]
     assert ax.get_xlabel() == "input 0"
+    far = read_plane((0, 1), "0=0:20000,1=-1:1", "2=3", None)
+    assert far is not None
+    far.label(ax := Figure().add_subplot())
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "4000", "8000", "12000", "16000", "20000"]
     assert "input 2 = 3" in ax.get_title()

@@ -62,6 +62,34 @@ def test_close_to_a_point_far_out_the_digits_suffice() -> None:
             assert float(text) == pytest.approx(centre + at, rel=0, abs=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("centre", "radius", "wanted"),
+    [
+        (0.0, 2e6, ["-2e+06", "-1e+06", "0", "1e+06", "2e+06"]),
+        (5e5, 5e5, ["0", "5e+05", "1.0e+06"]),
+        (0.0, 2e-4, ["-2e-04", "-1e-04", "0", "1e-04", "2e-04"]),
+        (10000.0, 10000.0, ["0", "5000", "10000", "15000", "20000"]),
+    ],
+)
+def test_one_axis_has_one_format(centre: float, radius: float, wanted: list[str]) -> None:
+    ax = drawn(rs.Box([centre, 1.0], [[2.0, 0.0], [0.0, 2.0]], [radius / 2, 1.0]))
+    assert list(shown(ax.xaxis).values()) == wanted
+
+
+def test_axes_say_what_they_show() -> None:
+    ax = drawn(rs.Box([1.0, 10.0], PLANE, 1.0), after=True)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("input 0", "input 1")
+    oblique = drawn(rs.Box([1.0, 1.0], [[1.0, 1.0], [1.0, -1.0]], 1.0))
+    assert (oblique.get_xlabel(), oblique.get_ylabel()) == ("slice coordinate 1", "slice coordinate 2")
+    assert drawn(rs.Segment([0.0, 0.0], [4.0, 0.0])).get_xlabel() == "position on the slice"
+    style.map_axes([ax], ticks=False)
+    plot.points(rs.Box([1.0, 10.0], PLANE, 1.0), [[1.0, 10.0]], ax=ax)
+    assert (ax.get_xlabel(), ax.get_ylabel(), len(ax.get_xticks())) == ("", "", 0)
+    ax = Figure().add_subplot(xlabel="distance")
+    plot.points(rs.Box([1.0, 10.0], PLANE, 1.0), [[1.0, 10.0]], ax=ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("distance", "input 1")
+
+
 def test_a_line_of_numbers_shows_them_and_no_heights() -> None:
     ax = drawn(rs.Segment([-1.0], [3.0]), inputs=1, after=True)
     assert shown(ax.xaxis) == {0.0: "-1", 0.25: "0", 0.5: "1", 0.75: "2", 1.0: "3"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from regionscope.errors import InputError
 from regionscope.geometry import Box
@@ -72,6 +72,8 @@ class InputPlane:
 
     def label(self, ax: Axes) -> None:
         """Names and numbers at the axes, in the units of --range; the fixed inputs above. The two units may differ."""
+        from regionscope.plot.ticks import InputLabels
+
         ax.set_aspect("auto")
         ax.figure.set_size_inches(4.2, 4.0)  # type: ignore[union-attr]
         for axis, i in zip((ax.xaxis, ax.yaxis), self.vary, strict=True):
@@ -80,7 +82,7 @@ class InputPlane:
             offset, unit = self.scaling.get(i, (0.0, 1.0))
             values = [value for value in MaxNLocator(5).tick_values(low, high) if low <= value <= high]
             axis.set_major_locator(FixedLocator([self.scaled(i, value) - middle for value in values]))
-            axis.set_major_formatter(FuncFormatter(lambda c, _, a=middle * unit + offset, b=unit: f"{a + b * c:.4g}"))
+            axis.set_major_formatter(InputLabels(middle * unit + offset, unit))
             axis.set_label_text(f"input {i}")
         fixed = ", ".join(f"input {i} = {value:g}" for i, value in sorted(self.at.items()))
         ax.set_title("\n".join([ax.get_title(), fixed]), fontsize="small")

@@ -90,6 +90,7 @@ def draw_frame(
     if points and training.slice.dim == 2 and len(training.points):
         data(training.points, training.labels, ax=ax)
     style.map_axes([ax])
+    ax.set(xlabel="", ylabel="")  # the margins of a frame are fixed
     moment = f"step {frame.step:,}" if frame.epoch is None else f"epoch {frame.epoch:g}"
     left, right = room.map[0], room.map[0] + room.map[2]
     figure.text(left, _TITLE, moment, fontsize=15 * room.text, fontweight="bold", color=style.BLACK)

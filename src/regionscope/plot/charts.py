@@ -157,8 +157,7 @@ def _pictures(chart: Pictures) -> Figure:
         _picture(picture, ax)
         lines = [textwrap.fill(line, int(_SMALL * chart.inches)) for line in picture.title.split("\n")]
         ax.set_title("\n".join(lines), fontsize="small")
-        ax.set_xticks([])
-        ax.set_yticks([])
+        ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
     _same_limits(chart.pictures, axes)
     width = chart.inches * chart.columns
     title = textwrap.fill(chart.title, int(_TITLE * width))

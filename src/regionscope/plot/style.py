@@ -114,7 +114,7 @@ def figure(rows: int, columns: int, *, width: float, height: float, **options: A
 
 
 def map_axes(axes: Sequence[Axes], *, ticks: bool = True) -> None:
-    """Axes around a slice: a thin frame, and few ticks or none."""
+    """Axes around a slice: a thin frame, and few ticks, or neither ticks nor names."""
     for ax in axes:
         for spine in ax.spines.values():
             spine.set(linewidth=0.6, color=BLACK)
@@ -123,7 +123,7 @@ def map_axes(axes: Sequence[Axes], *, ticks: bool = True) -> None:
             few_ticks(ax.xaxis)
             few_ticks(ax.yaxis)
         else:
-            ax.set(xticks=[], yticks=[])
+            ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
 
 
 def space_axes(ax: Any) -> None:

@@ -17,7 +17,7 @@ _MARKS = 6
 _DECADES = 2  # a logarithmic axis over fewer has ticks between the powers of ten
 _PLACES, _LETTERS = 9, 5  # settings that are named one by one: so many at most, none of them longer than this
 _LETTER = 0.02  # of the length of an axis, what one letter of a label takes at most
-_LONG, _FINE = 1e6, 1e-4  # numbers as large, or steps as small as these are written with exponents
+_LONG, _FINE = 1e6, 1e-3  # an axis with a number as large, or with only smaller ones, has exponents
 
 
 class InputTicks(MaxNLocator):
@@ -38,13 +38,14 @@ class InputLabels(Formatter):
 
     def __init__(self, start: float, step: float) -> None:
         self.start, self.step = start, step
-        self._gap = 0.0
+        self._gap, self._longest = 0.0, 0.0
 
     def set_locs(self, locs: Any) -> None:
         """Take the places of the ticks, before each of them is written."""
         super().set_locs(locs)
         gaps = np.diff(np.sort(np.asarray(locs, dtype=float)))
         self._gap = abs(self.step) * float(gaps.min()) if len(gaps) else 0.0
+        self._longest = max((abs(self.start + self.step * float(at)) for at in locs), default=0.0)
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         gap = self._gap
@@ -52,9 +53,9 @@ class InputLabels(Formatter):
             return self.fix_minus(f"{self.start + self.step * x:.6g}")
         digits = -math.floor(math.log10(gap) + 1e-6)
         value = round(self.start + self.step * x, digits) + 0.0  # no minus zero
-        if gap < _FINE or abs(value) >= _LONG:
+        if not _FINE <= self._longest < _LONG:  # all labels of an axis are written in one way
             whole = math.floor(math.log10(abs(value))) if value else 0
-            return self.fix_minus(f"{value:.{max(1, whole + digits + 1)}g}")
+            return self.fix_minus(f"{value:.{max(0, whole + digits)}e}" if value else "0")
         return self.fix_minus(f"{value:.{max(0, digits)}f}")
 
 
@@ -62,23 +63,32 @@ def input_ticks(where: Slice, axes: Sequence[Axis]) -> None:
     """Let the ticks of each axis show inputs where coordinate i of the slice moves input number i and nothing else.
 
     That needs a slice of the dimension of its inputs; elsewhere the ticks are coordinates of the slice. What is drawn
-    stays in coordinates of the slice.
+    stays in coordinates of the slice. An axis with ticks and without a name gets one that says which of both it shows.
     """
     start, basis = where.origin.flatten().cpu(), where.basis.flatten(1).cpu()
-    if len(start) != where.dim or bool((basis != basis.diag().diag()).any()):
-        return
-    for axis, zero, step in zip(axes, start.tolist(), basis.diag().tolist(), strict=True):
-        if (zero, step) != (0.0, 1.0):
+    inputs = len(start) == where.dim and not bool((basis != basis.diag().diag()).any())
+    for i, axis in enumerate(axes):
+        if _hidden(axis):
+            continue
+        zero, step = float(start[i]), float(basis[i, i])
+        if inputs and (zero, step) != (0.0, 1.0):
             axis.set_major_locator(InputTicks(zero, step))
             axis.set_major_formatter(InputLabels(zero, step))
+        if not axis.get_label_text():
+            coordinate = f"slice coordinate {i + 1}" if where.dim > 1 else "position on the slice"
+            axis.set_label_text(f"input {i}" if inputs else coordinate, fontsize="small")
 
 
 def few_ticks(axis: Axis) -> None:
     """At most five ticks at round numbers; an axis without ticks stays so, and one that shows inputs, too."""
-    now = axis.get_major_locator()
-    hidden = isinstance(now, FixedLocator) and not len(now())
-    if not hidden and not isinstance(now, InputTicks):
+    if not _hidden(axis) and not isinstance(axis.get_major_locator(), InputTicks):
         axis.set_major_locator(MaxNLocator(_MOST, steps=_STEPS))
+
+
+def _hidden(axis: Axis) -> bool:
+    """Whether the axis was told to have no ticks."""
+    now = axis.get_major_locator()
+    return isinstance(now, FixedLocator) and not len(now())
 
 
 def log_ticks(axis: Axis) -> None:
