@@ -62,8 +62,40 @@ def test_names_of_classes_make_a_legend() -> None:
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["cat", "fox"]
 
 
+def test_points_stand_out_and_the_legend_explains_them() -> None:
+    ax = axes()
+    plot.class_legend(torch.tensor([1]), ax=ax, class_names=["cat", "dog", "fox"])
+    (cats, foxes) = plot.points(PLANE, IMAGES, torch.tensor([2, 0, 2]), ax=ax, marker="s", size=50.0, label="mine")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["cat", "dog", "fox", "mine"]
+    for drawn, label in ((cats, 0), (foxes, 2)):
+        assert drawn.get_sizes().tolist() == [50.0]
+        assert np.allclose(drawn.get_facecolor()[0], (*style.hue(label), 1.0))
+        assert np.allclose(drawn.get_edgecolor()[0], 1.0)  # white, and black around it
+        assert drawn.get_path_effects()
+        assert len(drawn.get_paths()[0].vertices) == 5  # a square
+    plot.points(PLANE, IMAGES, torch.tensor([2, 0, 2]), ax=(ax := axes()))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["class 0", "class 2"]
+    plot.points(PLANE, PLANE.embed(torch.zeros(30, 2)), torch.arange(30), ax=(ax := axes()))
+    assert ax.get_legend() is None  # too many to tell apart
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.1, 0.3, 0.6])
+def test_thumbnails_cover_no_tick_labels(margin: float) -> None:
+    ax = axes()
+    plane = rs.Box.through(IMAGES, margin=margin)
+    drawn = plot.thumbnails(plane, IMAGES, torch.tensor([2, 0, 1]), ax=ax)
+    ax.figure.draw_without_rendering()
+    labels = [label.get_window_extent() for label in (*ax.get_xticklabels(), *ax.get_yticklabels())]
+    assert len(labels) > 6
+    for where, thumbnail in zip(plane.project(IMAGES).coords.numpy(), drawn, strict=True):
+        box = thumbnail.get_window_extent()
+        assert not any(box.overlaps(label) for label in labels)
+        assert not box.padded(-3.0).contains(*ax.transData.transform(where))
+
+
 def test_a_thumbnail_lies_beside_its_image_away_from_the_others() -> None:
     ax = axes()
+    style.map_axes([ax], ticks=False)
     drawn = plot.thumbnails(PLANE, IMAGES, torch.tensor([2, 0, 1]), ax=ax)
     ax.figure.draw_without_rendering()
     at = PLANE.project(IMAGES).coords.numpy()

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.transforms import Bbox, ScaledTranslation
 from torch import Tensor
@@ -45,15 +46,18 @@ _CORNERS: dict[_Spot, tuple[float, float]] = {
 
 
 class ClassLegend(Legend):
-    """A legend that knows which classes it shows: label -> name."""
+    """A legend that knows what it shows: classes (label -> name), names of all classes, and marks (name -> handle)."""
 
     classes: dict[int, str]
+    names: Sequence[str] | None
+    marks: dict[str, Line2D]
 
 
 def class_legend(labels: Tensor, *, ax: Axes | None = None, class_names: Sequence[str] | None = None) -> ClassLegend:
     """A legend to the right of the axes with one entry for each class that occurs in ``labels`` (n,).
 
-    class_names: the name of each class, by label; "class 3" without. A second call on the same axes adds its classes.
+    class_names: the name of each class, by label; "class 3" without. A second call on the same axes adds its classes,
+    by the names of the first call.
     A figure without a layout engine gets a constrained layout, so that the legend is not cut off.
     """
     ax = style.axes_or_current(ax)
@@ -64,14 +68,23 @@ def class_legend(labels: Tensor, *, ax: Axes | None = None, class_names: Sequenc
             "Pass one name for each label, in the order of the labels."
         )
     before = ax.get_legend()
-    classes = dict(before.classes) if isinstance(before, ClassLegend) else {}
+    known = before if isinstance(before, ClassLegend) else None
+    names = class_names if class_names is not None or known is None else known.names
+    classes = dict(known.classes) if known is not None else {}
     for label in shown:
         if class_names is not None or label not in classes:
-            classes[label] = f"class {label}" if class_names is None else str(class_names[label])
-    legend = _make(ax, dict(sorted(classes.items())))
-    ax.legend_ = legend
-    make_room(ax)
-    return legend
+            classes[label] = f"class {label}" if names is None or label >= len(names) else str(names[label])
+    return _make(ax, dict(sorted(classes.items())), names, known.marks if known is not None else {})
+
+
+def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend:
+    """The legend of the axes with an entry for marks of one kind, below the classes."""
+    before = ax.get_legend()
+    known = before if isinstance(before, ClassLegend) else None
+    handle = Line2D([], [], marker=marker, linestyle="", color=colour, markeredgecolor=style.BLACK)
+    if known is None:
+        return _make(ax, {}, None, {name: handle})
+    return _make(ax, known.classes, known.names, {**known.marks, name: handle})
 
 
 def make_room(ax: Axes) -> None:
@@ -85,20 +98,23 @@ def make_room(ax: Axes) -> None:
     figure.get_layout_engine().execute(figure)
 
 
-def _make(ax: Axes, classes: dict[int, str]) -> ClassLegend:
+def _make(ax: Axes, classes: dict[int, str], names: Sequence[str] | None, marks: dict[str, Line2D]) -> ClassLegend:
     every = torch.tensor(list(classes), dtype=torch.int64, device="cpu")
     pale, full = style.class_colours(every, pale=True), style.class_colours(every)
-    handles = [Patch(facecolor=a, edgecolor=b, linewidth=1.2) for a, b in zip(pale, full, strict=True)]
+    handles: list[Any] = [Patch(facecolor=a, edgecolor=b, linewidth=1.2) for a, b in zip(pale, full, strict=True)]
     figure: Any = ax.get_figure(root=True)
     beside = ax.transAxes + ScaledTranslation(_GAP, 0.0, figure.dpi_scale_trans)
     inches = ax.get_window_extent().height / ax.figure.dpi
     rows = max(1, int(inches / _ROW))
+    labels = [*classes.values(), *marks]
     legend = ClassLegend(
-        ax, handles, list(classes.values()), loc="upper left", bbox_to_anchor=(1.0, 1.0), bbox_transform=beside,
-        borderaxespad=0.0, frameon=False, fontsize="small", ncols=-(-len(classes) // rows), handlelength=1.1,
+        ax, [*handles, *marks.values()], labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), bbox_transform=beside,
+        borderaxespad=0.0, frameon=False, fontsize="small", ncols=-(-len(labels) // rows), handlelength=1.1,
         handleheight=1.1,
     )  # fmt: skip
-    legend.classes = classes
+    legend.classes, legend.names, legend.marks = classes, names, marks
+    ax.legend_ = legend
+    make_room(ax)
     return legend
 
 

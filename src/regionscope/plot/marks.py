@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
+from matplotlib.markers import MarkerStyle
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
+from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,12 +19,16 @@ from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, Labels, read_examples
 from regionscope.plot import style
-from regionscope.plot.legends import class_legend, make_room
+from regionscope.plot.legends import ClassLegend, class_legend, make_room, mark_legend
 from regionscope.plot.regions import frame_slice
 
 _COVERED = 0.6  # share of the axes that markers may cover
 _SMALLEST = 1.5  # square points; smaller ones fall between pixels
 _EDGED = 6.0  # square points; larger markers have a white edge
+_SPARSE, _OUTLINED, _LARGEST = 0.15, 10.0, 40.0  # points of a slice: covered share, smallest and largest area
+_RIM = 0.8  # points, width of the white edge and of the black one around it
+_MOST_CLASSES = 20  # named without class_names
+_HALF = 0.6  # of a thumbnail with its frame, in widths of the thumbnail
 _AWAY = 0.64  # between a point and the middle of its thumbnail, along the longer side, in widths of the thumbnail
 
 
@@ -69,12 +75,17 @@ def points(
     ax: Axes | None = None,
     max_distance: float | None = None,
     class_names: Sequence[str] | None = None,
+    marker: str | None = None,
+    size: float | None = None,
+    label: str | None = None,
 ) -> list[PathCollection]:
     """Mark inputs where they project onto a slice of dimension 1 or 2, coloured by their labels.
 
     inputs: (n, *input_shape), as a tensor, an array, a Dataset or a DataLoader; labels that come with them are used.
     Without labels the marks are black. Points outside the slice are not drawn. max_distance: leave out inputs further
-    away from the slice than this; see ``slice.project``. class_names: as in ``decision_regions``.
+    away from the slice than this; see ``slice.project``. class_names: as in ``decision_regions``; without them the
+    legend names up to 20 classes by their labels. marker: that of Matplotlib for all points; without it, one for each
+    class. size: area of a marker in square points. label: name of these points in the legend.
     """
     if slice.dim > 2:
         raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
@@ -86,22 +97,19 @@ def points(
     if max_distance is not None:
         near &= distances <= max_distance
     xy = coords[near] if slice.dim == 2 else torch.cat([coords[near], torch.full_like(coords[near], 0.5)], 1)
-    if own is not None:
-        drawn = data(xy, own[near], ax=ax, class_names=class_names)
-    else:
-        drawn = [
-            ax.scatter(
-                xy[:, 0].numpy(),
-                xy[:, 1].numpy(),
-                s=_size(ax, len(xy)),
-                color=style.BLACK,
-                edgecolors="white",
-                linewidths=0.3,
-            )
-        ]
+    drawn = [ax.scatter(*xy.T.numpy(), color=style.BLACK)] if own is None else data(xy, own[near], ax=ax)
+    area = min(_LARGEST, max(_OUTLINED, _SPARSE * _area(ax) / max(1, len(xy)))) if size is None else size
     for artist in drawn:
-        artist.set_zorder(3)
+        artist.set(zorder=3, sizes=[area], alpha=1.0, edgecolors="white", linewidths=_RIM)
+        artist.set_path_effects([withStroke(linewidth=2 * _RIM, foreground=style.BLACK)])
+        if marker is not None:
+            shape = MarkerStyle(marker)
+            artist.set_paths([shape.get_path().transformed(shape.get_transform())])
     frame_slice(slice, ax)
+    if own is not None and (class_names is not None or len(own[near].unique()) <= _MOST_CLASSES):
+        class_legend(own[near], ax=ax, class_names=class_names)
+    if label is not None:
+        mark_legend(label, marker or "o", ax=ax, colour=style.BLACK if own is None else style.GREY)
     return drawn
 
 
@@ -134,18 +142,25 @@ def thumbnails(
     width = size * min(float(ax.bbox.width), float(ax.bbox.height)) / ax.figure.dpi * 72  # points
     colours = [style.BLACK] * len(x) if own is None else [style.hue(int(label)) for label in own]
     drawn = []
-    for at, away, picture, colour in zip(xy, _directions(xy, slice.dim), pictures, colours, strict=True):
+    shifts = _AWAY * width * _directions(xy, slice.dim)
+    for at, shift, picture, colour in zip(xy, shifts, pictures, colours, strict=True):
         box = OffsetImage(picture, zoom=width / picture.shape[1], cmap="gray", interpolation="nearest", resample=True)
         drawn.append(
             AnnotationBbox(
-                box, (float(at[0]), float(at[1])), xybox=tuple(_AWAY * width * away), boxcoords="offset points",
+                box, (float(at[0]), float(at[1])), xybox=tuple(shift), boxcoords="offset points",
                 pad=0.15, frameon=True, bboxprops={"edgecolor": colour, "linewidth": 2.0, "boxstyle": "square"},
                 annotation_clip=False, zorder=4,
             )
         )  # fmt: skip
         ax.add_artist(drawn[-1])
     ax.scatter(xy[:, 0], xy[:, 1], s=14, color=style.BLACK, edgecolors="white", linewidths=0.8, zorder=5, clip_on=False)
+    if own is not None and isinstance(ax.get_legend(), ClassLegend):
+        class_legend(own, ax=ax)  # the frames have the colours of classes, too
     make_room(ax)
+    if len(ax.get_xticks()) or len(ax.get_yticks()):
+        ax.get_figure(root=True).draw_without_rendering()  # now it is known where everything is
+        for box, shift in zip(drawn, _clear_of_ticks(shifts, xy, _HALF * width, ax), strict=True):
+            box.xyann = tuple(shift)
     return drawn
 
 
@@ -179,6 +194,22 @@ def _directions(xy: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
     away = xy - xy.mean(0)
     length = np.abs(away).max(1, keepdims=True)
     return np.asarray(np.where(length > 1e-12, away / np.maximum(length, 1e-12), [0.0, 1.0]))
+
+
+def _clear_of_ticks(shifts: NDArray[np.float64], xy: NDArray[np.float64], half: float, ax: Axes) -> NDArray[np.float64]:
+    """The shifts of thumbnails (n, 2) in points, changed where tick labels on the left or below would be covered.
+
+    half: half a width of a thumbnail, in points. One that would cover them goes beside its point, into the axes.
+    """
+    room = (ax.transData.transform(xy) - ax.get_window_extent().min) * 72 / ax.figure.dpi - half
+    room[:, [not len(ax.get_yticks()), not len(ax.get_xticks())]] = np.inf  # those of y stand to the left
+    for shift, low in zip(shifts, -room, strict=True):
+        if (shift < low).any():
+            x, y = np.maximum(shift, low)
+            beside = np.array([(x, -half), (x, half), (-half, y), (half, y)])
+            allowed = beside[(beside >= low).all(1)]
+            shift[:] = max(allowed, key=lambda one: float(one @ shift), default=shift)
+    return shifts
 
 
 def _read(inputs: Inputs, labels: Labels | None) -> tuple[Tensor, Tensor | None]:

@@ -76,7 +76,7 @@ def input_ticks(where: Slice, axes: Sequence[Axis]) -> None:
             axis.set_major_formatter(InputLabels(zero, step))
         if not axis.get_label_text():
             coordinate = f"slice coordinate {i + 1}" if where.dim > 1 else "position on the slice"
-            axis.set_label_text(f"input {i}" if inputs else coordinate, fontsize="small")
+            axis.set_label_text(f"input {i}" if inputs else coordinate)
 
 
 def few_ticks(axis: Axis) -> None:
