@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from torch import nn
 
@@ -63,6 +65,29 @@ def test_steps_are_log_scaled_and_accuracy_may_be_missing() -> None:
     assert plot.complexity_figure(history(), title="digits").axes[0].get_title() == "digits"
 
 
+@pytest.mark.parametrize(
+    ("steps", "scale", "wanted"),
+    [
+        (range(0, 51, 10), "linear", [0, 10, 20, 30, 40, 50]),
+        ((0, 1, 2, 5, 10, 20, 50), "symlog", [0, 1, 2, 5, 10, 20, 50]),
+        ((1, 7, 60), "log", [1, 2, 5, 10, 20, 50]),
+        ((0,), "linear", [0]),
+    ],
+)
+def test_short_ranges_of_steps_have_enough_ticks(steps: Sequence[int], scale: str, wanted: list[int]) -> None:
+    row = history().rows[0]
+    ax = plot.complexity_figure(ComplexityHistory(tuple(replace(row, step=step) for step in steps))).axes[0]
+    low, high = ax.get_xlim()
+    assert ax.get_xscale() == scale
+    assert [tick for tick in ax.get_xticks() if low <= tick <= high] == wanted
+
+
+def test_the_legend_says_what_the_band_is() -> None:
+    texts = [text.get_text() for text in plot.complexity_figure(history()).axes[0].get_legend().get_texts()]
+    assert texts[-1] == "LC ± 0.25 standard deviations over points"
+    assert len(plot.complexity_figure(history(), band=0.0).axes[0].get_legend().get_texts()) == 5
+
+
 def test_bars_of_layers() -> None:
     model = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 10), nn.Tanh())
     found = {name: local_complexity(model, torch.rand(9, 6), dims=4, radius=0.3) for name in ("train", "random")}
@@ -73,6 +98,11 @@ def test_bars_of_layers() -> None:
     heights = [bar.get_height() for bar in bars]
     wanted = [float(counts.double().mean()) for each in found.values() for counts in each.by_layer.values()]
     assert heights == pytest.approx(wanted)
+    lines: Any = [drawn for drawn in ax.collections if isinstance(drawn, LineCollection)]
+    assert len(lines) == 2
+    for bar, line in zip(bars[::2], lines, strict=True):  # both halves of an error bar can be seen
+        seen = np.asarray(bar.get_facecolor()[:3]) * bar.get_alpha() + 1 - bar.get_alpha()
+        assert (seen - line.get_color()[0, :3]).mean() > 0.3
     with pytest.raises(InputError, match="at least one set of points with its local complexity, got none"):
         plot.complexity_layers({}, ax=ax)
 

@@ -52,6 +52,8 @@ def test_a_figure_has_the_histogram_and_the_examples() -> None:
     figure = count_figure(rs.region_count(NET, DATA, dim=2, slices=5), examples)
     assert len(figure.axes) == 3
     assert "5 slices" in figure.axes[0].get_title()
+    shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert shown == ["mean", "95% interval of the mean"]
     assert figure.axes[1].get_title() == f"slice 0: {examples[0].count}"
 
 

@@ -198,3 +198,11 @@ def test_without_pandas_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match=r"to_pandas\(\) needs pandas.*regionscope\[notebook\]"):
         PART.to_pandas()
+
+
+def test_the_curves_of_a_monitor_are_over_whole_steps() -> None:
+    draw = notebook._SHOWN[rs.Monitor](RESULTS["monitor"]).figure
+    assert draw is not None
+    (ax,) = draw().axes
+    assert ax.get_xlabel() == "step"
+    assert all(float(tick).is_integer() for tick in ax.get_xticks())

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from regionscope.complexity.history import ComplexityHistory
@@ -16,6 +17,7 @@ from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.complexity.migration import FoldProfile
 from regionscope.errors import InputError
 from regionscope.plot import style
+from regionscope.plot.ticks import log_ticks, whole_ticks
 from regionscope.types import Estimate
 
 BAND = 0.25  # of the standard deviation, as in the figures of Humayun et al. 2023
@@ -31,10 +33,10 @@ class ComplexityAxes:
 
 
 def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, band: float = BAND) -> ComplexityAxes:
-    """Accuracy (left axis) and mean LC at each set of points (right axis) over log-scaled steps.
+    """Accuracy (left axis) and mean LC at each set of points (right axis) over steps.
 
-    The band around each LC curve is ± ``band`` standard deviations over the points. Step 0 is drawn at the left end:
-    the scale is linear up to the first step after it.
+    The band around each LC curve is ± ``band`` standard deviations over the points. Steps that span a factor of ten
+    are log-scaled. Step 0 is drawn at the left end: the scale is linear up to the first step after it.
     """
     if not history.rows:
         raise InputError("Expected a history with at least one step, got an empty one. Measure a step first.")
@@ -61,13 +63,14 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, ba
     right.set_ylabel("local complexity")
     right.set_ylim(bottom=0.0)
     # Below the axes: two scales leave no corner that is free in every training.
+    spread = Patch(color=style.GREY, alpha=2 * style.BAND_ALPHA, label=f"LC ± {band:g} standard deviations over points")
     ax.legend(
-        handles=list(lines.values()),
+        handles=[*lines.values(), *([spread] if band else [])],
         fontsize="x-small",
         frameon=False,
         loc="upper center",
         bbox_to_anchor=(0.5, -0.14),
-        ncols=len(lines),
+        ncols=4 if len(lines) < 4 else 3,
     )
     return ComplexityAxes(ax, right, lines)
 
@@ -95,8 +98,9 @@ def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes | None =
             [one.value for one in means],
             width,
             yerr=[one.stderr for one in means],
-            color=style.POINT_SETS.get(name, style.BLACK),
-            error_kw={"linewidth": 0.8},
+            color=style.POINT_SETS.get(name, style.SKY),
+            alpha=0.6,
+            error_kw={"linewidth": 1.0, "capsize": 3, "ecolor": style.BLACK},
             label=name,
         )
     ax.set_xticks(places, layers, rotation=45 if len(layers) > 6 else 0, fontsize="small")
@@ -127,9 +131,18 @@ def fold_density(profiles: Mapping[str, FoldProfile], *, ax: Axes | None = None,
 
 def _log_steps(ax: Axes, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
     later = steps[steps > 0]
-    if len(later) == len(steps):
+    if len(steps) == 1:
+        ax.set_xticks(steps)
+    elif later[-1] < 10 * later[0]:
+        whole_ticks(ax.xaxis, steps.tolist())
+    elif len(later) == len(steps):
         ax.set_xscale("log")
-    elif len(later):
+        log_ticks(ax.xaxis)
+    else:
         ax.set_xscale("symlog", linthresh=float(later[0]), linscale=0.3)
         ax.set_xlim(left=0)
+        if later[-1] < 100 * later[0]:
+            powers = 10.0 ** np.arange(np.floor(np.log10(later[0])), np.log10(later[-1]) + 1)
+            marks = np.outer(powers, (1, 2, 5)).reshape(-1)
+            ax.set_xticks([0, *marks[(marks >= later[0]) & (marks <= later[-1])]])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))

@@ -33,6 +33,7 @@ from regionscope.plot.figures import decision_figure, regions_figure
 from regionscope.plot.level_sets import level_set_figure
 from regionscope.plot.marks import thumbnails
 from regionscope.plot.regions import frame_slice
+from regionscope.plot.ticks import whole_ticks
 
 __all__ = ["as_html", "register"]
 
@@ -205,8 +206,11 @@ def _monitor(monitor: Monitor) -> Shown:
         names = list(last)[:MOST_CURVES]
         made, axes = style.figure(len(names), 1, width=3.8, height=1.5)
         for i, (name, ax) in enumerate(zip(names, axes, strict=True)):
-            ax.plot(*monitor.values(name), ".-", color=style.hue(i))
+            steps, values = monitor.values(name)
+            ax.plot(steps, values, ".-", color=style.hue(i))
+            whole_ticks(ax.xaxis, steps)
             ax.set_title(name, fontsize="small")
+        axes[-1].set_xlabel("step")
         style.plain_axes(axes)
         return made
 
