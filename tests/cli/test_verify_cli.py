@@ -129,8 +129,9 @@ def test_numbers_at_the_axes_are_those_of_the_user() -> None:
     plane.label(ax)
     assert [float(label.get_text()) for label in ax.get_xticklabels()][:3] == [0, 20, 40]
     assert ax.get_xlabel() == "input 0"
-    far = read_plane((0, 1), "0=0:20000,1=-1:1", "2=3", None)
+    far = read_plane((0, 1), "0=0:20000,1=-3.14:3.14", "2=3", None)
     assert far is not None
     far.label(ax := Figure().add_subplot())
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "4000", "8000", "12000", "16000", "20000"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "5000", "10000", "15000", "20000"]
+    assert [label.get_text().replace("\N{MINUS SIGN}", "-") for label in ax.get_yticklabels()] == ["-2", "0", "2"]
     assert "input 2 = 3" in ax.get_title()

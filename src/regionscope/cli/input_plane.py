@@ -80,7 +80,9 @@ class InputPlane:
             low, high = self.ends[i]
             middle = (self.scaled(i, low) + self.scaled(i, high)) / 2
             offset, unit = self.scaling.get(i, (0.0, 1.0))
-            values = [value for value in MaxNLocator(5).tick_values(low, high) if low <= value <= high]
+            values = [
+                value for value in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= value <= high
+            ]
             axis.set_major_locator(FixedLocator([self.scaled(i, value) - middle for value in values]))
             axis.set_major_formatter(InputLabels(middle * unit + offset, unit))
             axis.set_label_text(f"input {i}")
