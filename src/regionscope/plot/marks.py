@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -158,9 +159,10 @@ def thumbnails(
         class_legend(own, ax=ax)  # the frames have the colours of classes, too
     make_room(ax)
     if len(ax.get_xticks()) or len(ax.get_yticks()):
-        ax.get_figure(root=True).draw_without_rendering()  # now it is known where everything is
-        for box, shift in zip(drawn, _clear_of_ticks(shifts, xy, _HALF * width, ax), strict=True):
-            box.xyann = tuple(shift)
+        figure: Any = ax.get_figure(root=True)
+        figure.draw_without_rendering()  # now it is known where everything is
+        for thumbnail, shift in zip(drawn, _clear_of_ticks(shifts, xy, _HALF * width, ax), strict=True):
+            thumbnail.xyann = tuple(shift)
     return drawn
 
 
