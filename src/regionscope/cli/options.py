@@ -116,6 +116,14 @@ ScalingOption = Annotated[
         help="Units of --range and --at: input K of the network is (value - OFFSET) / UNIT.",
     ),
 ]
+LowestOption = Annotated[
+    bool,
+    option(
+        "--lowest",
+        panel="Question",
+        help="Label a point by its smallest output, for networks whose outputs are costs.",
+    ),
+]
 JsonOption = Annotated[
     str | None,
     option("--json", metavar="FILE", panel=OUTPUT, help="JSON file to write; - writes to stdout instead of the table."),
