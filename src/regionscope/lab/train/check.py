@@ -46,8 +46,8 @@ def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or outputs.shape[1] < classes:
         came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"
         advice = (
-            ' Select the logits: network = {name = ..., output = "logits"} in an experiment, --output on the command '
-            'line, rs.select_output(model, "logits") in Python.'
+            ' Select the logits: network = {name = ..., output = "logits"} in a file, '
+            'rs.select_output(model, "logits") in Python.'
         )
         raise InputError(
             f"Expected outputs of shape (1, {classes}) for one input, one for each class, got {came}."
