@@ -44,7 +44,7 @@ class Sizes:
 
 
 CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=16, slices=2, prompts=64, repeats=1)
-GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=64, slices=32, prompts=2048, repeats=3)
+GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=32, slices=8, prompts=256, repeats=2)
 
 
 def gpt(sizes: Sizes) -> nn.Module:

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,9 @@ from regionscope.lab.zoo import mlp
 
 def build():
     return mlp([2, 8, 8, 2], seed=1)
+
+def costs():
+    return mlp([2, 12, 12, 5], seed=4)
 
 def cnn():
     return nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2))
@@ -105,6 +109,20 @@ def test_decision_on_a_triangle_to_stdout(folder: Path) -> None:
     numbers = json.loads(done.stdout)
     assert numbers["decision_regions"] == dec.count == sum(numbers["decision_regions_with_label"].values())
     assert (folder / "out.svg").exists()
+
+
+def test_the_lowest_output_is_the_largest_of_the_negated_network(folder: Path) -> None:
+    costs, square = mlp([2, 12, 12, 5], seed=4), rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 3.0)
+    lowest, highest = (
+        json.loads(run(f"decision --model net.py:costs --box -3 3 --json - {flag}").stdout) for flag in ("--lowest", "")
+    )
+    costs[-1].weight.data.neg_()
+    costs[-1].bias.data.neg_()
+    dec = rs.decision_regions(costs, square)
+    assert (lowest["lowest"], highest["lowest"]) == (True, False)
+    assert lowest["decision_regions"] == dec.count
+    assert lowest["decision_regions_with_label"] == {str(i): n for i, n in sorted(Counter(dec.labels.tolist()).items())}
+    assert lowest["decision_regions_with_label"] != highest["decision_regions_with_label"]
 
 
 def test_weights_change_the_answer(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -42,6 +43,7 @@ def test_help_is_that_of_the_command_itself(path: tuple[str, ...], monkeypatch: 
         wanted = CliRunner().invoke(alone, [*path, "--help"], prog_name="regionscope").output
     found = CliRunner().invoke(app, [*path, "--help"], prog_name="regionscope").output
     assert "Usage: regionscope" in found
+    assert re.fullmatch(r"[\n -~─│╭╮╰╯]*", found), "rich reads :KEY: as an emoji"
     assert found == wanted
 
 

@@ -68,6 +68,11 @@ def test_unsat_gives_the_closest_miss(files: tuple[Path, Path, float], tmp_path:
     assert (tmp_path / "result.txt").read_text() == "unsat\n"
     fixed = run("verify", network, property, "--fix", "0=0.25", "--json", "-")
     assert json.loads(fixed.output)["margin"] <= -0.5
+    both, twice = (
+        json.loads(run("verify", network, property, *options, "--json", "-").output)["margin"]
+        for options in (["--fix", "0=0.25,1=0.5"], ["--fix", "0=0.25", "--fix", "1=0.5"])
+    )
+    assert both == twice < json.loads(fixed.output)["margin"]
 
 
 def test_an_error_is_written_for_the_competition(files: tuple[Path, Path, float], tmp_path: Path) -> None:
@@ -100,6 +105,7 @@ def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--vary", 0, 1, "--at", "2=0,3=0"], "--range is missing"),
         (["--vary", 0, 1, "--range", "0=0:1,1=0:1"], "have no value"),
         (["--vary", 0, 9, "--range", "0=0:1,9=0:1", "--at", "1=0,2=0,3=0"], "0 to 3"),
         (["--vary", 0, 1, "--range", "0=1:0,1=0:1", "--at", "2=0,3=0"], "LO < HI"),

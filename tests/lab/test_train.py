@@ -16,6 +16,7 @@ from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.train import EpochRow, TrainingProgress, evaluate, evaluation, train
 from regionscope.lab.train.evaluation import error_share
 from regionscope.lab.zoo import mlp
+from regionscope.network import select_output
 
 PLAIN = Training(epochs=3, optimizer="adam", lr=1e-2, batch_size=32, schedule="constant")
 
@@ -276,6 +277,10 @@ def test_bad_input_gets_a_sentence() -> None:
         train(mlp([3, 4, 2]), halves(), PLAIN)
     with pytest.raises(InputError, match=r"outputs of shape \(1, 2\) .*got shape \(1, 1\)"):
         train(mlp([2, 4, 1]), halves(), PLAIN)
+    several = select_output(mlp([2, 4, 2]), lambda logits: {"logits": logits})
+    with pytest.raises(InputError, match=r'got a dict\. .*network = \{name = \.\.\., output = "logits"\}'):
+        train(several, halves(), PLAIN)
+    train(select_output(several, "logits"), halves(), PLAIN)
     with pytest.raises(InputError, match="with trainable parameters, got none"):
         train(mlp([2, 2]).requires_grad_(False), halves(), PLAIN)
     with pytest.raises(InputError, match="evaluate_every"):

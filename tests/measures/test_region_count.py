@@ -235,6 +235,7 @@ def test_any_measure_can_be_averaged_over_slices() -> None:
         ({"dim": 0}, "dim to be a whole number of at least 1, got 0"),
         ({"inputs": None}, "inputs to draw slices through, got None"),
         ({"inputs": DATA[:1]}, "1 input"),
+        ({"inputs": [rs.Segment(DATA[0], DATA[1])]}, r"got Segment\. Pass slices=\[\.\.\.\]"),
         ({"slices": 0}, "slices to be a whole number of at least 1, or a list of slices, got 0"),
         ({"slices": 3.0}, r"slices to be a whole number of at least 1, or a list of slices, got 3\.0"),
         ({"batch_size": 0}, "batch_size to be a whole number of at least 1, got 0"),

@@ -98,6 +98,8 @@ def read_plane(
         if ranges is not None or at is not None or scaling is not None:
             raise InputError("Expected --vary I J beside --range, --at and --scaling, got none. Name two inputs.")
         return None
+    if ranges is None:
+        raise InputError(f"--range is missing. Pass --range {vary[0]}=LO:HI,{vary[1]}=LO:HI beside --vary.")
     ends = _pairs(ranges, "--range", "LO:HI")
     if set(ends) != set(vary) or vary[0] == vary[1] or any(not low < high for low, high in ends.values()):
         raise InputError(

@@ -19,7 +19,7 @@ _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, 
 
 
 WORK = "Working"
-ROWS = "the rows of a file, .npy, .npz, .npz:KEY, .csv, .pt or .pt:KEY"
+ROWS = "the rows of FILE.npy, .csv, .npz or .pt; FILE.npz:KEY or FILE.pt:KEY names one of several arrays"
 NETWORK, SLICE, OUTPUT = "Network", "Slice (--points, --box or --vary)", "Output"
 
 
@@ -87,7 +87,7 @@ PointsOption = Annotated[
         "--points",
         metavar="FILE",
         panel=SLICE,
-        help=f"Corners of the slice, {ROWS}: 2 rows are a segment, 3 a triangle.",
+        help=f"Corners of the slice (2 for a segment, 3 for a triangle): {ROWS}.",
     ),
 ]
 BoxOption = Annotated[
@@ -114,6 +114,14 @@ ScalingOption = Annotated[
         metavar="K=OFFSET:UNIT,...",
         panel=SLICE,
         help="Units of --range and --at: input K of the network is (value - OFFSET) / UNIT.",
+    ),
+]
+LowestOption = Annotated[
+    bool,
+    option(
+        "--lowest",
+        panel="Question",
+        help="Label a point by its smallest output, for networks whose outputs are costs.",
     ),
 ]
 JsonOption = Annotated[

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 from matplotlib.figure import Figure
+from torch import Tensor, nn
 
 from regionscope import plot
 from regionscope.cli import options
@@ -65,17 +66,27 @@ def regions(job: PlaneJob, count_only: options.CountOnlyOption = False) -> None:
     _report(job, part, part, counts, numbers, plot.regions_figure)
 
 
+class _Negated(nn.Module):
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        return -self.network(x)  # type: ignore[no-any-return]
+
+
 @with_job
-def decision(job: PlaneJob) -> None:
+def decision(job: PlaneJob, lowest: options.LowestOption = False) -> None:
     """Count the decision regions (connected sets of one predicted label) of a network on a slice, exactly.
 
     Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -
     """
-    dec = job.cut(decision_regions, *job.start())
+    network, where = job.start()
+    dec = job.cut(decision_regions, _Negated(network) if lowest else network, where)  # a sign flip rounds nothing
     by_label = {str(label): count for label, count in sorted(Counter(dec.labels.tolist()).items())}
     counts = {f"decision regions with label {label}": count for label, count in by_label.items()}
     counts |= {"decision regions": dec.count}
-    numbers = {"decision_regions": dec.count, "decision_regions_with_label": by_label}
+    numbers = {"decision_regions": dec.count, "decision_regions_with_label": by_label, "lowest": lowest}
     _report(job, dec, dec.partition, counts, numbers, plot.decision_figure)
 
 

@@ -99,7 +99,7 @@ def status(
         bool, options.option("--watch", help="Whether to refresh every two seconds until all have ended.")
     ] = False,
 ) -> None:
-    """Show how many runs are finished, running and pending, on any machine.
+    """Show how many runs are finished, running, stopped and new (not started), on any machine.
 
     Damaged runs are repaired by the next `sweep run`, which also compares the checksums of all checkpoints.
 
@@ -143,7 +143,7 @@ def table(
     shown, left_out = runs_table(found, width=console.width, all_columns=all_columns)
     console.print(shown)
     if left_out:
-        typer.echo(f"{counted(left_out, 'column')} left out; `sweep export` writes all of them")
+        typer.echo(f"{counted(left_out, 'column')} left out; `--all` shows them, `sweep export` writes them")
     for row in found.rows:
         if row.get("error"):
             typer.echo(f"{row['status']}: {row['key']}: {row['error']}", err=True)

@@ -34,7 +34,7 @@ def verify(
     ] = None,
     fix: Annotated[
         list[str] | None,
-        options.option("--fix", metavar="I=VALUE", help="Input I (from 0) to fix at a value; can be repeated."),
+        options.option("--fix", metavar="I=VALUE,...", help="Inputs (from 0) to fix at a value; can be repeated."),
     ] = None,
     json_file: options.JsonOption = None,
 ) -> None:
@@ -77,12 +77,12 @@ def result_text(found: Verification, property: Property) -> str:
 
 def _fixed(texts: list[str]) -> dict[int, Fraction]:
     values = {}
-    for text in texts:
+    for text in ",".join(texts).split(",") if texts else []:
         place, _, value = text.partition("=")
         try:
             values[int(place)] = Fraction(value)
         except (ValueError, ZeroDivisionError) as error:
-            raise InputError(f"Expected --fix I=VALUE with numbers, got {text!r}.") from error
+            raise InputError(f"Expected --fix I=VALUE,... with numbers, got {text!r}.") from error
     return values
 
 

@@ -142,6 +142,7 @@ def region_count(
         same. Needs the extra ``dask``. The model is sent to the workers.
     Cost: a forward pass over slices * lattice points in batches that fit ``memory``; exact: see ``decision_regions``.
     """
+    _refuse_slices(inputs)
     if inputs is not None and takes_tokens(model, inputs):
         view = embedded(model, inputs, position=position, attention_mask=attention_mask, output=output, args=args)
         model, inputs = view.model, view.inputs
@@ -188,6 +189,7 @@ def linear_region_count(
 
     Arguments as in ``region_count``; with one seed both look at the same slices. Cost: see ``linear_regions``.
     """
+    _refuse_slices(inputs)
     sampler = slice_sampler(
         inputs, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
     )
@@ -221,7 +223,7 @@ def slice_sampler(
     if isinstance(slices, Sequence):
         return GivenSlices(list(slices))
     if inputs is None:
-        raise InputError("Expected inputs to draw slices through, got None. Pass inputs, or a list of slices.")
+        raise InputError("Expected inputs to draw slices through, got None. Pass inputs, or slices=[...].")
     if through == "inputs":
         if length is not None:
             raise InputError(
@@ -241,6 +243,12 @@ def slice_sampler(
             )
         return LinesFromOrigin(inputs, seed=seed_of(seed, generator))
     raise InputError(f'Expected through to be "inputs", "direction" or "origin", got {through!r}.')
+
+
+def _refuse_slices(inputs: Any) -> None:
+    first = inputs[0] if isinstance(inputs, Sequence) and len(inputs) else inputs
+    if isinstance(first, Slice):
+        raise InputError(f"Expected inputs to draw slices through, got {type(first).__name__}. Pass slices=[...].")
 
 
 def _linear_counts(

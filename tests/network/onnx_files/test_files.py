@@ -59,6 +59,13 @@ def test_kinks_are_named_after_the_nodes(tmp_path: Path) -> None:
     assert rs.local_complexity(network, torch.zeros(1, 2), dims=2).total.shape == (1,)
 
 
+def test_inputs_of_another_shape_are_refused(tmp_path: Path) -> None:
+    network = rs.read_onnx(relu_network(tmp_path / "net.onnx", [4, 5, 2]))
+    for call in (lambda x: network(x), lambda x: rs.linear_regions(network, rs.Segment(x[0], x[1]))):
+        with pytest.raises(rs.InputError, match=r"inputs of shape \(v, 4\) for net.onnx, got \(v, 1, 4\)"):
+            call(torch.rand(2, 1, 4))
+
+
 def test_gzipped_files_are_read(tmp_path: Path) -> None:
     plain = relu_network(tmp_path / "net.onnx", [2, 4, 2])
     packed = tmp_path / "net.onnx.gz"

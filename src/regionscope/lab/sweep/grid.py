@@ -93,6 +93,12 @@ class Sweep:
         The values of a grid are combined in the order of its keys, the last one changing fastest; several grids come
         one after the other. An experiment that comes up twice is kept once.
         """
+        for part in _PARTS:
+            if part in document and part not in _TOP:
+                raise InputError(
+                    f"Expected {part!r} in the base of a sweep, got it at the top. Write it under [base], or a "
+                    f"table as [base.{part}]."
+                )
         _known("the sweep", document, _TOP)
         base = _table("base", document.get("base", {}))
         _known("base", base, _PARTS)

@@ -45,7 +45,14 @@ def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
             ) from error
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or outputs.shape[1] < classes:
         came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"
-        raise InputError(f"Expected outputs of shape (1, {classes}) for one input, one for each class, got {came}.")
+        advice = (
+            ' Select the logits: network = {name = ..., output = "logits"} in a file, '
+            'rs.select_output(model, "logits") in Python.'
+        )
+        raise InputError(
+            f"Expected outputs of shape (1, {classes}) for one input, one for each class, got {came}."
+            + ("" if isinstance(outputs, Tensor) else advice)
+        )
     return outputs.shape[1]
 
 

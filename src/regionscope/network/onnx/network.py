@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regionscope.errors import InputError
+
 __all__ = ["OnnxNetwork"]
 
 
@@ -72,6 +74,11 @@ class OnnxNetwork(nn.Module):
         self._plan = [each._replace(dead=tuple(dead.get(i, ()))) for i, each in enumerate(self._plan)]
 
     def forward(self, x: Tensor) -> Tensor:
+        if tuple(x.shape[1:]) != self.input_shape:
+            got, wanted = (", ".join(map(str, shape)) for shape in (x.shape[1:], self.input_shape))
+            raise InputError(
+                f"Expected inputs of shape (v, {wanted}) for {self.path.name}, got (v, {got}). Reshape the inputs."
+            )
         if not self.row_by_row:
             return self._run(x)
         if len(x) == 0:
