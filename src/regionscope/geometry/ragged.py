@@ -13,6 +13,7 @@ from regionscope.geometry.arrays import arange, argsort, cat, differences, full,
 def offsets_of(counts: Tensor) -> Tensor:
     """Offsets (r + 1,) of rows with these lengths (r,).
 
+    >>> import torch
     >>> offsets_of(torch.tensor([2, 0, 3])).tolist()
     [0, 2, 2, 5]
     """
@@ -22,6 +23,7 @@ def offsets_of(counts: Tensor) -> Tensor:
 def owners(offsets: Tensor, total: int | None = None) -> Tensor:
     """The row of every value. total: the number of values, where it is known: a GPU need not be waited for then.
 
+    >>> import torch
     >>> owners(torch.tensor([0, 2, 2, 5])).tolist()
     [0, 0, 2, 2, 2]
     """
@@ -38,6 +40,7 @@ def owners(offsets: Tensor, total: int | None = None) -> Tensor:
 def ranges(starts: Tensor, counts: Tensor) -> Tensor:
     """The concatenation of ``arange(starts[i], starts[i] + counts[i])``.
 
+    >>> import torch
     >>> ranges(torch.tensor([5, 0]), torch.tensor([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
@@ -56,6 +59,7 @@ def gather_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 def next_in_row(offsets: Tensor) -> Tensor:
     """For every value of a ragged array of loops, the index of the one that follows it in its row, cyclically.
 
+    >>> import torch
     >>> next_in_row(torch.tensor([0, 2, 2, 5])).tolist()
     [1, 0, 3, 4, 2]
     """
@@ -68,6 +72,7 @@ def next_in_row(offsets: Tensor) -> Tensor:
 def mean_of_rows(values: Tensor, offsets: Tensor) -> Tensor:
     """The mean (r, n) of the ``values`` (total, n) in every row; no row is empty.
 
+    >>> import torch
     >>> mean_of_rows(torch.tensor([[1.0], [2.0], [6.0]]), torch.tensor([0, 1, 3])).tolist()
     [[1.0], [4.0]]
     """
@@ -86,6 +91,7 @@ def sort_by(group: Tensor, key: Tensor) -> Tensor:
 def sort_within(group: Tensor, key: Tensor) -> Tensor:
     """As ``sort_by`` for groups in ascending order; members of a group of one are not touched.
 
+    >>> import torch
     >>> sort_within(torch.tensor([0, 1, 1, 3]), torch.tensor([0.9, 0.5, 0.2, 0.1])).tolist()
     [0, 2, 1, 3]
     """
