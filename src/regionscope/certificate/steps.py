@@ -24,7 +24,7 @@ from regionscope.errors import InputError
 from regionscope.network import Kink, Maxima, Program, full_precision
 from regionscope.network.operations import Fixed
 from regionscope.network.program import Instruction
-from regionscope.network.rules.kinks import ramp, without_groups
+from regionscope.network.rules.activations import ramp, without_groups
 
 __all__ = ["Affine", "Fold", "Largest", "Matrix", "Numbers", "Pieces", "Step", "Steps", "read_steps"]
 
