@@ -24,7 +24,7 @@ Shape = Literal["cross-polytope", "hypercube"]
 
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
-_TALL = 8  # a Gaussian matrix of so many more rows than columns is far from singular
+_TALL = 8  # with at least this ratio of rows to columns, a Gaussian matrix is far from singular
 
 
 def orthonormal_frames(
