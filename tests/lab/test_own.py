@@ -210,7 +210,7 @@ def test_parts_that_the_data_names_are_kept(folder: Path) -> None:
         ("--data points.npz --model net.py:network", "Expected a function or a class at net.py:network"),
         ("--data points.npz --model net.py:wrong", r"shape (2, 2), got shape (2, 7)"),
         ("--data points.npz --model net.py:build --set network.options.with=3", "Did you mean 'width'?"),
-        ("--data ./photos --model net.py:Fixed", "cannot be called with inputs of shape (2, 3, 6, 6)"),
+        ("--data ./photos --model net.py:Fixed", "to accept inputs of shape (2, 3, 6, 6), got"),
         ("--data nothere.npz --model net.py:build", "Expected a file or folder at 'nothere.npz'"),
         ("--data data.py:nothing --model net.py:build", "Return a DataSplit"),
         ("--data data.py:split --model net.py:build --set data.options.m=3", "got 'm'"),
