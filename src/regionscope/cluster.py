@@ -56,7 +56,7 @@ class Shards(Generic[Answer]):
         except Exception as error:
             if type(error).__name__ == "KilledWorker":
                 raise RegionscopeError(
-                    "Several Dask workers died at the same work, often because of too little memory. Give them more memory."
+                    "Several Dask workers died at the same work, often for want of memory. Give them more."
                 ) from error
             raise
         finally:
