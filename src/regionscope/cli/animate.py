@@ -12,8 +12,6 @@ from regionscope.cli.explore import BoxOption, FramesOption, RowsOption, find_ru
 from regionscope.plot import animation
 from regionscope.writing import counted
 
-__all__ = ["animate"]
-
 
 def animate(
     run: Annotated[

@@ -19,8 +19,6 @@ from regionscope.measures.bounds import layer_widths, region_bounds
 from regionscope.measures.expected_counts import Init, hanin_rolnick, kac_rice, qi_wei_neurons, random_network
 from regionscope.types import Estimate
 
-__all__ = ["bounds"]
-
 _LARGEST = sys.float_info.max
 
 

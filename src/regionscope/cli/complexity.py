@@ -23,8 +23,6 @@ from regionscope.complexity.neighbourhoods import Shape
 from regionscope.lab import load
 from regionscope.plot.complexity import layers_figure
 
-__all__ = ["complexity"]
-
 _POINTS, _HULL = "Points", "Neighbourhood"
 
 

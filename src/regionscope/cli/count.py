@@ -19,8 +19,6 @@ from regionscope.sampled.grid import LabelMap, label_maps
 from regionscope.sampled.labels import open_labeller
 from regionscope.types import Estimate
 
-__all__ = ["count"]
-
 _EXAMPLES = 4
 _SLICES = "Slices"
 _DEFAULT = options.defaults(region_count)

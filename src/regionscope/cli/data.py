@@ -18,8 +18,6 @@ from regionscope.lab.data import get as get_data
 from regionscope.lab.data.catalogue import entry
 from regionscope.lab.data.download import DOWNLOADS
 
-__all__ = ["data"]
-
 data = typer.Typer(no_args_is_help=True, help="List the data sets, and download those that are not built in.")
 
 

@@ -20,8 +20,6 @@ from regionscope.lab.default_slice import plane_of
 from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import TrainingFrames, frames_of_partition, frames_of_run
 
-__all__ = ["BoxOption", "FramesOption", "RowsOption", "explore", "find_run", "frames_of_folder"]
-
 _SLICE = "Slice of a run"
 _CONFIG = "config.json"  # what makes a folder a run
 

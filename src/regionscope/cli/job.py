@@ -23,8 +23,6 @@ from regionscope.lab.provenance import provenance
 from regionscope.network import home
 from regionscope.network.output import select_output
 
-__all__ = ["NetworkJob", "SliceJob", "with_job"]
-
 _PANELS = (
     options.NETWORK,
     options.SLICE,

@@ -23,8 +23,6 @@ from regionscope.shallow.state import ENDS
 from regionscope.shallow.theorems import Requirements
 from regionscope.shallow.two_layer_rates import RateRow, Trend, rate_trend
 
-__all__ = ["shallow"]
-
 shallow = typer.Typer(no_args_is_help=True, help="Compare theorems on shallow networks with numbers.")
 
 _ROWS = 14  # rows printed; the JSON file has all

@@ -28,8 +28,6 @@ from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
 from regionscope.writing import counted
 
-__all__ = ["study"]
-
 study = typer.Typer(
     no_args_is_help=True, help="Reproduce the tables and figures of the four papers, and answer questions beyond them."
 )

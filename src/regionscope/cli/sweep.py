@@ -19,8 +19,6 @@ from regionscope.lab import sweep as lab
 from regionscope.lab.store import ENDED
 from regionscope.writing import counted
 
-__all__ = ["sweep"]
-
 sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments, resume it and query its results.")
 
 _STATUSES = ("finished", "diverged", "failed", "running", "stopped", "new", "damaged")

@@ -16,8 +16,6 @@ from regionscope.lab.provenance import provenance
 from regionscope.verification import Property, Verification, read_vnnlib
 from regionscope.verification import verify as decide
 
-__all__ = ["result_text", "verify"]
-
 
 def verify(
     network: Annotated[str, typer.Argument(metavar="NET.onnx", help="Network: .onnx, .onnx.gz, or WHERE:NAME.")],

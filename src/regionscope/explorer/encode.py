@@ -18,8 +18,6 @@ from regionscope.geometry import Slice
 from regionscope.lab.training_frames import Frame
 from regionscope.plot import style
 
-__all__ = ["Packed", "encode", "shown", "slope_norms"]
-
 Array = NDArray[Any]
 
 

@@ -30,8 +30,6 @@ from regionscope.lab.store import RunFolder
 from regionscope.lab.store.files import write_bytes
 from regionscope.lab.train import EpochRow, Trained, TrainingProgress, TrainState, train
 
-__all__ = ["HISTORY", "check", "fail", "prepare", "run"]
-
 HISTORY = ("train_loss", "train_error", "test_error")  # the rows of each epoch; no measure may be called so
 
 _CAPTURE = 5.0  # seconds between two chances to stop with everything saved

@@ -24,8 +24,6 @@ from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate
 
-__all__ = ["output_margin", "slice_margin"]
-
 Array = NDArray[Any]
 
 

@@ -35,8 +35,6 @@ from regionscope.plot.marks import thumbnails
 from regionscope.plot.regions import frame_slice
 from regionscope.plot.ticks import whole_ticks
 
-__all__ = ["as_html", "register"]
-
 MOST_REGIONS = 20_000  # drawn inline: about two seconds
 MOST_ROWS, MOST_COLUMNS, MOST_CURVES = 12, 8, 4
 _HIDDEN = ("key", "seconds")  # columns of a run table that say little

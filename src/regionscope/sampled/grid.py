@@ -16,8 +16,6 @@ from regionscope.sampled.labels import Labeller
 from regionscope.sampled.lattice import Lattice, default_grid, kind_of, make_lattice
 from regionscope.sampled.refinement.joining import joined_counts
 
-__all__ = ["LabelMap", "RefinedCounts", "grid_counts", "label_maps", "refined_counts"]
-
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:

@@ -15,8 +15,6 @@ from regionscope.checks import is_whole
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
 
-__all__ = ["Kind", "Lattice", "corners_and_directions", "default_grid", "kind_of", "make_lattice"]
-
 Kind = Literal["simplex", "box"]
 
 _DEFAULT = {1: 200, 2: 30}

@@ -8,8 +8,6 @@ from typing import Any, Literal
 from regionscope.measures.correlate import Correlation, correlate
 from regionscope.measures.fit import LinearFit, linear_fit
 
-__all__ = ["Bars", "Chart", "Lines", "Picture", "Pictures", "Scatter", "Series"]
-
 Scale = Literal["linear", "log", "symlog"]
 
 

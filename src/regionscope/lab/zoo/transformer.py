@@ -14,8 +14,6 @@ from regionscope.errors import InputError
 from .checks import channels_of, choice, flag, sizes_of
 from .layers import ACTIVATIONS, chain
 
-__all__ = ["GPT", "gpt", "vit"]
-
 EXPANSION = 4  # units of an MLP over the width
 
 
