@@ -26,14 +26,13 @@ def bounds(
     architecture: Annotated[
         str, typer.Argument(help="Widths of all layers, including input and output, such as 2-32-32-32-2.")
     ],
-    init: Annotated[Init, options.option("--init", help="Initialisation of the random networks.")] = "he",
-    networks: Annotated[int, options.option("--networks", least=2, help="Number of random networks.")] = 10,
-    radius: Annotated[float, options.option("--radius", least=1e-06, help="Radius R of the box [-R, R]^d.")] = 1.0,
+    init: Annotated[Init, options.option("--init", "Initialisation of the random networks.")] = "he",
+    networks: Annotated[int, options.option("--networks", "Number of random networks.", least=2)] = 10,
+    radius: Annotated[float, options.option("--radius", "Radius R of the box [-R, R]^d.", least=1e-06)] = 1.0,
     target: Annotated[
-        int,
-        options.option("--target", least=1, help="Number Q of regions on the segment in the theorem of Qi and Wei."),
+        int, options.option("--target", "Number Q of regions on the segment in the theorem of Qi and Wei.", least=1)
     ] = 100,
-    seed: Annotated[int, options.option("--seed", least=0, help="Seed of the first network.")] = 0,
+    seed: Annotated[int, options.option("--seed", "Seed of the first network.", least=0)] = 0,
     json_file: options.JsonOption = None,
 ) -> None:
     """Compare bounds and estimates of the number of linear regions with exact counts of random networks.

@@ -24,16 +24,13 @@ _SLICE = "Slice of a run"
 _CONFIG = "config.json"  # what makes a folder a run
 
 RowsOption = Annotated[
-    str | None,
-    options.option("--rows", metavar="I,J,K", panel=_SLICE, help="Rows of the training points that span the plane."),
+    str | None, options.option("--rows I,J,K", "Rows of the training points that span the plane.", _SLICE)
 ]
 BoxOption = Annotated[
     tuple[float, float] | None,
-    options.option("--box", metavar="LO HI", panel=_SLICE, help="The square [LO, HI]^2, for inputs with two entries."),
+    options.option("--box LO HI", "The square [LO, HI]^2, for inputs with two entries.", _SLICE),
 ]
-FramesOption = Annotated[
-    int | None, options.option("--frames", metavar="N", least=1, panel=_SLICE, help="Largest number of frames.")
-]
+FramesOption = Annotated[int | None, options.option("--frames N", "Largest number of frames.", _SLICE, least=1)]
 
 
 def explore(
@@ -45,8 +42,7 @@ def explore(
         ),
     ],
     out: Annotated[
-        Path | None,
-        options.option("--out", metavar="FILE.html", help="HTML file to write; by default named after the source."),
+        Path | None, options.option("--out FILE.html", "HTML file to write; by default named after the source.")
     ] = None,
     rows: RowsOption = None,
     box: BoxOption = None,

@@ -30,36 +30,34 @@ _AT_EDGE = 1.5  # eta lambda_max from here on counts as the edge of stability
 _ACCOUNT = ("steps", "rejected", "crossed", "slid", "quiet", "ambiguous")
 
 
-OutOption = Annotated[Path, option("--out", metavar="DIR", help="Folder for the files.")]
-SeedOption = Annotated[int, option("--seed", least=0, help="Seed for teacher, data and weights.")]
-RatesOption = Annotated[str, option("--rates", metavar="C,C,...", help="Learning rates in units of 2 / sharpness(0).")]
+OutOption = Annotated[Path, option("--out DIR", "Folder for the files.")]
+SeedOption = Annotated[int, option("--seed", "Seed for teacher, data and weights.", least=0)]
+RatesOption = Annotated[str, option("--rates C,C,...", "Learning rates in units of 2 / sharpness(0).")]
 
 
 @shallow.command()
 def flow(
-    teacher_width: Annotated[int, option("--teacher-width", least=1, help="Width r of the teacher.")] = 3,
-    width: Annotated[int | None, option("--width", least=1, help="Width k; by default 4 (32 r + 67).")] = None,
-    samples: Annotated[int, option("--samples", least=1, help="Number of training points.")] = 100,
-    switches: Annotated[
-        str | None, option("--switches", metavar="X,X,...", help="Places of the label changes of the teacher.")
-    ] = None,
-    radius: Annotated[float, option("--radius", help="Radius R of the data interval [-R, R].")] = 1.0,
-    loss: Annotated[Loss, option("--loss", help="Loss of the flow.")] = "exponential",
-    sigma_h: Annotated[float, option("--sigma-h", help="Initial standard deviation of w and b.")] = 1.0,
+    teacher_width: Annotated[int, option("--teacher-width", "Width r of the teacher.", least=1)] = 3,
+    width: Annotated[int | None, option("--width", "Width k; by default 4 (32 r + 67).", least=1)] = None,
+    samples: Annotated[int, option("--samples", "Number of training points.", least=1)] = 100,
+    switches: Annotated[str | None, option("--switches X,X,...", "Places of the label changes of the teacher.")] = None,
+    radius: Annotated[float, option("--radius", "Radius R of the data interval [-R, R].")] = 1.0,
+    loss: Annotated[Loss, option("--loss", "Loss of the flow.")] = "exponential",
+    sigma_h: Annotated[float, option("--sigma-h", "Initial standard deviation of w and b.")] = 1.0,
     sigma_o: Annotated[
-        float | None, option("--sigma-o", help="Initial standard deviation of v; by default as in Theorem 2.3.")
+        float | None, option("--sigma-o", "Initial standard deviation of v; by default as in Theorem 2.3.")
     ] = None,
-    max_log_loss: Annotated[float, option("--until", help="Value of -log L at which to stop.")] = 1e6,
+    max_log_loss: Annotated[float, option("--until", "Value of -log L at which to stop.")] = 1e6,
     direction_tol: Annotated[
         float,
         option(
             "--direction-tol",
+            "Change of the direction per unit of log log t below which the flow has converged.",
             least=0.0,
-            help="Change of the direction per unit of log log t below which the flow has converged.",
         ),
     ] = 0.02,
-    rtol: Annotated[float, option("--rtol", help="Relative error tolerance of a step.")] = 1e-5,
-    frames: Annotated[int, option("--frames", least=2, help="Number of frames of the animation.")] = 60,
+    rtol: Annotated[float, option("--rtol", "Relative error tolerance of a step.")] = 1e-5,
+    frames: Annotated[int, option("--frames", "Number of frames of the animation.", least=2)] = 60,
     out: OutOption = Path("shallow-flow"),
     seed: SeedOption = 0,
 ) -> None:
@@ -99,15 +97,15 @@ def flow(
 @shallow.command(name="two-layer")
 def two_layer(
     data: Annotated[
-        Literal["line", "sphere"], option("--data", help="Data: random on a sphere, or alternating on a line.")
+        Literal["line", "sphere"], option("--data", "Data: random on a sphere, or alternating on a line.")
     ] = "sphere",
-    width: Annotated[int, option("--width", least=1, help="Number p of units.")] = 100,
-    dim: Annotated[int, option("--dim", least=1, help="Dimension of the inputs.")] = 5,
-    samples: Annotated[int, option("--samples", least=2, help="Number N of training points.")] = 10,
-    time: Annotated[float, option("--time", help="Training time eta * steps, times sharpness(0) / 2.")] = 600.0,
-    runs: Annotated[int, option("--runs", least=2, help="Number of initialisations for each learning rate.")] = 10,
+    width: Annotated[int, option("--width", "Number p of units.", least=1)] = 100,
+    dim: Annotated[int, option("--dim", "Dimension of the inputs.", least=1)] = 5,
+    samples: Annotated[int, option("--samples", "Number N of training points.", least=2)] = 10,
+    time: Annotated[float, option("--time", "Training time eta * steps, times sharpness(0) / 2.")] = 600.0,
+    runs: Annotated[int, option("--runs", "Number of initialisations for each learning rate.", least=2)] = 10,
     rates: RatesOption = "0.25,0.5,1,1.5,2,2.5",
-    record: Annotated[int, option("--record", least=2, help="Number of steps to check in each run.")] = 7,
+    record: Annotated[int, option("--record", "Number of steps to check in each run.", least=2)] = 7,
     out: OutOption = Path("shallow-two-layer"),
     seed: SeedOption = 0,
 ) -> None:
@@ -144,10 +142,10 @@ def two_layer(
 
 @shallow.command()
 def regions(
-    teachers: Annotated[str, option("--teachers", metavar="R,R,...", help="Widths r of the teachers.")] = "1,2,3",
-    samples: Annotated[int, option("--samples", least=2, help="Number of training points.")] = 100,
-    runs: Annotated[int, option("--runs", least=1, help="Number of initialisations for each teacher.")] = 5,
-    max_log_loss: Annotated[float, option("--until", help="Value of -log L at which to stop.")] = 1e6,
+    teachers: Annotated[str, option("--teachers R,R,...", "Widths r of the teachers.")] = "1,2,3",
+    samples: Annotated[int, option("--samples", "Number of training points.", least=2)] = 100,
+    runs: Annotated[int, option("--runs", "Number of initialisations for each teacher.", least=1)] = 5,
+    max_log_loss: Annotated[float, option("--until", "Value of -log L at which to stop.")] = 1e6,
     out: OutOption = Path("shallow-regions"),
     seed: SeedOption = 0,
 ) -> None:
@@ -183,10 +181,10 @@ def regions(
 
 @shallow.command()
 def width(
-    switches: Annotated[int, option("--switches", least=1, help="Number r of label changes of the teacher.")] = 6,
-    samples: Annotated[int, option("--samples", least=2, help="Number of training points.")] = 60,
-    runs: Annotated[int, option("--runs", least=2, help="Number of initialisations for each width.")] = 32,
-    steps: Annotated[int, option("--steps", least=1, help="Largest number of steps of one flow.")] = 10_000,
+    switches: Annotated[int, option("--switches", "Number r of label changes of the teacher.", least=1)] = 6,
+    samples: Annotated[int, option("--samples", "Number of training points.", least=2)] = 60,
+    runs: Annotated[int, option("--runs", "Number of initialisations for each width.", least=2)] = 32,
+    steps: Annotated[int, option("--steps", "Largest number of steps of one flow.", least=1)] = 10_000,
     out: OutOption = Path("shallow-width"),
     seed: SeedOption = 0,
 ) -> None:

@@ -18,25 +18,16 @@ from regionscope.exact.surfaces.files import MESH_FILES
 from regionscope.explorer import explore as write_page
 
 _SURFACE = "Surface"
-ValueOption = Annotated[
-    float, options.option("--value", metavar="V", panel=_SURFACE, help="Level of the output; by default 0.")
-]
+ValueOption = Annotated[float, options.option("--value V", "Level of the output; by default 0.", _SURFACE)]
 ClassesOption = Annotated[
     str | None,
-    options.option(
-        "--classes",
-        metavar="A,B",
-        panel=_SURFACE,
-        help="Decision boundary between two classes, or around one, instead.",
-    ),
+    options.option("--classes A,B", "Decision boundary between two classes, or around one, instead.", _SURFACE),
 ]
 MeshOption = Annotated[
-    Path | None,
-    options.option("--out", metavar="FILE", panel=options.OUTPUT, help=f"Mesh to write ({', '.join(MESH_FILES)})."),
+    Path | None, options.option("--out FILE", f"Mesh to write ({', '.join(MESH_FILES)}).", options.OUTPUT)
 ]
 PageOption = Annotated[
-    Path | None,
-    options.option("--page", metavar="FILE.html", panel=options.OUTPUT, help="Page with a surface that you can turn."),
+    Path | None, options.option("--page FILE.html", "Page with a surface that you can turn.", options.OUTPUT)
 ]
 
 
