@@ -62,15 +62,8 @@ def bounds(
         rows += [_row(place, b.name, b.kind, b.value, b.reference) for b in region_bounds(k, widths)]
         if k == 1:
             rows += _estimates(n_0, widths, end, init, segment.size, target, found.value)
-        rows.append(
-            _row(
-                place,
-                "measured, exact",
-                f"mean of {networks} networks ± {found.stderr:.2g}",
-                found.value,
-                "linear_regions",
-            )
-        )
+        kind = f"mean of {networks} networks ± {found.stderr:.2g}"
+        rows.append(_row(place, "measured, exact", kind, found.value, "linear_regions"))
     if n_0 > 2:
         rows += [_row("inputs", b.name, b.kind, b.value, b.reference) for b in region_bounds(n_0, widths)]
     if json_file != "-":

@@ -95,9 +95,9 @@ def frames_of_folder(
 ) -> TrainingFrames:
     """The frames of a run, on the slice that the options name."""
     run = RunFolder.open(folder)
-    where = _slice(run, rows, box, data_root)
+    slice = _slice(run, rows, box, data_root)
     with output.progress_bar("Partitions") as progress:
-        return frames_of_run(run, where=where, frames=frames, data_root=data_root, progress=progress)
+        return frames_of_run(run, slice=slice, frames=frames, data_root=data_root, progress=progress)
 
 
 def read_partition(path: Path) -> Partition | DecisionRegions:

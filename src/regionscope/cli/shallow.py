@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from matplotlib.figure import Figure
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -88,10 +90,8 @@ def flow(
         pictures.flow_animation(result, out / "flow.gif", radius=radius, teacher=teacher, frames=frames)
     plateau = theory.effective_regions(result.network(), radius=radius)
     picture = pictures.flow_figure(rows, plateau, r=teacher.width, minimum=minimum, log_t0=result.log_t0)
-    output.save_figure(picture, out / "regions.png")
-    output.write_json(_document(result, rows, teacher, needs), str(out / "flow.json"))
-    for name in ("flow.gif", "regions.png", "flow.json"):
-        typer.echo(f"wrote {out / name}")
+    typer.echo(f"wrote {out / 'flow.gif'}")
+    _store(out, picture, "regions.png", _document(result, rows, teacher, needs), "flow.json")
 
 
 @shallow.command(name="two-layer")
@@ -127,17 +127,9 @@ def two_layer(
     trends = {"all": rate_trend(rows), "edge": rate_trend(rows, edge=_AT_EDGE)}
     for sentence in _trend_sentences(trends, rows):
         console.print(sentence, highlight=False)
-    output.save_figure(pictures.rates_figure(rows, r=float(x.norm(dim=1).min()), n=samples), out / "rates.png")
-    output.write_json(
-        {
-            "rows": [asdict(row) for row in rows],
-            "trend": {name: asdict(trend) for name, trend in trends.items()},
-            "provenance": provenance(),
-        },
-        str(out / "rates.json"),
-    )
-    for name in ("rates.png", "rates.json"):
-        typer.echo(f"wrote {out / name}")
+    picture = pictures.rates_figure(rows, r=float(x.norm(dim=1).min()), n=samples)
+    numbers = {"rows": [asdict(row) for row in rows], "trend": {name: asdict(t) for name, t in trends.items()}}
+    _store(out, picture, "rates.png", numbers, "rates.json")
 
 
 @shallow.command()
@@ -160,10 +152,8 @@ def regions(
         limit = theory.FlowOptions(max_log_loss=max_log_loss)
         rows = theory.regions_vs_teacher_width(wanted, n=samples, runs=runs, seed=seed, options=limit)
     title = f"Late flows on {samples} points, {runs} runs for each teacher"
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     names = ("r", "width", "bound", "least", "right", "ended", "line", "inside", "mean", "KKT", "error")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _table(title, names)
     for row in rows:
         table.add_row(
             str(row.r), str(row.width), str(row.bound), str(row.minimum), f"{row.classified}/{row.runs}",
@@ -175,8 +165,7 @@ def regions(
         "right: flows that classify every point; ended: whose direction converged; line, inside: largest effective "
         "number of linear regions on the line and on (-R, R), mean: on (-R, R)."
     )
-    output.write_json({"rows": [asdict(row) for row in rows], "provenance": provenance()}, str(out / "regions.json"))
-    typer.echo(f"wrote {out / 'regions.json'}")
+    _store(out, None, "", {"rows": [asdict(row) for row in rows]}, "regions.json")
 
 
 @shallow.command()
@@ -197,9 +186,8 @@ def width(
     with console.status("Integrating ..."):
         limit = theory.FlowOptions(max_steps=steps, stall=1e-5, rest=1e-4)
         rows = theory.success_vs_width(switches, n=samples, runs=runs, seed=seed, options=limit)
-    table = Table(title=f"Gradient flow on {switches} evenly spaced label changes, {runs} runs for each width")
-    for name in ("alpha", "width", "success", "95%", "median loss", "bound", "above", "cut off"):
-        table.add_column(name, justify="right")
+    title = f"Gradient flow on {switches} evenly spaced label changes, {runs} runs for each width"
+    table = _table(title, ("alpha", "width", "success", "95%", "median loss", "bound", "above", "cut off"))
     for row in rows:
         bound = "" if row.bound is None else f"{row.bound:.3f}"
         above = "" if row.bound is None else f"{row.above_bound:.2f}"
@@ -208,10 +196,24 @@ def width(
             bound, above, str(row.unfinished),
         )  # fmt: skip
     console.print(table)
-    output.save_figure(pictures.width_figure(rows), out / "width.png")
-    output.write_json({"rows": [asdict(row) for row in rows], "provenance": provenance()}, str(out / "width.json"))
-    for name in ("width.png", "width.json"):
-        typer.echo(f"wrote {out / name}")
+    _store(out, pictures.width_figure(rows), "width.png", {"rows": [asdict(row) for row in rows]}, "width.json")
+
+
+def _table(title: str, names: Sequence[str]) -> Table:
+    """A table of numbers that a narrow terminal takes."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _store(out: Path, figure: Figure | None, picture: str, numbers: dict[str, Any], document: str) -> None:
+    """Write the figure and the numbers, and say where."""
+    if figure is not None:
+        output.save_figure(figure, out / picture)
+        typer.echo(f"wrote {out / picture}")
+    output.write_json({**numbers, "provenance": provenance()}, str(out / document))
+    typer.echo(f"wrote {out / document}")
 
 
 def _teacher(width: int, switches: str | None, radius: float, seed: int) -> theory.Teacher:
@@ -225,9 +227,8 @@ def _teacher(width: int, switches: str | None, radius: float, seed: int) -> theo
 def _print_flow(
     console: Console, result: theory.Flow, rows: list[FlowRow], teacher: theory.Teacher, needs: list[Requirements]
 ) -> None:
-    table = Table(title=f"{result!r}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("log t", "-log L", "margin", "KKT", "turned", "regions", "effective", "dec.", "error"):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ("log t", "-log L", "margin", "KKT", "turned", "regions", "effective", "dec.", "error")
+    table = _table(f"{result!r}", names)
     step = max(1, len(rows) // _ROWS)
     for row in [*rows[:-1][::step], rows[-1]]:
         table.add_row(
@@ -275,28 +276,8 @@ def _requirement(need: Requirements) -> str:
 
 
 def _print_rates(console: Console, rows: list[RateRow]) -> None:
-    table = Table(
-        title="Region counts, sharpness, least relative slack of each inequality",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    for name in (
-        "eta",
-        "steps",
-        "ηλ start",
-        "late",
-        "regions",
-        "95%",
-        "loss",
-        "lost",
-        "6.4",
-        "6.5",
-        "6.3a",
-        "6.3b",
-        "fail",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ("eta", "steps", "ηλ start", "late", "regions", "95%", "loss", "lost", "6.4", "6.5", "6.3a", "6.3b", "fail")
+    table = _table("Region counts, sharpness, least relative slack of each inequality", names)
     for row in rows:
         slack = [f"{row.least_slack[name]:.2f}" for name in ("lemma_6_4", "lemma_6_5", "first", "second")]
         table.add_row(
@@ -335,7 +316,6 @@ def _document(
         "direction_rate": float(end.direction_rate[0]),
         "theorems": [asdict(need) for need in needs],
         "rows": [asdict(row) for row in rows],
-        "provenance": provenance(),
     }
 
 

@@ -41,17 +41,17 @@ def surface(
     Example: regionscope surface --model sdf.py:build --box -1 1 --out mesh.ply --plot mesh.png --page mesh.html
     """
     network = job.network()
-    where = job.slice(network)
-    job.check_targets(min(where.dim, 2))  # a surface in space is drawn, too
-    _check_files(out, page, where.dim)
+    slice = job.slice(network)
+    job.check_targets(min(slice.dim, 2))  # a surface in space is drawn, too
+    _check_files(out, page, slice.dim)
     if minus is not None and index is None:
         raise InputError("Expected --index I with --minus J, got --minus alone. Give both.")
     target = index if minus is None or index is None else (index, minus)
-    found = job.cut(level_set, network, where, value=value, target=target, classes=_read_classes(classes))
+    found = job.cut(level_set, network, slice, value=value, target=target, classes=_read_classes(classes))
     _report(job, found)
     if out is not None:
         with output.writing_to(out):
-            found.save(out, inputs=where.origin.numel() == where.dim)
+            found.save(out, inputs=slice.origin.numel() == slice.dim)
         typer.echo(f"wrote {out}", err=True)
     job.draw(plot.level_set_figure, found)
     if page is not None:

@@ -190,10 +190,10 @@ class GivenSlices:
     def __post_init__(self) -> None:
         if len(self.slices) == 0:
             raise InputError("Expected at least one Segment, Simplex or Box, got an empty list.")
-        for piece in self.slices:
-            if not isinstance(piece, Slice):
-                raise InputError(f"Expected a Segment, Simplex or Box, got {type(piece).__name__}.")
-        if len({(piece.dim, piece.input_shape) for piece in self.slices}) > 1:
+        for slice in self.slices:
+            if not isinstance(slice, Slice):
+                raise InputError(f"Expected a Segment, Simplex or Box, got {type(slice).__name__}.")
+        if len({(slice.dim, slice.input_shape) for slice in self.slices}) > 1:
             raise InputError(
                 "Expected slices of one dimension and one input shape, got different ones. Call once for each."
             )

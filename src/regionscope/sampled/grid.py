@@ -60,7 +60,7 @@ def label_maps(labeller: Labeller, slices: Sequence[Slice], grid: int | None = N
     """The labels of each slice on the lattice. Cost: one forward pass over all points."""
     lattice = lattice_for(slices, grid)
     labels = label_lattice(labeller, slices, lattice.units)
-    return [LabelMap(piece, lattice, row) for piece, row in zip(slices, labels, strict=True)]
+    return [LabelMap(slice, lattice, row) for slice, row in zip(slices, labels, strict=True)]
 
 
 def grid_counts(labeller: Labeller, slices: Sequence[Slice], grid: int | None = None) -> Tensor:
