@@ -15,7 +15,6 @@ from regionscope.network import refuse
 from regionscope.network.operations import Affine, Fold, Operation
 from regionscope.network.private_copy import all_finite
 
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
