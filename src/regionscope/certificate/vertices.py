@@ -169,25 +169,25 @@ class _Block:
         top = x[members[:, 0]]
         for j in range(1, m):
             top = np.maximum(top, x[members[:, j]])
-        beaten = np.empty((fold.n_units, m, x.shape[1]), dtype=bool)
-        maybe = self.code.on(self.packed | self.open, fold.layer)
-        off, near = np.zeros(fold.n_units), []
+        beaten, close = (np.empty((fold.n_units, m, x.shape[1]), dtype=bool) for _ in range(2))
+        off = np.zeros(fold.n_units)
         for j in range(m):
             twice = (members[:, :j] == members[:, j, None]).any(1)  # the same entry once more
             gap = top - x[members[:, j]]
             beaten[:, j] = (gap > 8 * bound[:, None]) | twice[:, None]
             np.maximum(off, np.where(beaten[:, j], 0, gap).max(1), out=off)
-            close = (gap <= _limit(bound, reach)[:, None]) & ~twice[:, None]
-            unit, vertex = np.nonzero(close if maybe is None else close & maybe[:, j::m].T)
-            near.append((unit * m + j, vertex))
+            close[:, j] = (gap <= _limit(bound, reach)[:, None]) & ~twice[:, None]
+        if (maybe := self.code.on(self.packed | self.open, fold.layer)) is not None:
+            close &= maybe.T.reshape(close.shape)
+        unit, vertex = np.nonzero(close.sum(1, dtype=np.uint8) > 1)  # the winner is one of them
+        pair, candidate = np.nonzero(close[unit, :, vertex])
         flags = beaten.reshape(-1, x.shape[1])
         lost = self._any(np.packbits(np.ascontiguousarray(flags.T), axis=1, bitorder="little"))
         left = np.unpackbits(~lost, axis=1, count=flags.shape[0], bitorder="little").reshape(-1, fold.n_units, m)
         best, on = self._winners(left, self.code.on(self.bits, fold.layer))
         chosen = (np.arange(m) == best[:, :, None]) & on
         self.bits[:, part] = np.packbits(chosen.reshape(len(best), -1), axis=1, bitorder="little")
-        where = [np.concatenate(each) for each in zip(*near, strict=True)]
-        region, number = self._regions_at(where, flags.shape[0])
+        region, number = self._regions_at((unit[pair] * m + candidate, vertex[pair]), flags.shape[0])
         place, candidate = np.divmod(number, m)
         winner, rivals = members[place, best[region, place]], members[place, candidate]
         other = np.flatnonzero((winner != rivals) & on[region, place, candidate])
