@@ -17,8 +17,8 @@ A sign is *decided* if |x_u(v)| > 8 E_u. By induction over the steps:
   p takes one that is on, or the first if all are off; see ``bits``.
 
 The pattern of R has the decided signs at its corners. It is *sure* if each unit has one, and none contradicts another;
-then (1) holds for it. Three corners a, b, c of R (two on a line) make a frame q -> a + q_1 (b - a) + q_2 (c - a). In it
-f_u is known exactly from three values: f_u(a) + q_1 (f_u(b) - f_u(a)) + q_2 (f_u(c) - f_u(a)), and its error is at most
+then (1) holds for it. Three corners a, b, c of R (two on a line, four in space) make a frame
+q -> a + q_1 (b - a) + q_2 (c - a). In it f_u is known exactly from three values: f_u(a) + q_1 (f_u(b) - f_u(a)) + q_2 (f_u(c) - f_u(a)), and its error is at most
 (1 + 6 k) E_u on [-3, 3]^k. These functions are handed to ``corners`` for all units that are near zero at a corner of R.
 The other units are *far*: |x_u(v)| > 16 E_u + 2^-11 (X_u + E_u) at all corners. ``corners`` proves that the true
 corners are closer than 2^-14 to the stored ones in each frame coordinate, which changes f_u by at most
@@ -249,10 +249,10 @@ class _Block:
         value = self.values[steps.output_name]
         ends = value.numbers[:, self.base]  # (c, k + 1, r)
         rises = _local(ends.swapaxes(0, 1))[1:]  # (k, c, r)
-        doubt = 2 * value.error[:, None] + 4 * EPS * np.abs(ends).max(1) + 4 * np.abs(rises) * self.off
+        doubt = 2 * value.error[:, None] + 4 * EPS * np.abs(ends).max(1) + 4 * np.abs(rises).sum(0) * self.off
         self.slopes = (
             np.einsum("rij,jcr->rci", self.inverse, rises),
-            (1 + 16 * EPS) * np.einsum("rij,jcr->rci", np.abs(self.inverse), doubt),
+            (1 + 16 * EPS) * np.einsum("rij,cr->rci", np.abs(self.inverse), doubt),
         )
 
 
