@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.network.call.threads import threads_for
 from regionscope.network.cuts import Cuts
 
 Values = dict[str, Tensor]
 """The live tensors between two kinks by name; each has the rows as its first dimension."""
 
-
-_FEW_BYTES = 1 << 20  # of live values
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,17 +48,9 @@ class Instruction:
 
 
 def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool, row_bytes: int) -> Values:
-    """Run on all rows; in one thread where they are few, since a second one costs more than it saves there."""
-    threads = torch.get_num_threads()
-    few = threads > 1 and row_bytes * max((len(value) for value in values.values()), default=0) < _FEW_BYTES
-    if few:
-        torch.set_num_threads(1)
-    try:
+    with threads_for(row_bytes * max((len(value) for value in values.values()), default=0)):
         for instruction in instructions:
             instruction.run(values, consume)
-    finally:
-        if few:
-            torch.set_num_threads(threads)
     return values
 
 
