@@ -33,7 +33,9 @@ __all__ = ["Levels", "Pruning"]
 
 _MOST_UNITS = 4096  # of a layer: for larger ones the matrices cost more than they save
 _BYTES = 1 << 28  # of the values at the vertices of cells that are worked on at a time
-_COPIES = 4  # of the values of a group of cells, in memory at a time
+_COPIES = 8  # of the values of a group of cells, in memory at a time
+_WIDER = 2.0**-12  # by which sums of positive numbers in float32 are enlarged: far more than their rounding
+_FITS = (1e-36, 1e6)  # what counts as zero in a layer: there values and their products are neither tiny nor huge
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,7 @@ class Pruning:
     def __init__(self, program: Program, where: Slice, levels: Levels, zero_tolerance: float) -> None:
         self.program, self.levels, self.zero_tolerance = program, levels, 2 * zero_tolerance
         self.steps: list[_Step] = []
+        self.dtype = torch.float64
         if max((kink.n_units for kink in program.kinks), default=0) > _MOST_UNITS:
             return
         try:
@@ -67,9 +70,12 @@ class Pruning:
             return  # a maximum of several values: only the outputs tell
         if not stages or self.names[-1] != (program.output_name,):
             return
-        error = rounding_of(Staged(first, tuple(stages)), with_ones(where.corners.cpu().numpy()))[1]
+        units, error = rounding_of(Staged(first, tuple(stages)), with_ones(where.corners.cpu().numpy()))
         self.tolerance = self.zero_tolerance + float((levels.factors.abs().cpu() @ torch.from_numpy(error)).max())
-        self.steps = [_Step.of(stage, program.device) for stage in stages]
+        sizes = [own.max(initial=0.0) for own in units]
+        if _FITS[0] < min(sizes) and max(sizes) < _FITS[1]:
+            self.dtype = torch.float32
+        self.steps = [_Step.of(stage, program.device, self.dtype) for stage in stages]
 
     def __call__(
         self, layer: int, cells: Callable[[], tuple[Tensor, Tensor]], coords: Tensor, values: Values
@@ -107,10 +113,12 @@ class Pruning:
 
         layer: None where no stage is left and the rows are those of ``levels``.
         """
-        state, steps, folds = rows, [] if layer is None else self.steps[layer:], []
-        for step in steps:
-            folds.append(step.fold(state))
-            state = step.run(state, folds[-1])
+        state, steps = rows, [] if layer is None else self.steps[layer:]
+        folds = rows.new_empty(len(rows), sum(len(step.units) for step in steps), dtype=self.dtype)
+        for step, part in zip(steps, folds.split([len(step.units) for step in steps], 1), strict=True):
+            fold = step.fold(state)
+            part.copy_(fold)
+            state = step.run(state, fold)
         ends = state if layer is None else state @ self.levels.factors.T + self.levels.shifts
         met = torch.ones(len(offsets) - 1, dtype=torch.bool, device=rows.device)
         low, high = ends.new_empty(2, len(met), ends.shape[1])
@@ -121,9 +129,8 @@ class Pruning:
         left = torch.arange(len(met), device=rows.device)
         if ends.shape[1] == 1:  # cells with values on both sides meet the set
             left = ((low > 0) | (high < 0))[:, 0].nonzero()[:, 0]
-        together = torch.cat(folds, 1)
-        for cells, columns in _columns(left, corners, offsets, together):
-            least, most = _extremes(together, columns)
+        for cells, columns in _columns(left, corners, offsets, folds):
+            least, most = _extremes(folds, columns)
             met[cells] = self._near(steps, least, most, low[cells], high[cells])
         return met
 
@@ -134,38 +141,40 @@ class Pruning:
         """
         top = most.clamp(min=0)
         gap = least.clamp(max=0).mul_(top).div_((least - most).clamp_(max=-torch.finfo(least.dtype).tiny))
-        widths = [len(step.units) for step in steps]
-        spread, hinges = least.new_zeros(len(least), 2 * steps[0].before), []
-        for step, *own in zip(steps, *(each.split(widths, 1) for each in (least, most, top, gap)), strict=True):
-            spread, found = step.spread(spread, *own)
-            hinges.append(found)
-        less, more = (spread @ _paired(self.levels.factors).T).chunk(2, 1)
+        hinges = _Hinges(*(each.split([len(step.units) for step in steps], 1) for each in (least, most, top, gap)))
+        spreads = [least.new_zeros(len(least), 2 * steps[0].before)]
+        for step, *own in zip(steps, hinges.most, hinges.top, hinges.gap, strict=True):
+            spreads.append(step.spread(spreads[-1], *own))
+        less, more = (spreads[-1].double() @ _paired(self.levels.factors).T).nan_to_num(torch.inf).chunk(2, 1)
         met = self.levels.met(low - less, high + more, self.tolerance)
         left = met.nonzero()[:, 0]
         if len(left) == 0:
             return met
         reach = torch.cat([-self.levels.factors, self.levels.factors], 1).expand(len(left), -1, -1)
         less, more = low.new_zeros(2, len(left), 1)
-        for step, found in zip(reversed(steps), reversed(hinges), strict=True):
-            reach, fewer, further = step.back(reach, _Hinges(*(each.index_select(0, left)[:, None, None] for each in found)))
+        for i, step in reversed(list(enumerate(steps))):
+            own = (each.index_select(0, left).double() for each in (hinges.least[i], hinges.most[i], hinges.gap[i]))
+            reach, fewer, further = step.back(reach, spreads[i].index_select(0, left).double(), *own)
             less, more = less + fewer, more + further
+        less, more = ((1 + _WIDER) * each.nan_to_num(torch.inf) for each in (less, more))
         met[left] = self.levels.met(low[left] - less, high[left] + more, self.tolerance)
         return met
 
 
 class _Hinges(NamedTuple):
-    """Hinges (b, H) in cells: the gap to their chord, whether they have slope 1 or slope 0 (not ``on``) throughout."""
+    """Of the hinges (b, H) of each step in cells: extremes at the vertices, the positive part, the gap to the chord."""
 
-    gap: Tensor
-    steep: Tensor
-    on: Tensor
+    least: tuple[Tensor, ...]
+    most: tuple[Tensor, ...]
+    top: tuple[Tensor, ...]
+    gap: tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
     """State z to ``straight @ z + bent @ max(z[units] - at, 0) + offset``; None: no such part.
 
-    straight_pair, bent_pair: see ``_paired``.
+    straight_pair, bent_pair: see ``_paired``; ``wider``: a little larger, in the precision of the extremes.
     """
 
     units: Tensor
@@ -175,11 +184,13 @@ class _Step:
     offset: Tensor
     straight_pair: Tensor | None
     bent_pair: Tensor
+    straight_wider: Tensor | None
+    bent_wider: Tensor
     before: int  # entries of z
     all_fold: bool  # whether the units are all entries in order
 
     @staticmethod
-    def of(stage: Stage, device: torch.device) -> _Step:
+    def of(stage: Stage, device: torch.device, dtype: torch.dtype) -> _Step:
         def dense(matrix: Matrix) -> Tensor:
             array = matrix if not hasattr(matrix, "toarray") else matrix.toarray()
             return torch.from_numpy(array).to(device)
@@ -188,7 +199,9 @@ class _Step:
         straight, bent = whole[:, : stage.n], whole[:, stage.n :].contiguous()
         units, at, offset = (torch.from_numpy(each).to(device) for each in (stage.units, stage.at, stage.offset))
         kept = straight.contiguous() if bool(straight.any()) else None
-        return _Step(units, at, kept, bent, offset, None if kept is None else _paired(kept), _paired(bent), stage.n,
+        pairs = None if kept is None else _paired(kept), _paired(bent)
+        rounded = [None if pair is None else ((1 + _WIDER) * pair).to(dtype) for pair in pairs]
+        return _Step(units, at, kept, bent, offset, *pairs, *rounded, stage.n,
                      all_fold=stage.units.tolist() == list(range(stage.n)))  # fmt: skip
 
     def fold(self, state: Tensor) -> Tensor:
@@ -196,38 +209,45 @@ class _Step:
         return (state if self.all_fold else state.index_select(1, self.units)) - self.at
 
     def run(self, state: Tensor, fold: Tensor) -> Tensor:
-        """The next state (v, n) at the vertices. fold: (v, H) ``state[:, units] - at``."""
-        found = torch.addmm(self.offset, fold.clamp(min=0), self.bent.T)
+        """The next state (v, n) at the vertices. fold: (v, H) ``state[:, units] - at``, which is overwritten."""
+        found = torch.addmm(self.offset, fold.clamp_(min=0), self.bent.T)
         return found if self.straight is None else found.addmm_(state, self.straight.T)
 
-    def spread(
-        self, before: Tensor, least: Tensor, most: Tensor, top: Tensor, gap: Tensor
-    ) -> tuple[Tensor, _Hinges]:
+    def of_units(self, entries: Tensor) -> Tensor:
+        """Of pairs (b, 2 n) of the entries of z, those (b, 2 H) of the units."""
+        if self.all_fold:
+            return entries
+        return entries.unflatten(1, (2, -1)).index_select(2, self.units).flatten(1)
+
+    def spread(self, before: Tensor, most: Tensor, top: Tensor, gap: Tensor) -> Tensor:
         """By how much less, then by how much more the next state may be in cells (b, 2 n) than interpolated.
 
-        before: the same for the state. least, most: (b, H) extremes at the vertices. top: ``most``, at least 0.
-        gap: (b, H) between hinge and chord.
+        before: the same for the state. most: (b, H) largest at the vertices. top: its positive part. gap: (b, H)
+        between hinge and chord.
         """
-        below, above = before.chunk(2, 1)
-        if not self.all_fold:
-            below, above = below.index_select(1, self.units), above.index_select(1, self.units)
-        on = most + above > 0
+        own, n = self.of_units(before), len(self.units)
+        found = torch.empty_like(own)
+        less, more = found[:, :n], found[:, n:]
         # a hinge is at least 0, so it is less than interpolated by at most the largest value at a vertex
-        found = torch.cat([torch.minimum(gap + below, top).mul_(on), above * on], 1) @ self.bent_pair.T
-        if self.straight_pair is not None:
-            found.addmm_(before, self.straight_pair.T)
-        return found, _Hinges(gap, least >= below, on)
+        torch.minimum(torch.add(gap, own[:, :n], out=less), top, out=less)
+        torch.minimum(torch.add(most, own[:, n:], out=more).clamp_(min=0), own[:, n:], out=more)
+        found = found @ self.bent_wider.T
+        return found if self.straight_wider is None else found.addmm_(before, self.straight_wider.T)
 
-    def back(self, reach: Tensor, hinges: _Hinges) -> tuple[Tensor, Tensor, Tensor]:
+    def back(
+        self, reach: Tensor, before: Tensor, least: Tensor, most: Tensor, gap: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Factors (b, q, 2 n) of the state before, and how much less or more (b, q) the hinges make the rows.
 
         reach: factors of the state behind, by which errors of its entries grow: the least times -1, then the largest.
-        An error passes a hinge by a factor between 0 and 1.
+        An error passes a hinge by a factor between 0 and 1. The rest is as in ``spread``.
         """
+        below, above = self.of_units(before).chunk(2, 1)
+        steep, on = least >= below, most + above > 0  # the hinge has slope 1, or not slope 0, throughout
         factors = (reach @ self.bent_pair).unflatten(2, (2, -1))
         rising = factors.clamp(min=0)
-        more, less = (rising * hinges.gap).sum(3).unbind(2)
-        found = torch.where(hinges.steep, factors, rising).mul_(hinges.on)
+        more, less = (rising * gap[:, None, None]).sum(3).unbind(2)
+        found = torch.where(steep[:, None, None], factors, rising).mul_(on[:, None, None])
         if not self.all_fold:
             found = found.new_zeros(*found.shape[:3], self.before).index_add_(3, self.units, found)
         found = found.flatten(2)
@@ -247,11 +267,13 @@ def _columns(
 
     Column j has vertex j of each cell of the group that has so many, which are the first ones of the group.
     """
+    if len(cells) == 0:
+        return
     sizes, order = (offsets[cells + 1] - offsets[cells]).sort(descending=True)
     most = rows_at_a_time(_COPIES * rows.element_size() * rows.shape[1], rows.device)
     for own, size in zip(cells[order].split(most), sizes.split(most), strict=True):
         first = offsets.index_select(0, own)
-        counts = (size[:, None] > torch.arange(int(size[0]), device=size.device)).sum(0).tolist()
+        counts = torch.searchsorted(-size, -torch.arange(int(size[0]), device=size.device)).tolist()
         yield own, [corners.index_select(0, first[:n] + j) for j, n in enumerate(counts)]
 
 
