@@ -14,8 +14,6 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from regionscope.errors import InputError
 from regionscope.geometry import Box
 
-__all__ = ["InputPlane", "read_plane"]
-
 
 @dataclass(frozen=True)
 class InputPlane:

@@ -14,8 +14,6 @@ from regionscope.checks import unreadable
 from regionscope.errors import InputError
 from regionscope.types import Reading, one_line
 
-__all__ = ["ParameterNorms", "distance_from", "parameter_norms"]
-
 Which = Literal["all", "weights"]
 
 

@@ -14,8 +14,6 @@ from regionscope.shallow.network import Network
 from regionscope.shallow.teachers import Sample
 from regionscope.types import Reading, one_line
 
-__all__ = ["KKT", "kkt_residual"]
-
 _TIE = 1e5  # weight of the rows that say m + s = lambda; what they leave is removed by clipping
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from regionscope.checks import read_generator
 from regionscope.errors import InputError
 
-__all__ = ["Network", "initial_network", "initial_theta"]
-
 Numbers = Tensor | Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]
 
 

@@ -42,6 +42,7 @@ class Property:
     """What a counterexample satisfies: an input in the box of one case, and outputs that fit one of its alternatives.
 
     input_shape: shape of the network's input with its batch dimension, where the file declares it (version 2).
+    declared: for a file of version 2, each tensor as "input" or "output" and as it is declared: "X float32 [1,5]".
     """
 
     n_inputs: int
@@ -49,6 +50,7 @@ class Property:
     cases: tuple[Case, ...]
     input_shape: tuple[int, ...] | None
     source: str
+    declared: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         sizes = f"inputs={self.n_inputs}, outputs={self.n_outputs}, cases={len(self.cases)}, free={self.n_free}"

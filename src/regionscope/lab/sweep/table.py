@@ -19,8 +19,6 @@ from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import flatten, labels
 from regionscope.writing import counted, plain, replace_file
 
-__all__ = ["RunTable", "SweepStatus", "read_runs", "read_series", "sweep_status"]
-
 FIRST = ("key", "status")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")
 SERIES = {"key": str, "step": int, "epoch": int, "name": str, "value": float, "spread": float, "seconds": float}

@@ -16,8 +16,6 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.writing import parse_json, replace_file
 
-__all__ = ["TrainState"]
-
 FORMAT = "regionscope train state 1"
 
 
