@@ -149,7 +149,7 @@ def test_functions_can_be_selected_from() -> None:
     ("kind", "options", "sentence"),
     [
         ("dict, name", {"output": "logit"}, "outputs 'features', 'logits' of the model, got 'logit'"),
-        ("dataclass", {"output": "logit"}, "called 'logit', got logits, features"),
+        ("dataclass", {"output": "logit"}, "outputs 'logits', 'features' of the model, got 'logit'"),
         ("named tuple", {"output": "logit"}, "outputs 'features', 'logits' of the model, got 'logit'"),
         ("tuple", {"output": "logits"}, "named outputs for output='logits', got a tuple"),
         ("tuple", {"output": 2}, "Expected output below 2"),
