@@ -134,7 +134,7 @@ def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--vary", 0, 1, "--at", "2=0,3=0"], "--range is missing"),
+        (["--vary", 0, 1, "--at", "2=0,3=0"], "got no --range"),
         (["--vary", 0, 1, "--range", "0=0:1,1=0:1"], "have no value"),
         (["--vary", 0, 9, "--range", "0=0:1,9=0:1", "--at", "1=0,2=0,3=0"], "0 to 3"),
         (["--vary", 0, 1, "--range", "0=1:0,1=0:1", "--at", "2=0,3=0"], "LO < HI"),

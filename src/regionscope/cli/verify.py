@@ -21,8 +21,6 @@ from regionscope.lab.provenance import provenance
 from regionscope.verification import Property, Verification, read_vnnlib
 from regionscope.verification import verify as decide
 
-__all__ = ["result_text", "verify"]
-
 _GRACE = 1.0  # seconds, in which a search stops by itself and says how far it came
 
 
@@ -34,18 +32,13 @@ def verify(
     network: Annotated[str, typer.Argument(metavar="NET.onnx", help="Network: .onnx, .onnx.gz, or WHERE:NAME.")],
     property_file: Annotated[Path, typer.Argument(metavar="PROP.vnnlib", help="Property: .vnnlib or .vnnlib.gz.")],
     out: Annotated[
-        Path | None,
-        options.option(
-            "--out", metavar="FILE", help="File for the verdict and the witness, in the format of VNN-COMP."
-        ),
+        Path | None, options.option("--out FILE", "File for the verdict and the witness, in the format of VNN-COMP.")
     ] = None,
     timeout: Annotated[
-        float | None,
-        options.option("--timeout", metavar="SECONDS", least=0, help="Time after which to stop, reading included."),
+        float | None, options.option("--timeout SECONDS", "Time after which to stop, reading included.", least=0)
     ] = None,
     fix: Annotated[
-        list[str] | None,
-        options.option("--fix", metavar="I=VALUE,...", help="Inputs (from 0) to fix at a value; can be repeated."),
+        list[str] | None, options.option("--fix I=VALUE,...", "Inputs (from 0) to fix at a value; can be repeated.")
     ] = None,
     json_file: options.JsonOption = None,
 ) -> None:

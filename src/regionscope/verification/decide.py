@@ -21,7 +21,7 @@ from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT
-from regionscope.types import Reading
+from regionscope.types import Reading, one_line
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
@@ -61,6 +61,9 @@ class Verification:
     n_regions: int
     seconds: float
     reason: str
+
+    def __repr__(self) -> str:
+        return one_line(self, verdict=self.verdict)
 
     def readings(self) -> tuple[Reading, ...]:
         """The margin, its proven bound, and the number of cells."""

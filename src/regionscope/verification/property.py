@@ -30,6 +30,9 @@ class Case:
     high: tuple[Fraction, ...]
     alternatives: tuple[tuple[Constraint, ...], ...]
 
+    def __repr__(self) -> str:
+        return f"Case(inputs={len(self.low)}, free={len(self.free)}, alternatives={len(self.alternatives)})"
+
     @property
     def free(self) -> tuple[int, ...]:
         """Inputs that may vary."""
@@ -50,6 +53,10 @@ class Property:
     input_shape: tuple[int, ...] | None
     source: str
     declared: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        sizes = f"inputs={self.n_inputs}, outputs={self.n_outputs}, cases={len(self.cases)}, free={self.n_free}"
+        return f"Property({sizes}, source={self.source!r})"
 
     @property
     def n_free(self) -> int:

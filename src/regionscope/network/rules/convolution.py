@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["conv2d_by_product", "in_row_blocks"]
-
 CACHE = 2**20
 """Bytes of temporary memory a thread may use at a time."""
 
