@@ -191,6 +191,9 @@ def local_complexity(
             found = count(view.model, view.inputs)
             for layer in found.layers:
                 _place(by_layer, by_position, layer, found.counts[layer.name], group, mask)
+        # A layer after pooling has one position, as a token of a sequence of length one has: the longest one tells.
+        per_token = {layer.name for layer in found.layers if layer.positions == group.ids.shape[1]}
+        by_position = {name: counts for name, counts in by_position.items() if name in per_token}
     total = torch.stack(list(by_layer.values())).sum(0)
     units = {layer.name: layer.units for layer in found.layers}
     return LocalComplexity(total, by_layer, units, found.dims, radius, by_position)
