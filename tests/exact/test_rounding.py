@@ -118,6 +118,11 @@ def test_one_row_shows_slopes_too_steep_for_float64(monkeypatch: pytest.MonkeyPa
             rs.linear_regions(*_steep(seed, 1e7, 3, 1))
 
 
+def test_slopes_too_steep_for_float64_give_no_warning_of_numpy() -> None:
+    with pytest.raises(rs.CheckFailed, match="too steep for float64"):
+        rs.linear_regions(*_steep(3, 1e9, 3, 2))
+
+
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_units_whose_two_terms_cancel_cut_nothing(dim: int) -> None:
     """Each unit of the second layer is f relu(a) - relu(f a). Where both terms were perturbed by the same share, the
