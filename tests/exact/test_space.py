@@ -96,6 +96,23 @@ def test_planes_that_rounding_can_hardly_tell_apart(kind: str, seed: int, depth:
     assert float((CUBE.scale * sizes(found).sort().values - other.sizes.sort().values).abs().max()) < 1e-9
 
 
+@pytest.mark.parametrize(("seed", "noise"), [(4, 1e-12), (6, 1e-11), (28, 1e-11)])
+def test_slivers_that_are_no_polytopes(seed: int, noise: float) -> None:
+    """A vertex of a sliver between near copies lies on two of its faces only. Another cell got it as a corner when the
+    cells became polytopes, so that regions did not cover the cube, or faces had a wrong number of corners.
+    """
+    model, generator = network("repeated", seed), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weights in (model[2].weight, model[2].bias):
+            weights[1] = weights[0]
+            weights *= 1 + noise * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
+    steps: list[float] = []
+    part = rs.decision_regions(model, CUBE, progress=steps.append).partition
+    assert float(part.sizes.sum()) == pytest.approx(8.0, rel=1e-9)
+    assert part.by_layer["1"] == rs.linear_regions(model, CUBE).by_layer["1"]
+    assert steps[-1] == 1.0
+
+
 def test_sets_of_many_units_have_keys_of_their_own() -> None:
     """Sets whose highest units differ; one product of each word would give them the same key."""
     low, high = (torch.tensor(words) for words in ([0x80, 0x4000000000000080], [0x1000840000000, 0x4001000A40000000]))

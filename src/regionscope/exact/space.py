@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
-from regionscope.exact.polytopes import CellPartition, CellState, carry_cells
+from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, partition_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.planar.split import Units
@@ -18,7 +18,7 @@ from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.slices import Slice
 from regionscope.geometry.spatial.cut import cut_solids
 from regionscope.geometry.spatial.faces import Unresolved
-from regionscope.geometry.spatial.solids import Solids
+from regionscope.geometry.spatial.solids import NotPolytopes, Solids
 from regionscope.network import Program, Thresholds
 
 __all__ = ["SpacePartition", "SpaceState", "begin_space", "cut_space", "partition_space"]
@@ -80,8 +80,9 @@ def partition_space(
     """The exact partition of slices of dimension 3, in one part or in several with some of the slices each.
 
     zero_tolerances: from ``zero_tolerances_of``. Where units are compared with each other (maxima), or where rounding
-    leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after another. Raises
-    ``TooManyRegions`` when a slice has more regions than ``budget.max_regions``.
+    leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after another; all of them
+    from the start where rounding has left a cell that is no polytope. Raises ``TooManyRegions`` when a slice has more
+    regions than ``budget.max_regions``.
 
     keep: which cells to go on with after each nonlinearity; the others are left out of the result.
 
@@ -89,7 +90,11 @@ def partition_space(
     of several slices some are worked through after the others where their values would not fit.
     """
     cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep)
-    return cutter.finish(0, begin_space(program, slices), 0)
+    try:
+        return cutter.finish(0, begin_space(program, slices), 0)
+    except NotPolytopes:
+        record.restart()
+        return [partition_cells(program, slices, zero_tolerances, budget, record, keep)]
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,7 @@ class Crossings:
     merged: Tensor
 
 
+@np.errstate(invalid="ignore")
 def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor) -> Tensor:
     """Whether row i + 1 falls on row i: same group, and the sign of one unit cannot be told at the other's crossing.
 

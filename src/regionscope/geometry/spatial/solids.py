@@ -14,9 +14,13 @@ from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.polytope.complex import NO_WALL, Complex, Domain
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges
 
-__all__ = ["Solids"]
+__all__ = ["NotPolytopes", "Solids"]
 
 _ENTRIES = 1 << 20  # of the table in which the corners of cells are compared
+
+
+class NotPolytopes(ArithmeticError):
+    """Rounding left a cell that is no polytope."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,10 @@ class Solids:
         return mesh.extract(faces)
 
     def as_complex(self) -> Complex:
-        """The same cells as polytopes of any dimension, with the same vertices."""
+        """The same cells as polytopes of any dimension, with the same vertices.
+
+        Raises ``NotPolytopes`` where rounding left a vertex on two faces of a cell only, which share both its edges.
+        """
         faces, face_offsets = self.half_faces()
         corners, offsets = self.cell_corners()
         number = torch.arange(len(faces), device=faces.device)
@@ -205,9 +212,11 @@ class Solids:
         walls[cell, local] = self.wall[faces]
         index, ends = gather_rows(self.offsets, faces)
         of = owners(ends, len(index))
-        place = torch.searchsorted(
-            owners(offsets, len(corners)) * self.n_vertices + corners, cell[of] * self.n_vertices + self.corners[index]
-        )
+        known = owners(offsets, len(corners)) * self.n_vertices + corners
+        wanted = cell[of] * self.n_vertices + self.corners[index]
+        place = torch.searchsorted(known, wanted).clamp(max=len(known) - 1)
+        if not torch.equal(known[place], wanted):
+            raise NotPolytopes
         bits = torch.zeros(len(corners), width, dtype=torch.bool, device=faces.device)
         bits[place, local[of]] = True
         return Complex(3, corners, offsets, pack(bits), walls, self.slice_id, self.n_vertices)
