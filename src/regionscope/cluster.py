@@ -54,7 +54,7 @@ class Shards(Generic[Answer]):
         except Exception as error:
             if type(error).__name__ == "KilledWorker":
                 raise RegionscopeError(
-                    "The Dask workers of one shard died again and again; too little memory is a common reason."
+                    "Several Dask workers died at the same work, often for want of memory. Give them more."
                 ) from error
             raise
         finally:

@@ -32,6 +32,7 @@ def run(
     ],
     runs: options.RunsOption = Path("runs"),
     model: options.OwnModelOption = None,
+    output_name: options.OutputOption = None,
     data: Annotated[str | None, options.option("--data", options.DATA_HELP, "What to train")] = None,
     data_root: options.DataRootOption = None,
     workers: Annotated[
@@ -70,7 +71,7 @@ def run(
 
     Example: regionscope sweep run grid.toml --runs runs --workers 2
     """
-    plan = lab.Sweep.from_toml(grid, network=model, data=data)
+    plan = lab.Sweep.from_toml(grid, network=model, data=data, output=output_name)
     if dask is None:
         options.read_device(device)
     with interruptible() as stop, shown_progress(len(plan), progress) as shown:

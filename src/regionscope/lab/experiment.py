@@ -125,7 +125,7 @@ def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_
             found = model(inputs)
     except Exception as error:  # the user's code may raise anything
         raise InputError(
-            f"{experiment.network.name} cannot be called with inputs of shape {tuple(inputs.shape)}: "
+            f"Expected {experiment.network.name} to accept inputs of shape {tuple(inputs.shape)}, got "
             f"{type(error).__name__}: {_first_line(error)}"
         ) from error
     if not isinstance(found, Tensor) or found.shape != wanted:

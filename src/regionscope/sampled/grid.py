@@ -25,6 +25,9 @@ class LabelMap:
     lattice: Lattice
     labels: Tensor
 
+    def __repr__(self) -> str:
+        return f"LabelMap(slice={self.slice!r}, points={len(self.labels)}, labels={len(self.labels.unique())})"
+
     @property
     def coords(self) -> Tensor:
         """The points in coordinates of the slice (p, k)."""

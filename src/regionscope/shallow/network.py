@@ -37,6 +37,9 @@ class Network:
         for name, part in zip(("w", "b", "v"), parts, strict=True):
             object.__setattr__(self, name, part)
 
+    def __repr__(self) -> str:
+        return f"Network(width={self.width})"
+
     def __call__(self, x: Tensor) -> Tensor:
         """N(x) for x of any shape. Cost: one (points, k) product."""
         x = x.to(torch.float64)

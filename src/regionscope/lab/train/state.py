@@ -32,6 +32,9 @@ class TrainState:
     tensors: Mapping[str, Tensor]
     meta: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        return f"TrainState(step={self.step}, tensors={len(self.tensors)})"
+
     def part(self, name: str) -> dict[str, Tensor]:
         """The tensors called ``name.*``, without that prefix."""
         start = f"{name}."
