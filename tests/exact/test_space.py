@@ -195,7 +195,8 @@ def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> No
     program = trace(network("plain", 3), (3,))
     zero_tolerances = zero_tolerances_of(program, [CUBE], Tolerance.of(program.dtype), Budget(1 << 30))
 
-    def keep(_: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
+    def keep(_: int, cells: Callable[[], tuple[Tensor, Tensor]], coords: Tensor, values: Values) -> Tensor:
+        corners, offsets = cells()
         assert all(len(rows) == len(coords) for rows in values.values())
         lowest = torch.zeros(len(offsets) - 1).double()
         return lowest.scatter_reduce(0, owners(offsets), coords[corners, 2], "amin") < -0.4
@@ -204,6 +205,6 @@ def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> No
     found = engine_of(program, [CUBE], zero_tolerances, Budget(1 << 30), record, keep)
     batch = RegionBatch.of_space(found if isinstance(found, list) else [found], program)
     whole = rs.linear_regions(program, CUBE)
-    wanted = keep(0, whole.corners, whole.offsets, whole.vertices, {})
+    wanted = keep(0, lambda: (whole.corners, whole.offsets), whole.vertices, {})
     assert 0 < int(wanted.sum()) < len(whole)
     assert torch.allclose(batch.sizes.sort().values, whole.sizes[wanted].sort().values, atol=1e-13)

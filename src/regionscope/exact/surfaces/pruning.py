@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -141,33 +140,25 @@ class Pruning:
         """
         top = most.clamp(min=0)
         gap = least.clamp(max=0).mul_(top).div_((least - most).clamp_(max=-torch.finfo(least.dtype).tiny))
-        hinges = _Hinges(*(each.split([len(step.units) for step in steps], 1) for each in (least, most, top, gap)))
+        widths = [len(step.units) for step in steps]
         spreads = [least.new_zeros(len(least), 2 * steps[0].before)]
-        for step, *own in zip(steps, hinges.most, hinges.top, hinges.gap, strict=True):
+        for step, *own in zip(steps, *(each.split(widths, 1) for each in (most, top, gap)), strict=True):
             spreads.append(step.spread(spreads[-1], *own))
         less, more = (spreads[-1].double() @ _paired(self.levels.factors).T).nan_to_num(torch.inf).chunk(2, 1)
         met = self.levels.met(low - less, high + more, self.tolerance)
         left = met.nonzero()[:, 0]
         if len(left) == 0:
             return met
+        hinges = [each.index_select(0, left).double().split(widths, 1) for each in (least, most, gap)]
         reach = torch.cat([-self.levels.factors, self.levels.factors], 1).expand(len(left), -1, -1)
         less, more = low.new_zeros(2, len(left), 1)
         for i, step in reversed(list(enumerate(steps))):
-            own = (each.index_select(0, left).double() for each in (hinges.least[i], hinges.most[i], hinges.gap[i]))
-            reach, fewer, further = step.back(reach, spreads[i].index_select(0, left).double(), *own)
+            spread = spreads[i].index_select(0, left).double()
+            reach, fewer, further = step.back(reach, spread, *(each[i] for each in hinges))
             less, more = less + fewer, more + further
         less, more = ((1 + _WIDER) * each.nan_to_num(torch.inf) for each in (less, more))
         met[left] = self.levels.met(low[left] - less, high[left] + more, self.tolerance)
         return met
-
-
-class _Hinges(NamedTuple):
-    """Of the hinges (b, H) of each step in cells: extremes at the vertices, the positive part, the gap to the chord."""
-
-    least: tuple[Tensor, ...]
-    most: tuple[Tensor, ...]
-    top: tuple[Tensor, ...]
-    gap: tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,9 +251,7 @@ def _paired(matrix: Tensor) -> Tensor:
     return torch.cat([torch.cat([up, down], 1), torch.cat([down, up], 1)])
 
 
-def _columns(
-    cells: Tensor, corners: Tensor, offsets: Tensor, rows: Tensor
-) -> Iterator[tuple[Tensor, list[Tensor]]]:
+def _columns(cells: Tensor, corners: Tensor, offsets: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, list[Tensor]]]:
     """Groups of the cells, those with more vertices first, for extremes of ``rows`` (v, n) at their vertices.
 
     Column j has vertex j of each cell of the group that has so many, which are the first ones of the group.
