@@ -83,8 +83,8 @@ class RegionBatch:
         slice_id = full(own.n_vertices, 0, corners)
         put(slice_id, corners, take(own.slice_id, owners(offsets, len(corners))))
         sizes = own.volumes(numpy_on_cpu(coords), take(corners, offsets[:-1]))
-        arrays = (as_tensors(each) for each in (slice_id, corners, offsets, sizes))
-        return RegionBatch(coords, found.outputs, *arrays, walls, in_order=True)
+        slice_id, corners, offsets, sizes = map(as_tensors, (slice_id, corners, offsets, sizes))
+        return RegionBatch(coords, found.outputs, slice_id, corners, offsets, sizes, walls, in_order=True)
 
     @staticmethod
     def of_cells(cells: Complex, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:

@@ -61,7 +61,8 @@ class SpaceState:
 
     def take(self, cells: Tensor) -> SpaceState:
         """The cells of a mask (r,) alone."""
-        solids, kept = (as_tensors(each) for each in numpy_on_cpu(self.solids).take(numpy_on_cpu(cells)))
+        solids, kept = numpy_on_cpu(self.solids).take(numpy_on_cpu(cells))
+        solids, kept = as_tensors(solids), as_tensors(kept)
         values = {name: rows.index_select(0, kept) for name, rows in self.values.items()}
         return SpaceState(solids, self.coords[kept], self.slice_id[kept], values)
 

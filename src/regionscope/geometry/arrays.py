@@ -158,7 +158,8 @@ def sort(keys: Tensor) -> tuple[Tensor, Tensor]:
     NumPy sorts numbers ten times as fast as it finds the permutation, so key and place are sorted as one number.
     """
     if not isinstance(keys, np.ndarray):
-        return tuple(keys.sort(stable=True))
+        found = keys.sort(stable=True)
+        return found.values, found.indices
     bits = len(keys).bit_length()
     if len(keys) == 0 or keys.min() < 0 or int(keys.max()).bit_length() + bits > 63:
         order = numpy.argsort(keys, kind="stable")

@@ -179,6 +179,7 @@ class _Step:
     bent_wider: Tensor
     before: int  # entries of z
     all_fold: bool  # whether the units are all entries in order
+    shifted: bool  # whether a threshold is not 0
 
     @staticmethod
     def of(stage: Stage, device: torch.device, dtype: torch.dtype) -> _Step:
@@ -187,28 +188,32 @@ class _Step:
             return torch.from_numpy(array).to(device)
 
         whole = dense(stage.matrix)
-        straight, bent = whole[:, : stage.n], whole[:, stage.n :].contiguous()
+        straight, bent = whole[:, : stage.n].contiguous(), whole[:, stage.n :].contiguous()
         units, at, offset = (torch.from_numpy(each).to(device) for each in (stage.units, stage.at, stage.offset))
-        kept = straight.contiguous() if bool(straight.any()) else None
-        pairs = None if kept is None else _paired(kept), _paired(bent)
-        rounded = [None if pair is None else ((1 + _WIDER) * pair).to(dtype) for pair in pairs]
-        return _Step(units, at, kept, bent, offset, *pairs, *rounded, stage.n,
-                     all_fold=stage.units.tolist() == list(range(stage.n)))  # fmt: skip
+        goes_on = bool(straight.any())
+        return _Step(
+            units=units, at=at, bent=bent, offset=offset, straight=straight if goes_on else None,
+            bent_pair=_paired(bent), straight_pair=_paired(straight) if goes_on else None,
+            bent_wider=_paired(bent).mul_(1 + _WIDER).to(dtype),
+            straight_wider=_paired(straight).mul_(1 + _WIDER).to(dtype) if goes_on else None,
+            before=stage.n, all_fold=stage.units.tolist() == list(range(stage.n)), shifted=bool(at.any()),
+        )  # fmt: skip
 
     def fold(self, state: Tensor) -> Tensor:
         """``z[units] - at``, (v, H)."""
-        return (state if self.all_fold else state.index_select(1, self.units)) - self.at
+        entries = state if self.all_fold else state.index_select(1, self.units)
+        return torch.sub(entries, self.at) if self.shifted else entries
 
     def run(self, state: Tensor, fold: Tensor) -> Tensor:
-        """The next state (v, n) at the vertices. fold: (v, H) ``state[:, units] - at``, which is overwritten."""
-        found = torch.addmm(self.offset, fold.clamp_(min=0), self.bent.T)
+        """The next state (v, n) at the vertices. fold: (v, H) ``state[:, units] - at``."""
+        found = torch.addmm(self.offset, fold.clamp(min=0), self.bent.T)
         return found if self.straight is None else found.addmm_(state, self.straight.T)
 
     def of_units(self, entries: Tensor) -> Tensor:
         """Of pairs (b, 2 n) of the entries of z, those (b, 2 H) of the units."""
         if self.all_fold:
             return entries
-        return entries.unflatten(1, (2, -1)).index_select(2, self.units).flatten(1)
+        return entries.view(len(entries), 2, -1).index_select(2, self.units).flatten(1)
 
     def spread(self, before: Tensor, most: Tensor, top: Tensor, gap: Tensor) -> Tensor:
         """By how much less, then by how much more the next state may be in cells (b, 2 n) than interpolated.
@@ -222,7 +227,7 @@ class _Step:
         # a hinge is at least 0, so it is less than interpolated by at most the largest value at a vertex
         torch.minimum(torch.add(gap, own[:, :n], out=less), top, out=less)
         torch.minimum(torch.add(most, own[:, n:], out=more).clamp_(min=0), own[:, n:], out=more)
-        found = found @ self.bent_wider.T
+        found = torch.mm(found, self.bent_wider.T)
         return found if self.straight_wider is None else found.addmm_(before, self.straight_wider.T)
 
     def back(
