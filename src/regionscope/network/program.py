@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.network.call.threads import threads_for
 from regionscope.network.cuts import Cuts
 
 Values = dict[str, Tensor]
 """The live tensors between two kinks by name; each has the rows as its first dimension."""
 
-
-_FEW_BYTES = 1 << 20  # of live values
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,17 +48,9 @@ class Instruction:
 
 
 def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool, row_bytes: int) -> Values:
-    """Run on all rows; in one thread where they are few, since a second one costs more than it saves there."""
-    threads = torch.get_num_threads()
-    few = threads > 1 and row_bytes * max((len(value) for value in values.values()), default=0) < _FEW_BYTES
-    if few:
-        torch.set_num_threads(1)
-    try:
+    with threads_for(row_bytes * max((len(value) for value in values.values()), default=0)):
         for instruction in instructions:
             instruction.run(values, consume)
-    finally:
-        if few:
-            torch.set_num_threads(threads)
     return values
 
 
@@ -82,18 +73,27 @@ class Kink:
     folds: Callable[..., Cuts]
     instructions: tuple[Instruction, ...]
 
+    def __repr__(self) -> str:
+        return f"Kink(name={self.name!r}, kind={self.kind!r}, n_units={self.n_units})"
+
     def cuts(self, values: Values) -> Cuts:
         """Where the map folds, for the current rows. Cost: a view for ReLU and its kin, a subtraction for max(a, b)."""
         fold = self.instructions[0]
         return self.folds(*(values[name] for name in fold.reads), *fold.constants)
 
-    def advance(self, values: Values, *, consume: bool = False) -> Values:
+    def advance(self, values: Values, *, consume: bool = False, noise: Tensor | None = None) -> Values:
         """Apply the nonlinearity and all that is affine up to the next kink; return the values live after that.
 
         ``values`` is left as it is. With ``consume=True`` the dictionary is emptied and its tensors may be overwritten,
         which spares a copy of the pre-activations; the input given to ``begin`` is not written to even then.
+        noise: numbers added to what the nonlinearity itself gives.
         """
-        return _run(self.instructions, values if consume else dict(values), consume, self.row_bytes)
+        values, first = values if consume else dict(values), self.instructions[0]
+        if noise is None:
+            return _run(self.instructions, values, consume, self.row_bytes)
+        first.run(values, consume=False, pure=True)
+        values[first.writes] = values[first.writes] + noise.reshape(values[first.writes].shape)
+        return _run(self.instructions[1:], values, consume, self.row_bytes)
 
     def pattern(self, values: Values) -> Tensor:
         """(v, n_units) int8 or int16: the side or piece each unit is on (see ``Thresholds`` and ``Maxima``)."""
@@ -118,6 +118,11 @@ class Program:
     input_name: str
     output_name: str
     instructions: tuple[Instruction, ...]
+
+    def __repr__(self) -> str:
+        units = sum(kink.n_units for kink in self.kinks)
+        shapes = f"input_shape={self.input_shape}, output_shape={self.output_shape}"
+        return f"Program({shapes}, nonlinearities={len(self.kinks)}, units={units}, dtype={self.dtype})"
 
     @property
     def n_outputs(self) -> int:
@@ -150,6 +155,8 @@ class Program:
 
     def shortened(self, n_kinks: int) -> Program:
         """The same function with only the first kinks exposed; the later ones run as part of the last of them."""
+        if n_kinks == len(self.kinks):
+            return self
         rest = tuple(instruction for kink in self.kinks[n_kinks:] for instruction in kink.instructions)
         if n_kinks == 0:
             return replace(self, kinks=(), instructions=self.instructions + rest)

@@ -157,12 +157,12 @@ def test_the_scale_of_a_hidden_layer_changes_nothing(factor: float) -> None:
     """Bounds run in float32 only where it can hold the values."""
     network, box = mlp(3, 12, 12, 12, 1, seed=3), cube(3, 2.0)
     found = rs.level_set(network, box, value=(value := middle(network, box)))
-    first, _, second, *_ = (layer.double() for layer in network)
+    first, second, *_ = (layer for layer in network.modules() if isinstance(layer, nn.Linear))
     with torch.no_grad():
         first.weight *= factor
         first.bias *= factor
         second.weight /= factor
-    scaled = rs.level_set(network.double(), box, value=value)
+    scaled = rs.level_set(network, box, value=value)
     assert (len(scaled), scaled.euler, scaled.n_regions) == (len(found), found.euler, found.n_regions)
     assert scaled.area == pytest.approx(found.area, rel=1e-9)
 

@@ -12,10 +12,10 @@ from regionscope.lab.instruments.options import passed
 
 def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
-    where, own = context.slice(options), passed(linear_regions, options)
+    slice, own = context.slice(options), passed(linear_regions, options)
 
     def read(model: Any) -> dict[str, Any]:
-        found = linear_regions(model, where, **own)
+        found = linear_regions(model, slice, **own)
         layers = {f"layer.{name}": count for name, count in found.by_layer.items()} if options["by_layer"] else {}
         return {"": found, **layers}
 
@@ -24,5 +24,5 @@ def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[An
 
 def decision(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``decision_regions``: their number."""
-    where, own = context.slice(options), passed(decision_regions, options)
-    return lambda model: decision_regions(model, where, **own)
+    slice, own = context.slice(options), passed(decision_regions, options)
+    return lambda model: decision_regions(model, slice, **own)
