@@ -16,7 +16,6 @@ Values = dict[str, Tensor]
 """The live tensors between two kinks by name; each has the rows as its first dimension."""
 
 
-
 @dataclass(frozen=True, eq=False)
 class Instruction:
     """One operation with the names it reads and writes, and those that are dead once it has run.
