@@ -92,7 +92,7 @@ class Kink:
         values, first = values if consume else dict(values), self.instructions[0]
         if noise is None:
             return _run(self.instructions, values, consume, self.row_bytes)
-        first.run(values, consume=False, pure=True)
+        first.run(values, False, True)
         values[first.writes] = values[first.writes] + noise.reshape(values[first.writes].shape)
         return _run(self.instructions[1:], values, consume, self.row_bytes)
 
