@@ -53,8 +53,6 @@ class Outcome:
 def suitable(seed: int) -> tuple[DecisionRegions, rs.Certificate] | None:
     """Decision regions of the network with this seed and their certificate, if there is something to damage."""
     net = network(seed)
-    if net.dim > 2:
-        return None
     found = rs.decision_regions(net.module(), piece_of(net.place))
     if not 2 <= len(found.partition) <= 200:
         return None
@@ -122,8 +120,10 @@ def merged(part: Partition, wall: int) -> Partition:
     ends = {*part.walls.vertices[part.walls.offsets[wall] : part.walls.offsets[wall + 1]].tolist()}
     if part.dim == 1:
         union = sorted({*loops[a], *loops[b]} - ends, key=lambda v: float(part.vertices[v, 0]))
-    else:
+    elif part.dim == 2:
         union = _from_end(loops[a], ends)[:-1] + _from_end(loops[b], ends)[:-1]
+    else:
+        union = sorted({*loops[a], *loops[b]})
     loops[a] = union
     del loops[b]
     sizes = part.sizes.clone()

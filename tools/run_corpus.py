@@ -13,12 +13,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -76,11 +78,18 @@ class Outcome:
     seconds: float
 
 
-def test(adapter: Adapter, case: Case) -> Outcome:
-    """Compare the counts of a tool with the certified ones."""
+def test(adapter: Adapter, case: Case, limit: float = 0.0) -> Outcome:
+    """Compare the counts of a tool with the certified ones. limit: seconds after which it is stopped; 0 is no limit."""
     start = time.perf_counter()
     try:
-        found = adapter(case)
+        if limit:
+            signal.signal(signal.SIGALRM, _stop)
+            signal.setitimer(signal.ITIMER_REAL, limit)
+        try:
+            found = adapter(case)
+        finally:
+            if limit:
+                signal.setitimer(signal.ITIMER_REAL, 0)
     except Exception as fault:  # noqa: BLE001 - whatever the tool raises is its answer
         return Outcome(case, "error", f"{type(fault).__name__}: {fault}"[:100], time.perf_counter() - start)
     seconds = time.perf_counter() - start
@@ -90,6 +99,10 @@ def test(adapter: Adapter, case: Case) -> Outcome:
         f"{key} is {value}, true is {case.counts[key]}" for key, value in found.items() if value != case.counts[key]
     ]
     return Outcome(case, "wrong" if wrong else "right", "; ".join(wrong), seconds)
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    raise TimeoutError("the limit of --limit is reached")
 
 
 def table(outcomes: list[Outcome]) -> str:
@@ -130,6 +143,7 @@ def main() -> int:
     parser.add_argument("--adapter", default="corpus_adapters:regionscope", metavar="MODULE:FUNCTION")
     parser.add_argument("--folder", type=Path, default=CORPUS, help="folder of the corpus")
     parser.add_argument("--family", help="only this family")
+    parser.add_argument("--limit", type=float, default=0.0, help="seconds for each network; 0 is no limit")
     parser.add_argument("--report", type=Path, help="JSON file for the outcome of every network")
     options = parser.parse_args()
     module, _, function = options.adapter.partition(":")
@@ -138,7 +152,7 @@ def main() -> int:
     chosen = (case for case in cases(options.folder) if options.family in (None, case.family))
     outcomes = []
     for case in chosen:
-        outcomes.append(test(adapter, case))
+        outcomes.append(test(adapter, case, options.limit))
         if len(outcomes) % 20 == 0:
             print(f"{len(outcomes)} networks", file=sys.stderr, flush=True)
     print(table(outcomes))

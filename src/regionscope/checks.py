@@ -13,21 +13,6 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 
-__all__ = [
-    "check_memory",
-    "check_positive",
-    "check_progress",
-    "is_whole",
-    "of_kind",
-    "read_device",
-    "read_generator",
-    "read_seed",
-    "real",
-    "unknown",
-    "unreadable",
-    "whole",
-]
-
 Kind = TypeVar("Kind")
 
 

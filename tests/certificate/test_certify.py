@@ -237,12 +237,17 @@ def test_all_kinds_of_operations_are_read() -> None:
     assert part.certify()
 
 
-def test_space_is_certified_in_integers() -> None:
-    found = rs.decision_regions(mlp(3, 4, 3, 3), rs.Box.between(-1.0, 1.0, (3,)))
+def test_space_is_certified_in_floats_alone() -> None:
+    found = rs.decision_regions(mlp(3, 6, 5, 3), rs.Box.between(-1.0, 1.0, (3,)))
     certificate = found.certify()
     assert certificate
     assert certificate.counts["decision"] == found.count
-    assert certificate.recomputed == certificate.signs
+    assert certificate.recomputed == 0
+    assert 0 < certificate.nearest_tie < 1
+    assert certificate.vertex_error < 1e-9
+    part = found.partition
+    flat = replace(part.walls, vertices=part.walls.vertices[2:], offsets=(part.walls.offsets - 2).clamp(min=0))
+    assert "a wall has too few vertices" in str(replace(part, walls=flat).certify())
 
 
 def test_each_kind_of_damage_is_refuted() -> None:

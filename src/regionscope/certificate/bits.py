@@ -1,6 +1,12 @@
 """Patterns as rows of bits: whether a unit is above a threshold, or whether a candidate is the largest of its group.
 
 There is one bit for each constraint, in the order of ``IntegerNetwork.cell``; every nonlinearity starts a new byte.
+
+Behind a ReLU many maxima are ties of zeros. Let all candidates of a group be outputs of ReLUs, and call the bits of these
+ReLUs its *switches*. A candidate that is off never wins against one that is on, and its constraint x_winner >= 0 is that
+of the winner's ReLU. Where all are off, all constraints are 0 >= 0, and no bit is set. So a ReLU that is the first to
+switch on changes the maxima too, and its wall is where its own constraint is zero. Groups that overlap may have the same
+winner and the same rival; their constraint is that of the first of them.
 """
 
 from __future__ import annotations
@@ -9,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.certificate.integers import Pattern
-from regionscope.certificate.steps import Largest, Steps
+from regionscope.certificate.steps import Affine, Largest, Pieces, Steps
 
 __all__ = ["Bits", "Packed", "distinct"]
 
@@ -22,7 +28,8 @@ _HIGHEST = np.array([0, *(number.bit_length() - 1 for number in range(1, 256))])
 
 class Bits:
     """The code of the patterns of a network. ends: the byte behind each fold. row, unit, layer, largest: of each bit
-    the number of its constraint, its unit, its nonlinearity, and whether that is a maximum of groups."""
+    the number of its constraint, its unit, its nonlinearity, and whether that is a maximum of groups. switches: by
+    nonlinearity the switch of each candidate, -1 for groups that have none."""
 
     def __init__(self, steps: Steps, n_border: int) -> None:
         self.folds = steps.folds
@@ -37,6 +44,31 @@ class Bits:
             self.unit[own] = units + np.arange(size) // fold.rows_per_unit
             self.layer[own], self.largest[own] = fold.layer, isinstance(fold, Largest)
             base, units = base + size, units + fold.n_units
+        self.switches = self._switches(steps)
+
+    def _switches(self, steps: Steps) -> dict[int, Index]:
+        """Follow the outputs of ReLUs through steps that copy them."""
+        found, known, parts = {}, dict[str, Index](), iter(self.parts)
+        for step in steps.steps:
+            if isinstance(step, Affine):
+                known[step.writes] = _copied(step, known)
+                continue
+            part = next(parts)
+            if isinstance(step, Largest):
+                own = known[step.source][step.groups]
+                if (usable := (own >= 0).all(1)).any():
+                    found[step.layer] = np.where(usable[:, None], own, -1).ravel()
+            relu = isinstance(step, Pieces) and _is_relu(step)
+            known[step.writes] = 8 * part.start + np.arange(step.n_units) if relu else np.full(step.n_units, -1)
+        return found
+
+    def on(self, bits: Packed, layer: int) -> NDArray[np.bool_] | None:
+        """Whether the switch of each candidate of a nonlinearity is set in ``bits`` (n, bytes); candidates without a
+        switch are on. None if no group has switches."""
+        if (switch := self.switches.get(layer)) is None:
+            return None
+        found: NDArray[np.bool_] = (bits[:, switch >> 3] >> (switch & 7).astype(np.uint8) & 1 == 1) | (switch < 0)
+        return found
 
     @property
     def n_bytes(self) -> int:
@@ -53,8 +85,10 @@ class Bits:
         found, start = np.zeros((len(patterns), self.n_bytes), dtype=np.uint8), 0
         for fold, part in zip(self.folds, self.parts, strict=True):
             own, number = patterns[:, start : start + fold.n_units, None], np.arange(fold.rows_per_unit)
-            flags = own == number if isinstance(fold, Largest) else own > number
-            found[:, part] = np.packbits(flags.reshape(len(patterns), -1), axis=1, bitorder="little")
+            flags = (own == number if isinstance(fold, Largest) else own > number).reshape(len(patterns), -1)
+            if (on := self.on(found, fold.layer)) is not None:
+                flags &= on
+            found[:, part] = np.packbits(flags, axis=1, bitorder="little")
             start += fold.n_units
         return found
 
@@ -78,7 +112,7 @@ class Bits:
         step = max(1, (1 << 24) // max(1, self.n_bytes))
         for i in range(0, len(pairs) if self.n_bytes else 0, step):
             here, there = bits[pairs[i : i + step, 0]], bits[pairs[i : i + step, 1]]
-            differs = here ^ there
+            differs = self._essential(here ^ there)
             changed, index = differs != 0, np.arange(len(here))
             first, last = changed.argmax(1), differs.shape[1] - 1 - changed[:, ::-1].argmax(1)
             low = 8 * first + _LOWEST[differs[index, first]]
@@ -90,6 +124,44 @@ class Bits:
             row = np.where(single[:, None] | lower, self.row[low][:, None], self.row[high][:, None])
             rows[i : i + step] = np.where((single | swapped)[:, None], row, -1)
         return rows, layer
+
+    def _essential(self, differs: Packed) -> Packed:
+        """Differences of neighbours without maxima that follow others: groups whose first candidate switches on, which
+        differ in one bit, and groups that change between the same two entries as one before."""
+        for i, fold in enumerate(self.folds):
+            if not isinstance(fold, Largest):
+                continue
+            m, own = fold.rows_per_unit, self.parts[i]
+            some = np.flatnonzero(differs[:, own].any(1))
+            flags = np.unpackbits(differs[some, own], axis=1, count=self.sizes[i], bitorder="little")
+            groups = flags.reshape(len(some), fold.n_units, m)
+            groups[groups.sum(2) == 1] = 0
+            wall, unit = np.nonzero(groups.sum(2) == 2)
+            bits = groups[wall, unit]
+            ends = np.sort([fold.groups[unit, bits.argmax(1)], fold.groups[unit, m - 1 - bits[:, ::-1].argmax(1)]], 0)
+            first = np.unique([wall, *ends], axis=1, return_index=True)[1]
+            again = np.delete(np.arange(len(wall)), first)
+            groups[wall[again], unit[again]] = 0
+            differs[some, own] = np.packbits(flags, axis=1, bitorder="little")
+        return differs
+
+
+def _is_relu(fold: Pieces) -> bool:
+    plain = fold.at == (0.0,) and fold.divisor == 1 and not fold.shifts.any()
+    return plain and bool((fold.slopes == [[0.0], [1.0]]).all())
+
+
+def _copied(step: Affine, known: dict[str, Index]) -> Index:
+    """For each entry that is a copy of one that is known, what is known of it; else -1."""
+    found = np.full(len(step.shift), -1)
+    total = np.sum([matrix.terms for _, matrix in step.terms], axis=0)
+    for source, matrix in step.terms:
+        rows = np.flatnonzero((matrix.terms == 1) & (total == 1) & (step.shift == 0))
+        place = matrix.sparse.indptr[rows]
+        same = matrix.sparse.data[place] == 1
+        if source in known:
+            found[rows[same]] = known[source][matrix.sparse.indices[place[same]]]
+    return found
 
 
 def distinct(bits: Packed) -> int:

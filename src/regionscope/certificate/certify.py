@@ -91,7 +91,7 @@ class _Judge:
         return TrueRegions(self.network)
 
     def prove(self) -> None:
-        """Prove regions of lines and planes in floats; find the faults that need no arithmetic."""
+        """Prove regions in floats, up to three dimensions; find the faults that need no arithmetic."""
         claim = self.claim
         for reason, regions in claim.faults():
             self._refute(regions, reason)
@@ -99,7 +99,7 @@ class _Judge:
         self.proof = Proof(np.zeros(claim.n, dtype=bool), np.zeros(claim.n, dtype=np.int64), np.inf, empty)
         self.rows = np.full((len(claim.wall_regions), 2), -1, dtype=np.int64)
         self.layer = np.full(len(claim.wall_regions), -1, dtype=np.int64)
-        in_floats = claim.dim <= 2 and not self.reasons
+        in_floats = claim.dim <= 3 and not self.reasons
         if in_floats:
             frames = corner_frames(claim.points, claim.offsets, claim.owner)
             self.screened = look(self.steps, self.part.slice, claim, frames, self.code)
@@ -124,11 +124,11 @@ class _Judge:
             self.screened = again
             self._read_walls(np.arange(len(self.claim.wall_regions)))
             return
-        before = self._sides()
+        before = self._meeting()
         for name in ("bits", "slopes", "slope_error"):
             getattr(self.screened, name)[rest] = getattr(again, name)
         self._read_walls(np.flatnonzero(np.isin(self.claim.wall_regions, rest).any(1)))
-        self.proof.proved[self.claim.owner[before != self._sides()]] = False
+        self.proof.proved[self.claim.owner[(before != self._meeting()).any(1)]] = False
         proof = self._proved(rest, again, boxes.local(own.points, own.owner), reach=1.009, step=0.002)
         for name in ("proved", "undecided", "moved"):
             getattr(self.proof, name)[rest] = getattr(proof, name)
@@ -136,29 +136,29 @@ class _Judge:
 
     def _proved(self, regions: Index, screened: Screened, frames: Local, *, reach: float, step: float) -> Proof:
         """What floats prove about these regions, with the patterns that are known now."""
-        claim, sides = self.claim.part(regions), self._sides()[np.isin(self.claim.owner, regions)]
-        return prove(claim, frames, screened.near, sides, self.n_rows, screened.sure, reach=reach, step=step)
+        claim, rows = self.claim.part(regions), self._meeting()[np.isin(self.claim.owner, regions)]
+        return prove(claim, frames, screened.near, rows, self.n_rows, screened.sure, reach=reach, step=step)
 
     def _read_walls(self, walls: Index) -> None:
         """For these walls the constraints of their regions that are zero on them, and the nonlinearities."""
         regions = self.claim.wall_regions[walls]
         inner = (regions >= 0).all(1)
         self.rows[walls[inner]], self.layer[walls[inner]] = self.code.walls(self.screened.bits, regions[inner])
-        if self.claim.dim <= 2:
+        if not self.reasons:
             self.rows[walls[~inner]] = self._border_rows(walls[~inner])[:, None]
 
-    def _sides(self) -> Index:
-        """For each corner the constraint that is zero on the side to the next one; -1 if it is not known."""
-        claim = self.claim
-        found: Index = self.rows[claim.sides, (claim.wall_regions[claim.sides, 1] == claim.owner).astype(np.int64)]
-        return found
+    def _meeting(self) -> Index:
+        """The k constraints that are zero in each corner (corners, k); -1 if they are not known."""
+        claim, walls = self.claim, self.claim.meeting
+        side = (claim.wall_regions[walls, 1] == claim.owner[:, None]).astype(np.int64)
+        return np.where(walls >= 0, self.rows[walls, side], -1)
 
     def _border_rows(self, walls: Index) -> Index:
         """The side of the slice that each outer wall lies on."""
         normals, bounds = (part.cpu().numpy() for part in self.part.slice.halfspaces)
-        ends = self.claim.wall_vertices.reshape(len(self.claim.wall_regions), -1)[walls]
-        gap = np.abs(bounds - self.claim.vertices[ends] @ normals.T).max(1)
-        found: Index = gap.argmin(1)
+        claim = self.claim
+        gap = np.abs(bounds - claim.vertices @ normals.T)[claim.wall_vertices]
+        found: Index = np.maximum.reduceat(gap, claim.wall_offsets[:-1])[walls].argmin(1)
         return found
 
     def _refute(self, regions: Index, reason: str) -> None:

@@ -25,13 +25,14 @@ class Claim:
     corners: Index
     offsets: Index
     wall_vertices: Index
+    wall_offsets: Index
     wall_regions: Index
     wall_layer: Index
 
     @staticmethod
     def of(part: Any) -> Claim:
         walls = part.walls
-        arrays = (part.corners, part.offsets, walls.vertices, walls.regions, walls.layer)
+        arrays = (part.corners, part.offsets, walls.vertices, walls.offsets, walls.regions, walls.layer)
         return Claim(part.slice.dim, part.vertices.cpu().numpy(), *(array.cpu().numpy() for array in arrays))
 
     @property
@@ -76,16 +77,40 @@ class Claim:
         found = order[place]
         return np.where(keys[found] == wanted, found, -1)
 
+    @cached_property
+    def meeting(self) -> Index:
+        """The k walls that meet in each corner (corners, k); -1 where there are more or fewer, or where it is unknown.
+
+        In space all vertices of the walls of a region have to be corners of it.
+        """
+        if self.dim == 1:
+            return self.sides[:, None]
+        if self.dim == 2:
+            previous = np.arange(-1, len(self.corners) - 1)
+            previous[self.offsets[:-1]] = self.offsets[1:] - 1
+            return np.stack([self.sides[previous], self.sides], 1)
+        wall = np.tile(np.repeat(np.arange(len(self.wall_regions)), np.diff(self.wall_offsets)), 2)
+        region, n = self.wall_regions[wall, np.repeat([0, 1], len(wall) // 2)], len(self.vertices)
+        key = region * n + np.tile(self.wall_vertices, 2)
+        order = key.argsort(kind="stable")
+        first, end = (np.searchsorted(key[order], self.owner * n + self.corners, side) for side in ("left", "right"))
+        total = np.bincount(region[region >= 0], minlength=self.n)
+        whole = (end - first == self.dim) & (total == self.dim * np.diff(self.offsets))[self.owner]
+        found = order[np.minimum(first[:, None] + np.arange(self.dim), len(order) - 1)]
+        return np.where(whole[:, None], wall[found], -1)
+
     def faults(self) -> list[tuple[str, Index]]:
         """What does not fit together, with the regions concerned.
 
-        On lines and planes every side of a region is one wall, every inner wall has a region on either side, and the
+        In space a wall has at least three vertices. On lines and planes every side of a region is one wall, every inner wall has a region on either side, and the
         vertices are as many as Euler's formula says.
         """
         inner = (self.wall_regions >= 0).all(1)
         pairs = self.wall_regions[inner]
         found = [("a wall has the same region on both sides", pairs[pairs[:, 0] == pairs[:, 1], 0])]
         if self.dim > 2:
+            flat = self.wall_regions[np.diff(self.wall_offsets) < self.dim]
+            found.append(("a wall has too few vertices", np.unique(flat[flat >= 0])))
             return [(reason, regions) for reason, regions in found if len(regions)]
         sides, owner = self.sides, self.owner
         found.append(("a side of a region is no wall", owner[sides < 0]))

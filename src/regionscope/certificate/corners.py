@@ -1,8 +1,10 @@
-"""Proof in float64, with bounds of all errors, that a region of a line or plane is the one that its pattern defines.
+"""Proof in float64, with bounds of all errors, that a region is the one that its pattern defines; up to three dimensions.
 
-A corner is the point where its two sides are zero (on a line: its one side). A Newton step corrects the stored corner,
-and a bound r says how far the true one may be. Then every other constraint is evaluated at every corner. If all are
-positive, and the corners turn left one after another, the region is the set where its pattern holds.
+A corner is the point where its k sides are zero. A Newton step corrects the stored corner, and a bound r says how far
+the true one may be. Then every other constraint is evaluated at every corner. If all are positive, and the corners turn
+left one after another on a plane, the region is the set where its pattern holds. In space this set P has each of these
+corners as a simple one. An edge of P is where two sides are zero; if the edges at each corner end in another one of
+them, these are all corners of P, because edges connect all corners of a polytope.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.claim import Claim, Index
 from regionscope.certificate.filter import Near, size
-from regionscope.certificate.frames import EPS, Local
+from regionscope.certificate.frames import EPS, Local, inverse_of
 from regionscope.certificate.steps import Numbers
 
 __all__ = ["Proof", "prove"]
@@ -36,24 +38,21 @@ def prove(
     claim: Claim,
     frames: Local,
     near: Near,
-    sides: Index,
+    meeting: Index,
     n_rows: int,
     sure: NDArray[np.bool_],
     *,
     reach: float,
     step: float,
 ) -> Proof:
-    """Prove the regions of a line or plane whose signs floats decide.
+    """Prove the regions whose signs floats decide.
 
-    sides: for each corner the constraint that is zero on the side to the next corner; -1 if unknown. sure: (r,) whether
+    meeting: (corners, k) the constraints that are zero in each corner; -1 if unknown. sure: (r,) whether
     the pattern of a region is proved. The bounds hold on [-reach, reach]^k; step: largest change of a corner there, for
     which the constraints that are not near are positive.
     """
-    owner, k = claim.owner, claim.dim
-    good = sure.copy()
-    ends = [sides] if k == 1 else [_before(claim, sides), sides]
-    lines = []
-    for rows in ends:
+    owner, good, lines = claim.owner, sure.copy(), []
+    for rows in meeting.T:
         place = np.minimum(np.searchsorted(near.key, owner * n_rows + rows), max(0, len(near.key) - 1))
         known = (rows >= 0) & (near.key[place] == owner * n_rows + rows)
         good[owner[~known]] = False
@@ -63,21 +62,17 @@ def prove(
         change = np.abs(point - frames.start) + (radius + frames.doubt)[:, None]
         kept = (np.abs(point).max(1) + radius <= reach) & (change.max(1) <= step)
         shift = np.einsum("ni,nij->nj", change, np.abs(frames.axes)[owner]).max(1)
-        turns = _turns(claim, point, radius)
+        turns = _turns(claim, point, radius) if claim.dim < 3 else _closed(claim, meeting, n_rows)
         undecided, nearest = _signs(claim, frames, near, n_rows, lines, point, radius)
     good[owner[~(kept & turns)]] = False
     moved = np.maximum.reduceat(np.where(np.isfinite(shift), shift, np.inf), claim.offsets[:-1])
     return Proof(good & (undecided == 0), undecided, nearest, moved)
 
 
-def _before(claim: Claim, sides: Index) -> Index:
-    previous = np.arange(-1, len(sides) - 1)
-    previous[claim.offsets[:-1]] = claim.offsets[1:] - 1
-    return sides[previous]
-
-
 def _corrected(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
     """Where the lines are zero, and a bound of the error in every coordinate; infinite or NaN where it fails."""
+    if len(lines) == 3:
+        return _corrected_in_space(start, lines)
     point = start
     for _ in range(2):
         point = point - _solution(lines, point)
@@ -93,6 +88,37 @@ def _corrected(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Nu
     above = size_now[0] * (others + other) + size_now[1] * (sums + error)
     radius = np.where(least > 0, (1 + 32 * EPS) * above / least, np.inf)
     return point, radius
+
+
+def _corrected_in_space(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
+    """The same for three planes with slopes A: with M close to the inverse of A, and A + D the true slopes, the distance
+    is at most |M| |values| / (1 - |M (A + D) - 1|) in the largest coordinate."""
+    slopes, error = np.stack([rows[:, 1:] for rows, _ in lines], 1), np.stack([error for _, error in lines], 1)
+    inverse, point = inverse_of(slopes), start
+    for _ in range(2):
+        gaps = np.stack([_value(rows, point) for rows, _ in lines], 1)
+        point = point - np.einsum("nij,nj->ni", inverse, gaps)
+    gaps = np.stack([np.abs(_value(rows, point)) + 8 * EPS * size(rows.T) for rows, _ in lines], 1) + error
+    sizes = np.abs(inverse)
+    off = (np.abs(inverse @ slopes - np.eye(3)) + 8 * EPS * (sizes @ np.abs(slopes))).sum(2)
+    off = (1 + 16 * EPS) * (off + np.einsum("nij,nj->ni", sizes, error)).max(1)
+    radius = (1 + 32 * EPS) * np.einsum("nij,nj->ni", sizes, gaps).max(1) / (1 - off)
+    return point, np.where(off < 0.5, radius, np.inf)
+
+
+def _closed(claim: Claim, meeting: Index, n_rows: int) -> NDArray[np.bool_]:
+    """Whether each of the three edges of a corner ends in one other corner of its region, and no corner is there twice."""
+    rows = np.sort(meeting, 1)
+    edge = np.concatenate([(claim.owner * n_rows + rows[:, i]) * n_rows + rows[:, j] for i, j in ((0, 1), (0, 2), (1, 2))])
+    third = np.concatenate([rows[:, 2], rows[:, 1], rows[:, 0]])
+    order = np.lexsort((third, edge))
+    alike = edge[order][1:] == edge[order][:-1]
+    twice = alike & (third[order][1:] == third[order][:-1])
+    _, place, count = np.unique(edge, return_inverse=True, return_counts=True)
+    good = count[place] == 2
+    good[order[1:][twice]] = good[order[:-1][twice]] = False
+    closed: NDArray[np.bool_] = good.reshape(3, -1).all(0)
+    return closed
 
 
 def _value(rows: Numbers, point: Numbers) -> Numbers:

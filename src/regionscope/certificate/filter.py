@@ -64,7 +64,7 @@ def screen(steps: Steps, slice: Slice, frames: Frames, bits: Bits) -> Screened:
     low, high = frames.low.min(0), frames.high.max(0)
     reach = np.maximum(np.abs(low), np.abs(high)) + 4 * (high - low) + 2.0**-190  # of [-3, 3]^k in all frames
     start, first = first_steps(steps, slice, reach)
-    blocks = [_Block(slice, frames.part(i, i + rows), i, steps, start).run(first) for i in range(0, n, rows)]
+    blocks = [_Block(slice, frames.part(i, i + rows), i, steps, start, bits).run(first) for i in range(0, n, rows)]
     near = Near(*(np.concatenate(parts) for parts in zip(*(block.near for block in blocks), strict=True)))
     order = near.key.argsort(kind="stable")
     return Screened(
@@ -115,8 +115,8 @@ class _AtRegions:
 class _Block:
     """Some regions on their way through the network: values (k + 1, entries, groups), errors (entries, groups)."""
 
-    def __init__(self, slice: Slice, cells: Frames, first: int, steps: Steps, start: dict[str, Value]) -> None:
-        self.steps, self.cells, self.first = steps, cells, first
+    def __init__(self, slice: Slice, cells: Frames, first: int, steps: Steps, start: dict[str, Value], code: Bits) -> None:
+        self.steps, self.cells, self.first, self.code = steps, cells, first, code
         self.count, self.k = cells.reference.shape
         self.border = tuple(part.cpu().numpy() for part in slice.halfspaces)
         self.n_rows = len(self.border[0]) + steps.n_rows
@@ -320,17 +320,26 @@ class _Block:
         )  # (k + 1, m, n)
         best = rows[0].argmax(0)
         pattern[cell, unit] = best
-        index = np.arange(len(cell))
+        index, on = np.arange(len(cell)), np.ones(members.shape, dtype=bool)
+        if (switch := self.code.switches.get(fold.layer)) is not None:
+            own = switch.reshape(groups.shape)[unit]
+            on = (own < 0) | (self.pattern[cell[:, None], self.code.unit[own]] > 0)
         top, top_error, chosen = rows[:, best, index], bounds[best, index], members[index, best]
         exact = (here[:, members.T, group] == here[:, chosen, group][:, None]).all(0)
         exact &= error[members.T, group] + error[chosen, group] == 0
+        kept = []
         for j in range(groups.shape[1]):
             gap = top - rows[:, j]
             bound = top_error + bounds[j] + 2 * EPS * (size(top) + size(rows[:, j]))
-            same = (members[:, j] == chosen) | (exact[j] & (best <= j))
+            same = (members[:, j] == chosen) | (exact[j] & (best <= j)) | (on[index, best] & ~on[:, j])
             self.sure[cell[~((gap[0] > bound) | same)]] = False
-            near = _fails(gap[0], _spread(gap), bound) & ~same
-            self._keep((unit * groups.shape[1] + j)[near], cell[near], gap[:, near], bound[near])
+            near = np.flatnonzero(_fails(gap[0], _spread(gap), bound) & ~same)
+            number = unit[near] * groups.shape[1] + j
+            kept.append((cell[near], chosen[near], members[near, j], number, bound[near], gap[:, near]))
+        *pair, number, bound, gap = (np.concatenate(each, -1) for each in zip(*kept, strict=True))
+        order = number.argsort()
+        first = order[np.unique(np.array(pair)[:, order], axis=1, return_index=True)[1]]  # of groups that overlap
+        self._keep(number[first], pair[0][first], gap[:, first], bound[first])
         self.base += groups.size
         self._divide(fold, [(cell, unit)])
         if fold.writes:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.steps import Numbers
 
-__all__ = ["EPS", "CornerFrames", "Frames", "Local", "corner_frames", "frames_of"]
+__all__ = ["EPS", "CornerFrames", "Frames", "Local", "corner_frames", "frames_of", "inverse_of"]
 
 EPS = 2.0**-52  # machine epsilon of float64: twice the largest relative error of one operation
 
@@ -75,8 +75,8 @@ class Local:
 
 @dataclass(frozen=True)
 class CornerFrames(Local):
-    """base: (k + 1, r) the corners of a frame: its origin and the ends of its axes, in positive order; all corners of
-    the region lie in [-2, 2]^k. off: (r,) relative error of the inverse. sound: (r,) whether the frame is one."""
+    """base: (k + 1, r) the corners of a frame: its origin and the ends of its axes, on a plane in positive order;
+    all corners of the region lie in [-2, 2]^k there. off: (r,) relative error of the inverse. sound: (r,) whether the frame is one."""
 
     base: NDArray[np.int64]
     off: Numbers
@@ -84,7 +84,8 @@ class CornerFrames(Local):
 
 
 def corner_frames(points: Numbers, offsets: NDArray[np.int64], owner: NDArray[np.int64]) -> CornerFrames:
-    """Frames of regions on a line or plane: the first corner, the one farthest from it, and the one farthest from both.
+    """Frames of regions: the first corner, the one farthest from it, the one farthest from their line, and in space the
+    one farthest from their plane.
 
     points: (n, k) corners of the regions one after another.
     """
@@ -97,11 +98,19 @@ def corner_frames(points: Numbers, offsets: NDArray[np.int64], owner: NDArray[np
         third = _largest(np.abs(cross), offsets, owner)
         turned = cross[third] < 0
         base = [first, np.where(turned, third, base[1]), np.where(turned, base[1], third)]
+    if k == 3:
+        normal = np.cross(gap[base[1]][owner], gap)
+        base.append(_largest((normal * normal).sum(1), offsets, owner))
+        base.append(_largest(np.abs((gap * normal[base[2]][owner]).sum(1)), offsets, owner))
     axes = np.stack([gap[end] for end in base[1:]], 1)  # (r, k, k)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if k == 1:
             inverse, off = 1 / axes, np.full(len(axes), 4 * EPS)
             sound = (axes[:, 0, 0] > 2.0**-400) & (np.diff(offsets) == 2)
+        elif k == 3:
+            inverse = inverse_of(axes)
+            off = 2 * (np.abs(axes @ inverse - np.eye(3)) + 8 * EPS * (np.abs(axes) @ np.abs(inverse))).sum((1, 2))
+            sound = off < 0.25
         else:
             (a, b), (c, d) = axes.transpose(1, 2, 0)
             determinant = a * d - b * c
@@ -112,6 +121,14 @@ def corner_frames(points: Numbers, offsets: NDArray[np.int64], owner: NDArray[np
         start = np.einsum("nij,ni->nj", own, gap)
         doubt = np.einsum("nij,ni->nj", np.abs(own), np.abs(gap)).max(1)
         return CornerFrames(start, (4 * EPS + 2 * off[owner]) * doubt, axes, inverse, np.array(base), off, sound)
+
+
+def inverse_of(matrices: Numbers) -> Numbers:
+    """Inverses of matrices (n, 3, 3), up to rounding; not finite where there is none."""
+    a, b, c = matrices.transpose(1, 0, 2)
+    columns = np.stack([np.cross(b, c), np.cross(c, a), np.cross(a, b)], 2)
+    inverse: Numbers = columns / (a * columns[:, :, 0]).sum(1)[:, None, None]
+    return inverse
 
 
 def _largest(values: Numbers, offsets: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -207,7 +207,13 @@ class _Reader:
         self.values[first.writes] = torch.zeros_like(result)
         before = f"{first.writes} before its fold"
         values = partial(_cut_values, kink, first.constants)
-        steps: list[Step] = [Affine(before, tuple(_terms(values, first.reads, reads)), _flat(values(*reads))[0])]
+        inside = values(*reads)
+        shift = _flat(inside)[0]
+        unchanged = inside.is_contiguous() and inside.shape.numel() == reads[0].shape.numel()
+        if unchanged and inside.data_ptr() == reads[0].data_ptr():  # the numbers of its only input, in the same order
+            steps: list[Step] = [_sum_with(first.reads[0], before, len(shift), (), shift)]
+        else:
+            steps = [Affine(before, tuple(_terms(values, first.reads, reads)), shift)]
         if kink.kind == "argmax":
             if isinstance(cuts, Maxima):
                 return [*steps, Largest("", before, layer, cuts.groups.cpu().numpy())]

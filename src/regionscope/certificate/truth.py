@@ -15,7 +15,7 @@ from regionscope.certificate.bits import Bits, Packed, distinct
 from regionscope.certificate.claim import Index
 from regionscope.certificate.frames import EPS
 from regionscope.certificate.integers import Integers
-from regionscope.certificate.steps import Numbers, Steps
+from regionscope.certificate.steps import Affine, Largest, Numbers, Steps
 
 __all__ = ["Counts", "Graph", "count"]
 
@@ -70,7 +70,7 @@ def count(steps: Steps, graph: Graph, outputs: Callable[[int], Integers]) -> Cou
     if steps.has_decision:  # it folds nothing
         drawn.popitem()
         labels = graph.code.pieces(graph.bits, len(ends) - 1)[:, 0].astype(np.int64)
-    equal = _same_maps(graph, max(drawn.values(), default=0), outputs)
+    equal = _same_maps(steps, graph, outputs)
     by_layer = {name: distinct(graph.bits[:, :end]) for name, end in drawn.items()}
     alike = graph.pairs[labels[graph.pairs[:, 0]] == labels[graph.pairs[:, 1]]] if len(labels) else graph.pairs[:0]
     return Counts(by_layer, components(n, graph.pairs[equal]), components(n, alike), labels)
@@ -83,8 +83,9 @@ def components(n: int, pairs: Index) -> Index:
     return found
 
 
-def _same_maps(graph: Graph, drawn: int, outputs: Callable[[int], Integers]) -> NDArray[np.bool_]:
-    """Whether the maps on both sides of each wall are equal; compared in integers where floats leave it open."""
+def _same_maps(steps: Steps, graph: Graph, outputs: Callable[[int], Integers]) -> NDArray[np.bool_]:
+    """Whether the maps on both sides of each wall are equal; compared in integers where floats and patterns leave it
+    open."""
     pairs, known = graph.pairs, len(graph.slopes)
     open_: NDArray[np.bool_] = np.any(pairs >= known, axis=1)
     equal = np.zeros(len(pairs), dtype=bool)
@@ -96,7 +97,39 @@ def _same_maps(graph: Graph, drawn: int, outputs: Callable[[int], Integers]) -> 
             sizes = np.abs(graph.slopes[left]) + np.abs(graph.slopes[right])
             bound = (1 + 8 * EPS) * (graph.slope_error[left] + graph.slope_error[right]) + 8 * EPS * sizes
             open_[i : i + step] |= ~(gap > bound).any((1, 2))
-    for i in np.flatnonzero(open_).tolist():
+    undecided = np.flatnonzero(open_)
+    for some in np.array_split(undecided, len(undecided) * graph.code.n_bytes // (1 << 20) + 1):
+        equal[some] = _same_by_patterns(steps, graph, pairs[some])
+    for i in undecided[~equal[undecided]].tolist():
         a, b = pairs[i]
-        equal[i] = (graph.bits[a, :drawn] == graph.bits[b, :drawn]).all() or (outputs(int(a)) == outputs(int(b))).all()
+        equal[i] = (outputs(int(a)) == outputs(int(b))).all()
     return equal
+
+
+def _same_by_patterns(steps: Steps, graph: Graph, pairs: Index) -> NDArray[np.bool_]:
+    """Whether the outputs on both sides of walls cannot differ: no entry that they read depends on a unit that changes.
+
+    A unit that is off on both sides, or a candidate that wins on neither, passes nothing on.
+    """
+    changed = {steps.input_name: np.zeros((1, len(pairs)), dtype=bool)}
+    folds = iter(range(len(graph.code.folds)))
+    for step in steps.steps:
+        if isinstance(step, Affine):
+            reached = np.zeros((len(step.shift), len(pairs)), dtype=bool)
+            for source, matrix in step.terms:
+                if (rows := np.flatnonzero(changed[source].any(1))).size:
+                    own = matrix.magnitudes.sparse[:, rows] @ changed[source][rows].astype(np.float64)
+                    reached |= own > 0
+            changed[step.writes] = reached
+            continue
+        pieces = (graph.code.pieces(graph.bits[side], i) for i in [next(folds)] for side in pairs.T)
+        here, there = (each.T for each in pieces)
+        source = changed[step.source]
+        index = np.arange(step.n_units)[:, None]
+        if isinstance(step, Largest):
+            passed = source[step.groups[index, here], np.arange(len(pairs))]
+        else:
+            passed = source & (step.slopes[here, index] != 0)
+        changed[step.writes] = (here != there) | passed
+    same: NDArray[np.bool_] = ~changed[steps.output_name].any(0)
+    return same

@@ -13,11 +13,12 @@ A sign is *decided* if |x_u(v)| > 8 E_u. By induction over the steps:
 - Pieces with slopes at most S: where the sign is decided, p and the computation take the same piece, and E grows at
   most by the factor S. Where it is not, they may take different ones. These agree at the threshold, from which x is at
   most m away, with m the largest such distance in the block. So E = S E_in + 2 S m, for each threshold.
-- Largest of a group: p takes a candidate whose value is at most m below the largest. So E = max E_in + m.
+- Largest of a group: p takes a candidate whose value is at most m below the largest. So E = max E_in + m. Behind ReLUs
+  p takes one that is on, or the first if all are off; see ``bits``.
 
 The pattern of R has the decided signs at its corners. It is *sure* if each unit has one, and none contradicts another;
-then (1) holds for it. Three corners a, b, c of R (two on a line) make a frame q -> a + q_1 (b - a) + q_2 (c - a). In it
-f_u is known exactly from three values: f_u(a) + q_1 (f_u(b) - f_u(a)) + q_2 (f_u(c) - f_u(a)), and its error is at most
+then (1) holds for it. Three corners a, b, c of R (two on a line, four in space) make a frame
+q -> a + q_1 (b - a) + q_2 (c - a). In it f_u is known exactly from three values: f_u(a) + q_1 (f_u(b) - f_u(a)) + q_2 (f_u(c) - f_u(a)), and its error is at most
 (1 + 6 k) E_u on [-3, 3]^k. These functions are handed to ``corners`` for all units that are near zero at a corner of R.
 The other units are *far*: |x_u(v)| > 16 E_u + 2^-11 (X_u + E_u) at all corners. ``corners`` proves that the true
 corners are closer than 2^-14 to the stored ones in each frame coordinate, which changes f_u by at most
@@ -95,8 +96,8 @@ class _Block:
         self.around = self.loops.argsort(kind="stable")  # corners by vertex
         self.many = np.bincount(self.loops, minlength=len(vertices))
         self.packed, self.open = (np.zeros((len(vertices), bits.n_bytes), dtype=np.uint8) for _ in range(2))
+        self.bits = np.zeros((len(regions), bits.n_bytes), dtype=np.uint8)
         self.sure = frames.sound[regions]
-        self.winners: dict[int, Packed] = {}
         self.found: list[tuple[Index, Index, Numbers, Numbers]] = []  # regions, bits, rows, errors
         self.values = {name: value.at(self.points) for name, value in start.items()}
         self.sure &= all(np.isfinite(value.size + value.error).all() for value in self.values.values())
@@ -156,6 +157,8 @@ class _Block:
             np.bitwise_or.at(self.open, (vertex, bit >> 3), (1 << (bit & 7)).astype(np.uint8))
         flags = above.reshape(-1, x.shape[1])
         self.packed[:, part] = np.packbits(np.ascontiguousarray(flags.T), axis=1, bitorder="little")
+        self.bits[:, part] = self._any((self.packed & ~self.open)[:, part])
+        self.sure &= ((self.bits[:, part] ^ self._any(~(self.packed | self.open)[:, part])) == 255).all(1)
         if fold.writes:
             self.values[fold.writes] = _through(fold, self.values[fold.source], n * off)
 
@@ -166,33 +169,44 @@ class _Block:
         top = x[members[:, 0]]
         for j in range(1, m):
             top = np.maximum(top, x[members[:, j]])
-        beaten = np.empty((fold.n_units, m, x.shape[1]), dtype=bool)
-        off, near = np.zeros(fold.n_units), []
+        beaten, close = (np.empty((fold.n_units, m, x.shape[1]), dtype=bool) for _ in range(2))
+        off = np.zeros(fold.n_units)
         for j in range(m):
             twice = (members[:, :j] == members[:, j, None]).any(1)  # the same entry once more
             gap = top - x[members[:, j]]
             beaten[:, j] = (gap > 8 * bound[:, None]) | twice[:, None]
             np.maximum(off, np.where(beaten[:, j], 0, gap).max(1), out=off)
-            unit, vertex = np.nonzero((gap <= _limit(bound, reach)[:, None]) & ~twice[:, None])
-            near.append((unit * m + j, vertex))
+            close[:, j] = (gap <= _limit(bound, reach)[:, None]) & ~twice[:, None]
+        if (maybe := self.code.on(self.packed | self.open, fold.layer)) is not None:
+            close &= maybe.T.reshape(close.shape)
+        unit, vertex = np.nonzero(close.sum(1, dtype=np.uint8) > 1)  # the winner is one of them
+        pair, candidate = np.nonzero(close[unit, :, vertex])
         flags = beaten.reshape(-1, x.shape[1])
         lost = self._any(np.packbits(np.ascontiguousarray(flags.T), axis=1, bitorder="little"))
-        left = 1 - np.unpackbits(lost, axis=1, count=flags.shape[0], bitorder="little").reshape(-1, fold.n_units, m)
-        self.sure &= (left.sum(2) == 1).all(1)
-        best = left.argmax(2)
-        chosen = np.arange(m) == best[:, :, None]
-        self.winners[part.start] = np.packbits(chosen.reshape(len(best), -1), axis=1, bitorder="little")
-        where = [np.concatenate(each) for each in zip(*near, strict=True)]
-        region, number = self._regions_at(where, flags.shape[0])
+        left = np.unpackbits(~lost, axis=1, count=flags.shape[0], bitorder="little").reshape(-1, fold.n_units, m)
+        best, on = self._winners(left, self.code.on(self.bits, fold.layer))
+        chosen = (np.arange(m) == best[:, :, None]) & on
+        self.bits[:, part] = np.packbits(chosen.reshape(len(best), -1), axis=1, bitorder="little")
+        region, number = self._regions_at((unit[pair] * m + candidate, vertex[pair]), flags.shape[0])
         place, candidate = np.divmod(number, m)
-        winner = best[region, place]
-        other = np.flatnonzero(winner != candidate)
-        region, place = region[other], place[other]
-        ends, rivals = self.base[:, region], members[place, candidate[other]]
-        values = x[members[place, winner[other]], ends] - x[rivals, ends]
-        self.found.append((region, 8 * part.start + number[other], values, bound[place]))
+        winner, rivals = members[place, best[region, place]], members[place, candidate]
+        other = np.flatnonzero((winner != rivals) & on[region, place, candidate])
+        other = other[np.unique((region * len(x) + winner)[other] * len(x) + rivals[other], return_index=True)[1]]
+        region, place, winner, rivals = region[other], place[other], winner[other], rivals[other]
+        ends = self.base[:, region]
+        self.found.append((region, 8 * part.start + number[other], x[winner, ends] - x[rivals, ends], bound[place]))
         if fold.writes:
             self.values[fold.writes] = Value(top, error[members].max(1) + (1 + 8 * EPS) * off, size[members].max(1))
+
+    def _winners(self, left: Packed, on: NDArray[np.bool_] | None) -> tuple[Index, NDArray[np.bool_]]:
+        """The largest candidate of each group (regions, groups) and which ones are on (regions, groups, m); see
+        ``bits``. left: those that are not surely smaller at any corner."""
+        if on is None:
+            on = np.ones(left.shape, dtype=bool)
+        on = on.reshape(left.shape)
+        rest = np.where(on.any(2)[:, :, None], left & on, left * (np.arange(left.shape[2]) == 0))
+        self.sure &= (rest.sum(2) == 1).all(1)
+        return rest.argmax(2), on
 
     def _keep(
         self, where: tuple[NDArray[np.intp], ...], x: Numbers, at: float, error: Numbers, start: int, stride: int = 1
@@ -221,13 +235,7 @@ class _Block:
         return found
 
     def _finish(self, steps: Steps) -> None:
-        """The patterns of the regions, their near constraints with the signs of the patterns, and their slopes."""
-        self.bits = self._any(self.packed & ~self.open)
-        decided = self.bits ^ self._any(~self.packed & ~self.open)
-        for start, chosen in self.winners.items():
-            end = start + chosen.shape[1]
-            self.bits[:, start:end], decided[:, start:end] = chosen, 255
-        self.sure &= (decided == 255).all(1)
+        """The near constraints of the regions with the signs of the patterns, and their slopes."""
         region, bit, values, error = (np.concatenate(each, -1) for each in zip(*self.found, strict=True))
         n_rows = self.border + sum(self.code.sizes)
         number = np.where(bit < 0, self.border + bit, self.code.row[bit]) if len(self.code.row) else self.border + bit
@@ -241,10 +249,10 @@ class _Block:
         value = self.values[steps.output_name]
         ends = value.numbers[:, self.base]  # (c, k + 1, r)
         rises = _local(ends.swapaxes(0, 1))[1:]  # (k, c, r)
-        doubt = 2 * value.error[:, None] + 4 * EPS * np.abs(ends).max(1) + 4 * np.abs(rises) * self.off
+        doubt = 2 * value.error[:, None] + 4 * EPS * np.abs(ends).max(1) + 4 * np.abs(rises).sum(0) * self.off
         self.slopes = (
             np.einsum("rij,jcr->rci", self.inverse, rises),
-            (1 + 16 * EPS) * np.einsum("rij,jcr->rci", np.abs(self.inverse), doubt),
+            (1 + 16 * EPS) * np.einsum("rij,cr->rci", np.abs(self.inverse), doubt),
         )
 
 

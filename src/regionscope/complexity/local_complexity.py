@@ -164,7 +164,7 @@ def local_complexity(
     """
     if not isinstance(model, nn.Module):
         raise InputError(
-            f"Expected a torch module, got {type(model).__name__}. Of an exported program, pass .module()."
+            f"Expected a torch module, got {type(model).__name__}. For an exported program, pass program.module()."
         )
 
     def count(model: nn.Module, points: Inputs) -> _Counts:

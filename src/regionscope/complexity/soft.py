@@ -44,7 +44,7 @@ def soft_local_complexity(
     """
     if not isinstance(model, nn.Module):
         raise InputError(
-            f"Expected a torch module, got {type(model).__name__}. Of an exported program, pass .module()."
+            f"Expected a torch module, got {type(model).__name__}. For an exported program, pass program.module()."
         )
     if not real("temperature", temperature) > 0:
         raise InputError(f"Expected a temperature larger than 0, got {temperature}.")

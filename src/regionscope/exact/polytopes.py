@@ -91,8 +91,10 @@ def carry_cells(
         coords, slice_id = _follow(coords, cutter.history, kept), cutter.slice_id[kept]
         record.add(layer, cells.slice_id, budget.max_regions)
         values = kink.advance(values, consume=True)
-        if keep is not None:
-            cells, kept = cells.take(keep(layer, cells.corners, cells.offsets, coords, values)).compact()
+        corners, offsets = cells.corners, cells.offsets
+        mask = None if keep is None else keep(layer, lambda: (corners, offsets), coords, values)
+        if mask is not None:
+            cells, kept = cells.take(mask).compact()
             values = {name: rows[kept] for name, rows in values.items()}
             coords, slice_id = coords[kept], slice_id[kept]
         record.finish(present / record.counts.numel())

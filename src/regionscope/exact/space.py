@@ -126,7 +126,8 @@ class _SpaceCutter:
             self.record.add(layer, state.solids.slice_id, self.budget.max_regions)
             state = replace(state, values=kinks[layer].advance(state.values, consume=True))
             if self.keep is not None:
-                state = state.take(self.keep(layer, *state.solids.cell_corners(), state.coords, state.values))
+                mask = self.keep(layer, state.solids.cell_corners, state.coords, state.values)
+                state = state if mask is None else state.take(mask)
             self.record.finish(len(present) / self.record.counts.numel())
         return [SpacePartition(state.solids, state.coords, self.program.outputs(state.values))]
 

@@ -23,21 +23,21 @@ numpy: Any = np  # its arrays are annotated as tensors here
 
 def numpy_on_cpu(value: T) -> T:
     """The tensors of a dataclass (or one tensor) as NumPy arrays where they are on a CPU; they share their memory."""
-    return _changed(value, Tensor, lambda x: x.numpy() if x.is_cpu else x)
+    if isinstance(value, Tensor):
+        return cast("T", value.numpy()) if value.is_cpu else value
+    return _changed(value, numpy_on_cpu)
 
 
 def as_tensors(value: T) -> T:
     """The NumPy arrays of a dataclass (or one array) as tensors that share their memory."""
-    return _changed(value, np.ndarray, torch.from_numpy)
+    if isinstance(value, np.ndarray):
+        return cast("T", torch.from_numpy(value))
+    return _changed(value, as_tensors)
 
 
-def _changed(value: T, kind: type, change: Callable[[Any], Any]) -> T:
-    if isinstance(value, kind):
-        return cast("T", change(value))
+def _changed(value: T, change: Callable[[Any], Any]) -> T:
     names = getattr(value, "__dataclass_fields__", None)
-    if names is None:
-        return value
-    return type(value)(*(_changed(getattr(value, name), kind, change) for name in names))
+    return value if names is None else type(value)(*(change(getattr(value, name)) for name in names))
 
 
 def array(numbers: Sequence[Any], like: Tensor) -> Tensor:
@@ -87,7 +87,9 @@ def stack(*columns: Tensor) -> Tensor:
 
 def take(rows: Tensor, index: Tensor) -> Tensor:
     """The rows of an index."""
-    return rows[index] if isinstance(rows, np.ndarray) else rows.index_select(0, index)
+    if isinstance(rows, np.ndarray):
+        return rows[index] if rows.ndim == 1 else rows.take(index, 0)  # a tenth of the time of rows[index]
+    return rows.index_select(0, index)
 
 
 def put(target: Tensor, index: Tensor, values: Tensor) -> None:
@@ -151,6 +153,13 @@ def searchsorted(ascending: Tensor, values: Tensor, right: bool = False) -> Tens
     if isinstance(ascending, np.ndarray):
         return numpy.searchsorted(ascending, values, "right" if right else "left")
     return torch.searchsorted(ascending, values, right=right)
+
+
+def largest_rows(rows: Tensor, count: int) -> Tensor:
+    """The places of the ``count`` rows (n, m) with the largest sums of absolute values, in any order."""
+    if isinstance(rows, np.ndarray):
+        return numpy.einsum("ij->i", abs(rows)).argpartition(len(rows) - count)[len(rows) - count :]
+    return rows.abs().sum(1).topk(count, sorted=False).indices
 
 
 def unique(numbers: Tensor) -> Tensor:

@@ -35,8 +35,6 @@ from regionscope.sampled.grid import RefinedCounts, grid_counts, lattice_for, re
 from regionscope.sampled.labels import Labeller, open_labeller
 from regionscope.types import Estimate, Reading, Status
 
-__all__ = ["RegionCount", "linear_region_count", "region_count", "slice_sampler"]
-
 Method = Literal["grid", "refined", "exact"]
 Through = Literal["inputs", "direction", "origin"]
 _TOGETHER = 64  # slices that are counted in one call, for each thread of a cluster

@@ -20,8 +20,6 @@ from regionscope.network.program import Program
 from regionscope.network.token_ids import read_tokens, takes_tokens
 from regionscope.network.trace import trace
 
-__all__ = ["Block", "block"]
-
 _ALIKE = 1e-3  # of the largest output: by how much the program in float64 may differ from the model in float32
 
 

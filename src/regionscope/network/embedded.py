@@ -24,8 +24,6 @@ from regionscope.network.output import Arguments, Output, chosen_output
 from regionscope.network.private_copy import runnable_copy
 from regionscope.network.token_ids import read_tokens, without_padding
 
-__all__ = ["Embedded", "EmbeddedModel", "embedded"]
-
 _ROWS = 64  # sequences that are embedded at a time
 
 

@@ -77,6 +77,9 @@ class Kink:
     folds: Callable[..., Cuts]
     instructions: tuple[Instruction, ...]
 
+    def __repr__(self) -> str:
+        return f"Kink(name={self.name!r}, kind={self.kind!r}, n_units={self.n_units})"
+
     def cuts(self, values: Values) -> Cuts:
         """Where the map folds, for the current rows. Cost: a view for ReLU and its kin, a subtraction for max(a, b)."""
         fold = self.instructions[0]
@@ -122,6 +125,11 @@ class Program:
     output_name: str
     instructions: tuple[Instruction, ...]
     structure: Structure | None = None
+
+    def __repr__(self) -> str:
+        units = sum(kink.n_units for kink in self.kinks)
+        shapes = f"input_shape={self.input_shape}, output_shape={self.output_shape}"
+        return f"Program({shapes}, nonlinearities={len(self.kinks)}, units={units}, dtype={self.dtype})"
 
     @property
     def n_outputs(self) -> int:

@@ -15,9 +15,6 @@ from regionscope.network import refuse
 from regionscope.network.operations import Affine, Fold, Operation
 from regionscope.network.private_copy import all_finite
 
-__all__ = ["Call", "Data", "RecordedStep", "Recorder", "Refused", "Rule", "rule", "table"]
-
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

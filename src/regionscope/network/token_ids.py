@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from regionscope.errors import InputError
 from regionscope.inputs import read_array, read_examples
 
-__all__ = ["TokenGroup", "read_tokens", "takes_tokens", "without_padding"]
-
 
 @dataclass(frozen=True, eq=False)
 class TokenGroup:

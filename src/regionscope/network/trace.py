@@ -41,8 +41,9 @@ def trace(
     module's parameters if None); the program is a snapshot of them. Other threads may run or train the module
     meanwhile, and the program can be pickled.
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
-    A forward of your own is followed twice, and refused if the two results differ (random numbers, the time, a call
-    counter). What changes more slowly or more rarely (whole seconds, one call in a hundred) is not noticed.
+    A forward of your own is followed twice, or nine times where it draws random numbers in Python or changes a number
+    or a buffer of a module, and refused if the results differ (random numbers, the time, a call counter). What changes
+    more slowly or more rarely (whole seconds, one call in a hundred) is not noticed.
     output, args: the part of the module's output to use, and its further arguments; see ``select_output``.
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows where the steps alone do not show that both readings are the same.
@@ -61,7 +62,7 @@ def trace(
         return _reading(Reader(module, copied, shape, Recorder(dtype, place)), name)
 
     if not only_torch(module):
-        return read_until_sure(read, name)
+        return read_until_sure(read, name, copied.parts)
     return _with_sources(read().program(), module, copied.module)
 
 

@@ -18,8 +18,6 @@ from matplotlib.collections import Collection, LineCollection, PolyCollection
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-__all__ = ["Cells", "Segments", "chains"]
-
 Array = NDArray[np.float64]
 
 _POINTS = 10_000  # in one path: the rasteriser limits how much it takes at once

@@ -28,6 +28,9 @@ class Case:
     high: tuple[Fraction, ...]
     alternatives: tuple[tuple[Constraint, ...], ...]
 
+    def __repr__(self) -> str:
+        return f"Case(inputs={len(self.low)}, free={len(self.free)}, alternatives={len(self.alternatives)})"
+
     @property
     def free(self) -> tuple[int, ...]:
         """Inputs that may vary."""
@@ -39,6 +42,7 @@ class Property:
     """What a counterexample satisfies: an input in the box of one case, and outputs that fit one of its alternatives.
 
     input_shape: shape of the network's input with its batch dimension, where the file declares it (version 2).
+    declared: for a file of version 2, each tensor as "input" or "output" and as it is declared: "X float32 [1,5]".
     """
 
     n_inputs: int
@@ -46,6 +50,11 @@ class Property:
     cases: tuple[Case, ...]
     input_shape: tuple[int, ...] | None
     source: str
+    declared: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        sizes = f"inputs={self.n_inputs}, outputs={self.n_outputs}, cases={len(self.cases)}, free={self.n_free}"
+        return f"Property({sizes}, source={self.source!r})"
 
     @property
     def n_free(self) -> int:

@@ -11,7 +11,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -24,7 +24,7 @@ from regionscope.verification.property import Property, property_of
 __all__ = ["read_vnnlib"]
 
 _TOKEN = re.compile(r';.*|"[^"]*"|[()]|[^\s()\[\];"]*[ \t]{0,9}\[[^\]\n]*\]|[^\s();"]+|"')
-_TENSOR = re.compile(r'(\S+) \w+\s*\[\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\]( ".*")?')  # with its name in the ONNX file
+_TENSOR = re.compile(r'(\S+) (\w+)\s*\[\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\]( ".*")?')  # with its name in the ONNX file
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
 _LARGEST = 2**28  # bytes of a property file
 _COMPARED = {"<=": 1, "<": 1, ">=": -1, ">": -1}
@@ -71,6 +71,7 @@ class _Reader:
     inputs: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)  # version 2: kind and shape
+    declared: list[tuple[str, str]] = field(default_factory=list)
     asserted: list[list[list[Atom]]] = field(default_factory=list)
 
     def read(self, text: str) -> Property:
@@ -82,7 +83,8 @@ class _Reader:
         if n_inputs == 0:
             raise InputError(f"Expected a declaration of the inputs, got none in {self.path}.")
         shape = next((shape for kind, shape in self.shapes.values() if kind == "input"), None)
-        return property_of(conjunction(self.asserted, str(self.path)), n_inputs, n_outputs, shape, str(self.path))
+        found = property_of(conjunction(self.asserted, str(self.path)), n_inputs, n_outputs, shape, str(self.path))
+        return replace(found, declared=tuple(self.declared))
 
     def _count(self, kind: str) -> int:
         declared = [math.prod(shape) for which, shape in self.shapes.values() if which == kind]
@@ -158,8 +160,9 @@ class _Reader:
                 self._fail(part.line, "expected (declare-input X float32 [1, 5]) or declare-output, got something else")
             if any(kind == other for other, _ in self.shapes.values()):
                 self._fail(part.line, f"expected a network with one {kind}, got several")
-            shape = tuple(int(n) for n in found[2].split(",")) if found[2] else ()
+            shape = tuple(int(n) for n in found[3].split(",")) if found[3] else ()
             self.shapes[found[1]] = (kind, shape)
+            self.declared.append((kind, f"{found[1]} {found[2]} [{','.join(map(str, shape))}]"))
 
     # formulas
 

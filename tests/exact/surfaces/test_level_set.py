@@ -145,7 +145,7 @@ def test_dropping_regions_changes_nothing(sizes: tuple[int, ...], seed: int, mon
     found = rs.level_set(network, box, value=value)
     part = rs.linear_regions(network, box)
     assert found.n_regions < len(part)
-    monkeypatch.setattr(Pruning, "__call__", lambda _, k, corners, offsets, *others: offsets[1:] > 0)
+    monkeypatch.setattr(Pruning, "__call__", lambda *_: None)
     whole = rs.level_set(network, box, value=value)
     assert whole.n_regions >= len(part)
     assert (len(whole), len(whole.vertices), whole.euler) == (len(found), len(found.vertices), found.euler)

@@ -24,10 +24,10 @@ class Reader:
 
 def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
-    where, own, reader = context.slice(options), passed(linear_regions, options), Reader()
+    slice, own, reader = context.slice(options), passed(linear_regions, options), Reader()
 
     def read(model: Any) -> dict[str, Any]:
-        found = linear_regions(reader(model, where.input_shape), where, **own)
+        found = linear_regions(reader(model, slice.input_shape), slice, **own)
         layers = {f"layer.{name}": count for name, count in found.by_layer.items()} if options["by_layer"] else {}
         return {"": found, **layers}
 
@@ -36,5 +36,5 @@ def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[An
 
 def decision(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``decision_regions``: their number."""
-    where, own, reader = context.slice(options), passed(decision_regions, options), Reader()
-    return lambda model: decision_regions(reader(model, where.input_shape), where, **own)
+    slice, own, reader = context.slice(options), passed(decision_regions, options), Reader()
+    return lambda model: decision_regions(reader(model, slice.input_shape), slice, **own)

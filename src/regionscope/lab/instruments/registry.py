@@ -21,8 +21,6 @@ from regionscope.measures.norms import distance_from, parameter_norms
 from regionscope.measures.region_count import linear_region_count, region_count
 from regionscope.measures.sharpness import sharpness
 
-__all__ = ["about", "build", "check", "names"]
-
 Measure = Callable[[Any], Any]
 
 _POINTS = {"points": "train", "domain": None}

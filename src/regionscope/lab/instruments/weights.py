@@ -17,8 +17,6 @@ from regionscope.measures.margin import output_margin
 from regionscope.measures.norms import distance_from, parameter_norms
 from regionscope.measures.sharpness import sharpness
 
-__all__ = ["distance", "error", "gap", "loss", "margin", "norms", "sharpest"]
-
 Read = Callable[[Any], Any]
 
 

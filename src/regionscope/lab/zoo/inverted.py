@@ -11,8 +11,6 @@ from .blocks import DropConnect, ResidualBlock, SqueezeExcite, projection, stage
 from .checks import channels_of, choice, number
 from .layers import ACTIVATIONS, chain, convolution, head, network
 
-__all__ = ["efficientnetb0", "mobilenetv2"]
-
 STEM = 32
 MOBILE = ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 """expansion, width, depth, stride of each stage"""

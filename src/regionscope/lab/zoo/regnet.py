@@ -10,8 +10,6 @@ from .blocks import ResidualBlock, projection, stage
 from .checks import channels_of
 from .layers import chain, convolution, head, network
 
-__all__ = ["regnetx200mf"]
-
 STAGES = ((24, 1, 1), (56, 1, 1), (152, 4, 2), (368, 7, 2))  # width, depth, stride
 GROUP_WIDTH = 8
 STEM = 64

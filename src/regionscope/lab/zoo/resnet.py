@@ -13,8 +13,6 @@ from .blocks import SqueezeExcite, basic_block, widening
 from .checks import channels_of, choice, flag
 from .layers import chain, convolution, head, network
 
-__all__ = ["preactresnet18", "resnet18", "resnet34", "senet18"]
-
 WIDTH = 64
 REDUCTION = 16
 STEMS = ("cifar", "imagenet")

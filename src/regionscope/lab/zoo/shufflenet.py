@@ -11,8 +11,6 @@ from .blocks import stage
 from .checks import channels_of
 from .layers import chain, convolution, head, network
 
-__all__ = ["shufflenetv2"]
-
 STAGES = ((116, 4), (232, 8), (464, 4))  # width, depth
 STEM, FEATURES = 24, 1024
 

@@ -27,8 +27,6 @@ from regionscope.network.rules.windows import (
     window_groups,
 )
 
-__all__ = ["ramp", "without_groups"]
-
 Function = Callable[..., Tensor]
 
 
