@@ -50,7 +50,7 @@ _INSTRUMENTS = {
         _POINTS,
     ),
     "linear_region_count": _Instrument(
-        "mean exact number of linear regions on random slices", partial(counts.on_slices, linear_region_count),
+        "mean exact number of linear regions on random slices", counts.linear_region_counts,
         linear_region_count,
         _POINTS,
     ),
