@@ -22,6 +22,7 @@ from regionscope.geometry import Box, Slice
 from regionscope.geometry.polytope.complex import centres
 from regionscope.geometry.polytope.faces import facets
 from regionscope.geometry.ragged import owners
+from regionscope.geometry.spatial import cut
 from regionscope.geometry.spatial.assemble import _HalfFaces
 from regionscope.geometry.spatial.faces import Unresolved
 from regionscope.network import Program, Values, patterns, trace
@@ -212,7 +213,8 @@ def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> No
     program = trace(network("plain", 3), (3,))
     zero_tolerances = zero_tolerances_of(program, [CUBE], Tolerance.of(program.dtype), Budget(1 << 30))
 
-    def keep(_: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
+    def keep(_: int, cells: Callable[[], tuple[Tensor, Tensor]], coords: Tensor, values: Values) -> Tensor:
+        corners, offsets = cells()
         assert all(len(rows) == len(coords) for rows in values.values())
         lowest = torch.zeros(len(offsets) - 1).double()
         return lowest.scatter_reduce(0, owners(offsets), coords[corners, 2], "amin") < -0.4
@@ -221,6 +223,19 @@ def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> No
     found = engine_of(program, [CUBE], zero_tolerances, Budget(1 << 30), record, keep)
     batch = RegionBatch.of_space(found if isinstance(found, list) else [found], program)
     whole = rs.linear_regions(program, CUBE)
-    wanted = keep(0, whole.corners, whole.offsets, whole.vertices, {})
+    wanted = keep(0, lambda: (whole.corners, whole.offsets), whole.vertices, {})
     assert 0 < int(wanted.sum()) < len(whole)
     assert torch.allclose(batch.sizes.sort().values, whole.sizes[wanted].sort().values, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["plain", "no bias", "whole numbers", "repeated"])
+def test_tensors_are_cut_like_arrays(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = trace(network(kind, 5), (3,))
+    arrays, _ = run(program, CUBE)
+    for module in (engine, cut):  # as on a GPU
+        monkeypatch.setattr(module, "numpy_on_cpu", lambda value: value)
+    tensors, _ = run(program, CUBE)
+    for name in ("edges", "corners", "sides", "offsets", "cells", "wall"):
+        assert torch.equal(getattr(arrays.solids, name), getattr(tensors.solids, name))
+    assert torch.allclose(arrays.coords, tensors.coords, atol=1e-14)
+    assert torch.allclose(sizes(arrays), sizes(tensors), atol=1e-14)
