@@ -25,7 +25,8 @@ Shape = Literal["cross-polytope", "hypercube"]
 
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
-_MANY = 256  # numbers of an input from which the frames of all points are made from one
+_MANY = 256  # numbers of an input from which a group of points shares a frame
+_GROUP = 16  # points
 _TALL = 8  # with at least this ratio of rows to columns, a Gaussian matrix is far from singular
 
 
@@ -45,10 +46,10 @@ def orthonormal_frames(
     the result and pass it as ``frames=`` at every step of a training, and the curve has no noise from the directions.
     The same seed gives the same frames on every device; a ``generator`` moves on from call to call.
 
-    The frames of several points are independent for d < 256. For larger d, each is one frame whose d coordinates are
-    shifted cyclically by a random number of places and change their signs at random, anew for each point. Such a frame
-    is Haar distributed as well, and any two of them are uncorrelated, but not independent. Cost: a QR of (d, P), for
-    each point where d < 256.
+    The frames of several points are independent for d < 256. For larger d, 16 points in a row share one frame, whose d
+    coordinates are shifted cyclically by a random number of places and change their signs at random, anew for each
+    point. Such a frame is Haar distributed as well, and any two of them are uncorrelated, but those of the 16 points
+    are not independent. Cost: a QR of (d, P) for each point, or for 16 of them.
 
     >>> frame = orthonormal_frames((3, 4), dims=2)
     >>> torch.allclose(frame.flatten(1) @ frame.flatten(1).T, torch.eye(2), atol=1e-6)
@@ -60,7 +61,7 @@ def orthonormal_frames(
     source = read_generator(generator, seed)
     if points is None:
         return draw_frames(1, dims, d, source, dtype).reshape(dims, *input_shape)
-    return OwnFrames.of(dims, d, source, dtype).draw(points).reshape(points, dims, *input_shape)
+    return OwnFrames(dims, d, source, dtype).draw(points).reshape(points, dims, *input_shape)
 
 
 def draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
@@ -84,29 +85,33 @@ def draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: to
     return frames.to(dtype)
 
 
-@dataclass(frozen=True, eq=False)
 class OwnFrames:
-    """One frame for each point, as in ``orthonormal_frames``. base: (P, d) the frame of which the others are made."""
+    """One frame for each point, as in ``orthonormal_frames``."""
 
-    dims: int
-    d: int
-    generator: torch.Generator
-    dtype: torch.dtype
-    base: Tensor | None
-
-    @staticmethod
-    def of(dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> OwnFrames:
-        base = draw_frames(1, dims, d, generator, dtype)[0] if d >= _MANY else None
-        return OwnFrames(dims, d, generator, dtype, base)
+    def __init__(self, dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> None:
+        self.dims, self.d, self.generator, self.dtype = dims, d, generator, dtype
+        self._base = torch.empty(0)  # the frame of the present group, of which those of its points are made
+        self._left = 0  # points that the group can still take
 
     def draw(self, n: int, device: torch.device | None = None) -> Tensor:
         """The next n frames (n, P, d). Drawing 3 and then 4 gives the same frames as drawing 7."""
-        if self.base is None or n == 0:
+        if self.d < _MANY or n == 0:
             return draw_frames(n, self.dims, self.d, self.generator, self.dtype).to(device)
+        groups = []
+        while n:
+            if self._left == 0:
+                self._base = draw_frames(1, self.dims, self.d, self.generator, self.dtype)[0]
+                self._left = _GROUP
+            groups.append(self._moved(min(n, self._left), device))
+            n, self._left = n - len(groups[-1]), self._left - len(groups[-1])
+        return torch.cat(groups)
+
+    def _moved(self, n: int, device: torch.device | None) -> Tensor:
+        """The frame of the group with other signs and places, n times."""
         source = self.generator
         drawn = torch.rand(n, self.d + 1, generator=source, device=source.device, dtype=torch.float64).to(device)
         signs = torch.where(drawn[:, : self.d] < 0.5, -1.0, 1.0).to(self.dtype)
-        windows = self.base.to(signs.device).repeat(1, 2).unfold(1, self.d, 1).transpose(0, 1)
+        windows = self._base.to(signs.device).repeat(1, 2).unfold(1, self.d, 1).transpose(0, 1)
         return windows.index_select(0, (drawn[:, self.d] * self.d).long()).mul_(signs[:, None])
 
 
@@ -223,7 +228,7 @@ class Neighbourhoods:
         count_vertices(hull, dims)
         if given is None and frames == "shared":
             given = draw_frames(1, dims, flat.shape[1], source, dtype).to(device)
-        own = OwnFrames.of(dims, flat.shape[1], source, dtype) if given is None else given
+        own = OwnFrames(dims, flat.shape[1], source, dtype) if given is None else given
         return Neighbourhoods(flat, shape, dims, radius, hull, own)
 
     def chunks(self, row_bytes: int, memory: int | None) -> Iterator[Chunk]:
