@@ -134,7 +134,7 @@ def table(
     shown, left_out = runs_table(found, width=console.width, all_columns=all_columns)
     console.print(shown)
     if left_out:
-        typer.echo(f"{counted(left_out, 'column')} left out; `--all` shows them, `sweep export` writes them")
+        typer.echo(f"{counted(left_out, 'column')} left out; `--all` shows all columns, `sweep export` writes them")
     for row in found.rows:
         if row.get("error"):
             typer.echo(f"{row['status']}: {row['key']}: {row['error']}", err=True)

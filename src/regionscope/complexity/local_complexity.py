@@ -159,8 +159,8 @@ def local_complexity(
     attention_mask: (b, t) with token ids, 0 where a token is padding. Padding is cut off and never counts.
 
     Cost: one forward pass of 2·P·b inputs, less the first linear or convolution layer, which is W x + b ± r W v: it
-    runs on P + b inputs with a shared frame, and on (P + 1) b with a frame for each point. Drawing such frames costs
-    about as much again for small networks; keep those of ``orthonormal_frames`` where you can.
+    runs on P + b inputs with a shared frame, and on (P + 1) b with a frame for each point. The vertices themselves are
+    computed only where something else reads the input.
     """
     if not isinstance(model, nn.Module):
         raise InputError(
