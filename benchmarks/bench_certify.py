@@ -1,5 +1,8 @@
 """Certificates against the partitions that they prove, in CPU seconds of one core.
 
+The seconds of a partition include its linear regions, which it computes when they are asked for: a certificate proves
+them, too.
+
 python benchmarks/bench_certify.py                  # table on screen, JSON in docs/benchmarks/certify-cpu.json
 python benchmarks/bench_certify.py plane            # the cases whose name holds the word
 
@@ -48,6 +51,13 @@ class Residual(nn.Module):
         return out
 
 
+def pooling(a: int, b: int, size: int, stride: int, pixels: int) -> nn.Module:
+    """Two convolutions, each with ReLU and max-pooling behind it, for images of pixels x pixels."""
+    first = [nn.Conv2d(1, a, 3, padding=1), nn.ReLU(), nn.MaxPool2d(size, stride), nn.Conv2d(a, b, 3), nn.ReLU()]
+    layers = nn.Sequential(*first, nn.MaxPool2d(2), nn.Flatten())
+    return nn.Sequential(layers, nn.Linear(layers(torch.zeros(1, 1, pixels, pixels)).shape[1], 10))
+
+
 def images(n: int, *shape: int) -> list[torch.Tensor]:
     return [torch.rand(*shape) for _ in range(n)]
 
@@ -60,6 +70,14 @@ def cases() -> dict[str, Callable[[], tuple[nn.Module, rs.Slice]]]:
         "784-[256]^3, segment": lambda: (mlp(784, 256, 256, 256, 10), rs.Segment(*images(2, 784))),
         "784-[512]^4, segment": lambda: (mlp(784, *[512] * 4, 10), rs.Segment(*images(2, 784))),
         "CNN, triangle": lambda: (Residual().eval(), rs.Simplex(images(3, 1, 8, 8))),
+        "max-pooling CNN, triangle": lambda: (pooling(4, 4, 2, 2, 8), rs.Simplex(images(3, 1, 8, 8))),
+        "max-pooling CNN with windows that overlap, triangle": lambda: (
+            pooling(4, 4, 3, 2, 8),
+            rs.Simplex(images(3, 1, 8, 8)),
+        ),
+        "max-pooling CNN 28 x 28, segment": lambda: (pooling(6, 16, 2, 2, 28), rs.Segment(*images(2, 1, 28, 28))),
+        "3-[16]^2, cube": lambda: (mlp(3, 16, 16, 3), rs.Box.between(-1.0, 1.0, (3,))),
+        "3-[32]^2, cube": lambda: (mlp(3, 32, 32, 3), rs.Box.between(-1.0, 1.0, (3,))),
     }
 
 
@@ -74,11 +92,13 @@ def measured(model: nn.Module, where: rs.Slice, compute: Callable[..., Any], rep
     times = []
     for _ in range(repeats):
         part, first = seconds(lambda: compute(model, where))
+        pieces = part.partition if isinstance(part, rs.DecisionRegions) else part
+        first += seconds(lambda: pieces.n_linear_regions)[1]
         certificate, second = seconds(part.certify)
         times.append((first, second))
     partition, proof = (min(column) for column in zip(*times, strict=True))
     return {
-        "regions": len(part.partition if isinstance(part, rs.DecisionRegions) else part),
+        "regions": len(pieces),
         "certified": certificate.certified,
         "signs": certificate.signs,
         "in_integers": certificate.recomputed,

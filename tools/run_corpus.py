@@ -78,18 +78,11 @@ class Outcome:
     seconds: float
 
 
-def test(adapter: Adapter, case: Case, limit: float = 0.0) -> Outcome:
-    """Compare the counts of a tool with the certified ones. limit: seconds after which it is stopped; 0 is no limit."""
+def test(adapter: Adapter, case: Case) -> Outcome:
+    """Compare the counts of a tool with the certified ones."""
     start = time.perf_counter()
     try:
-        if limit:
-            signal.signal(signal.SIGALRM, _stop)
-            signal.setitimer(signal.ITIMER_REAL, limit)
-        try:
-            found = adapter(case)
-        finally:
-            if limit:
-                signal.setitimer(signal.ITIMER_REAL, 0)
+        found = adapter(case)
     except Exception as fault:  # noqa: BLE001 - whatever the tool raises is its answer
         return Outcome(case, "error", f"{type(fault).__name__}: {fault}"[:100], time.perf_counter() - start)
     seconds = time.perf_counter() - start
@@ -101,8 +94,21 @@ def test(adapter: Adapter, case: Case, limit: float = 0.0) -> Outcome:
     return Outcome(case, "wrong" if wrong else "right", "; ".join(wrong), seconds)
 
 
-def _stop(_signal: int, _frame: FrameType | None) -> None:
-    raise TimeoutError("the limit of --limit is reached")
+def limited(adapter: Adapter, seconds: float) -> Adapter:
+    """The adapter with an error after some seconds."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"{seconds:g} s are over")
+
+    def run(case: Case) -> dict[str, Any] | None:
+        signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            return adapter(case)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    return run
 
 
 def table(outcomes: list[Outcome]) -> str:
@@ -143,16 +149,18 @@ def main() -> int:
     parser.add_argument("--adapter", default="corpus_adapters:regionscope", metavar="MODULE:FUNCTION")
     parser.add_argument("--folder", type=Path, default=CORPUS, help="folder of the corpus")
     parser.add_argument("--family", help="only this family")
-    parser.add_argument("--limit", type=float, default=0.0, help="seconds for each network; 0 is no limit")
+    parser.add_argument("--limit", type=float, help="seconds for each network, after which it counts as an error")
     parser.add_argument("--report", type=Path, help="JSON file for the outcome of every network")
     options = parser.parse_args()
     module, _, function = options.adapter.partition(":")
     sys.path.append(str(Path.cwd()))  # adapters of your own stand where you run this
     adapter: Adapter = getattr(importlib.import_module(module), function)
+    if options.limit is not None:
+        adapter = limited(adapter, options.limit)
     chosen = (case for case in cases(options.folder) if options.family in (None, case.family))
     outcomes = []
     for case in chosen:
-        outcomes.append(test(adapter, case, options.limit))
+        outcomes.append(test(adapter, case))
         if len(outcomes) % 20 == 0:
             print(f"{len(outcomes)} networks", file=sys.stderr, flush=True)
     print(table(outcomes))

@@ -71,6 +71,8 @@ def unreadable(tensor: Tensor) -> str:
         return f"a sparse tensor ({tensor.layout}). Call to_dense() first."
     if tensor.is_meta:
         return "a tensor on the device meta, without values. Load its values first."
+    if tensor.is_quantized:
+        return f"a quantised tensor ({tensor.dtype}). Call dequantize() first."
     return f"complex numbers ({tensor.dtype}). Pass real numbers." if tensor.is_complex() else ""
 
 

@@ -96,9 +96,30 @@ def test_a_partition_that_merges_thin_regions_is_refuted_with_the_true_count() -
         certificate.save("nowhere.json")
 
 
-def test_integers_alone_give_the_same_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = rs.linear_regions(mlp(2, 6, 6, 2, seed=1), SQUARE)
+def pooling(size: int, stride: int) -> tuple[nn.Module, rs.Slice]:
+    """Max-pooling behind ReLUs, with many ties of zeros; windows that overlap if the stride is small."""
+    torch.manual_seed(2)
+    first = [nn.Conv2d(1, 2, 2), nn.ReLU(), nn.MaxPool2d(size, stride), nn.Conv2d(2, 3, 2), nn.ReLU(), nn.MaxPool2d(2)]
+    images = torch.rand(3, 1, 7, 7)
+    layers = nn.Sequential(*first, nn.Flatten())
+    return nn.Sequential(layers, nn.Linear(layers(images).shape[1], 2)), rs.Simplex(images)
+
+
+@pytest.mark.parametrize(
+    ("model", "where"),
+    [
+        (mlp(2, 6, 6, 2, seed=1), SQUARE),
+        pooling(2, 2),
+        pooling(3, 2),
+        (mlp(3, 5, 3, 2), rs.Box.between(-1.0, 1.0, (3,))),
+    ],
+)
+def test_integers_alone_give_the_same_certificate(
+    model: nn.Module, where: rs.Slice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = rs.linear_regions(model, where)
     quick = part.certify()
+    assert quick.recomputed < 0.001 * quick.signs
     module = sys.modules["regionscope.certificate.certify"]
     proved = module.prove
     nothing = np.zeros(len(part), dtype=bool)
@@ -117,8 +138,8 @@ def test_integers_alone_give_the_same_certificate(monkeypatch: pytest.MonkeyPatc
 def test_error_bounds_hold(by_vertices: bool) -> None:
     """Each float function of a unit differs from the true one by no more than its bound, on all of [-3, 3]^2; and far
     units have the sign of the pattern."""
-    layers = [nn.Linear(2, 9), nn.LeakyReLU(0.1), nn.Linear(9, 9), nn.Hardsigmoid(), nn.Linear(9, 3)]
     torch.manual_seed(3)
+    layers = [nn.Linear(2, 9), nn.LeakyReLU(0.1), nn.Linear(9, 9), nn.Hardsigmoid(), nn.Linear(9, 3)]
     part = rs.linear_regions(nn.Sequential(*layers).double(), SQUARE)
     assert part.program is not None
     claim, steps = Claim.of(part), read_steps(part.program)
@@ -244,7 +265,7 @@ def test_space_is_certified_in_floats_alone() -> None:
     assert certificate.counts["decision"] == found.count
     assert certificate.recomputed == 0
     assert 0 < certificate.nearest_tie < 1
-    assert certificate.vertex_error < 1e-9
+    assert certificate.vertex_error < 1e-7
     part = found.partition
     flat = replace(part.walls, vertices=part.walls.vertices[2:], offsets=(part.walls.offsets - 2).clamp(min=0))
     assert "a wall has too few vertices" in str(replace(part, walls=flat).certify())
@@ -321,10 +342,13 @@ def test_what_cannot_be_certified_says_why(monkeypatch: pytest.MonkeyPatch, tmp_
         tiny[0].weight.fill_(1e-200)
     with pytest.raises(rs.InputError, match="Expected constants that are zero or between"):
         rs.linear_regions(tiny, SQUARE).certify()
-    with monkeypatch.context() as patch:
-        patch.setattr("regionscope.certificate.steps._MOST", 9)
-        with pytest.raises(rs.InputError, match=r"Expected layers with at most 9 .* got at least 10"):
-            part.certify()
+    with monkeypatch.context() as patch:  # integers do not take it, but floats decide everything
+        patch.setattr("regionscope.certificate.matrices._MOST", 9)
+        assert part.certify()
+        doubtful = rs.linear_regions(network(13).module(), piece_of(network(13).place)).certify()
+        assert str(doubtful).startswith(
+            f"not certified: {doubtful.unproved} signs left. Expected layers with at most 9 "
+        )
     monkeypatch.setitem(sys.modules, "flint", None)
     with pytest.raises(MissingLibrary, match=r"certify\(\) needs python-flint"):
         part.certify()

@@ -2,11 +2,11 @@
 
 There is one bit for each constraint, in the order of ``IntegerNetwork.cell``; every nonlinearity starts a new byte.
 
-Behind a ReLU many maxima are ties of zeros. Let all candidates of a group be outputs of ReLUs, and call the bits of these
-ReLUs its *switches*. A candidate that is off never wins against one that is on, and its constraint x_winner >= 0 is that
-of the winner's ReLU. Where all are off, all constraints are 0 >= 0, and no bit is set. So a ReLU that is the first to
-switch on changes the maxima too, and its wall is where its own constraint is zero. Groups that overlap may have the same
-winner and the same rival; their constraint is that of the first of them.
+Behind a ReLU many maxima are ties of zeros. Let all candidates of a group be outputs of ReLUs, and call the bits of
+these ReLUs its *switches*. A candidate that is off never wins against one that is on, and its constraint x_winner >= 0
+is that of the winner's ReLU. Where all are off, all constraints are 0 >= 0, and no bit is set. So a ReLU that is the
+first to switch on changes the maxima too, and its wall is where its own constraint is zero. Groups that overlap may
+have the same winner and the same rival; their constraint is that of the first of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.certificate.integers import Pattern
+from regionscope.certificate.matrices import Sparse
 from regionscope.certificate.steps import Affine, Largest, Pieces, Steps
 
 __all__ = ["Bits", "Packed", "distinct"]
@@ -56,8 +57,8 @@ class Bits:
             part = next(parts)
             if isinstance(step, Largest):
                 own = known[step.source][step.groups]
-                if (usable := (own >= 0).all(1)).any():
-                    found[step.layer] = np.where(usable[:, None], own, -1).ravel()
+                if (usable := (own >= 0).all(axis=1, keepdims=True)).any():
+                    found[step.layer] = np.where(usable, own, -1).ravel()
             relu = isinstance(step, Pieces) and _is_relu(step)
             known[step.writes] = 8 * part.start + np.arange(step.n_units) if relu else np.full(step.n_units, -1)
         return found
@@ -156,6 +157,8 @@ def _copied(step: Affine, known: dict[str, Index]) -> Index:
     found = np.full(len(step.shift), -1)
     total = np.sum([matrix.terms for _, matrix in step.terms], axis=0)
     for source, matrix in step.terms:
+        if not isinstance(matrix, Sparse):
+            continue
         rows = np.flatnonzero((matrix.terms == 1) & (total == 1) & (step.shift == 0))
         place = matrix.sparse.indptr[rows]
         same = matrix.sparse.data[place] == 1

@@ -25,6 +25,7 @@ from regionscope.certificate.document import document
 from regionscope.certificate.filter import Screened, screen
 from regionscope.certificate.frames import Local, corner_frames, frames_of
 from regionscope.certificate.integers import IntegerNetwork, Integers, Pattern, homogeneous
+from regionscope.certificate.matrices import TooLarge
 from regionscope.certificate.regions import TrueRegion, TrueRegions
 from regionscope.certificate.result import Certificate, Refutation
 from regionscope.certificate.steps import read_steps
@@ -56,10 +57,14 @@ def certify(part: Any, decision: tuple[Index, Index] | None = None, *, max_recom
             "Expected a partition that carries its network, got one from a file. Pass the network: "
             "Partition.load(path, program=trace(model, input_shape))."
         )
-    judge = _Judge(part, part.program, max_recomputed)
-    judge.prove()
-    judge.recompute()
-    return judge.verdict(part.linear_ids.cpu().numpy(), decision, start)
+    judge, linear_ids = _Judge(part, part.program, max_recomputed), part.linear_ids.cpu().numpy()
+    try:
+        judge.prove()
+        judge.recompute()
+        return judge.verdict(linear_ids, decision, start)
+    except TooLarge as limit:
+        judge.give_up()
+        return judge.verdict(linear_ids, decision, start, str(limit))
 
 
 class _Judge:
@@ -190,6 +195,10 @@ class _Judge:
         if self.reasons:
             self._grow()
 
+    def give_up(self) -> None:
+        """Leave open what floats do not prove."""
+        self.left = max(1, int(np.maximum(self.proof.undecided, 1)[~self.proof.proved].sum()))
+
     def _grow(self) -> None:
         """The true regions in place of the refuted ones."""
         good = {self._key(i) for i in np.flatnonzero(self.settled).tolist()}
@@ -235,8 +244,10 @@ class _Judge:
             self.outputs_of[key] = self.network.cell(_pattern(key)).outputs
         return self.outputs_of[key]
 
-    def verdict(self, linear_ids: Index, decision: tuple[Index, Index] | None, start: float) -> Certificate:
-        """Count what is true, and compare it with what the partition says."""
+    def verdict(
+        self, linear_ids: Index, decision: tuple[Index, Index] | None, start: float, reason: str = ""
+    ) -> Certificate:
+        """Count what is true, and compare it with what the partition says. reason: why signs are left open."""
         refuted: list[Refutation] = []
         numbers: dict[str, Any] = {}
         evidence = None
@@ -260,6 +271,7 @@ class _Judge:
             nearest_tie=self.proof.nearest,
             vertex_error=float(moved.max(initial=0.0)),
             seconds=time.perf_counter() - start,
+            reason=reason,
             document=evidence,
         )
 

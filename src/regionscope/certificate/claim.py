@@ -102,8 +102,8 @@ class Claim:
     def faults(self) -> list[tuple[str, Index]]:
         """What does not fit together, with the regions concerned.
 
-        In space a wall has at least three vertices. On lines and planes every side of a region is one wall, every inner wall has a region on either side, and the
-        vertices are as many as Euler's formula says.
+        In space a wall has at least three vertices. On lines and planes every side of a region is one wall, every inner
+        wall has a region on either side, and the vertices are as many as Euler's formula says.
         """
         inner = (self.wall_regions >= 0).all(1)
         pairs = self.wall_regions[inner]

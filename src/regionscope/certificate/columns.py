@@ -98,7 +98,7 @@ def _sharp(step: Affine, columns: Numbers, weights: Numbers) -> tuple[Numbers, N
     """The same for exact columns (n, 1 + k), where most of the product is exact."""
     matrix, n = step.terms[0][1], max(1, len(columns))
     bits = (52 - n.bit_length()) // 2
-    lead, following, rest = (matrix.with_data(part) for part in _split(matrix.sparse.data, bits))
+    lead, following, rest = (matrix.with_numbers(part) for part in _split(matrix.numbers, bits))
     leads, nexts, rests = _split(columns, bits)
     parts = [lead @ leads, lead @ nexts, following @ leads, following @ nexts]
     parts += [rest @ (leads + nexts), matrix @ rests]

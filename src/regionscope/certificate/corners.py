@@ -1,4 +1,4 @@
-"""Proof in float64, with bounds of all errors, that a region is the one that its pattern defines; up to three dimensions.
+"""Proof in float64, with bounds of all errors, that a region is the one that its pattern defines; in 1-D to 3-D.
 
 A corner is the point where its k sides are zero. A Newton step corrects the stored corner, and a bound r says how far
 the true one may be. Then every other constraint is evaluated at every corner. If all are positive, and the corners turn
@@ -91,8 +91,8 @@ def _corrected(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Nu
 
 
 def _corrected_in_space(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
-    """The same for three planes with slopes A: with M close to the inverse of A, and A + D the true slopes, the distance
-    is at most |M| |values| / (1 - |M (A + D) - 1|) in the largest coordinate."""
+    """The same for three planes with slopes A: with M near the inverse of A, and A + D the true slopes, the error is
+    at most |M| |values| / (1 - |M (A + D) - 1|) in the largest coordinate."""
     slopes, error = np.stack([rows[:, 1:] for rows, _ in lines], 1), np.stack([error for _, error in lines], 1)
     inverse, point = inverse_of(slopes), start
     for _ in range(2):
@@ -107,9 +107,11 @@ def _corrected_in_space(start: Numbers, lines: list[tuple[Numbers, Numbers]]) ->
 
 
 def _closed(claim: Claim, meeting: Index, n_rows: int) -> NDArray[np.bool_]:
-    """Whether each of the three edges of a corner ends in one other corner of its region, and no corner is there twice."""
+    """Whether each of the three edges of a corner ends in one other corner, and no corner is there twice."""
     rows = np.sort(meeting, 1)
-    edge = np.concatenate([(claim.owner * n_rows + rows[:, i]) * n_rows + rows[:, j] for i, j in ((0, 1), (0, 2), (1, 2))])
+    edge = np.concatenate(
+        [(claim.owner * n_rows + rows[:, i]) * n_rows + rows[:, j] for i, j in ((0, 1), (0, 2), (1, 2))]
+    )
     third = np.concatenate([rows[:, 2], rows[:, 1], rows[:, 0]])
     order = np.lexsort((third, edge))
     alike = edge[order][1:] == edge[order][:-1]

@@ -115,7 +115,9 @@ class _AtRegions:
 class _Block:
     """Some regions on their way through the network: values (k + 1, entries, groups), errors (entries, groups)."""
 
-    def __init__(self, slice: Slice, cells: Frames, first: int, steps: Steps, start: dict[str, Value], code: Bits) -> None:
+    def __init__(
+        self, slice: Slice, cells: Frames, first: int, steps: Steps, start: dict[str, Value], code: Bits
+    ) -> None:
         self.steps, self.cells, self.first, self.code = steps, cells, first, code
         self.count, self.k = cells.reference.shape
         self.border = tuple(part.cpu().numpy() for part in slice.halfspaces)

@@ -75,8 +75,9 @@ class Local:
 
 @dataclass(frozen=True)
 class CornerFrames(Local):
-    """base: (k + 1, r) the corners of a frame: its origin and the ends of its axes, on a plane in positive order;
-    all corners of the region lie in [-2, 2]^k there. off: (r,) relative error of the inverse. sound: (r,) whether the frame is one."""
+    """base: (k + 1, r) the corners of a frame: its origin and the ends of its axes; on a plane in positive order, and
+    all corners of the region lie in [-2, 2]^2. off: (r,) relative error of the inverse. sound: (r,) whether it is a
+    frame."""
 
     base: NDArray[np.int64]
     off: Numbers

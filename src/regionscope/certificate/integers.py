@@ -59,11 +59,12 @@ class _Product:
 
     def __init__(self, matrix: Matrix) -> None:
         flint = needed("flint", who="certify() needs", library="python-flint", extra="exact")
-        data, self.denominator = as_integers(matrix.sparse.data)
-        self.data, self.shape = data, matrix.sparse.shape
-        self.indices, self.pointers = matrix.sparse.indices, matrix.sparse.indptr
+        sparse = matrix.sparse
+        data, self.denominator = as_integers(sparse.data)
+        self.data, self.shape = data, sparse.shape
+        self.indices, self.pointers = sparse.indices, sparse.indptr
         self.flint, self.dense, self.unit = flint, None, bool((data == 1).all()) and self.denominator == 1
-        self.as_dense = matrix.dense is not None and matrix.sparse.nnz > 64
+        self.as_dense = sparse.nnz > max(64, self.shape[0] * self.shape[1] // 8)
 
     def scaled(self, factor: int) -> None:
         """Multiply all entries by a whole number."""

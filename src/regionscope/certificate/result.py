@@ -42,7 +42,8 @@ class Certificate:
     document: returns what an independent checker needs, ready for JSON; None unless the partition is certified.
     nearest_tie: smallest distance of a corner to the zero set of another unit, in slice coordinates, among the units
         that are below 2^-11 of their largest value at a corner of the region. vertex_error: largest distance of a
-        stored vertex from the true one, as far as floats bound it.
+        stored vertex from the true one, as far as floats bound it. reason: why integers could not decide signs that are
+        left open; empty if they were too many.
     """
 
     certified: bool
@@ -54,6 +55,7 @@ class Certificate:
     nearest_tie: float
     vertex_error: float
     seconds: float
+    reason: str = ""
     document: Callable[[], dict[str, Any]] | None = field(default=None, repr=False)
 
     def __bool__(self) -> bool:
@@ -71,7 +73,7 @@ class Certificate:
                 f"certified: {self.counts['activation']} activation regions, {self.counts['linear']} linear ({share})"
             )
         if self.unproved:
-            return f"not certified: {self.unproved} signs left"
+            return f"not certified: {self.unproved} signs left" + (f". {self.reason}" if self.reason else "")
         return "refuted: " + "; ".join(map(str, self.refuted))
 
     def readings(self) -> tuple[Reading, ...]:

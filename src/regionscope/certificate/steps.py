@@ -1,9 +1,8 @@
 """A program as a list of explicit steps on flat rows: matrices, thresholds of single entries, maxima of groups.
 
-The matrices are read from the program's own operations, one operation at a time: on 2^900 times a unit vector an affine
-operation returns 2^900 times a column of its matrix, because the shift is too small to be seen beside it; on zero it
-returns the shift. So the certified object is fixed: an operation with one number for each pair of entries, a float64
-number, which is a binary fraction. An average over 9 entries, say, has the weight 1/9 rounded to float64.
+``matrices`` reads the matrices from the program's own operations, one operation at a time. So the certified object is
+fixed: an operation with one number for each pair of entries, a float64 number, which is a binary fraction. An average
+over 9 entries, say, has the weight 1/9 rounded to float64.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 from torch import Tensor
 
+from regionscope.certificate.matrices import Matrix, Numbers, Sparse, flat, terms_of, whole_layer
 from regionscope.errors import InputError
 from regionscope.network import Kink, Maxima, Program, full_precision
 from regionscope.network.operations import Fixed
@@ -27,46 +27,6 @@ from regionscope.network.program import Instruction
 from regionscope.network.rules.activations import ramp, without_groups
 
 __all__ = ["Affine", "Fold", "Largest", "Matrix", "Numbers", "Pieces", "Step", "Steps", "read_steps"]
-
-Numbers = NDArray[np.float64]
-
-_PROBE = 2.0**900
-_SEEN = 2.0**60  # a probe's answer must be this much larger than the shift
-_SMALLEST = 2.0**-300  # of the constants that are accepted, so that products of two layers do not underflow
-_ENTRIES = 1 << 22  # of a block of probes
-_MOST = 50_000_000  # numbers in a matrix
-
-
-@dataclass(frozen=True, eq=False)
-class Matrix:
-    """A constant matrix (m, n) by its nonzero entries."""
-
-    sparse: csr_array
-
-    @cached_property
-    def dense(self) -> Numbers | None:
-        """The matrix with its zeros, where they are few."""
-        m, n = self.sparse.shape
-        return self.sparse.toarray() if self.sparse.nnz * 8 > m * n else None
-
-    @cached_property
-    def magnitudes(self) -> Matrix:
-        """The absolute values."""
-        return Matrix(abs(self.sparse))
-
-    @cached_property
-    def terms(self) -> NDArray[np.int64]:
-        """The number of nonzero entries of each row (m,)."""
-        counts: NDArray[np.int64] = np.diff(self.sparse.indptr).astype(np.int64)
-        return counts
-
-    def with_data(self, data: Numbers) -> Matrix:
-        """A matrix with other numbers in the same places."""
-        return Matrix(csr_array((data, self.sparse.indices, self.sparse.indptr), shape=self.sparse.shape))
-
-    def __matmul__(self, columns: Numbers) -> Numbers:
-        product: Numbers = (self.sparse if self.dense is None else self.dense) @ columns
-        return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +43,7 @@ class Affine:
         if len(self.terms) != 1 or self.shift.any():
             return None
         matrix = self.terms[0][1]
-        if not ((matrix.terms == 1).all() and (matrix.sparse.data == 1).all()):
+        if not isinstance(matrix, Sparse) or not ((matrix.terms == 1).all() and (matrix.sparse.data == 1).all()):
             return None
         found: NDArray[np.int64] = matrix.sparse.indices.astype(np.int64)
         return found
@@ -191,11 +151,9 @@ class _Reader:
             reads = [self.values[name] for name in each.reads]
             function = partial(_with_constants, each.function, each.constants)
             result = function(*reads)
-            if each.function is F.linear and len(reads) == 1 and reads[0].dim() == 2:  # its matrix is there to be read
-                terms = [(each.reads[0], Matrix(csr_array(_in_range(_flat(each.constants[0])))))]
-            else:
-                terms = [*_terms(function, each.reads, reads)]
-            yield Affine(each.writes, tuple(terms), _flat(result)[0])
+            whole = whole_layer(each.function, each.constants, reads)
+            terms = terms_of(function, each.reads, reads) if whole is None else [(each.reads[0], whole)]
+            yield Affine(each.writes, tuple(terms), flat(result)[0])
             self.values[each.writes] = torch.zeros_like(result)
 
     def fold(self, kink: Kink, layer: int) -> list[Step]:
@@ -208,12 +166,12 @@ class _Reader:
         before = f"{first.writes} before its fold"
         values = partial(_cut_values, kink, first.constants)
         inside = values(*reads)
-        shift = _flat(inside)[0]
+        shift = flat(inside)[0]
         unchanged = inside.is_contiguous() and inside.shape.numel() == reads[0].shape.numel()
         if unchanged and inside.data_ptr() == reads[0].data_ptr():  # the numbers of its only input, in the same order
             steps: list[Step] = [_sum_with(first.reads[0], before, len(shift), (), shift)]
         else:
-            steps = [Affine(before, tuple(_terms(values, first.reads, reads)), shift)]
+            steps = [Affine(before, tuple(terms_of(values, first.reads, reads)), shift)]
         if kink.kind == "argmax":
             if isinstance(cuts, Maxima):
                 return [*steps, Largest("", before, layer, cuts.groups.cpu().numpy())]
@@ -225,7 +183,7 @@ class _Reader:
                 Largest(after, before, layer, cuts.groups.cpu().numpy()),
                 _sum_with(after, first.writes, len(cuts.groups), (), np.zeros(len(cuts.groups)), _direction(first)),
             ]
-        return [*steps, *self._pieces(kink, layer, before, _flat(result).shape[1])]
+        return [*steps, *self._pieces(kink, layer, before, flat(result).shape[1])]
 
     def _pieces(self, kink: Kink, layer: int, before: str, n: int) -> list[Step]:
         first = kink.instructions[0]
@@ -240,7 +198,7 @@ class _Reader:
             return self._larger(first, layer, before, n, function is torch.maximum)
         if function in (torch.relu, F.leaky_relu, torch.prelu, torch.abs):
             row = torch.ones_like(self.values[first.reads[0]])
-            low, high = (_flat(first.function(sign * row, *first.constants)) for sign in (-1.0, 1.0))
+            low, high = (flat(first.function(sign * row, *first.constants)) for sign in (-1.0, 1.0))
             slopes = np.concatenate([-low, high])
             return [Pieces(first.writes, before, layer, (0.0,), slopes, np.zeros((2, n)))]
         if function is torch.clamp:
@@ -264,10 +222,10 @@ class _Reader:
         slopes = np.repeat([[0.0], [1.0]] if largest else [[1.0], [0.0]], n, 1)
         step = Pieces(part, before, layer, (0.0,), slopes, np.zeros((2, n)))
         if len(first.reads) == 1:
-            bound = _flat(first.constants[0].expand(shape))[0]
+            bound = flat(first.constants[0].expand(shape))[0]
             return [step, _sum_with(part, first.writes, n, (), bound)]
         reads = [self.values[name] for name in first.reads]
-        terms = _terms(partial(_second, shape=shape[1:]), first.reads, reads)
+        terms = terms_of(partial(_second, shape=shape[1:]), first.reads, reads)
         return [step, _sum_with(part, first.writes, n, tuple(terms), np.zeros(n))]
 
 
@@ -298,60 +256,4 @@ def _sum_with(
     """writes = factor * source + the other terms + shift."""
     diagonal = np.arange(n)
     matrix = csr_array((np.full(n, factor), (diagonal, diagonal)), shape=(n, n))
-    return Affine(writes, ((source, Matrix(matrix)), *more), shift)
-
-
-def _flat(rows: Tensor) -> Numbers:
-    flat: Numbers = rows.reshape(len(rows), -1).double().cpu().numpy()
-    return flat
-
-
-def _terms(
-    function: Callable[..., Tensor], names: Sequence[str], reads: Sequence[Tensor]
-) -> Iterator[tuple[str, Matrix]]:
-    """The matrix of an affine function for each of its inputs."""
-    shift = _flat(function(*reads))[0]
-    for i, (name, row) in enumerate(zip(names, reads, strict=True)):
-        n = row.numel()
-        rows = max(1, _ENTRIES // max(1, n, len(shift)))
-        blocks, entries = [], 0
-        for start in range(0, n, rows):
-            chosen = torch.arange(start, min(n, start + rows), device=row.device)
-            probe = torch.zeros(len(chosen), n, dtype=torch.float64, device=row.device)
-            probe[torch.arange(len(chosen), device=row.device), chosen] = _PROBE
-            inputs = [
-                probe.reshape(-1, *x.shape[1:]) if j == i else x.expand(len(chosen), *x.shape[1:])
-                for j, x in enumerate(reads)
-            ]
-            blocks.append(csr_array(_columns(_flat(function(*inputs)), shift)))
-            entries += blocks[-1].nnz
-            _check_entries(entries)
-        yield name, Matrix(csr_array(vstack(blocks).T))
-
-
-def _check_entries(entries: int) -> None:
-    if entries > _MOST:
-        raise InputError(
-            f"Expected layers with at most {_MOST:,} weights between their entries, got at least {entries:,}. A "
-            "certificate holds the matrix of each layer in memory, where a convolution has its weights once for each "
-            "position. Certify a network with smaller layers or smaller images."
-        )
-
-
-def _in_range(weights: Numbers) -> Numbers:
-    """The weights, if they are constants that a certificate accepts."""
-    _check_entries(weights.size)
-    _columns(_PROBE * weights, np.zeros(1))
-    return weights
-
-
-def _columns(answers: Numbers, shift: Numbers) -> Numbers:
-    """The columns of a matrix, from what the function returns on the probes."""
-    nothing = answers == shift
-    seen = np.abs(answers) >= np.maximum(_SEEN * np.abs(shift), _PROBE * _SMALLEST)
-    if not (np.isfinite(answers) & (nothing | seen)).all() or not np.isfinite(shift).all():
-        raise InputError(
-            "Expected constants that are zero or between 2^-300 and 2^100, got others. Rescale the network; a "
-            "certificate needs numbers whose products do not underflow."
-        )
-    return np.where(nothing, 0.0, answers / _PROBE)
+    return Affine(writes, ((source, Sparse(matrix)), *more), shift)

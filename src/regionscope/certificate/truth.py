@@ -117,19 +117,16 @@ def _same_by_patterns(steps: Steps, graph: Graph, pairs: Index) -> NDArray[np.bo
         if isinstance(step, Affine):
             reached = np.zeros((len(step.shift), len(pairs)), dtype=bool)
             for source, matrix in step.terms:
-                if (rows := np.flatnonzero(changed[source].any(1))).size:
-                    own = matrix.magnitudes.sparse[:, rows] @ changed[source][rows].astype(np.float64)
-                    reached |= own > 0
+                if (some := np.flatnonzero(changed[source].any(0))).size:
+                    reached[:, some] |= matrix.magnitudes @ changed[source][:, some].astype(np.float64) > 0
             changed[step.writes] = reached
             continue
         pieces = (graph.code.pieces(graph.bits[side], i) for i in [next(folds)] for side in pairs.T)
         here, there = (each.T for each in pieces)
-        source = changed[step.source]
-        index = np.arange(step.n_units)[:, None]
+        before, index = changed[step.source], np.arange(step.n_units)[:, None]
         if isinstance(step, Largest):
-            passed = source[step.groups[index, here], np.arange(len(pairs))]
+            passed = before[step.groups[index, here], np.arange(len(pairs))]
         else:
-            passed = source & (step.slopes[here, index] != 0)
+            passed = before & (step.slopes[here, index] != 0)
         changed[step.writes] = (here != there) | passed
-    same: NDArray[np.bool_] = ~changed[steps.output_name].any(0)
-    return same
+    return np.asarray(~changed[steps.output_name].any(0))

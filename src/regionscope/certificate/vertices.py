@@ -18,8 +18,9 @@ A sign is *decided* if |x_u(v)| > 8 E_u. By induction over the steps:
 
 The pattern of R has the decided signs at its corners. It is *sure* if each unit has one, and none contradicts another;
 then (1) holds for it. Three corners a, b, c of R (two on a line, four in space) make a frame
-q -> a + q_1 (b - a) + q_2 (c - a). In it f_u is known exactly from three values: f_u(a) + q_1 (f_u(b) - f_u(a)) + q_2 (f_u(c) - f_u(a)), and its error is at most
-(1 + 6 k) E_u on [-3, 3]^k. These functions are handed to ``corners`` for all units that are near zero at a corner of R.
+q -> a + q_1 (b - a) + q_2 (c - a). In it f_u is known exactly from three values:
+f_u(a) + q_1 (f_u(b) - f_u(a)) + q_2 (f_u(c) - f_u(a)), and its error is at most (1 + 6 k) E_u on [-3, 3]^k.
+These functions are handed to ``corners`` for all units that are near zero at a corner of R.
 The other units are *far*: |x_u(v)| > 16 E_u + 2^-11 (X_u + E_u) at all corners. ``corners`` proves that the true
 corners are closer than 2^-14 to the stored ones in each frame coordinate, which changes f_u by at most
 2 k 2^-14 (X_u + E_u): a far unit has the sign of the pattern at the true corners, too.
@@ -204,7 +205,7 @@ class _Block:
         if on is None:
             on = np.ones(left.shape, dtype=bool)
         on = on.reshape(left.shape)
-        rest = np.where(on.any(2)[:, :, None], left & on, left * (np.arange(left.shape[2]) == 0))
+        rest = np.where(on.any(axis=2, keepdims=True), left & on, left * (np.arange(left.shape[2]) == 0))
         self.sure &= (rest.sum(2) == 1).all(1)
         return rest.argmax(2), on
 

@@ -51,7 +51,7 @@ def soft_local_complexity(
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames="shared", hull="cross-polytope", seed=seed, generator=generator
     )
-    assert where.frames is not None  # shared ones are drawn at once
+    assert isinstance(where.frames, Tensor)  # shared ones are drawn at once
     vertices = offsets(where.hull, where.frames, radius) + where.points
     observer = _Ranges(model, *vertices.shape[:2])
     with observer.watching():

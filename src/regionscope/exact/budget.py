@@ -86,6 +86,12 @@ class Record:
             deadline=deadline,
         )
 
+    def restart(self) -> None:
+        """Forget all counts: the computation starts again."""
+        self.counts.zero_()
+        self.snapped.zero_()
+        self.done = 0.0
+
     def add(self, kink: int, slice_id: Tensor, limit: int | None) -> None:
         """Count the regions (by slice) that exist after a nonlinearity."""
         self.counts[kink] += as_tensors(bincount(numpy_on_cpu(slice_id), self.counts.shape[1])).cpu()

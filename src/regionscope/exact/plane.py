@@ -106,8 +106,7 @@ class _PlaneCutter:
                 values = kinks[layer].advance(state.values, consume=True)
                 state = PlaneState(state.mesh, state.coords, state.slice_id, values)
                 if self.keep is not None:
-                    corners, offsets = state.mesh.corners, state.mesh.offsets
-                    mask = self.keep(layer, lambda: (corners, offsets), state.coords, values)
+                    mask = self.keep(layer, state.mesh.cell_corners, state.coords, values)
                     state = state if mask is None else _kept(state, mask)
                 layer, cells, zeros = layer + 1, None, None
                 continue

@@ -91,8 +91,7 @@ def carry_cells(
         coords, slice_id = _follow(coords, cutter.history, kept), cutter.slice_id[kept]
         record.add(layer, cells.slice_id, budget.max_regions)
         values = kink.advance(values, consume=True)
-        corners, offsets = cells.corners, cells.offsets
-        mask = None if keep is None else keep(layer, lambda: (corners, offsets), coords, values)
+        mask = None if keep is None else keep(layer, cells.cell_corners, coords, values)
         if mask is not None:
             cells, kept = cells.take(mask).compact()
             values = {name: rows[kept] for name, rows in values.items()}

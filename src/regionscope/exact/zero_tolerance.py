@@ -162,7 +162,7 @@ def _magnitudes(program: Program, corners: Tensor, weights: Tensor) -> list[tupl
         cuts = kink.cuts(live)
         moved, drifted = sizes(cuts.values)
         layer = moved.amax(1)
-        found.append((layer, drifted if isinstance(cuts, Thresholds) else layer))
+        found.append((layer, torch.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer))
         if kink.kind == "argmax":  # changes no value
             break
         live = _behind(kink, live, cuts, shakes)
@@ -171,7 +171,7 @@ def _magnitudes(program: Program, corners: Tensor, weights: Tensor) -> list[tupl
 
 
 class _Shakes:
-    """Random signs times ``size``, the square root of the rounding unit; the same ones for the same network."""
+    """Random changes of about ``size``, the square root of the rounding unit; the same ones for the same network."""
 
     def __init__(self, program: Program) -> None:
         self.size = float(torch.finfo(program.dtype).eps) ** 0.5
@@ -179,11 +179,14 @@ class _Shakes:
         self.generator = torch.Generator().manual_seed(0)
 
     def draw(self, shapes: Sequence[torch.Size]) -> list[Tensor]:
-        """One tensor for each shape, drawn together."""
+        """One tensor for each shape, drawn together: 0.5 to 1.5 times ``size``, up or down.
+
+        Two terms that cancel would still cancel if both changed by the same share.
+        """
         counts = [shape.numel() for shape in shapes]
-        up = torch.randint(0, 2, (sum(counts),), generator=self.generator, device="cpu", dtype=torch.bool)
-        signed = up.to(self.device).to(self.dtype).mul_(2 * self.size).sub_(self.size)
-        return [part.view(shape) for part, shape in zip(signed.split(counts), shapes, strict=True)]
+        drawn = torch.empty(sum(counts), dtype=self.dtype, device="cpu").uniform_(-1, 1, generator=self.generator)
+        changes = drawn.add_(drawn.sign(), alpha=0.5).mul_(self.size).to(self.device)
+        return [part.view(shape) for part, shape in zip(changes.split(counts), shapes, strict=True)]
 
 
 def _behind(kink: Kink, live: Values, cuts: Cuts, shakes: _Shakes) -> Values:
@@ -198,8 +201,8 @@ def _behind(kink: Kink, live: Values, cuts: Cuts, shakes: _Shakes) -> Values:
         rows = value.reshape(3, -1, *value.shape[1:])
         return torch.stack([rows[0] * plain, rows[0] * moved, rows[2] * drifted]).view_as(value)
 
-    before = {
-        name: versions(live[name], 1.0, 1 + drawn[i], 1 + drawn[n + i]) for i, name in enumerate(real)
-    } | {name: torch.cat([value.chunk(3)[i] for i in (0, 0, 2)]) for name, value in live.items() if name not in real}
+    before = {name: versions(live[name], 1.0, 1 + drawn[i], 1 + drawn[n + i]) for i, name in enumerate(real)} | {
+        name: torch.cat([value.chunk(3)[i] for i in (0, 0, 2)]) for name, value in live.items() if name not in real
+    }
     noise = versions(units, 0.0, _OFF * drawn[n - 1], _OFF * drawn[-1])
     return kink.advance(before, consume=True, noise=noise)

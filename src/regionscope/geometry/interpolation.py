@@ -142,9 +142,9 @@ class OnEdges:
         """The interpolated rows (w, ...)."""
         if not rows.is_cpu or len(self.a) * rows[:1].numel() >= _LARGE:
             return self._matrix.apply(rows)
-        old = rows.numpy()
+        old = numpy_on_cpu(rows)
         t = self.t.reshape(-1, *[1] * (rows.ndim - 1))
-        return torch.from_numpy(take(old, self.a) * (1 - t) + take(old, self.b) * t).to(rows.dtype)
+        return as_tensors(take(old, self.a) * (1 - t) + take(old, self.b) * t).to(rows.dtype)
 
     @cached_property
     def _matrix(self) -> InterpolationMatrix:

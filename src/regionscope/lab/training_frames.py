@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
-from regionscope.exact.linear import program_of
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
+from regionscope.network import Program, retrace
 
 Progress = Callable[[float], None]
 
@@ -144,8 +144,9 @@ def frames_of_models(
         raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
     seen: list[tuple[int, float | None, Partition, DecisionRegions]] = []
     total = n_frames or (len(moments) if isinstance(moments, Sequence) else None)
+    program: Program | None = None
     for moment in moments:
-        program = program_of(moment.model, [slice])  # both hold its weights, so they share one copy of them
+        program = retrace(program, moment.model, slice.input_shape)  # both hold its weights, and share one copy of them
         linear, decision = linear_regions(program, slice).to("cpu"), decision_regions(program, slice).to("cpu")
         seen.append((moment.step, moment.epoch, linear, decision))
         if progress is not None and total:

@@ -144,6 +144,8 @@ def region_count(
     if inputs is not None and takes_tokens(model, inputs):
         view = embedded(model, inputs, position=position, attention_mask=attention_mask, output=output, args=args)
         model, inputs = view.model, view.inputs
+    elif position != -1 or attention_mask is not None:
+        raise InputError("Expected position and attention_mask with token ids, got them with inputs that are not ids.")
     else:
         model = select_output(model, output, args)
     examples = None if inputs is None else read_examples(inputs)

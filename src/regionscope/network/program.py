@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.network.call.threads import threads_for
+from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.cuts import Cuts
+from regionscope.network.private_copy import weights_of
+from regionscope.network.structure import Structure, structure_of
 
 Values = dict[str, Tensor]
 """The live tensors between two kinks by name; each has the rows as its first dimension."""
-
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +25,7 @@ class Instruction:
 
     overwrite: "never", "always" (its first input was made in the same stretch and is dead) or "given" (its first input
         comes from the caller, who has to agree with ``consume=True``).
+    sources: for each constant the parameter or buffer that it is, "" for another one; empty where that is not known.
     """
 
     function: Callable[..., Tensor]
@@ -32,6 +35,7 @@ class Instruction:
     writes: str
     frees: tuple[str, ...]
     overwrite: str
+    sources: tuple[str, ...] = ()
 
     def run(self, values: Values, consume: bool, pure: bool = False) -> None:
         inputs = [values[name] for name in self.reads]
@@ -91,7 +95,7 @@ class Kink:
         values, first = values if consume else dict(values), self.instructions[0]
         if noise is None:
             return _run(self.instructions, values, consume, self.row_bytes)
-        first.run(values, consume=False, pure=True)
+        first.run(values, False, True)
         values[first.writes] = values[first.writes] + noise.reshape(values[first.writes].shape)
         return _run(self.instructions[1:], values, consume, self.row_bytes)
 
@@ -107,6 +111,8 @@ class Program:
     Usage: ``values = program.begin(x)``; for each kink read ``kink.cuts(values)``, then
     ``values = kink.advance(values)``; in the end ``program.outputs(values)``. The number of rows may change between
     kinks as long as all live tensors change together.
+
+    structure: of the module, where all that may change in it are its weights; see ``rebind``.
     """
 
     input_shape: tuple[int, ...]
@@ -118,6 +124,7 @@ class Program:
     input_name: str
     output_name: str
     instructions: tuple[Instruction, ...]
+    structure: Structure | None = None
 
     def __repr__(self) -> str:
         units = sum(kink.n_units for kink in self.kinks)
@@ -168,18 +175,47 @@ class Program:
         if self.dtype == torch.float64:
             return self
 
-        def wide(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
-            return tuple(
-                replace(each, constants=tuple(x.double() if x.is_floating_point() else x for x in each.constants))
-                for each in instructions
-            )
+        def wide(each: Instruction) -> Instruction:
+            return replace(each, constants=tuple(x.double() if x.is_floating_point() else x for x in each.constants))
 
-        kinks = tuple(
-            replace(kink, row_bytes=2 * kink.row_bytes, instructions=wide(kink.instructions)) for kink in self.kinks
-        )
-        return replace(
-            self, dtype=torch.float64, row_bytes=2 * self.row_bytes, kinks=kinks, instructions=wide(self.instructions)
-        )
+        found = self.changed(wide)
+        kinks = tuple(replace(kink, row_bytes=2 * kink.row_bytes) for kink in found.kinks)
+        return replace(found, dtype=torch.float64, row_bytes=2 * self.row_bytes, kinks=kinks)
+
+    def reads(self, module: nn.Module) -> bool:
+        """Whether ``rebind`` accepts the module: it consists of torch.nn layers alone, and differs from the one that
+        was read in nothing but the numbers in its weights.
+
+        False as well where a constant is computed from weights, as when a BatchNorm is merged into the layer before it.
+        """
+        if self.structure is None or not isinstance(module, nn.Module):
+            return False
+        return structure_of(unwrapped(module)) == self.structure
+
+    def rebind(self, module: nn.Module) -> Program:
+        """This program with the present weights of a module of the same structure, copied.
+
+        Spares the reading where one network is measured again and again while it is trained. Raises InputError where
+        ``reads`` is False; call ``trace`` then. Cost: a copy of the weights.
+        """
+        if not self.reads(module):
+            raise InputError(
+                f"Expected a module that differs from the one that was read in its weights alone, got a "
+                f"{type(module).__name__} with other layers, a forward of its own, or layers that are merged. Read it "
+                "with trace()."
+            )
+        weights = weights_of(unwrapped(module), self.dtype, self.device)
+
+        def bound(each: Instruction) -> Instruction:
+            pairs = zip(each.sources, each.constants, strict=True)
+            return replace(each, constants=tuple(weights[name] if name else constant for name, constant in pairs))
+
+        return self.changed(lambda each: bound(each) if any(each.sources) else each)
+
+    def changed(self, change: Callable[[Instruction], Instruction]) -> Program:
+        """The program of the changed instructions."""
+        kinks = tuple(replace(kink, instructions=tuple(map(change, kink.instructions))) for kink in self.kinks)
+        return replace(self, kinks=kinks, instructions=tuple(map(change, self.instructions)))
 
     def differentiable(self, x: Tensor) -> Tensor:
         """(v, c): the whole forward pass on rows of the program's dtype and device, open to autograd with respect to

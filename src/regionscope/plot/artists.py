@@ -127,6 +127,13 @@ def chains(segments: Array) -> list[Array]:
     return lines
 
 
+def faces_in_space(points: Array, corners: Any, offsets: Any) -> Array:
+    """Polygons (r, m, 3); the last corner is repeated, as matplotlib fills shorter ones with whatever memory holds."""
+    sizes = np.diff(offsets)[:, None]
+    place = offsets[:-1, None] + np.minimum(np.arange(sizes.max(initial=1)), sizes - 1)
+    return np.asarray(points[corners[place]])
+
+
 class _Pen:
     """A graphics context with the clip of an artist, and the group of the artist around what is drawn with it."""
 

@@ -17,6 +17,7 @@ from regionscope.errors import InputError
 from regionscope.exact import Partition
 from regionscope.geometry.ragged import next_in_row
 from regionscope.plot import style
+from regionscope.plot.artists import faces_in_space
 from regionscope.plot.kinds import partition_for
 
 _HEIGHT = 0.6  # of the surface, against its wider side
@@ -88,7 +89,7 @@ def surface(
             f"Expected one height for each of {len(part.vertices):,} vertices, got shape {tuple(heights.shape)}."
         )
     points = np.column_stack([part.vertices.cpu().numpy(), heights.detach().cpu().numpy()])
-    faces = style.faces_in_space(points, part.corners.cpu().numpy(), part.offsets.cpu().numpy())
+    faces = faces_in_space(points, part.corners.cpu().numpy(), part.offsets.cpu().numpy())
     colours = style.region_colours(part.linear_ids if ids is None else ids)
     drawn = Poly3DCollection(
         faces,

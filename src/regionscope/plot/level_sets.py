@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from regionscope.checks import of_kind
 from regionscope.exact import LevelSet
 from regionscope.plot import style
+from regionscope.plot.artists import faces_in_space
 from regionscope.writing import counted
 
 _EYE = np.array([0.394, -0.682, 0.616])  # the direction of the default view
@@ -44,7 +45,7 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
     light = 0.64 + 0.36 * np.where(behind, -normals, normals) @ _LAMP[:, None]
     light *= np.where(behind, _INSIDE, 1.0)
     colours = (_BASE + _TINT * (style.region_colours(torch.arange(len(found))) - _BASE)) * light
-    faces = style.faces_in_space(points, corners, offsets)
+    faces = faces_in_space(points, corners, offsets)
     drawn = Poly3DCollection(faces, facecolors=colours, edgecolors=style.EDGE, linewidths=style.edge_width(len(found)))
     space.add_collection3d(drawn)
     if len(found):

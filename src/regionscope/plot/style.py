@@ -131,13 +131,6 @@ def map_axes(axes: Sequence[Axes], *, ticks: bool = True) -> None:
             ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
 
 
-def faces_in_space(points: Colours, corners: Any, offsets: Any) -> Colours:
-    """Polygons (r, m, 3); the last corner is repeated, as matplotlib fills shorter ones with whatever memory holds."""
-    sizes = np.diff(offsets)[:, None]
-    place = offsets[:-1, None] + np.minimum(np.arange(sizes.max(initial=1)), sizes - 1)
-    return np.asarray(points[corners[place]])
-
-
 def space_axes(ax: Any) -> None:
     """Three-dimensional axes: few ticks, no walls, no grid."""
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):

@@ -11,6 +11,8 @@ from regionscope.verification.formula import Atom
 
 __all__ = ["Case", "Constraint", "Property", "property_of"]
 
+_LARGEST = Fraction(10) ** 300  # of a number: float64 ends at 1.8e308
+
 
 @dataclass(frozen=True)
 class Constraint:
@@ -121,6 +123,8 @@ def property_of(
 def _sorted(atom: Atom, low: list[Fraction | None], high: list[Fraction | None], source: str) -> Constraint | None:
     """Tighten the box by an inequality about one input, or return one about outputs."""
     variables = list(atom.form.terms.items())
+    if any(abs(number) > _LARGEST for number in (atom.form.constant, *atom.form.terms.values())):
+        raise InputError(f"{source}, line {atom.line}: Expected numbers of at most 1e300, got a larger one.")
     if all(kind == "Y" for (kind, _), _ in variables):
         return Constraint(tuple(sorted((i, f) for (_, i), f in variables)), -atom.form.constant)
     if len(variables) > 1:
@@ -129,6 +133,8 @@ def _sorted(atom: Atom, low: list[Fraction | None], high: list[Fraction | None],
         )
     ((_, i), factor) = variables[0]
     bound = -atom.form.constant / factor
+    if abs(bound) > _LARGEST:
+        raise InputError(f"{source}, line {atom.line}: Expected a bound of at most 1e300, got a larger one.")
     if factor > 0:
         old = high[i]
         high[i] = bound if old is None else min(old, bound)

@@ -152,6 +152,21 @@ def test_dropping_regions_changes_nothing(sizes: tuple[int, ...], seed: int, mon
     assert whole.area == pytest.approx(found.area, rel=1e-12)
 
 
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_the_scale_of_a_hidden_layer_changes_nothing(factor: float) -> None:
+    """Bounds run in float32 only where it can hold the values."""
+    network, box = mlp(3, 12, 12, 12, 1, seed=3), cube(3, 2.0)
+    found = rs.level_set(network, box, value=(value := middle(network, box)))
+    first, second, *_ = (layer for layer in network.modules() if isinstance(layer, nn.Linear))
+    with torch.no_grad():
+        first.weight *= factor
+        first.bias *= factor
+        second.weight /= factor
+    scaled = rs.level_set(network, box, value=value)
+    assert (len(scaled), scaled.euler, scaled.n_regions) == (len(found), found.euler, found.n_regions)
+    assert scaled.area == pytest.approx(found.area, rel=1e-9)
+
+
 def test_small_memory_gives_the_same_curves() -> None:
     network, box = mlp(2, 48, 48, 1, seed=5), cube(2, 2.0)
     value = middle(network, box)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -141,33 +140,25 @@ class Pruning:
         """
         top = most.clamp(min=0)
         gap = least.clamp(max=0).mul_(top).div_((least - most).clamp_(max=-torch.finfo(least.dtype).tiny))
-        hinges = _Hinges(*(each.split([len(step.units) for step in steps], 1) for each in (least, most, top, gap)))
+        widths = [len(step.units) for step in steps]
         spreads = [least.new_zeros(len(least), 2 * steps[0].before)]
-        for step, *own in zip(steps, hinges.most, hinges.top, hinges.gap, strict=True):
+        for step, *own in zip(steps, *(each.split(widths, 1) for each in (most, top, gap)), strict=True):
             spreads.append(step.spread(spreads[-1], *own))
         less, more = (spreads[-1].double() @ _paired(self.levels.factors).T).nan_to_num(torch.inf).chunk(2, 1)
         met = self.levels.met(low - less, high + more, self.tolerance)
         left = met.nonzero()[:, 0]
         if len(left) == 0:
             return met
+        hinges = [each.index_select(0, left).double().split(widths, 1) for each in (least, most, gap)]
         reach = torch.cat([-self.levels.factors, self.levels.factors], 1).expand(len(left), -1, -1)
         less, more = low.new_zeros(2, len(left), 1)
         for i, step in reversed(list(enumerate(steps))):
-            own = (each.index_select(0, left).double() for each in (hinges.least[i], hinges.most[i], hinges.gap[i]))
-            reach, fewer, further = step.back(reach, spreads[i].index_select(0, left).double(), *own)
+            spread = spreads[i].index_select(0, left).double()
+            reach, fewer, further = step.back(reach, spread, *(each[i] for each in hinges))
             less, more = less + fewer, more + further
         less, more = ((1 + _WIDER) * each.nan_to_num(torch.inf) for each in (less, more))
         met[left] = self.levels.met(low[left] - less, high[left] + more, self.tolerance)
         return met
-
-
-class _Hinges(NamedTuple):
-    """Of the hinges (b, H) of each step in cells: extremes at the vertices, the positive part, the gap to the chord."""
-
-    least: tuple[Tensor, ...]
-    most: tuple[Tensor, ...]
-    top: tuple[Tensor, ...]
-    gap: tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +179,7 @@ class _Step:
     bent_wider: Tensor
     before: int  # entries of z
     all_fold: bool  # whether the units are all entries in order
+    shifted: bool  # whether a threshold is not 0
 
     @staticmethod
     def of(stage: Stage, device: torch.device, dtype: torch.dtype) -> _Step:
@@ -196,28 +188,32 @@ class _Step:
             return torch.from_numpy(array).to(device)
 
         whole = dense(stage.matrix)
-        straight, bent = whole[:, : stage.n], whole[:, stage.n :].contiguous()
+        straight, bent = whole[:, : stage.n].contiguous(), whole[:, stage.n :].contiguous()
         units, at, offset = (torch.from_numpy(each).to(device) for each in (stage.units, stage.at, stage.offset))
-        kept = straight.contiguous() if bool(straight.any()) else None
-        pairs = None if kept is None else _paired(kept), _paired(bent)
-        rounded = [None if pair is None else ((1 + _WIDER) * pair).to(dtype) for pair in pairs]
-        return _Step(units, at, kept, bent, offset, *pairs, *rounded, stage.n,
-                     all_fold=stage.units.tolist() == list(range(stage.n)))  # fmt: skip
+        goes_on = bool(straight.any())
+        return _Step(
+            units=units, at=at, bent=bent, offset=offset, straight=straight if goes_on else None,
+            bent_pair=_paired(bent), straight_pair=_paired(straight) if goes_on else None,
+            bent_wider=_paired(bent).mul_(1 + _WIDER).to(dtype),
+            straight_wider=_paired(straight).mul_(1 + _WIDER).to(dtype) if goes_on else None,
+            before=stage.n, all_fold=stage.units.tolist() == list(range(stage.n)), shifted=bool(at.any()),
+        )  # fmt: skip
 
     def fold(self, state: Tensor) -> Tensor:
         """``z[units] - at``, (v, H)."""
-        return (state if self.all_fold else state.index_select(1, self.units)) - self.at
+        entries = state if self.all_fold else state.index_select(1, self.units)
+        return torch.sub(entries, self.at) if self.shifted else entries
 
     def run(self, state: Tensor, fold: Tensor) -> Tensor:
-        """The next state (v, n) at the vertices. fold: (v, H) ``state[:, units] - at``, which is overwritten."""
-        found = torch.addmm(self.offset, fold.clamp_(min=0), self.bent.T)
+        """The next state (v, n) at the vertices. fold: (v, H) ``state[:, units] - at``."""
+        found = torch.addmm(self.offset, fold.clamp(min=0), self.bent.T)
         return found if self.straight is None else found.addmm_(state, self.straight.T)
 
     def of_units(self, entries: Tensor) -> Tensor:
         """Of pairs (b, 2 n) of the entries of z, those (b, 2 H) of the units."""
         if self.all_fold:
             return entries
-        return entries.unflatten(1, (2, -1)).index_select(2, self.units).flatten(1)
+        return entries.view(len(entries), 2, -1).index_select(2, self.units).flatten(1)
 
     def spread(self, before: Tensor, most: Tensor, top: Tensor, gap: Tensor) -> Tensor:
         """By how much less, then by how much more the next state may be in cells (b, 2 n) than interpolated.
@@ -231,7 +227,7 @@ class _Step:
         # a hinge is at least 0, so it is less than interpolated by at most the largest value at a vertex
         torch.minimum(torch.add(gap, own[:, :n], out=less), top, out=less)
         torch.minimum(torch.add(most, own[:, n:], out=more).clamp_(min=0), own[:, n:], out=more)
-        found = found @ self.bent_wider.T
+        found = torch.mm(found, self.bent_wider.T)
         return found if self.straight_wider is None else found.addmm_(before, self.straight_wider.T)
 
     def back(
@@ -260,9 +256,7 @@ def _paired(matrix: Tensor) -> Tensor:
     return torch.cat([torch.cat([up, down], 1), torch.cat([down, up], 1)])
 
 
-def _columns(
-    cells: Tensor, corners: Tensor, offsets: Tensor, rows: Tensor
-) -> Iterator[tuple[Tensor, list[Tensor]]]:
+def _columns(cells: Tensor, corners: Tensor, offsets: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, list[Tensor]]]:
     """Groups of the cells, those with more vertices first, for extremes of ``rows`` (v, n) at their vertices.
 
     Column j has vertex j of each cell of the group that has so many, which are the first ones of the group.

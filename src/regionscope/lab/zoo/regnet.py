@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from .blocks import ResidualBlock, projection, stage
+from .blocks import ResidualBlock, projection, stages
 from .checks import channels_of
 from .layers import chain, convolution, head, network
 
@@ -22,11 +22,8 @@ def regnetx200mf(*, classes: int, input_shape: Sequence[int]) -> nn.Module:
     stride 1, and the first two stages keep the size of the image.
     """
     stem = chain(*convolution(channels_of(input_shape), STEM), nn.ReLU())
-    stages, inputs = [], STEM
-    for width, depth, stride in STAGES:
-        stages.append(stage(_block, inputs, width, depth=depth, stride=stride))
-        inputs = width
-    return network(stem, stages, head(inputs, classes))
+    made = stages(STEM, [(_block, *sizes) for sizes in STAGES])
+    return network(stem, made, head(STAGES[-1][0], classes))
 
 
 def _block(inputs: int, outputs: int, stride: int) -> nn.Module:

@@ -1,0 +1,209 @@
+"""The matrices of affine operations.
+
+``Layer`` is a linear layer or a convolution, by its weights. ``Sparse`` has all nonzero entries. They are read
+from the operation itself: on 2^900 times a unit vector an affine operation returns 2^900 times a column of its matrix,
+because the shift is too small to be seen beside it; on zero it returns the shift. A layer is written out like that only
+where integers need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+from torch import Tensor
+
+from regionscope.errors import InputError
+from regionscope.network.rules.convolution import conv2d_by_product
+
+__all__ = ["Layer", "Matrix", "Numbers", "Sparse", "TooLarge", "flat", "terms_of", "whole_layer"]
+
+Numbers = NDArray[np.float64]
+
+_PROBE = 2.0**900
+_SEEN = 2.0**60  # a probe's answer must be this much larger than the shift
+_SMALLEST = 2.0**-300  # of the constants that are accepted, so that products of two layers do not underflow
+_ENTRIES = 1 << 22  # of a block of probes
+_MOST = 50_000_000  # numbers in a matrix that is written out
+
+
+class TooLarge(InputError):
+    """A matrix has too many entries to be written out."""
+
+
+class Matrix(Protocol):
+    """A constant matrix (m, n)."""
+
+    @property
+    def sparse(self) -> csr_array:
+        """The nonzero entries."""
+
+    @property
+    def magnitudes(self) -> Matrix:
+        """The absolute values."""
+
+    @property
+    def terms(self) -> NDArray[np.int64]:
+        """The number of nonzero entries of each row (m,), at most."""
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers that it is made of."""
+
+    def with_numbers(self, numbers: Numbers) -> Matrix:
+        """A matrix with other numbers in the same places."""
+
+    def __matmul__(self, columns: Numbers) -> Numbers: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """A matrix by its nonzero entries."""
+
+    sparse: csr_array
+
+    @cached_property
+    def dense(self) -> Numbers | None:
+        """The matrix with its zeros, where they are few."""
+        m, n = self.sparse.shape
+        return self.sparse.toarray() if self.sparse.nnz * 8 > m * n else None
+
+    @cached_property
+    def magnitudes(self) -> Sparse:
+        """The absolute values."""
+        return Sparse(abs(self.sparse))
+
+    @cached_property
+    def terms(self) -> NDArray[np.int64]:
+        """The number of nonzero entries of each row (m,)."""
+        counts: NDArray[np.int64] = np.diff(self.sparse.indptr).astype(np.int64)
+        return counts
+
+    @property
+    def numbers(self) -> Numbers:
+        """The nonzero entries."""
+        data: Numbers = self.sparse.data
+        return data
+
+    def with_numbers(self, numbers: Numbers) -> Sparse:
+        """A matrix with other numbers in the same places."""
+        return Sparse(csr_array((numbers, self.sparse.indices, self.sparse.indptr), shape=self.sparse.shape))
+
+    def __matmul__(self, columns: Numbers) -> Numbers:
+        product: Numbers = (self.sparse if self.dense is None else self.dense) @ columns
+        return product
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A linear layer or a convolution. numbers: its weights. shape: of one row of its input."""
+
+    function: Callable[[Tensor, Tensor], Tensor]
+    numbers: Numbers
+    shape: tuple[int, ...]
+
+    def _run(self, rows: Tensor) -> Tensor:
+        return self.function(rows, torch.from_numpy(self.numbers))
+
+    @cached_property
+    def sparse(self) -> csr_array:
+        """The nonzero entries."""
+        if len(self.shape) == 1:
+            _check_entries(self.numbers.size)
+            return csr_array(self.numbers)
+        row = torch.zeros(1, *self.shape, dtype=torch.float64)
+        ((_, matrix),) = terms_of(self._run, ("",), (row,))
+        return matrix.sparse
+
+    @cached_property
+    def magnitudes(self) -> Layer:
+        """The absolute values."""
+        return replace(self, numbers=np.abs(self.numbers))
+
+    @cached_property
+    def terms(self) -> NDArray[np.int64]:
+        """The number of weights that an entry reads (m,)."""
+        rows = self._run(torch.zeros(1, *self.shape, dtype=torch.float64)).numel()
+        return np.full(rows, self.numbers[0].size)
+
+    def with_numbers(self, numbers: Numbers) -> Layer:
+        """The same layer with other weights."""
+        return replace(self, numbers=numbers)
+
+    def __matmul__(self, columns: Numbers) -> Numbers:
+        if len(self.shape) == 1:
+            product: Numbers = self.numbers @ columns
+            return product
+        rows = torch.from_numpy(np.ascontiguousarray(columns.reshape(len(columns), -1).T))
+        found = flat(self._run(rows.reshape(-1, *self.shape)))
+        return np.ascontiguousarray(found.T) if columns.ndim > 1 else found[0]
+
+
+def whole_layer(function: Callable[..., Tensor], constants: Sequence[Tensor], reads: Sequence[Tensor]) -> Layer | None:
+    """The matrix of a linear layer or a convolution; None if the function is another."""
+    inner: Any = function
+    while isinstance(inner, partial):
+        inner = inner.keywords.get("function", inner.func)
+    linear = inner is F.linear and reads[0].dim() == 2
+    if len(reads) != 1 or not (linear or inner in (F.conv1d, F.conv2d, F.conv3d, conv2d_by_product)):
+        return None
+    weights = constants[0].double().cpu().numpy()
+    _columns(_PROBE * weights, np.zeros(1))
+    return Layer(function, weights, tuple(reads[0].shape[1:]))
+
+
+def flat(rows: Tensor) -> Numbers:
+    """A tensor with one row of numbers for each row."""
+    numbers: Numbers = rows.reshape(len(rows), -1).double().cpu().numpy()
+    return numbers
+
+
+def terms_of(
+    function: Callable[..., Tensor], names: Sequence[str], reads: Sequence[Tensor]
+) -> Iterator[tuple[str, Sparse]]:
+    """The matrix of an affine function for each of its inputs."""
+    shift = flat(function(*reads))[0]
+    for i, (name, row) in enumerate(zip(names, reads, strict=True)):
+        n = row.numel()
+        rows = max(1, _ENTRIES // max(1, n, len(shift)))
+        blocks, entries = [], 0
+        for start in range(0, n, rows):
+            chosen = torch.arange(start, min(n, start + rows), device=row.device)
+            probe = torch.zeros(len(chosen), n, dtype=torch.float64, device=row.device)
+            probe[torch.arange(len(chosen), device=row.device), chosen] = _PROBE
+            inputs = [
+                probe.reshape(-1, *x.shape[1:]) if j == i else x.expand(len(chosen), *x.shape[1:])
+                for j, x in enumerate(reads)
+            ]
+            blocks.append(csr_array(_columns(flat(function(*inputs)), shift)))
+            entries += blocks[-1].nnz
+            _check_entries(entries)
+        yield name, Sparse(csr_array(vstack(blocks).T))
+
+
+def _check_entries(entries: int) -> None:
+    if entries > _MOST:
+        raise TooLarge(
+            f"Expected layers with at most {_MOST:,} weights between their entries, got at least {entries:,}. Integers "
+            "need the matrix of each layer, where a convolution has its weights once for each position. Certify a "
+            "network with smaller layers or smaller images."
+        )
+
+
+def _columns(answers: Numbers, shift: Numbers) -> Numbers:
+    """The columns of a matrix, from what the function returns on the probes."""
+    nothing = answers == shift
+    seen = np.abs(answers) >= np.maximum(_SEEN * np.abs(shift), _PROBE * _SMALLEST)
+    if not (np.isfinite(answers) & (nothing | seen)).all() or not np.isfinite(shift).all():
+        raise InputError(
+            "Expected constants that are zero or between 2^-300 and 2^100, got others. Rescale the network; a "
+            "certificate needs numbers whose products do not underflow."
+        )
+    return np.where(nothing, 0.0, answers / _PROBE)
