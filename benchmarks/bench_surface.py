@@ -2,6 +2,7 @@
 
 python benchmarks/bench_surface.py [--rounds 3] [--threads 2]    # JSON in benchmarks/results/surface-cpu.json
 python benchmarks/bench_surface.py --publish                     # also in docs/benchmarks/ and docs/surfaces.md
+python benchmarks/bench_surface.py --device cuda [--publish]     # level sets and the whole partition on a GPU
 
 The networks are those of ``examples/gallery/level_set.py`` and a torus of 8 layers of width 32. Marching cubes
 (scikit-image, skipped where it is not installed) reads each network in float32 on grids. The distance of a vertex to
@@ -73,6 +74,8 @@ def in_turn(methods: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tup
             gc.collect()
             start, busy = time.perf_counter(), time.process_time()
             result = work()
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize()
             took = time.perf_counter() - start, time.process_time() - busy
             least = found.get(name, (torch.inf, torch.inf))
             found[name] = min(least[0], took[0]), min(least[1], took[1]), result
@@ -83,7 +86,7 @@ def off_surface(model: nn.Module, points: Tensor) -> tuple[float, float]:
     """Mean and largest distance of points to the zero set, to first order."""
     distances = []
     for part in points.double().split(100_000):
-        x = part.clone().requires_grad_()
+        x = part.to(next(model.parameters()).device, copy=True).requires_grad_()
         values = model(x)[:, 0]
         (slope,) = torch.autograd.grad(values.sum(), x)
         distances.append((values.detach() / slope.norm(dim=1).clamp(min=1e-12)).abs())
@@ -111,11 +114,11 @@ def of_triangles(points: Any, triangles: Any) -> tuple[int, float]:
     return len(points) - edges + len(triangles), float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2)
 
 
-def measure(name: str, model: nn.Module, rounds: int) -> list[dict[str, Any]]:
-    """One row for each method."""
-    single = copy.deepcopy(model).float()
+def measure(name: str, model: nn.Module, rounds: int, device: str = "cpu") -> list[dict[str, Any]]:
+    """One row for each method; on a GPU without marching cubes."""
+    single, model = copy.deepcopy(model).float(), model.to(device)
     methods: dict[str, Callable[[], Any]] = {"level_set": lambda: rs.level_set(model, BOX)}
-    if importlib.util.find_spec("skimage") is not None:
+    if device == "cpu" and importlib.util.find_spec("skimage") is not None:
         methods |= {f"marching cubes, {n}^3": lambda n=n: marching_cubes(single, n) for n in GRIDS}
     if name == DEEP:
         methods["linear_regions"] = lambda: rs.linear_regions(model, BOX)
@@ -124,6 +127,7 @@ def measure(name: str, model: nn.Module, rounds: int) -> list[dict[str, Any]]:
         row = {"network": name, "method": method, "seconds": seconds, "cpu": cpu}
         if isinstance(found, rs.Partition):
             rows.append(row | {"regions": len(found)})
+            print(f"{name:16} {method:22} {len(found):9,} {'':37} {seconds:8.2f} {cpu:8.2f}", flush=True)
             continue
         if isinstance(found, rs.LevelSet):
             points, count, euler, area = found.points, len(found), found.euler, found.area
@@ -148,6 +152,8 @@ def write_results(name: str, document: dict[str, Any], *, publish: bool) -> None
         sys.path.append(str(ROOT / "docs"))
         import build_pages
 
+        if name not in build_pages.SURFACE_TABLES:
+            return
         table = build_pages.SURFACE_TABLES[name](folders[-1])
         head = re.escape(" | ".join(table.split(" | ")[:2]))
         page = ROOT / "docs" / "surfaces.md"
@@ -168,8 +174,9 @@ def main() -> None:
     parser.add_argument(
         "--publish", action="store_true", help="write docs/benchmarks/ and the table in docs/surfaces.md"
     )
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     args = parser.parse_args()
-    if importlib.util.find_spec("skimage") is None:
+    if args.device == "cpu" and importlib.util.find_spec("skimage") is None:
         if args.publish:
             raise SystemExit("Expected scikit-image with --publish, found none. Install it: pip install scikit-image")
         print("scikit-image is not installed: marching cubes are left out")
@@ -178,12 +185,15 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     titles = ("faces", 9), ("Euler", 5), ("area", 10), ("mean", 9), ("largest", 9), ("seconds", 8), ("cpu", 8)
     print(f"{'network':16} {'method':22} " + " ".join(f"{title:>{width}}" for title, width in titles))
-    rows = [row for name, model in networks.items() for row in measure(name, model, args.rounds)]
+    rows = [row for name, model in networks.items() for row in measure(name, model, args.rounds, args.device)]
     level = next(row for row in rows if (row["network"], row["method"]) == (DEEP, "level_set"))
-    ratio = rows[-1]["cpu"] / level["cpu"]
+    clock = "cpu" if args.device == "cpu" else "seconds"
+    ratio = rows[-1][clock] / level[clock]
     print(f"{rows[-1]['regions']:,} regions: partition / level set {ratio:.1f} (promise: at least 5)")
     document = surroundings(args) | {"partition / level set": ratio, "rows": rows}
-    write_results("surface-cpu", document, publish=args.publish)
+    if args.device == "cuda":
+        document["device"] = torch.cuda.get_device_name()
+    write_results(f"surface-{args.device}", document, publish=args.publish)
 
 
 if __name__ == "__main__":

@@ -187,6 +187,7 @@ UNREADABLE: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "sparse": (lambda x: x.to_sparse(), "a sparse tensor .* Call to_dense"),
     "without values": (lambda x: x.to("meta"), "on the device meta, without values"),
     "complex": (lambda x: x + 1j, "complex numbers"),
+    "quantised": (lambda x: torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8), "Call dequantize"),
     "complex array": (lambda x: (x + 1j).numpy(), "complex64"),
     "sparse items": (lambda x: [row.to_sparse() for row in x], "Call to_dense"),
     "complex items": (lambda x: TensorDataset(x + 1j), "complex numbers"),

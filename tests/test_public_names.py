@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
 import inspect
+import pkgutil
 import re
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,17 @@ def test_results_are_frozen() -> None:
 @pytest.mark.parametrize("kind", sorted(RESULTS, key=str), ids=lambda kind: kind.__name__)
 def test_every_result_has_readings(kind: type) -> None:
     assert issubclass(kind, Readable)
+
+
+def test_no_repr_prints_tensors() -> None:
+    """Every public dataclass with tensors writes its own repr."""
+    found = [importlib.import_module(each.name) for each in pkgutil.walk_packages(rs.__path__, "regionscope.")]
+    public = [getattr(one, name) for one in found if hasattr(one, "__path__") for name in getattr(one, "__all__", [])]
+    kinds = {kind for kind in public if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
+    assert len(kinds) > 50
+    for kind in kinds:
+        shown = [field for field in dataclasses.fields(kind) if field.repr and "Tensor" in str(field.type)]
+        assert not shown or not hasattr(kind.__repr__, "__wrapped__"), kind
 
 
 def test_readings_are_names_values_and_errors() -> None:

@@ -13,21 +13,6 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 
-__all__ = [
-    "check_memory",
-    "check_positive",
-    "check_progress",
-    "is_whole",
-    "of_kind",
-    "read_device",
-    "read_generator",
-    "read_seed",
-    "real",
-    "unknown",
-    "unreadable",
-    "whole",
-]
-
 Kind = TypeVar("Kind")
 
 
@@ -86,6 +71,8 @@ def unreadable(tensor: Tensor) -> str:
         return f"a sparse tensor ({tensor.layout}). Call to_dense() first."
     if tensor.is_meta:
         return "a tensor on the device meta, without values. Load its values first."
+    if tensor.is_quantized:
+        return f"a quantised tensor ({tensor.dtype}). Call dequantize() first."
     return f"complex numbers ({tensor.dtype}). Pass real numbers." if tensor.is_complex() else ""
 
 

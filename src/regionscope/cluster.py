@@ -19,8 +19,6 @@ from torch import nn
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.extras import needed
 
-__all__ = ["Shards", "open_client", "open_shards"]
-
 _ANSWER = 10  # seconds for the scheduler to answer
 _STDLIB = sysconfig.get_path("stdlib")
 _SHARDS = 4  # for each thread of a worker, so that fast workers take more of them
@@ -56,7 +54,7 @@ class Shards(Generic[Answer]):
         except Exception as error:
             if type(error).__name__ == "KilledWorker":
                 raise RegionscopeError(
-                    "The Dask workers of one shard died again and again; too little memory is a common reason."
+                    "Several Dask workers died at the same work, often for want of memory. Give them more."
                 ) from error
             raise
         finally:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
 import regionscope as rs
@@ -43,6 +45,33 @@ def test_the_timeout_includes_reading(files: tuple[Path, Path, float], monkeypat
     monkeypatch.setattr(load, "load_model", lambda name: time.sleep(0.3) or whole(name))
     assert run("verify", network, property, "--timeout", 0.2).stdout.startswith("timeout")
     assert run("verify", network, property, "--timeout", 60).stdout.startswith("unsat")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
+def test_the_timeout_interrupts_reading(files: tuple[Path, Path, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    network, property, largest = files
+    property.write_text(PROPERTY.format(largest + 0.5))
+    monkeypatch.setattr(load, "load_model", lambda name: time.sleep(60))
+    start, before = time.monotonic(), signal.getsignal(signal.SIGALRM)
+    done = run("verify", network, property, "--timeout", 0.1, "--out", property.with_name("result.txt"))
+    assert time.monotonic() - start < 30
+    assert (done.exit_code, property.with_name("result.txt").read_text()) == (0, "timeout\n")
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_version_two_names_the_tensors_of_the_witness(files: tuple[Path, Path, float]) -> None:
+    """The format of the VNN-LIB 2 standard: each tensor as it is declared, then its entries, one in a line."""
+    network, property, largest = files
+    bounds = "".join(f"(assert (and (<= In[0,{i}] 1) (>= In[0,{i}] -1)))" for i in (0, 1))
+    declared = "(declare-network f (declare-input In float32 [1, 2]) (declare-output Out real [2]))"
+    property.write_text(f"(vnnlib-version <2.0>) {declared} {bounds} (assert (>= Out[0] {largest - 0.5}))")
+    assert run("verify", network, property, "--out", property.with_name("result.txt")).exit_code == 0
+    lines = property.with_name("result.txt").read_text().splitlines()
+    assert [lines[0], lines[1], lines[4]] == ["sat", "In float32 [1,2]", "Out real [2]"]
+    x, y = torch.tensor([float(line) for line in lines[2:4]]), [float(line) for line in lines[5:]]
+    assert rs.read_onnx(network)(x[None])[0].tolist() == pytest.approx(y, abs=1e-5)
+    assert y[0] == pytest.approx(largest, abs=1e-5)
 
 
 def test_a_witness_is_printed_and_written(files: tuple[Path, Path, float], tmp_path: Path) -> None:
@@ -105,7 +134,7 @@ def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--vary", 0, 1, "--at", "2=0,3=0"], "--range is missing"),
+        (["--vary", 0, 1, "--at", "2=0,3=0"], "got no --range"),
         (["--vary", 0, 1, "--range", "0=0:1,1=0:1"], "have no value"),
         (["--vary", 0, 9, "--range", "0=0:1,9=0:1", "--at", "1=0,2=0,3=0"], "0 to 3"),
         (["--vary", 0, 1, "--range", "0=1:0,1=0:1", "--at", "2=0,3=0"], "LO < HI"),

@@ -77,6 +77,18 @@ def test_padding_never_counts_and_changes_nothing() -> None:
     assert found.block_means["layers.1"].stderr > 0
 
 
+def test_layers_after_pooling_have_no_positions() -> None:
+    class Pooled(TinyGPT):
+        def forward(self, ids: Tensor) -> Tensor:
+            return torch.tanh(super().forward(ids).mean(1))
+
+    mask = torch.ones_like(IDS)
+    mask[1, 1:] = 0  # one token: the pooled vector has as many positions
+    found = rs.local_complexity(Pooled(), IDS, attention_mask=mask, radius=RADIUS)
+    assert list(found.by_layer) == ["layers.0.mlp.1", "layers.1.mlp.1", "tanh"]
+    assert list(found.by_position) == ["layers.0.mlp.1", "layers.1.mlp.1"]
+
+
 def test_chunks_do_not_change_the_counts() -> None:
     gpt = TinyGPT()
     few, many = (rs.local_complexity(gpt, IDS, radius=RADIUS, frames=FRAME, memory=memory) for memory in (1, None))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from devices import needs_cuda
-from regionscope.complexity import LocalComplexity, deformation, local_complexity, orthonormal_frames
+from regionscope.complexity import LocalComplexity, deformation, local_complexity, neighbourhoods, orthonormal_frames
 from regionscope.complexity.reference import local_complexity_by_hooks
 from regionscope.errors import InputError
 
@@ -51,7 +51,26 @@ def flattened() -> tuple[nn.Module, tuple[int, ...], Folds]:
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 6), nn.Hardtanh(-0.5, 0.5)), (3, 4), {"2": (-0.5, 0.5)}
 
 
-@pytest.mark.parametrize("build", [mlp, images, residual, flattened])
+def many_inputs() -> tuple[nn.Module, tuple[int, ...], Folds]:
+    return nn.Sequential(nn.Linear(300, 40), nn.ReLU(), nn.Linear(40, 3)), (300,), {"1": (0.0,)}
+
+
+class Masked(nn.Module):
+    """Compares its input with 0, which hides NaN."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.act = nn.Linear(6, 12), nn.Linear(6, 12), nn.ReLU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.first(x) + self.second((x > 0).to(x.dtype)))
+
+
+def masked() -> tuple[nn.Module, tuple[int, ...], Folds]:
+    return Masked(), (6,), {"act": (0.0,)}
+
+
+@pytest.mark.parametrize("build", [mlp, images, residual, flattened, many_inputs, masked])
 @pytest.mark.parametrize("frames", ["shared", "per-point"])
 @pytest.mark.parametrize(("hull", "dims"), [("cross-polytope", 4), ("hypercube", 3)])
 def test_equals_the_slow_twin(build, frames: str, hull: str, dims: int) -> None:
@@ -184,6 +203,31 @@ def test_frames_are_orthonormal_and_do_not_depend_on_the_batch() -> None:
     assert torch.equal(torch.cat(parts), frames)
     assert torch.allclose(orthonormal_frames((3, 7), dims=21, points=4, seed=2), frames.float(), atol=1e-4)
     assert not torch.allclose(flat[0], flat[1], atol=0.1)
+
+
+def test_frames_made_from_one_are_orthonormal_and_haar_distributed() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first = orthonormal_frames((300,), dims=3, points=4, generator=generator, dtype=torch.float64)
+    assert torch.allclose(first @ first.transpose(1, 2), torch.eye(3, dtype=torch.float64).expand(4, 3, 3), atol=1e-12)
+    frames = torch.cat([first, *(orthonormal_frames((300,), dims=3, points=400, seed=i).double() for i in range(5))])
+    assert float(frames.mean((0, 1)).abs().max()) < 5 * (300 * 3 * len(frames)) ** -0.5
+    assert torch.allclose((300 * frames**2).mean((0, 1)), torch.ones(300, dtype=torch.float64), atol=0.15)
+    between = (frames[:-1] * frames[1:]).sum(2)  # of neighbours: mean 0 and variance 1 / 300
+    assert abs(float(between.mean())) < 5 * between.numel() ** -0.5 / 300**0.5
+    assert float(between.var()) * 300 == pytest.approx(1, abs=0.1)
+
+
+def test_linear_layers_run_without_the_vertices(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, model = torch.randn(3, 20, dtype=torch.float64), wide()
+    wanted = local_complexity(model, x, dims=4, radius=0.5, frames="per-point")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the vertices were computed")
+
+    monkeypatch.setattr(neighbourhoods, "_cross_polytopes", refuse)
+    assert same(wanted, local_complexity(model, x, dims=4, radius=0.5, frames="per-point"))
+    with pytest.raises(AssertionError, match="were computed"):
+        local_complexity(nn.Sequential(nn.ReLU(), model), x, dims=4, radius=0.5, frames="per-point")
 
 
 def test_exactly_zero_has_no_sign() -> None:

@@ -6,9 +6,11 @@ import statistics
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional
 
 import regionscope as rs
-from regionscope.complexity.spline_features import FEATURES
+from regionscope.complexity.spline_features import FEATURES, features_of
 from regionscope.errors import InputError
 from sequence_models import TinyGPT, prompts
 
@@ -43,6 +45,42 @@ def test_features_equal_loops_with_padding(mlp: str) -> None:
             assert torch.allclose(found.values[i, layer], truth, atol=1e-5)
     assert found.tokens.tolist() == [6, 4, 3, 1]
     assert found.table.shape == (4, 14)
+
+
+@pytest.mark.parametrize("gate", ["glu", "chunk", "steps"])
+def test_a_gate_that_shares_its_layer_is_counted_alone(gate: str) -> None:
+    class Fused(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.both, self.down = nn.Linear(8, 20), nn.Linear(10, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            h = self.both(x)
+            if gate == "glu":
+                return self.down(functional.glu(h))
+            first, second = h.chunk(2, -1) if gate == "chunk" else (h[..., 1::2], h[..., ::2])
+            return self.down(functional.silu(first) * second)
+
+    torch.manual_seed(0)
+    gpt, ids, seen = TinyGPT(depth=1), prompts(2, 6), []
+    gpt.layers[0].mlp = Fused()
+    gpt.layers[0].mlp.both.register_forward_hook(lambda _, given, output: seen.append(output.detach()))
+    gpt(ids)
+    of_gate = {"glu": slice(10, 20), "chunk": slice(10), "steps": slice(1, 20, 2)}[gate]
+    wanted = features_of(seen[0][..., of_gate], gpt.layers[0].mlp.both.weight.detach()[of_gate])
+    assert torch.allclose(rs.spline_features(gpt, ids).values[:, 0], wanted, atol=1e-5)
+
+
+def test_a_unit_without_weights_has_no_hyperplane() -> None:
+    h, weight = torch.tensor([[[0.0, 3.0], [0.0, -1.0]]]), torch.tensor([[0.0, 0.0], [0.0, 2.0]])
+    assert features_of(h, weight)[0, 4:6].tolist() == [0.5, 1.0]
+
+
+def test_logits_are_made_at_one_token_only() -> None:
+    gpt, shapes = TinyGPT(), []
+    gpt.head.register_forward_hook(lambda _, given, output: shapes.append(tuple(output.shape)))
+    rs.spline_features(gpt, prompts(9, 6))
+    assert shapes[-1] == (9, 1, 30)
 
 
 def test_names_and_readings() -> None:

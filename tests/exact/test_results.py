@@ -1,49 +1,17 @@
-"""What a result offers: maps, patterns, walls, files, limits; and that the model is left as it was."""
+"""What a result offers: maps, patterns, walls, limits; and that the model is left as it was."""
 
 from __future__ import annotations
 
-import io
-import json
-import pickle
-import zipfile
-from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import regionscope as rs
-from devices import needs_cuda
-from regionscope.exact.walls import Walls
 from regionscope.network import patterns
 from regionscope.tolerance import Tolerance
-
-SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
-CUBE = rs.Box(torch.zeros(3), torch.eye(3), 1.0)
-
-
-def _mlp(*sizes: int, seed: int = 0) -> nn.Sequential:
-    torch.manual_seed(seed)
-    layers: list[nn.Module] = []
-    for fan_in, fan_out in pairwise(sizes):
-        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
-SLICES = {
-    "segment": (_mlp(4, 10, 10, 3), rs.Segment([0.0, 1, 0, -1], [1.0, -2, 1, 2])),
-    "triangle": (_mlp(4, 10, 10, 3), rs.Simplex([[0.0, 1, 0, -1], [2.0, -2, 1, 2], [-2.0, 0, 3, 1]])),
-    "square": (_mlp(2, 10, 10, 3), SQUARE),
-    "cube": (_mlp(3, 6, 6, 3), CUBE),
-    "box through points": (
-        _mlp(4, 10, 10, 3),
-        rs.Box.through([[0.0, 1, 0.3, -1], [2.0, -0.7, 1, 2], [-2.0, 0, 3.1, 1]], 0.1),
-    ),
-}
+from small_slices import CUBE, SLICES, SQUARE, mlp
 
 
 @pytest.fixture(scope="module", params=SLICES)
@@ -110,191 +78,6 @@ def test_walls_are_shared_by_the_regions_they_part(found: tuple[nn.Module, rs.Pa
     assert bool((seen[left] != seen[right]).any(1).all())
 
 
-def test_a_saved_partition_comes_back(found: tuple[nn.Module, rs.Partition], tmp_path: Path) -> None:
-    model, part = found
-    path = part.save(tmp_path / "deep" / "part")
-    back = rs.Partition.load(path, program=rs.trace(model, part.slice.input_shape))
-    back.check()
-    for name in ("vertices", "outputs", "corners", "offsets", "sizes"):
-        assert torch.equal(getattr(back, name), getattr(part, name)), name
-    assert (back.by_layer, back.stats, back.tolerance) == (part.by_layer, part.stats, part.tolerance)
-    assert back.n_linear_regions == part.n_linear_regions
-    with pytest.raises(rs.InputError, match="a partition with its network, got one that was loaded from a file"):
-        rs.Partition.load(path).patterns()
-
-
-def test_a_partition_goes_to_another_process_without_its_network() -> None:
-    part = rs.linear_regions(_mlp(2, 4, 2), SQUARE)
-    dec = rs.decision_regions(_mlp(2, 4, 2), SQUARE)
-    assert part.n_linear_regions  # what was computed on the way stays behind
-    back, decided = pickle.loads(pickle.dumps((part, dec)))
-    assert torch.equal(back.vertices, part.vertices)
-    assert (back.by_layer, back.n_linear_regions, back.program) == (part.by_layer, part.n_linear_regions, None)
-    assert torch.equal(decided.boundary, dec.boundary)
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    model = _mlp(2, 4, 2)
-    part, dec = (
-        read(model, SQUARE).save(tmp_path / name)
-        for read, name in ((rs.linear_regions, "part"), (rs.decision_regions, "dec"))
-    )
-    with pytest.raises(rs.InputError, match=r"decision regions in .*got a partition that is not cut at the decision"):
-        rs.DecisionRegions.load(part)
-    with pytest.raises(rs.InputError, match=r"got decision regions.*DecisionRegions\.load"):
-        rs.Partition.load(dec)
-
-
-@pytest.mark.parametrize("content", ["text", "nothing", "array", "half", "other arrays"])
-def test_a_file_that_is_no_partition_is_one_sentence(content: str, tmp_path: Path) -> None:
-    path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
-    if content == "array":
-        with path.open("wb") as file:
-            np.save(file, np.zeros(3))
-    elif content == "other arrays":
-        np.savez(path, a=np.zeros(3))
-    else:
-        path.write_bytes({"text": b"hello", "nothing": b"", "half": path.read_bytes()[:300]}[content])
-    for kind in (rs.Partition, rs.DecisionRegions):
-        with pytest.raises(rs.InputError, match="which is another file or damaged"):
-            kind.load(path)
-
-
-def _about(**changes: Any) -> Callable[[dict[str, Any]], None]:
-    def change(arrays: dict[str, Any]) -> None:
-        arrays["about"] = np.array(json.dumps(json.loads(str(arrays["about"])) | changes))
-
-    return change
-
-
-def _array(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
-    return lambda arrays: arrays.update({name: change(arrays[name])})
-
-
-def _last(value: float) -> Callable[[Any], Any]:
-    return lambda array: np.concatenate([array[:-1], np.full_like(array[-1:], value)])
-
-
-TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "no vertices": (lambda arrays: arrays.pop("vertices"), "vertices"),
-    "vertices of another dim": (_array("vertices", lambda a: np.repeat(a, 2, 1)), "vertices is not"),
-    "vertices NaN": (_array("vertices", lambda a: a * np.nan), "vertices is not"),
-    "outputs too few": (_array("outputs", lambda a: a[1:]), "outputs is not"),
-    "outputs of objects": (_array("outputs", lambda a: a.astype(object)), "Object arrays"),
-    "outputs complex": (_array("outputs", lambda a: a + 1j), "outputs is not"),
-    "corners out of range": (_array("corners", _last(10**6)), "corners holds indices that are out of range"),
-    "corners negative": (_array("corners", _last(-1)), "corners holds indices that are out of range"),
-    "offsets too short": (_array("offsets", lambda a: a[:-1]), "offsets is not"),
-    "offsets backwards": (_array("offsets", lambda a: a[::-1].copy()), "offsets does not split corners"),
-    "sizes too large": (_array("sizes", lambda a: 2 * a), "do not cover its slice"),
-    "regions of walls": (_array("wall_regions", _last(10**6)), "wall_regions holds indices that are out of range"),
-    "layers of walls": (_array("wall_layer", _last(99)), "wall_layer holds indices that are out of range"),
-    "comparisons": (_array("wall_same", lambda a: a[1:]), "wall_same is not"),
-    "fewer regions than counted": (_about(by_layer={"1": 10**6}), "regions, but its counts are larger"),
-    "counts in words": (_about(by_layer={"1": "2"}), "lacks numbers"),
-    "no counts": (_about(by_layer=[]), "lacks numbers"),
-    "tolerance in words": (_about(tolerance={"zero": "a", "slope": 0.1, "rank": 0.1}), "lacks numbers"),
-    "another status": (_about(status={"done": True}), "unexpected keyword"),
-    "another slice": (_about(slice={"kind": "Ball"}), "Ball"),
-    "slice without parts": (_about(slice={"kind": "Box"}), "for a Box, got none"),
-    "deep header": (lambda arrays: arrays.update(about=np.array("[" * 200_000)), "nested too deep"),
-    "vertices outside": (_array("vertices", lambda a: a + 5), "checksum"),
-    "sizes exchanged": (_array("sizes", lambda a: a[::-1].copy()), "checksum"),
-    "corners all 0": (_array("corners", np.zeros_like), "checksum"),
-    "walls inverted": (_array("wall_same", np.logical_not), "checksum"),
-    "another time": (_about(stats={"snapped": 0, "rounding": 0.0, "seconds": 1.0}), "checksum"),
-    "no checksum": (_about(checksum=None), "checksum"),
-    "header of a list": (lambda arrays: arrays.update(about=np.array("[1, 2]")), "damaged"),
-}
-
-
-@pytest.mark.parametrize("name", TAMPERED)
-def test_a_file_whose_parts_do_not_fit_is_refused(name: str, tmp_path: Path) -> None:
-    path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
-    with np.load(path) as file:
-        arrays = dict(file)
-    change, words = TAMPERED[name]
-    change(arrays)
-    np.savez(path, **arrays)
-    with pytest.raises(rs.InputError, match=words) as caught:
-        rs.Partition.load(path)
-    assert "which is another file or damaged" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [
-        (_mlp(2, 4, 2), "a Program for program, got Sequential"),
-        (rs.trace(_mlp(3, 4, 2), (3,)), "inputs of shape .3,. and 2 output"),
-        (rs.trace(_mlp(2, 4, 5), (2,)), "inputs of shape .2,. and 5 output"),
-    ],
-)
-def test_a_file_of_another_network_is_refused(program: Any, words: str, tmp_path: Path) -> None:
-    path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
-    with pytest.raises(rs.InputError, match=words):
-        rs.Partition.load(path, program)
-
-
-def test_labels_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    path = rs.decision_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "dec.npz")
-    with np.load(path) as file:
-        arrays = dict(file)
-    np.savez(path, **(arrays | {"piece_regions": arrays["piece_regions"] + 10**6}))
-    with pytest.raises(rs.InputError, match="piece_regions holds indices that are out of range"):
-        rs.DecisionRegions.load(path)
-
-
-def test_a_file_that_claims_more_than_memory_holds_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "part.npz"
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**14, 2)})
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("about.npy", header.getvalue())
-    with pytest.raises(rs.InputError, match="damaged"):
-        rs.Partition.load(path)
-
-
-@pytest.mark.parametrize(("version", "way_out"), [(1, "older version; compute it again"), (99, "another version")])
-def test_a_file_in_another_format_is_refused(version: int, way_out: str, tmp_path: Path) -> None:
-    path = rs.linear_regions(_mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
-    with np.load(path) as file:
-        arrays = dict(file)
-    arrays["about"] = np.array(json.dumps(json.loads(str(arrays["about"])) | {"format": version}))
-    np.savez(path, **arrays)
-    with pytest.raises(rs.InputError, match=rf"got format {version}: .*{way_out}"):
-        rs.Partition.load(path)
-
-
-OFF_GRID = torch.randn(4, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) / 3
-OFF_GRID[0] += 100
-KINDS = {name: piece for name, (_, piece) in SLICES.items()} | {
-    "far segment": rs.Segment(*OFF_GRID[:2]),
-    "extended segment": rs.Segment(*OFF_GRID[:2]).extended(-0.1, 1 / 3),
-    "far triangle": rs.Simplex(OFF_GRID[:3]),
-    "tetrahedron": rs.Simplex(OFF_GRID),
-    "small box": rs.Box([0.1] * 4, torch.eye(4)[:2], 0.1),
-    "far box": rs.Box(OFF_GRID[0], OFF_GRID[1:3], [0.1, 0.7]),
-    "far box through points": rs.Box.through(OFF_GRID[:3], 0.1),
-}
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_a_stored_slice_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
-    piece = KINDS[name]
-    model = nn.Sequential(nn.Flatten(), _mlp(piece.origin.numel(), 3, 2))
-    part = rs.linear_regions(model, piece)
-    loaded = rs.Partition.load(part.save(tmp_path / "part"))
-    loaded.check()
-    back = loaded.slice
-    assert type(back) is type(piece)
-    assert vars(back).keys() == vars(piece).keys()
-    for part_name, value in vars(piece).items():
-        theirs = vars(back)[part_name]
-        assert torch.equal(theirs, value) if isinstance(value, torch.Tensor) else theirs == value, part_name
-    assert torch.equal(back.embed(part.vertices), piece.embed(part.vertices))
-    assert back.size == piece.size
-
-
 @pytest.mark.parametrize("name", SLICES)
 def test_decision_regions_know_their_pieces_and_come_back(name: str, tmp_path: Path) -> None:
     model, piece = SLICES[name]
@@ -340,7 +123,7 @@ def test_a_limit_raises_or_returns_the_layers_that_fit(name: str) -> None:
 def test_a_broken_partition_fails_its_check() -> None:
     from dataclasses import replace
 
-    part = rs.linear_regions(_mlp(2, 10, 10, 3), SQUARE)
+    part = rs.linear_regions(mlp(2, 10, 10, 3), SQUARE)
     moved = part.vertices.clone()
     moved[len(moved) // 2] += 0.05
     with pytest.raises(rs.CheckFailed):
@@ -374,7 +157,7 @@ def test_measuring_leaves_no_trace() -> None:
 
 
 def test_arguments_that_make_no_sense_get_a_sentence() -> None:
-    model = _mlp(2, 4, 2)
+    model = mlp(2, 4, 2)
     with pytest.raises(rs.InputError, match="empty"):
         rs.linear_regions(model, [])
     with pytest.raises(rs.InputError, match="one dimension"):
@@ -400,70 +183,6 @@ def test_arguments_that_make_no_sense_get_a_sentence() -> None:
     assert rs.linear_regions(read_once, SQUARE).outputs.dtype == torch.float64
     with pytest.raises(rs.InputError, match="No file"):
         rs.Partition.load("nowhere.npz")
-
-
-def _tensors(value: object) -> dict[str, torch.Tensor]:
-    """All tensors of a result, of its slice and of its walls."""
-    if isinstance(value, torch.Tensor):
-        return {"": value}
-    if not isinstance(value, (rs.Partition, rs.DecisionRegions, Walls, rs.Segment, rs.Simplex, rs.Box)):
-        return {}
-    return {f"{name}.{k}": v for name, inner in vars(value).items() for k, v in _tensors(inner).items()}
-
-
-@pytest.mark.parametrize("name", SLICES)
-@pytest.mark.parametrize("find", [rs.linear_regions, rs.decision_regions])
-def test_a_result_moves_to_another_device_whole(name: str, find: Callable[..., Any]) -> None:
-    found = find(*SLICES[name])
-    assert found.to("cpu") is found
-    moved = found.to("meta")
-    assert {tensor.device.type for tensor in _tensors(moved).values()} == {"meta"}
-    there, here = _tensors(moved), _tensors(found)
-    assert set(there) == set(here)
-    assert all(there[key].shape == here[key].shape and there[key].dtype == here[key].dtype for key in here)
-
-
-@needs_cuda
-@pytest.mark.parametrize("name", SLICES)
-def test_a_result_from_cuda_is_the_same_on_the_cpu(name: str) -> None:
-    model, piece = SLICES[name]
-    there = rs.linear_regions(model.to("cuda"), piece)
-    labelled = rs.decision_regions(model, piece)
-    model.to("cpu")
-    here = there.to("cpu")
-    for key, tensor in _tensors(here).items():
-        assert not tensor.is_cuda, key
-        assert torch.equal(tensor, _tensors(there)[key].cpu()), key
-    assert here.n_linear_regions == there.n_linear_regions
-    assert torch.equal(here.patterns(), there.patterns().cpu())
-    first = torch.arange(min(3, len(here)))
-    for mine, theirs in zip(here.input_maps(first), there.input_maps(first.cuda()), strict=True):
-        assert torch.allclose(mine, theirs.cpu())
-    here.check()
-    assert torch.allclose(labelled.to("cpu").sizes, labelled.sizes.cpu())
-
-
-@needs_cuda
-@pytest.mark.parametrize("name", SLICES)
-def test_cuda_gives_the_same_partition(name: str) -> None:
-    model, piece = SLICES[name]
-    here, there = rs.linear_regions(model, piece), rs.linear_regions(model.to("cuda"), piece)
-    model.to("cpu")
-    there.check()
-    assert (here.by_layer, here.n_linear_regions) == (there.by_layer, there.n_linear_regions)
-    assert torch.allclose(here.sizes.sort().values, there.sizes.cpu().sort().values)
-
-
-@needs_cuda
-@pytest.mark.parametrize("name", ["segment", "square"])
-def test_cuda_gives_the_same_decision_regions(name: str) -> None:
-    model, piece = SLICES[name]
-    here, there = rs.decision_regions(model, piece), rs.decision_regions(model.to("cuda"), piece)
-    model.to("cpu")
-    assert there.labels.is_cuda
-    assert here.labels.sort().values.tolist() == there.labels.cpu().sort().values.tolist()
-    assert torch.allclose(here.sizes.sort().values, there.sizes.cpu().sort().values, rtol=1e-4, atol=1e-5)
-    assert here.boundary.shape == there.boundary.shape
 
 
 def test_float32_planes_lose_no_region() -> None:

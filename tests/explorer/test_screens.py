@@ -21,7 +21,7 @@ OVERFLOWING = """() => [...document.querySelectorAll("body *")].filter((node) =>
 }).map((node) => `${node.tagName} ${node.id} ${node.textContent.slice(0, 20)}`)"""
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, 960, 1440])
 def test_nothing_is_wider_than_the_screen(page: Any, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 844})
     page.wait_for_timeout(300)

@@ -59,3 +59,11 @@ def test_a_layer_that_cuts_nothing_leaves_the_mesh_alone() -> None:
     assert result.interpolation.n_vertices == mesh.n_vertices == result.mesh.n_vertices
     assert result.mesh.corners.data_ptr() == mesh.corners.data_ptr()
     assert len(result.unsettled) == len(result.snapped) == 0
+
+
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_largest_rows_of_both_kinds(count: int) -> None:
+    rows = torch.randn(40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    wanted = set(rows.abs().sum(1).argsort()[-count:].tolist())
+    assert set(arrays.largest_rows(rows, count).tolist()) == wanted
+    assert set(arrays.largest_rows(arrays.numpy_on_cpu(rows), count).tolist()) == wanted

@@ -68,7 +68,13 @@ def test_weights_and_biases_hears_the_rows(tmp_path: Path, monkeypatch: pytest.M
         WeightsAndBiases("run")
 
 
-def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
+INPUTS = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+LOOK = {"regions": lambda m: rs.region_count(m, INPUTS, slices=5), "weight": lambda m: next(m.parameters()).norm()}
+
+
+@pytest.fixture
+def fit(tmp_path: Path) -> Callable[..., Any]:
+    """Trains a small network with Lightning for two epochs of five batches."""
     lightning: Any = pytest.importorskip("lightning.pytorch")
 
     class Module(lightning.LightningModule):
@@ -85,14 +91,13 @@ def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
-    data = torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
+    data = torch.utils.data.TensorDataset(INPUTS, (INPUTS[:, 0] > 0).long())
 
     class Endless(torch.utils.data.IterableDataset):
         def __iter__(self) -> Any:
             return iter(data)
 
-    def fit(callbacks: list[Any], source: Any = data, **options: Any) -> Module:
+    def fit(callbacks: list[Any], *, endless: bool = False, **options: Any) -> Module:
         module = Module()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Lightning's advice on workers and logging
@@ -101,25 +106,32 @@ def test_a_tiny_lightning_fit(tmp_path: Path) -> None:
                 enable_model_summary=False, accelerator="cpu", default_root_dir=tmp_path,
                 **{"logger": False, **options},
             )  # fmt: skip
-            trainer.fit(module, torch.utils.data.DataLoader(source, batch_size=4))
+            trainer.fit(module, torch.utils.data.DataLoader(Endless() if endless else data, batch_size=4))
         return module
 
-    look = {"regions": lambda m: rs.region_count(m, x, slices=5), "weight": lambda m: next(m.parameters()).norm()}
-    steps = Monitor(look, every(4))
-    epochs = Monitor(look, "every epoch")
+    return fit
+
+
+def test_a_tiny_lightning_fit(fit: Callable[..., Any]) -> None:
+    steps = Monitor(LOOK, every(4))
+    epochs = Monitor(LOOK, "every epoch")
     watched = fit([lightning_callback(steps), lightning_callback(epochs, model=lambda module: module.net)])
     alone = fit([])
     assert steps.values("regions")[0] == [0, 4, 8, 10]
     assert epochs.values("regions")[0] == [0, 5, 10]
-    assert epochs.values("regions")[1][-1] == rs.region_count(watched.net, x, slices=5).value
+    assert epochs.values("regions")[1][-1] == rs.region_count(watched.net, INPUTS, slices=5).value
     assert all(torch.equal(a, b) for a, b in zip(watched.parameters(), alone.parameters(), strict=True))
-    together = Monitor(look, "every epoch")
+    together = Monitor(LOOK, "every epoch")
     fit([lightning_callback(together)], accumulate_grad_batches=2)  # steps over 2, 2 and 1 batches
     assert together.values("regions")[0] == [0, 3, 6]
     with pytest.raises(InputError, match="a trainer that knows the number of its batches"):
-        fit([lightning_callback(Monitor(look, "every epoch"))], Endless())
+        fit([lightning_callback(Monitor(LOOK, "every epoch"))], endless=True)
+
+
+def test_rows_go_to_the_loggers_of_lightning(fit: Callable[..., Any], tmp_path: Path) -> None:
+    logger = pytest.importorskip("lightning.pytorch").loggers.CSVLogger(tmp_path, name="csv", version=0)
     logged = Monitor({"m": measured}, every(4))
-    fit([lightning_callback(logged)], logger=lightning.loggers.CSVLogger(tmp_path, name="csv", version=0))
+    fit([lightning_callback(logged)], logger=logger)
     with (tmp_path / "csv" / "version_0" / "metrics.csv").open() as file:
         found = [row for row in csv.DictReader(file) if row["m"]]
     assert [int(row["step"]) for row in found] == [0, 4, 8, 10]
@@ -147,8 +159,7 @@ def test_a_tiny_transformers_training(tmp_path: Path) -> None:
             loss = None if labels is None else nn.functional.cross_entropy(logits, labels)
             return transformers.modeling_outputs.SequenceClassifierOutput(loss=loss, logits=logits)
 
-    x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
-    data = [{"x": one, "labels": int(one[0] > 0)} for one in x]
+    data = [{"x": one, "labels": int(one[0] > 0)} for one in INPUTS]
 
     def fit(monitors: list[Monitor]) -> Any:
         with warnings.catch_warnings():
@@ -166,10 +177,10 @@ def test_a_tiny_transformers_training(tmp_path: Path) -> None:
         return trainer
 
     steps, epochs = Monitor({"m": measured}, every(4)), Monitor({"n": measured}, "every epoch")
-    whole = Monitor({"regions": lambda m: rs.region_count(m, x, slices=5, output="logits")}, every(10))
+    whole = Monitor({"regions": lambda m: rs.region_count(m, INPUTS, slices=5, output="logits")}, every(10))
     watched, alone = fit([steps, epochs, whole]), fit([])
     assert whole.values("regions")[0] == [0, 10]
-    assert whole.values("regions")[1][-1] == rs.region_count(watched.model.net, x, slices=5).value
+    assert whole.values("regions")[1][-1] == rs.region_count(watched.model.net, INPUTS, slices=5).value
     assert steps.values("m")[0] == [0, 4, 8, 10]
     assert epochs.values("n")[0] == [0, 5, 10]
     logged = [row for row in watched.state.log_history if "m" in row]

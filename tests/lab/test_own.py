@@ -31,6 +31,10 @@ class Fixed(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 2))
 
+class Several(Fixed):
+    def forward(self, x):
+        return {"inputs": x, "logits": super().forward(x)}
+
 def wrong():
     return nn.Linear(2, 7)
 
@@ -140,7 +144,11 @@ def test_sweep_your_own_network(folder: Path) -> None:
     other = run("sweep run grid.toml --runs runs --model net.py:Fixed")
     assert other.exit_code == 2
     assert "got 'width'" in other.stderr
-    own = Sweep.from_toml(folder / "grid.toml", data="points.npz")
+    assert repr(Sweep.from_toml(folder / "grid.toml")) == "Sweep(4 experiments, name='grid')"
+    (folder / "grid.toml").write_text('base = {data = "data.py:split", training.epochs = 1}\ngrid.seed = [0, 1]\n')
+    chosen = run("sweep run grid.toml --runs runs --model net.py:Several --output logits")
+    assert "2 runs: 2 finished" in chosen.stdout, chosen.output
+    own = Sweep.from_toml(folder / "grid.toml", network="net.py:build", data="points.npz")
     assert {one.data.name for one in own} == {"points.npz"}
     assert {one.network.name for one in own} == {"net.py:build"}
 
@@ -202,7 +210,7 @@ def test_parts_that_the_data_names_are_kept(folder: Path) -> None:
         ("--data points.npz --model net.py:network", "Expected a function or a class at net.py:network"),
         ("--data points.npz --model net.py:wrong", r"shape (2, 2), got shape (2, 7)"),
         ("--data points.npz --model net.py:build --set network.options.with=3", "Did you mean 'width'?"),
-        ("--data ./photos --model net.py:Fixed", "cannot be called with inputs of shape (2, 3, 6, 6)"),
+        ("--data ./photos --model net.py:Fixed", "to accept inputs of shape (2, 3, 6, 6), got"),
         ("--data nothere.npz --model net.py:build", "Expected a file or folder at 'nothere.npz'"),
         ("--data data.py:nothing --model net.py:build", "Return a DataSplit"),
         ("--data data.py:split --model net.py:build --set data.options.m=3", "got 'm'"),

@@ -15,7 +15,7 @@ from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec, Training
 from regionscope.lab.data import Dataset, load
 from regionscope.lab.train import evaluate, train
-from regionscope.lab.zoo.transformer import Attention, Layer
+from regionscope.lab.zoo.transformer import Attention, TransformerLayer
 
 SMALL = {"depth": 2, "width": 8, "heads": 2}
 
@@ -44,7 +44,7 @@ def test_attention_is_its_formula(causal: bool) -> None:
 
 
 def test_a_layer_is_its_formula() -> None:
-    layer = Layer(8, 2, "relu", causal=True)
+    layer = TransformerLayer(8, 2, "relu", causal=True)
     x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1))
     y = x + layer.attention(layer.norm1(x))
     hidden = torch.relu(layer.mlp.linear1(layer.norm2(y)))

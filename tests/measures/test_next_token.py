@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import regionscope as rs
+from regionscope.errors import InputError
 from sequence_models import TinyGPT, prompts
 
 GPT = TinyGPT(seed=2)
@@ -66,3 +67,11 @@ def test_a_large_vocabulary_stays_within_memory() -> None:
     assert sum(rows) >= 300
     assert all(size[1:] == (1, 30_000) for size in sizes)
     assert max(rows) * 30_000 * 4 <= memory
+    assert max(rows) >= 8  # the weights of the head are there once, not for each row
+
+
+def test_a_position_without_tokens_is_refused() -> None:
+    view = rs.embedding_slice(GPT, IDS[0], IDS[1])
+    for options in ({"position": 2}, {"attention_mask": torch.ones(5)}):
+        with pytest.raises(InputError, match="with token ids"):
+            rs.region_count(view.model, slices=[view.slice], **options)

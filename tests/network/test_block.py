@@ -69,6 +69,28 @@ def test_a_chain_of_modules_and_functions_is_a_block() -> None:
         rs.block(encoder, [NAMES[0], NAMES[2]], x)
 
 
+class Outer(nn.Module):
+    """Calls its block with a named argument."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.tokens, self.block = nn.Embedding(30, 8), block
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.block(input=self.tokens(ids))
+
+
+def test_a_block_may_be_called_by_name_and_must_return_one_tensor() -> None:
+    class Pair(nn.Sequential):
+        def forward(self, input: torch.Tensor) -> tuple[torch.Tensor, None]:
+            return super().forward(input), None
+
+    model = Outer(GPT.layers[0].mlp)
+    assert near(rs.block(model, "block", IDS).inputs.float(), model.tokens(IDS))
+    with pytest.raises(InputError, match=r"to return a tensor \(..., tokens, d\), got tuple"):
+        rs.block(Outer(Pair(nn.Linear(8, 8))), "block", IDS)
+
+
 @pytest.mark.parametrize("kind", ["gelu", "gated"])
 def test_smooth_blocks_are_refused_with_a_way_out(kind: str) -> None:
     with pytest.raises(NotPiecewiseAffine, match=r"Expected 'layers.0.mlp'.*embedding_slice\(\) and region_count\(\)"):

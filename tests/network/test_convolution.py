@@ -34,6 +34,14 @@ def test_blocks_of_rows_do_not_change_the_answer(block_bytes: int) -> None:
     assert torch.equal(in_row_blocks(torch.neg, 50, block_bytes=block_bytes)(x), -x)
 
 
+def test_the_backward_pass_of_blocks_copies_no_row_twice() -> None:
+    x = torch.arange(14.0).reshape(7, 2).requires_grad_(True)
+    out = in_row_blocks(torch.square, 50, block_bytes=100)(x)
+    assert type(out.grad_fn).__name__ == "CatBackward0"  # writes into a tensor would be CopySlices, each as long as all
+    (slope,) = torch.autograd.grad(out.sum(), x)
+    assert torch.equal(slope, 2 * x)
+
+
 @needs_cuda
 def test_a_segment_of_a_cnn_has_the_same_pieces_on_both_devices() -> None:
     torch.manual_seed(0)

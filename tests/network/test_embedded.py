@@ -40,6 +40,32 @@ def test_hidden_states_of_a_block_can_be_replaced() -> None:
     assert near(view.model(moved), GPT.from_embeddings(moved, first=1)[:, -1])
 
 
+def test_a_block_that_runs_several_times_is_replaced_once() -> None:
+    class Loop(TinyGPT):
+        def from_embeddings(self, x: Tensor, kept: Any = None, first: int = 0) -> Tensor:
+            for _ in range(3 - first):
+                x = self.layers[0](x)
+            return self.head(x)
+
+    model = Loop()
+    view = rs.embedded(model, IDS, at="layers.0")
+    moved = view.inputs + 0.5
+    assert near(view.model(moved), model.from_embeddings(moved, first=1)[:, -1])
+
+
+def test_every_look_up_of_the_ids_is_replaced_or_refused() -> None:
+    class Twice(TinyGPT):
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.head(self.layers[0](self.tokens(ids)) + self.tokens(ids))
+
+    model = Twice()
+    view = rs.embedded(model, IDS)
+    moved = view.inputs + 0.5
+    assert near(view.model(moved), model.head(model.layers[0](moved) + moved)[:, -1])
+    with pytest.raises(InputError, match=r"through 'layers\.0' alone"):
+        rs.embedded(model, IDS, at="layers.0")
+
+
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_padding_is_cut_off_on_either_side(side: str) -> None:
     alone, padding = prompts(3, 4, seed=5), torch.zeros(3, 2, dtype=torch.int64)
@@ -121,12 +147,14 @@ def test_slices_end_at_the_embeddings() -> None:
         (lambda: rs.embedded(GPT, IDS.float()), "Expected token ids as whole numbers"),
         (lambda: rs.embedded(GPT, IDS, position=6), "Expected position from -6 to 5"),
         (lambda: rs.embedded(GPT, IDS, position=2, output=lambda logits: logits[:, -1]), "Leave position out"),
+        (lambda: rs.embedded(GPT, IDS, output=lambda logits: (logits, 1)), "one tensor, got tuple"),
         (lambda: rs.embedded(GPT, IDS, at="layers.7"), "Choose from tokens"),
         (lambda: rs.embedded(GPT, IDS, at="positions"), "to return hidden states"),
         (lambda: rs.embedded(nn.Linear(2, 2), IDS), "Expected one nn.Embedding|failed on inputs"),
         (lambda: rs.embedded(GPT, IDS, attention_mask=torch.ones(4, 5)), "shape of the ids"),
         (lambda: rs.embedded(GPT, IDS, attention_mask=torch.zeros(4, 6)), "at least one real token"),
         (lambda: rs.embedded(GPT, IDS, attention_mask=torch.ones(4, 6).tril(3)), "same number of real tokens"),
+        (lambda: rs.embedded(GPT, IDS, attention_mask=1 - torch.eye(6)[1:5]), "between two real tokens of sequence 0"),
         (lambda: rs.embedding_slice(GPT, IDS[0], IDS[1][:4]), "Cut them to one length"),
         (lambda: rs.embedding_slice(GPT, IDS[0], IDS[0]), "distinct|same"),
     ],

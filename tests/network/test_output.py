@@ -148,10 +148,10 @@ def test_functions_can_be_selected_from() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "sentence"),
     [
-        ("dict, name", {"output": "logit"}, "called 'logit', got features, logits"),
-        ("dataclass", {"output": "logit"}, "called 'logit', got logits, features"),
-        ("named tuple", {"output": "logit"}, "called 'logit', got features, logits"),
-        ("tuple", {"output": "logits"}, "got a tuple without names"),
+        ("dict, name", {"output": "logit"}, "outputs 'features', 'logits' of the model, got 'logit'"),
+        ("dataclass", {"output": "logit"}, "outputs 'logits', 'features' of the model, got 'logit'"),
+        ("named tuple", {"output": "logit"}, "outputs 'features', 'logits' of the model, got 'logit'"),
+        ("tuple", {"output": "logits"}, "named outputs for output='logits', got a tuple"),
         ("tuple", {"output": 2}, "Expected output below 2"),
         ("dataclass", {"output": 0}, "a model that returns a sequence for output=0, got Both"),
         ("plain", {"output": 0}, "got one tensor. Leave output out"),

@@ -39,6 +39,15 @@ def counted_in_a_buffer(net: Net, x: Tensor) -> Tensor:
     return x * net.steps.add_(1)
 
 
+def every_fifth_call(net: Net, x: Tensor) -> Tensor:
+    net.calls += 1
+    return -x if net.calls % 5 == 0 else x
+
+
+def every_fifth_step(net: Net, x: Tensor) -> Tensor:
+    return -x if int(net.steps.add_(1)) % 5 == 0 else x
+
+
 def remembered(net: Net, x: Tensor) -> Tensor:
     net.state = net.state + x
     return net.state
@@ -54,6 +63,8 @@ CHANGES: dict[str, Callable[[Net, Tensor], Tensor]] = {
     "the fraction of a second": lambda net, x: x * (time.perf_counter() % 1),
     "a counter": counted,
     "a counter in a buffer": counted_in_a_buffer,
+    "every fifth call": every_fifth_call,
+    "every fifth step of a buffer": every_fifth_step,
     "its last input": remembered,
 }
 

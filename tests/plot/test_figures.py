@@ -46,3 +46,13 @@ def test_drawing_changes_no_setting() -> None:
     for figure in (plot.regions_figure(part), plot.neurons_figure(part, dec), plot.layer_panels_figure(part)):
         figure.canvas.draw()
     assert dict(matplotlib.rcParams) == before
+
+
+def test_the_names_of_axes_are_inside_the_figure() -> None:
+    plane = rs.Box.through(4 * torch.rand(3, 9, generator=torch.Generator().manual_seed(0)), margin=0.2)
+    figure = plot.neurons_figure(
+        *(find(mlp([9, 4, 3], seed=0), plane) for find in (rs.linear_regions, rs.decision_regions))
+    )
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    assert ax.get_tightbbox().x0 >= 0

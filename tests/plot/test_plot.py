@@ -164,6 +164,7 @@ def test_points_are_coloured_and_marked_by_class() -> None:
     assert np.asarray(second.get_offsets()).tolist() == [[1.0, 0.0]]
     assert not np.array_equal(first.get_facecolor(), second.get_facecolor())
     assert len(first.get_paths()[0].vertices) != len(second.get_paths()[0].vertices)
+    assert not np.array_equal(first.get_edgecolor(), first.get_facecolor())  # seen on a region of their class
     with pytest.raises(InputError, match=r"\(n, 2\)"):
         plot.data(torch.zeros(3, 3), torch.zeros(3), ax=ax)
 

@@ -171,7 +171,7 @@ def test_a_batch_that_does_not_fit_is_halved() -> None:
         (lambda x: (x, x[:3]), "tuple"),
         (lambda x: ["cat"] * len(x), "the function to return logits or integer labels, got an array of <U3"),
         (lambda x: x @ torch.ones(5, 2), "RuntimeError"),
-        (nn.Linear(5, 2), r"failed on inputs of shape \(1, 4\)"),
+        (nn.Linear(5, 2), r"failed on inputs of shape \(2, 4\)"),
         (nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, track_running_stats=False)), "running statistics"),
         (3, "int"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -239,7 +240,10 @@ def test_a_limit_is_a_timeout_and_never_an_answer() -> None:
     found = rs.verify(network, box("-1", "1", at_least(0, above)), max_regions=2)
     assert (found.verdict, found.witness) == ("timeout", None)
     assert found.bound > found.margin
-    assert rs.verify(network, box("-1", "1", at_least(0, above)), timeout=0).verdict == "timeout"
+    one = box("-1", "1", at_least(0, above))
+    assert rs.verify(network, one, timeout=0).verdict == "timeout"
+    many = rs.verify(network, replace(one, cases=one.cases * 3), timeout=0)
+    assert (many.verdict, many.n_regions, many.bound) == ("timeout", 1, math.inf)  # later boxes are not looked at
 
 
 def test_a_narrow_input_beside_a_large_fixed_one_is_decided() -> None:

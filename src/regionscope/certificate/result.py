@@ -62,6 +62,11 @@ class Certificate:
     def __bool__(self) -> bool:
         return self.certified
 
+    def __repr__(self) -> str:
+        found = {name: self.counts[name] for name in ("activation", "linear", "decision") if name in self.counts}
+        counts = "".join(f", {name}={n}" for name, n in found.items())
+        return f"Certificate(certified={self.certified}, refuted={len(self.refuted)}, unproved={self.unproved}{counts})"
+
     def __str__(self) -> str:
         if self.certified:
             share = f"{self.recomputed} of {self.signs} signs in integers"

@@ -12,25 +12,18 @@ from regionscope.cli.explore import BoxOption, FramesOption, RowsOption, find_ru
 from regionscope.plot import animation
 from regionscope.writing import counted
 
-__all__ = ["animate"]
-
 
 def animate(
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder of a run with checkpoints, or folder that contains one run.")
     ],
     out: Annotated[
-        Path | None,
-        options.option(
-            "--out", metavar="FILE", help="File to write, .gif or .mp4; by default a GIF named after the run."
-        ),
+        Path | None, options.option("--out FILE", "File to write, .gif or .mp4; by default a GIF named after the run.")
     ] = None,
-    kind: Annotated[
-        Literal["linear", "decision", "neurons"], options.option("--kind", help="Kind of figure.")
-    ] = "linear",
-    fps: Annotated[float, options.option("--fps", help="Frames per second.")] = 6.0,
-    size: Annotated[int, options.option("--size", metavar="PIXELS", help="Width in pixels.")] = 640,
-    data: Annotated[bool, options.option("--data/--no-data", help="Whether to draw the training data.")] = True,
+    kind: Annotated[Literal["linear", "decision", "neurons"], options.option("--kind", "Kind of figure.")] = "linear",
+    fps: Annotated[float, options.option("--fps", "Frames per second.")] = 6.0,
+    size: Annotated[int, options.option("--size PIXELS", "Width in pixels.")] = 640,
+    data: Annotated[bool, options.option("--data/--no-data", "Whether to draw the training data.")] = True,
     rows: RowsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,

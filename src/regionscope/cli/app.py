@@ -11,8 +11,6 @@ from regionscope.cli import table
 from regionscope.errors import RegionscopeError
 from regionscope.version import __version__
 
-__all__ = ["COMMANDS", "app"]
-
 COMMANDS = {
     "quickstart": "quickstart:quickstart",
     "regions": "regions:regions",

@@ -22,16 +22,11 @@ ask = typer.Typer(
 
 _QUESTION = "Question"
 _SHOWN = 20  # flips in the table; the JSON has all of them
-IndexOption = Annotated[
-    int | None, options.option("--index", metavar="I", least=0, panel=_QUESTION, help="Index of the output value.")
-]
+IndexOption = Annotated[int | None, options.option("--index I", "Index of the output value.", _QUESTION, least=0)]
 MinusOption = Annotated[
-    int | None,
-    options.option("--minus", metavar="J", least=0, panel=_QUESTION, help="Index of an output value to subtract."),
+    int | None, options.option("--minus J", "Index of an output value to subtract.", _QUESTION, least=0)
 ]
-NormOption = Annotated[
-    str, options.option("--norm", metavar="P", panel=_QUESTION, help="Norm of inputs and outputs: 1, 2 or inf.")
-]
+NormOption = Annotated[str, options.option("--norm P", "Norm of inputs and outputs: 1, 2 or inf.", _QUESTION)]
 
 
 @ask.command()

@@ -19,8 +19,6 @@ from regionscope.measures.bounds import layer_widths, region_bounds
 from regionscope.measures.expected_counts import Init, hanin_rolnick, kac_rice, qi_wei_neurons, random_network
 from regionscope.types import Estimate
 
-__all__ = ["bounds"]
-
 _LARGEST = sys.float_info.max
 
 
@@ -28,14 +26,13 @@ def bounds(
     architecture: Annotated[
         str, typer.Argument(help="Widths of all layers, including input and output, such as 2-32-32-32-2.")
     ],
-    init: Annotated[Init, options.option("--init", help="Initialisation of the random networks.")] = "he",
-    networks: Annotated[int, options.option("--networks", least=2, help="Number of random networks.")] = 10,
-    radius: Annotated[float, options.option("--radius", least=1e-06, help="Radius R of the box [-R, R]^d.")] = 1.0,
+    init: Annotated[Init, options.option("--init", "Initialisation of the random networks.")] = "he",
+    networks: Annotated[int, options.option("--networks", "Number of random networks.", least=2)] = 10,
+    radius: Annotated[float, options.option("--radius", "Radius R of the box [-R, R]^d.", least=1e-06)] = 1.0,
     target: Annotated[
-        int,
-        options.option("--target", least=1, help="Number Q of regions on the segment in the theorem of Qi and Wei."),
+        int, options.option("--target", "Number Q of regions on the segment in the theorem of Qi and Wei.", least=1)
     ] = 100,
-    seed: Annotated[int, options.option("--seed", least=0, help="Seed of the first network.")] = 0,
+    seed: Annotated[int, options.option("--seed", "Seed of the first network.", least=0)] = 0,
     json_file: options.JsonOption = None,
 ) -> None:
     """Compare bounds and estimates of the number of linear regions with exact counts of random networks.
@@ -65,15 +62,8 @@ def bounds(
         rows += [_row(place, b.name, b.kind, b.value, b.reference) for b in region_bounds(k, widths)]
         if k == 1:
             rows += _estimates(n_0, widths, end, init, segment.size, target, found.value)
-        rows.append(
-            _row(
-                place,
-                "measured, exact",
-                f"mean of {networks} networks ± {found.stderr:.2g}",
-                found.value,
-                "linear_regions",
-            )
-        )
+        kind = f"mean of {networks} networks ± {found.stderr:.2g}"
+        rows.append(_row(place, "measured, exact", kind, found.value, "linear_regions"))
     if n_0 > 2:
         rows += [_row("inputs", b.name, b.kind, b.value, b.reference) for b in region_bounds(n_0, widths)]
     if json_file != "-":

@@ -23,53 +23,41 @@ from regionscope.complexity.neighbourhoods import Shape
 from regionscope.lab import load
 from regionscope.plot.complexity import layers_figure
 
-__all__ = ["complexity"]
-
 _POINTS, _HULL = "Points", "Neighbourhood"
 
 
 _DEFAULT = options.defaults(local_complexity)
 
-DataOption = Annotated[Path, option("--data", metavar="FILE", panel=_POINTS, help=f"Training points: {options.ROWS}.")]
+DataOption = Annotated[Path, option("--data FILE", f"Training points: {options.ROWS}.", _POINTS)]
 TestOption = Annotated[
-    Path | None,
-    option("--test", metavar="FILE", panel=_POINTS, help="File with test points, to report the train/test gap."),
+    Path | None, option("--test FILE", "File with test points, to report the train/test gap.", _POINTS)
 ]
 RandomOption = Annotated[
-    int,
-    option("--random", metavar="N", least=0, panel=_POINTS, help="Number of points drawn uniformly from the domain."),
+    int, option("--random N", "Number of points drawn uniformly from the domain.", _POINTS, least=0)
 ]
-DomainOption = Annotated[
-    tuple[float, float], option("--domain", metavar="LO HI", panel=_POINTS, help="Domain of the random points.")
-]
+DomainOption = Annotated[tuple[float, float], option("--domain LO HI", "Domain of the random points.", _POINTS)]
 DimsOption = Annotated[
-    int | None,
-    option("--dims", metavar="P", least=1, panel=_HULL, help="Number of directions; by default 25, or d if d < 25."),
+    int | None, option("--dims P", "Number of directions; by default 25, or d if d < 25.", _HULL, least=1)
 ]
-RadiusOption = Annotated[float, option("--radius", panel=_HULL, help="Distance r of the vertices from the point.")]
+RadiusOption = Annotated[float, option("--radius", "Distance r of the vertices from the point.", _HULL)]
 FramesOption = Annotated[
-    Literal["shared", "per-point"],
-    option("--frames", panel=_HULL, help="Whether all points share one frame of directions."),
+    Literal["shared", "per-point"], option("--frames", "Whether all points share one frame of directions.", _HULL)
 ]
 HullOption = Annotated[
-    Shape, option("--hull", panel=_HULL, help="Neighbourhood: 2 P vertices (cross-polytope) or 2^P (hypercube).")
+    Shape, option("--hull", "Neighbourhood: 2 P vertices (cross-polytope) or 2^P (hypercube).", _HULL)
 ]
 LayersOption = Annotated[
-    list[str] | None,
-    option("--layers", metavar="NAME", panel=_HULL, help="Name or pattern of the layers to count; can be repeated."),
+    list[str] | None, option("--layers NAME", "Name or pattern of the layers to count; can be repeated.", _HULL)
 ]
 OutputsOption = Annotated[
-    bool, option("--linear-outputs", panel=_HULL, help="Whether to count linear outputs without an activation.")
+    bool, option("--linear-outputs", "Whether to count linear outputs without an activation.", _HULL)
 ]
-PoolOption = Annotated[bool, option("--max-pool", panel=_HULL, help="Whether to count max-pooling windows.")]
-SeedOption = Annotated[int, option("--seed", least=0, panel=_HULL, help="Seed for directions and random points.")]
+PoolOption = Annotated[bool, option("--max-pool", "Whether to count max-pooling windows.", _HULL)]
+SeedOption = Annotated[int, option("--seed", "Seed for directions and random points.", _HULL, least=0)]
 MemoryOption = Annotated[
     str | None,
     option(
-        "--memory",
-        metavar="SIZE",
-        panel=options.WORK,
-        help="Limit of the working memory, such as 64MiB; by default 16MiB, on a GPU 1GiB.",
+        "--memory SIZE", "Limit of the working memory, such as 64MiB; by default 16MiB, on a GPU 1GiB.", options.WORK
     ),
 ]
 

@@ -19,76 +19,56 @@ from regionscope.sampled.grid import LabelMap, label_maps
 from regionscope.sampled.labels import open_labeller
 from regionscope.types import Estimate
 
-__all__ = ["count"]
-
 _EXAMPLES = 4
 _SLICES = "Slices"
 _DEFAULT = options.defaults(region_count)
 
 
-DataOption = Annotated[
-    Path, option("--data", metavar="FILE", panel=_SLICES, help=f"Inputs to draw slices through: {options.ROWS}.")
-]
-DimOption = Annotated[int, option("--dim", least=1, panel=_SLICES, help="Dimension of the slices.")]
-SlicesOption = Annotated[int, option("--slices", least=1, panel=_SLICES, help="Number of slices.")]
+DataOption = Annotated[Path, option("--data FILE", f"Inputs to draw slices through: {options.ROWS}.", _SLICES)]
+DimOption = Annotated[int, option("--dim", "Dimension of the slices.", _SLICES, least=1)]
+SlicesOption = Annotated[int, option("--slices", "Number of slices.", _SLICES, least=1)]
 GridOption = Annotated[
     int | None,
     option(
-        "--grid",
-        metavar="N",
-        panel=_SLICES,
-        help="Number of points along each axis; by default 200 in 1-D, 30 in 2-D, fewer in more dimensions.",
+        "--grid N",
+        "Number of points along each axis; by default 200 in 1-D, 30 in 2-D, fewer in more dimensions.",
+        _SLICES,
     ),
 ]
-MethodOption = Annotated[Method, option("--method", panel=_SLICES, help="Counting method.")]
+MethodOption = Annotated[Method, option("--method", "Counting method.", _SLICES)]
 UntilOption = Annotated[
-    float | None,
-    option("--until", metavar="SHARE", panel=_SLICES, help="Relative standard error at which to stop drawing slices."),
+    float | None, option("--until SHARE", "Relative standard error at which to stop drawing slices.", _SLICES)
 ]
-MaxSlicesOption = Annotated[
-    int, option("--max-slices", least=1, panel=_SLICES, help="Largest number of slices with --until.")
-]
+MaxSlicesOption = Annotated[int, option("--max-slices", "Largest number of slices with --until.", _SLICES, least=1)]
 MaxPointsOption = Annotated[
-    int,
-    option("--max-points", least=1, panel=_SLICES, help="Largest number of points on a slice with --method refined."),
+    int, option("--max-points", "Largest number of points on a slice with --method refined.", _SLICES, least=1)
 ]
 ThroughOption = Annotated[
     Through | None,
     option(
         "--through",
-        panel=_SLICES,
-        help="Kind of slices: hulls of inputs (the default), random directions through an input (the default with "
+        "Kind of slices: hulls of inputs (the default), random directions through an input (the default with "
         "--length), or lines from the origin to an input.",
+        _SLICES,
     ),
 ]
 AlphaOption = Annotated[
     tuple[float, float],
-    option(
-        "--alpha", metavar="LO HI", panel=_SLICES, help="Range of alpha to which hulls are stretched; 0 1 is the hull."
-    ),
+    option("--alpha LO HI", "Range of alpha to which hulls are stretched; 0 1 is the hull.", _SLICES),
 ]
-LengthOption = Annotated[
-    float | None, option("--length", metavar="L", panel=_SLICES, help="Length of slices in random directions.")
-]
-SeedOption = Annotated[int, option("--seed", least=0, panel=_SLICES, help="Seed for the slices.")]
+LengthOption = Annotated[float | None, option("--length L", "Length of slices in random directions.", _SLICES)]
+SeedOption = Annotated[int, option("--seed", "Seed for the slices.", _SLICES, least=0)]
 BatchOption = Annotated[
     int | None,
-    option(
-        "--batch-size",
-        metavar="N",
-        least=1,
-        panel=options.WORK,
-        help="Number of inputs in a batch; by default derived from --memory.",
-    ),
+    option("--batch-size N", "Number of inputs in a batch; by default derived from --memory.", options.WORK, least=1),
 ]
 MemoryOption = Annotated[
     str | None,
     option(
-        "--memory",
-        metavar="SIZE",
-        panel=options.WORK,
-        help="Limit of the working memory; by default 64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half "
+        "--memory SIZE",
+        "Limit of the working memory; by default 64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half "
         "of the free memory.",
+        options.WORK,
     ),
 ]
 

@@ -18,8 +18,6 @@ from regionscope.lab.data import get as get_data
 from regionscope.lab.data.catalogue import entry
 from regionscope.lab.data.download import DOWNLOADS
 
-__all__ = ["data"]
-
 data = typer.Typer(no_args_is_help=True, help="List the data sets, and download those that are not built in.")
 
 
@@ -47,10 +45,8 @@ def get(
         str, typer.Argument(help="mnist, fashion_mnist, cifar10 or cifar100.", autocompletion=lambda: DOWNLOADS)
     ],
     root: options.DataRootOption = None,
-    mirror: Annotated[
-        str | None, options.option("--mirror", metavar="URL", help="URL of another server with the same files.")
-    ] = None,
-    force: Annotated[bool, options.option("--force", help="Download it again, even if it exists.")] = False,
+    mirror: Annotated[str | None, options.option("--mirror URL", "URL of another server with the same files.")] = None,
+    force: Annotated[bool, options.option("--force", "Download it again, even if it exists.")] = False,
 ) -> None:
     """Download a data set, check the published md5 and unpack it where torchvision and regionscope look for it.
 

@@ -20,22 +20,17 @@ from regionscope.lab.default_slice import plane_of
 from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import TrainingFrames, frames_of_partition, frames_of_run
 
-__all__ = ["BoxOption", "FramesOption", "RowsOption", "explore", "find_run", "frames_of_folder"]
-
 _SLICE = "Slice of a run"
 _CONFIG = "config.json"  # what makes a folder a run
 
 RowsOption = Annotated[
-    str | None,
-    options.option("--rows", metavar="I,J,K", panel=_SLICE, help="Rows of the training points that span the plane."),
+    str | None, options.option("--rows I,J,K", "Rows of the training points that span the plane.", _SLICE)
 ]
 BoxOption = Annotated[
     tuple[float, float] | None,
-    options.option("--box", metavar="LO HI", panel=_SLICE, help="The square [LO, HI]^2, for inputs with two entries."),
+    options.option("--box LO HI", "The square [LO, HI]^2, for inputs with two entries.", _SLICE),
 ]
-FramesOption = Annotated[
-    int | None, options.option("--frames", metavar="N", least=1, panel=_SLICE, help="Largest number of frames.")
-]
+FramesOption = Annotated[int | None, options.option("--frames N", "Largest number of frames.", _SLICE, least=1)]
 
 
 def explore(
@@ -47,8 +42,7 @@ def explore(
         ),
     ],
     out: Annotated[
-        Path | None,
-        options.option("--out", metavar="FILE.html", help="HTML file to write; by default named after the source."),
+        Path | None, options.option("--out FILE.html", "HTML file to write; by default named after the source.")
     ] = None,
     rows: RowsOption = None,
     box: BoxOption = None,
@@ -101,9 +95,9 @@ def frames_of_folder(
 ) -> TrainingFrames:
     """The frames of a run, on the slice that the options name."""
     run = RunFolder.open(folder)
-    where = _slice(run, rows, box, data_root)
+    slice = _slice(run, rows, box, data_root)
     with output.progress_bar("Partitions") as progress:
-        return frames_of_run(run, where=where, frames=frames, data_root=data_root, progress=progress)
+        return frames_of_run(run, slice=slice, frames=frames, data_root=data_root, progress=progress)
 
 
 def read_partition(path: Path) -> Partition | DecisionRegions:

@@ -14,8 +14,6 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from regionscope.errors import InputError
 from regionscope.geometry import Box
 
-__all__ = ["InputPlane", "read_plane"]
-
 
 @dataclass(frozen=True)
 class InputPlane:
@@ -99,7 +97,7 @@ def read_plane(
             raise InputError("Expected --vary I J beside --range, --at and --scaling, got none. Name two inputs.")
         return None
     if ranges is None:
-        raise InputError(f"--range is missing. Pass --range {vary[0]}=LO:HI,{vary[1]}=LO:HI beside --vary.")
+        raise InputError(f"Expected --range {vary[0]}=LO:HI,{vary[1]}=LO:HI beside --vary, got no --range.")
     ends = _pairs(ranges, "--range", "LO:HI")
     if set(ends) != set(vary) or vary[0] == vary[1] or any(not low < high for low, high in ends.values()):
         raise InputError(

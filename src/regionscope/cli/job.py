@@ -23,8 +23,6 @@ from regionscope.lab.provenance import provenance
 from regionscope.network import home
 from regionscope.network.output import select_output
 
-__all__ = ["NetworkJob", "SliceJob", "with_job"]
-
 _PANELS = (
     options.NETWORK,
     options.SLICE,
@@ -141,25 +139,25 @@ class SliceJob(NetworkJob):
     def start(self, *, dim: int | None = None, what: str = "") -> tuple[nn.Module, Slice]:
         """The network and the slice, which must have dimension ``dim`` for ``what``; checks the files to write."""
         network = self.network()
-        where = self.slice(network)
-        self.check_targets(where.dim)
-        if dim is not None and where.dim != dim:
+        slice = self.slice(network)
+        self.check_targets(slice.dim)
+        if dim is not None and slice.dim != dim:
             way = "--points with 2 rows" if dim == 1 else "--points with 3 rows, or --box for a network with 2 inputs"
-            raise InputError(f"Expected a slice of dimension {dim} for {what}, got dimension {where.dim}. Pass {way}.")
-        return network, where
+            raise InputError(f"Expected a slice of dimension {dim} for {what}, got dimension {slice.dim}. Pass {way}.")
+        return network, slice
 
-    def cut(self, instrument: Callable[..., _Result], network: nn.Module, where: Slice, **chosen: Any) -> _Result:
+    def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
         """What an exact instrument finds on the slice."""
         memory = options.read_memory(self.memory)
         with _limit_advice(), output.progress_bar() as progress:
-            return instrument(network, where, memory=memory, max_regions=self.max_regions, progress=progress, **chosen)
+            return instrument(network, slice, memory=memory, max_regions=self.max_regions, progress=progress, **chosen)
 
     def report(self, found: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
         """The table and the JSON of a result that has a slice and statistics."""
-        where, stats = found.slice, found.stats
+        slice, stats = found.slice, found.stats
         if not self.quiet:
-            output.print_counts(f"{where}{more}, {stats.seconds:.3g} s", rows)
-        about = {"dim": where.dim, "input_shape": list(where.input_shape), "size": where.size}
+            output.print_counts(f"{slice}{more}, {stats.seconds:.3g} s", rows)
+        about = {"dim": slice.dim, "input_shape": list(slice.input_shape), "size": slice.size}
         self.write({**numbers, "slice": about, "stats": asdict(stats)})
 
 

@@ -24,156 +24,113 @@ NETWORK, SLICE, OUTPUT = "Network", "Slice (--points, --box or --vary)", "Output
 
 
 def option(
-    *names: str, help: str, panel: str | None = None, metavar: str | None = None, least: float | None = None,
+    spec: str, help: str, panel: str | None = None, *, least: float | None = None,
     complete: Callable[[], Iterable[str]] | None = None,
 ) -> Any:  # fmt: skip
-    """An option of a command, under the heading ``panel`` of its help.
+    """An option of a command, such as ``"--memory SIZE"``, under the heading ``panel`` of its help.
 
     least: the smallest number it takes. complete: the words that the shell offers.
     """
-    return typer.Option(*names, metavar=metavar, min=least, rich_help_panel=panel, help=help, autocompletion=complete)
+    name, _, metavar = spec.partition(" ")
+    return typer.Option(
+        name, metavar=metavar or None, min=least, rich_help_panel=panel, help=help, autocompletion=complete
+    )
 
 
 ModelOption = Annotated[
     str,
     option(
-        "--model",
-        metavar="WHERE:NAME",
-        panel=NETWORK,
-        help="Function that builds the network, pkg.module:factory or file.py:factory (its code is run), or an .onnx "
+        "--model WHERE:NAME",
+        "Function that builds the network, pkg.module:factory or file.py:factory (its code is run), or an .onnx "
         "or .onnx.gz file.",
+        NETWORK,
     ),
 ]
 OwnModelOption = Annotated[
     str | None,
     option(
-        "--model",
-        metavar="FILE.py:FUNCTION",
-        panel="What to train",
-        help="Function that returns your network; it gets classes and input_shape if it has such parameters.",
+        "--model FILE.py:FUNCTION",
+        "Function that returns your network; it gets classes and input_shape if it has such parameters.",
+        "What to train",
     ),
 ]
 DATA_HELP = "Data set of `regionscope data list`, or your own: .npz with x and y, ./FOLDER of images, FILE.py:FUNCTION."
 OutputOption = Annotated[
     str | None,
     option(
-        "--output",
-        metavar="NAME",
-        panel=NETWORK,
-        help="Output to use if the network has several: a name, such as logits, or an index from 0.",
+        "--output NAME",
+        "Output to use if the network has several: a name, such as logits, or an index from 0.",
+        NETWORK,
     ),
 ]
 WeightsOption = Annotated[
     Path | None,
-    option(
-        "--weights",
-        metavar="FILE",
-        panel=NETWORK,
-        help="File with its weights: .safetensors, or torch.save of a state dict.",
-    ),
+    option("--weights FILE", "File with its weights: .safetensors, or torch.save of a state dict.", NETWORK),
 ]
 ShapeOption = Annotated[
     str | None,
     option(
-        "--input-shape",
-        metavar="SHAPE",
-        panel=NETWORK,
-        help="Shape of one input, such as 3,32,32, if points are flat or --box cannot infer it.",
+        "--input-shape SHAPE",
+        "Shape of one input, such as 3,32,32, if points are flat or --box cannot infer it.",
+        NETWORK,
     ),
 ]
 PointsOption = Annotated[
-    Path | None,
-    option(
-        "--points",
-        metavar="FILE",
-        panel=SLICE,
-        help=f"Corners of the slice (2 for a segment, 3 for a triangle): {ROWS}.",
-    ),
+    Path | None, option("--points FILE", f"Corners of the slice (2 for a segment, 3 for a triangle): {ROWS}.", SLICE)
 ]
 BoxOption = Annotated[
     tuple[float, float] | None,
-    option(
-        "--box",
-        metavar="LO HI",
-        panel=SLICE,
-        help=f"Box of all inputs with entries in [LO, HI], for up to {LARGEST_BOX} entries.",
-    ),
+    option("--box LO HI", f"Box of all inputs with entries in [LO, HI], for up to {LARGEST_BOX} entries.", SLICE),
 ]
 VaryOption = Annotated[
-    tuple[int, int] | None,
-    option("--vary", metavar="I J", panel=SLICE, help="Plane of inputs I and J (from 0); see --range and --at."),
+    tuple[int, int] | None, option("--vary I J", "Plane of inputs I and J (from 0); see --range and --at.", SLICE)
 ]
-RangeOption = Annotated[
-    str | None, option("--range", metavar="I=LO:HI,J=LO:HI", panel=SLICE, help="Ranges of the inputs of --vary.")
-]
-AtOption = Annotated[str | None, option("--at", metavar="K=VALUE,...", panel=SLICE, help="Values of all other inputs.")]
+RangeOption = Annotated[str | None, option("--range I=LO:HI,J=LO:HI", "Ranges of the inputs of --vary.", SLICE)]
+AtOption = Annotated[str | None, option("--at K=VALUE,...", "Values of all other inputs.", SLICE)]
 ScalingOption = Annotated[
     str | None,
     option(
-        "--scaling",
-        metavar="K=OFFSET:UNIT,...",
-        panel=SLICE,
-        help="Units of --range and --at: input K of the network is (value - OFFSET) / UNIT.",
+        "--scaling K=OFFSET:UNIT,...",
+        "Units of --range and --at: input K of the network is (value - OFFSET) / UNIT.",
+        SLICE,
     ),
 ]
 LowestOption = Annotated[
-    bool,
-    option(
-        "--lowest",
-        panel="Question",
-        help="Label a point by its smallest output, for networks whose outputs are costs.",
-    ),
+    bool, option("--lowest", "Label a point by its smallest output, for networks whose outputs are costs.", "Question")
 ]
 JsonOption = Annotated[
-    str | None,
-    option("--json", metavar="FILE", panel=OUTPUT, help="JSON file to write; - writes to stdout instead of the table."),
+    str | None, option("--json FILE", "JSON file to write; - writes to stdout instead of the table.", OUTPUT)
 ]
 PlotOption = Annotated[
     Path | None,
-    option(
-        "--plot",
-        metavar="FILE",
-        panel=OUTPUT,
-        help="Figure to write (.png, .pdf, .svg); regions need a slice of dimension 1 or 2.",
-    ),
+    option("--plot FILE", "Figure to write (.png, .pdf, .svg); regions need a slice of dimension 1 or 2.", OUTPUT),
 ]
 MemoryOption = Annotated[
     str | None,
     option(
-        "--memory",
-        metavar="SIZE",
-        panel=WORK,
-        help="Limit of the working memory, such as 512MiB; by default 2GiB, on a GPU half of the free memory.",
+        "--memory SIZE",
+        "Limit of the working memory, such as 512MiB; by default 2GiB, on a GPU half of the free memory.",
+        WORK,
     ),
 ]
-DeviceOption = Annotated[str, option("--device", panel=WORK, help="Device: cpu, cuda, cuda:1 or mps.")]
+DeviceOption = Annotated[str, option("--device", "Device: cpu, cuda, cuda:1 or mps.", WORK)]
 DataRootOption = Annotated[
-    Path | None,
-    option("--data-root", metavar="DIR", panel=WORK, help="Data folder; by default $REGIONSCOPE_DATA, else ./data."),
+    Path | None, option("--data-root DIR", "Data folder; by default $REGIONSCOPE_DATA, else ./data.", WORK)
 ]
-RunsOption = Annotated[
-    Path, option("--runs", metavar="DIR", panel="Where", help="Folder of the runs; each run has its own folder in it.")
-]
+RunsOption = Annotated[Path, option("--runs DIR", "Folder of the runs; each run has its own folder in it.", "Where")]
 LimitOption = Annotated[
-    int | None,
-    option("--max-regions", metavar="N", least=1, panel=WORK, help="Largest number of regions; more raise an error."),
+    int | None, option("--max-regions N", "Largest number of regions; more raise an error.", WORK, least=1)
 ]
 CertifyOption = Annotated[
-    bool,
-    option(
-        "--certify", panel=WORK, help="Prove the counts with error bounds and integers; exit code 1 if they are wrong."
-    ),
+    bool, option("--certify", "Prove the counts with error bounds and integers; exit code 1 if they are wrong.", WORK)
 ]
-DaskOption = Annotated[
-    str | None,
-    option("--dask", metavar="ADDRESS", panel=WORK, help="Dask cluster: tcp://host:8786 or local:4."),
-]
+DaskOption = Annotated[str | None, option("--dask ADDRESS", "Dask cluster: tcp://host:8786 or local:4.", WORK)]
 CountOnlyOption = Annotated[
     bool,
     option(
         "--count-only",
-        panel=WORK,
-        help="Count the activation regions of a line or a plane without holding them, for tens of millions of regions.",
+        "Count the activation regions of a line or a plane without holding them, for tens of millions of regions.",
+        WORK,
     ),
 ]
 

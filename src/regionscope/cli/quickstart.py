@@ -18,9 +18,9 @@ from regionscope.lab import quickstart as first_job
 
 
 def quickstart(
-    out: Annotated[Path, options.option("--out", metavar="DIR", help="Folder for the files.")] = Path("quickstart"),
-    epochs: Annotated[int, options.option("--epochs", least=1, help="Number of epochs.")] = 100,
-    seed: Annotated[int, options.option("--seed", least=0, help="Seed for data, weights and batches.")] = 0,
+    out: Annotated[Path, options.option("--out DIR", "Folder for the files.")] = Path("quickstart"),
+    epochs: Annotated[int, options.option("--epochs", "Number of epochs.", least=1)] = 100,
+    seed: Annotated[int, options.option("--seed", "Seed for data, weights and batches.", least=0)] = 0,
 ) -> None:
     """Train a 2-[32,32,32]-2 network on two moons, count its regions before and after, and write an explorer page.
 

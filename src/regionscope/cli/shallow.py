@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from matplotlib.figure import Figure
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -23,8 +25,6 @@ from regionscope.shallow.state import ENDS
 from regionscope.shallow.theorems import Requirements
 from regionscope.shallow.two_layer_rates import RateRow, Trend, rate_trend
 
-__all__ = ["shallow"]
-
 shallow = typer.Typer(no_args_is_help=True, help="Compare theorems on shallow networks with numbers.")
 
 _ROWS = 14  # rows printed; the JSON file has all
@@ -32,36 +32,34 @@ _AT_EDGE = 1.5  # eta lambda_max from here on counts as the edge of stability
 _ACCOUNT = ("steps", "rejected", "crossed", "slid", "quiet", "ambiguous")
 
 
-OutOption = Annotated[Path, option("--out", metavar="DIR", help="Folder for the files.")]
-SeedOption = Annotated[int, option("--seed", least=0, help="Seed for teacher, data and weights.")]
-RatesOption = Annotated[str, option("--rates", metavar="C,C,...", help="Learning rates in units of 2 / sharpness(0).")]
+OutOption = Annotated[Path, option("--out DIR", "Folder for the files.")]
+SeedOption = Annotated[int, option("--seed", "Seed for teacher, data and weights.", least=0)]
+RatesOption = Annotated[str, option("--rates C,C,...", "Learning rates in units of 2 / sharpness(0).")]
 
 
 @shallow.command()
 def flow(
-    teacher_width: Annotated[int, option("--teacher-width", least=1, help="Width r of the teacher.")] = 3,
-    width: Annotated[int | None, option("--width", least=1, help="Width k; by default 4 (32 r + 67).")] = None,
-    samples: Annotated[int, option("--samples", least=1, help="Number of training points.")] = 100,
-    switches: Annotated[
-        str | None, option("--switches", metavar="X,X,...", help="Places of the label changes of the teacher.")
-    ] = None,
-    radius: Annotated[float, option("--radius", help="Radius R of the data interval [-R, R].")] = 1.0,
-    loss: Annotated[Loss, option("--loss", help="Loss of the flow.")] = "exponential",
-    sigma_h: Annotated[float, option("--sigma-h", help="Initial standard deviation of w and b.")] = 1.0,
+    teacher_width: Annotated[int, option("--teacher-width", "Width r of the teacher.", least=1)] = 3,
+    width: Annotated[int | None, option("--width", "Width k; by default 4 (32 r + 67).", least=1)] = None,
+    samples: Annotated[int, option("--samples", "Number of training points.", least=1)] = 100,
+    switches: Annotated[str | None, option("--switches X,X,...", "Places of the label changes of the teacher.")] = None,
+    radius: Annotated[float, option("--radius", "Radius R of the data interval [-R, R].")] = 1.0,
+    loss: Annotated[Loss, option("--loss", "Loss of the flow.")] = "exponential",
+    sigma_h: Annotated[float, option("--sigma-h", "Initial standard deviation of w and b.")] = 1.0,
     sigma_o: Annotated[
-        float | None, option("--sigma-o", help="Initial standard deviation of v; by default as in Theorem 2.3.")
+        float | None, option("--sigma-o", "Initial standard deviation of v; by default as in Theorem 2.3.")
     ] = None,
-    max_log_loss: Annotated[float, option("--until", help="Value of -log L at which to stop.")] = 1e6,
+    max_log_loss: Annotated[float, option("--until", "Value of -log L at which to stop.")] = 1e6,
     direction_tol: Annotated[
         float,
         option(
             "--direction-tol",
+            "Change of the direction per unit of log log t below which the flow has converged.",
             least=0.0,
-            help="Change of the direction per unit of log log t below which the flow has converged.",
         ),
     ] = 0.02,
-    rtol: Annotated[float, option("--rtol", help="Relative error tolerance of a step.")] = 1e-5,
-    frames: Annotated[int, option("--frames", least=2, help="Number of frames of the animation.")] = 60,
+    rtol: Annotated[float, option("--rtol", "Relative error tolerance of a step.")] = 1e-5,
+    frames: Annotated[int, option("--frames", "Number of frames of the animation.", least=2)] = 60,
     out: OutOption = Path("shallow-flow"),
     seed: SeedOption = 0,
 ) -> None:
@@ -92,24 +90,22 @@ def flow(
         pictures.flow_animation(result, out / "flow.gif", radius=radius, teacher=teacher, frames=frames)
     plateau = theory.effective_regions(result.network(), radius=radius)
     picture = pictures.flow_figure(rows, plateau, r=teacher.width, minimum=minimum, log_t0=result.log_t0)
-    output.save_figure(picture, out / "regions.png")
-    output.write_json(_document(result, rows, teacher, needs), str(out / "flow.json"))
-    for name in ("flow.gif", "regions.png", "flow.json"):
-        typer.echo(f"wrote {out / name}")
+    typer.echo(f"wrote {out / 'flow.gif'}")
+    _store(out, picture, "regions.png", _document(result, rows, teacher, needs), "flow.json")
 
 
 @shallow.command(name="two-layer")
 def two_layer(
     data: Annotated[
-        Literal["line", "sphere"], option("--data", help="Data: random on a sphere, or alternating on a line.")
+        Literal["line", "sphere"], option("--data", "Data: random on a sphere, or alternating on a line.")
     ] = "sphere",
-    width: Annotated[int, option("--width", least=1, help="Number p of units.")] = 100,
-    dim: Annotated[int, option("--dim", least=1, help="Dimension of the inputs.")] = 5,
-    samples: Annotated[int, option("--samples", least=2, help="Number N of training points.")] = 10,
-    time: Annotated[float, option("--time", help="Training time eta * steps, times sharpness(0) / 2.")] = 600.0,
-    runs: Annotated[int, option("--runs", least=2, help="Number of initialisations for each learning rate.")] = 10,
+    width: Annotated[int, option("--width", "Number p of units.", least=1)] = 100,
+    dim: Annotated[int, option("--dim", "Dimension of the inputs.", least=1)] = 5,
+    samples: Annotated[int, option("--samples", "Number N of training points.", least=2)] = 10,
+    time: Annotated[float, option("--time", "Training time eta * steps, times sharpness(0) / 2.")] = 600.0,
+    runs: Annotated[int, option("--runs", "Number of initialisations for each learning rate.", least=2)] = 10,
     rates: RatesOption = "0.25,0.5,1,1.5,2,2.5",
-    record: Annotated[int, option("--record", least=2, help="Number of steps to check in each run.")] = 7,
+    record: Annotated[int, option("--record", "Number of steps to check in each run.", least=2)] = 7,
     out: OutOption = Path("shallow-two-layer"),
     seed: SeedOption = 0,
 ) -> None:
@@ -131,25 +127,17 @@ def two_layer(
     trends = {"all": rate_trend(rows), "edge": rate_trend(rows, edge=_AT_EDGE)}
     for sentence in _trend_sentences(trends, rows):
         console.print(sentence, highlight=False)
-    output.save_figure(pictures.rates_figure(rows, r=float(x.norm(dim=1).min()), n=samples), out / "rates.png")
-    output.write_json(
-        {
-            "rows": [asdict(row) for row in rows],
-            "trend": {name: asdict(trend) for name, trend in trends.items()},
-            "provenance": provenance(),
-        },
-        str(out / "rates.json"),
-    )
-    for name in ("rates.png", "rates.json"):
-        typer.echo(f"wrote {out / name}")
+    picture = pictures.rates_figure(rows, r=float(x.norm(dim=1).min()), n=samples)
+    numbers = {"rows": [asdict(row) for row in rows], "trend": {name: asdict(t) for name, t in trends.items()}}
+    _store(out, picture, "rates.png", numbers, "rates.json")
 
 
 @shallow.command()
 def regions(
-    teachers: Annotated[str, option("--teachers", metavar="R,R,...", help="Widths r of the teachers.")] = "1,2,3",
-    samples: Annotated[int, option("--samples", least=2, help="Number of training points.")] = 100,
-    runs: Annotated[int, option("--runs", least=1, help="Number of initialisations for each teacher.")] = 5,
-    max_log_loss: Annotated[float, option("--until", help="Value of -log L at which to stop.")] = 1e6,
+    teachers: Annotated[str, option("--teachers R,R,...", "Widths r of the teachers.")] = "1,2,3",
+    samples: Annotated[int, option("--samples", "Number of training points.", least=2)] = 100,
+    runs: Annotated[int, option("--runs", "Number of initialisations for each teacher.", least=1)] = 5,
+    max_log_loss: Annotated[float, option("--until", "Value of -log L at which to stop.")] = 1e6,
     out: OutOption = Path("shallow-regions"),
     seed: SeedOption = 0,
 ) -> None:
@@ -164,10 +152,8 @@ def regions(
         limit = theory.FlowOptions(max_log_loss=max_log_loss)
         rows = theory.regions_vs_teacher_width(wanted, n=samples, runs=runs, seed=seed, options=limit)
     title = f"Late flows on {samples} points, {runs} runs for each teacher"
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     names = ("r", "width", "bound", "least", "right", "ended", "line", "inside", "mean", "KKT", "error")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _table(title, names)
     for row in rows:
         table.add_row(
             str(row.r), str(row.width), str(row.bound), str(row.minimum), f"{row.classified}/{row.runs}",
@@ -179,16 +165,15 @@ def regions(
         "right: flows that classify every point; ended: whose direction converged; line, inside: largest effective "
         "number of linear regions on the line and on (-R, R), mean: on (-R, R)."
     )
-    output.write_json({"rows": [asdict(row) for row in rows], "provenance": provenance()}, str(out / "regions.json"))
-    typer.echo(f"wrote {out / 'regions.json'}")
+    _store(out, None, "", {"rows": [asdict(row) for row in rows]}, "regions.json")
 
 
 @shallow.command()
 def width(
-    switches: Annotated[int, option("--switches", least=1, help="Number r of label changes of the teacher.")] = 6,
-    samples: Annotated[int, option("--samples", least=2, help="Number of training points.")] = 60,
-    runs: Annotated[int, option("--runs", least=2, help="Number of initialisations for each width.")] = 32,
-    steps: Annotated[int, option("--steps", least=1, help="Largest number of steps of one flow.")] = 10_000,
+    switches: Annotated[int, option("--switches", "Number r of label changes of the teacher.", least=1)] = 6,
+    samples: Annotated[int, option("--samples", "Number of training points.", least=2)] = 60,
+    runs: Annotated[int, option("--runs", "Number of initialisations for each width.", least=2)] = 32,
+    steps: Annotated[int, option("--steps", "Largest number of steps of one flow.", least=1)] = 10_000,
     out: OutOption = Path("shallow-width"),
     seed: SeedOption = 0,
 ) -> None:
@@ -201,9 +186,8 @@ def width(
     with console.status("Integrating ..."):
         limit = theory.FlowOptions(max_steps=steps, stall=1e-5, rest=1e-4)
         rows = theory.success_vs_width(switches, n=samples, runs=runs, seed=seed, options=limit)
-    table = Table(title=f"Gradient flow on {switches} evenly spaced label changes, {runs} runs for each width")
-    for name in ("alpha", "width", "success", "95%", "median loss", "bound", "above", "cut off"):
-        table.add_column(name, justify="right")
+    title = f"Gradient flow on {switches} evenly spaced label changes, {runs} runs for each width"
+    table = _table(title, ("alpha", "width", "success", "95%", "median loss", "bound", "above", "cut off"))
     for row in rows:
         bound = "" if row.bound is None else f"{row.bound:.3f}"
         above = "" if row.bound is None else f"{row.above_bound:.2f}"
@@ -212,10 +196,24 @@ def width(
             bound, above, str(row.unfinished),
         )  # fmt: skip
     console.print(table)
-    output.save_figure(pictures.width_figure(rows), out / "width.png")
-    output.write_json({"rows": [asdict(row) for row in rows], "provenance": provenance()}, str(out / "width.json"))
-    for name in ("width.png", "width.json"):
-        typer.echo(f"wrote {out / name}")
+    _store(out, pictures.width_figure(rows), "width.png", {"rows": [asdict(row) for row in rows]}, "width.json")
+
+
+def _table(title: str, names: Sequence[str]) -> Table:
+    """A table of numbers that a narrow terminal takes."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _store(out: Path, figure: Figure | None, picture: str, numbers: dict[str, Any], document: str) -> None:
+    """Write the figure and the numbers, and say where."""
+    if figure is not None:
+        output.save_figure(figure, out / picture)
+        typer.echo(f"wrote {out / picture}")
+    output.write_json({**numbers, "provenance": provenance()}, str(out / document))
+    typer.echo(f"wrote {out / document}")
 
 
 def _teacher(width: int, switches: str | None, radius: float, seed: int) -> theory.Teacher:
@@ -229,9 +227,8 @@ def _teacher(width: int, switches: str | None, radius: float, seed: int) -> theo
 def _print_flow(
     console: Console, result: theory.Flow, rows: list[FlowRow], teacher: theory.Teacher, needs: list[Requirements]
 ) -> None:
-    table = Table(title=f"{result!r}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("log t", "-log L", "margin", "KKT", "turned", "regions", "effective", "dec.", "error"):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ("log t", "-log L", "margin", "KKT", "turned", "regions", "effective", "dec.", "error")
+    table = _table(f"{result!r}", names)
     step = max(1, len(rows) // _ROWS)
     for row in [*rows[:-1][::step], rows[-1]]:
         table.add_row(
@@ -279,28 +276,8 @@ def _requirement(need: Requirements) -> str:
 
 
 def _print_rates(console: Console, rows: list[RateRow]) -> None:
-    table = Table(
-        title="Region counts, sharpness, least relative slack of each inequality",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    for name in (
-        "eta",
-        "steps",
-        "ηλ start",
-        "late",
-        "regions",
-        "95%",
-        "loss",
-        "lost",
-        "6.4",
-        "6.5",
-        "6.3a",
-        "6.3b",
-        "fail",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ("eta", "steps", "ηλ start", "late", "regions", "95%", "loss", "lost", "6.4", "6.5", "6.3a", "6.3b", "fail")
+    table = _table("Region counts, sharpness, least relative slack of each inequality", names)
     for row in rows:
         slack = [f"{row.least_slack[name]:.2f}" for name in ("lemma_6_4", "lemma_6_5", "first", "second")]
         table.add_row(
@@ -339,7 +316,6 @@ def _document(
         "direction_rate": float(end.direction_rate[0]),
         "theorems": [asdict(need) for need in needs],
         "rows": [asdict(row) for row in rows],
-        "provenance": provenance(),
     }
 
 

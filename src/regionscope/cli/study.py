@@ -28,8 +28,6 @@ from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
 from regionscope.writing import counted
 
-__all__ = ["study"]
-
 study = typer.Typer(
     no_args_is_help=True, help="Reproduce the tables and figures of the four papers, and answer questions beyond them."
 )
@@ -45,18 +43,14 @@ NameArgument = Annotated[
     ),
 ]
 SizeOption = Annotated[
-    str, options.option("--size", help="Size: smoke (seconds), desk (two cores) or full (close to the paper).")
+    str, options.option("--size", "Size: smoke (seconds), desk (two cores) or full (close to the paper).")
 ]
-FolderOption = Annotated[
-    Path, options.option("--folder", metavar="DIR", help="Folder of runs and results, which all studies share.")
-]
+FolderOption = Annotated[Path, options.option("--folder DIR", "Folder of runs and results, which all studies share.")]
 
 
 ArchiveOption = Annotated[
     Path | None,
-    options.option(
-        "--archive", metavar="PATH", help="Archive of runs: a file written by `study pack`, or a folder of such files."
-    ),
+    options.option("--archive PATH", "Archive of runs: a file written by `study pack`, or a folder of such files."),
 ]
 
 
@@ -77,11 +71,11 @@ def run(
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
     data_root: options.DataRootOption = None,
-    workers: Annotated[int, options.option("--workers", least=1, help="Number of processes on this machine.")] = 1,
+    workers: Annotated[int, options.option("--workers", "Number of processes on this machine.", least=1)] = 1,
     device: options.DeviceOption = "cpu",
     dask: options.DaskOption = None,
     limit_seconds: Annotated[
-        float | None, options.option("--limit-seconds", metavar="S", help="Time after which to save and stop.")
+        float | None, options.option("--limit-seconds S", "Time after which to save and stop.")
     ] = None,
     archive: ArchiveOption = None,
     progress: ProgressOption = None,
@@ -124,8 +118,7 @@ def report(
     data_root: options.DataRootOption = None,
     archive: ArchiveOption = None,
     out: Annotated[
-        Path | None,
-        options.option("--out", metavar="DIR", help="Folder of the pages; by default reports/ in --folder."),
+        Path | None, options.option("--out DIR", "Folder of the pages; by default reports/ in --folder.")
     ] = None,
 ) -> None:
     """Write the pages from the stored runs, and an index of all pages, without training.

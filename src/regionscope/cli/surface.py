@@ -18,25 +18,16 @@ from regionscope.exact.surfaces.files import MESH_FILES
 from regionscope.explorer import explore as write_page
 
 _SURFACE = "Surface"
-ValueOption = Annotated[
-    float, options.option("--value", metavar="V", panel=_SURFACE, help="Level of the output; by default 0.")
-]
+ValueOption = Annotated[float, options.option("--value V", "Level of the output; by default 0.", _SURFACE)]
 ClassesOption = Annotated[
     str | None,
-    options.option(
-        "--classes",
-        metavar="A,B",
-        panel=_SURFACE,
-        help="Decision boundary between two classes, or around one, instead.",
-    ),
+    options.option("--classes A,B", "Decision boundary between two classes, or around one, instead.", _SURFACE),
 ]
 MeshOption = Annotated[
-    Path | None,
-    options.option("--out", metavar="FILE", panel=options.OUTPUT, help=f"Mesh to write ({', '.join(MESH_FILES)})."),
+    Path | None, options.option("--out FILE", f"Mesh to write ({', '.join(MESH_FILES)}).", options.OUTPUT)
 ]
 PageOption = Annotated[
-    Path | None,
-    options.option("--page", metavar="FILE.html", panel=options.OUTPUT, help="Page with a surface that you can turn."),
+    Path | None, options.option("--page FILE.html", "Page with a surface that you can turn.", options.OUTPUT)
 ]
 
 
@@ -50,17 +41,17 @@ def surface(
     Example: regionscope surface --model sdf.py:build --box -1 1 --out mesh.ply --plot mesh.png --page mesh.html
     """
     network = job.network()
-    where = job.slice(network)
-    job.check_targets(min(where.dim, 2))  # a surface in space is drawn, too
-    _check_files(out, page, where.dim)
+    slice = job.slice(network)
+    job.check_targets(min(slice.dim, 2))  # a surface in space is drawn, too
+    _check_files(out, page, slice.dim)
     if minus is not None and index is None:
         raise InputError("Expected --index I with --minus J, got --minus alone. Give both.")
     target = index if minus is None or index is None else (index, minus)
-    found = job.cut(level_set, network, where, value=value, target=target, classes=_read_classes(classes))
+    found = job.cut(level_set, network, slice, value=value, target=target, classes=_read_classes(classes))
     _report(job, found)
     if out is not None:
         with output.writing_to(out):
-            found.save(out, inputs=where.origin.numel() == where.dim)
+            found.save(out, inputs=slice.origin.numel() == slice.dim)
         typer.echo(f"wrote {out}", err=True)
     job.draw(plot.level_set_figure, found)
     if page is not None:

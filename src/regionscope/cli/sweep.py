@@ -19,8 +19,6 @@ from regionscope.lab import sweep as lab
 from regionscope.lab.store import ENDED
 from regionscope.writing import counted
 
-__all__ = ["sweep"]
-
 sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments, resume it and query its results.")
 
 _STATUSES = ("finished", "diverged", "failed", "running", "stopped", "new", "damaged")
@@ -34,38 +32,35 @@ def run(
     ],
     runs: options.RunsOption = Path("runs"),
     model: options.OwnModelOption = None,
-    data: Annotated[str | None, options.option("--data", panel="What to train", help=options.DATA_HELP)] = None,
+    output_name: options.OutputOption = None,
+    data: Annotated[str | None, options.option("--data", options.DATA_HELP, "What to train")] = None,
     data_root: options.DataRootOption = None,
     workers: Annotated[
         int,
         options.option(
-            "--workers", least=1, panel=options.WORK, help="Number of processes on this machine; they share the device."
+            "--workers", "Number of processes on this machine; they share the device.", options.WORK, least=1
         ),
     ] = 1,
     device: options.DeviceOption = "cpu",
     threads: Annotated[
-        int, options.option("--threads", least=1, panel=options.WORK, help="Number of torch threads of each run.")
+        int, options.option("--threads", "Number of torch threads of each run.", options.WORK, least=1)
     ] = 1,
     dask: options.DaskOption = None,
     gpu_resource: Annotated[
         float | None,
         options.option(
-            "--gpu-resource",
-            least=0.0,
-            panel=options.WORK,
-            help="Share of a GPU that a run takes on Dask; by default 1 for cuda.",
+            "--gpu-resource", "Share of a GPU that a run takes on Dask; by default 1 for cuda.", options.WORK, least=0.0
         ),
     ] = None,
     limit_seconds: Annotated[
-        float | None,
-        options.option("--limit-seconds", metavar="S", panel=options.WORK, help="Time after which to save and stop."),
+        float | None, options.option("--limit-seconds S", "Time after which to save and stop.", options.WORK)
     ] = None,
     compile_steps: Annotated[
         bool,
         options.option(
             "--compile",
-            panel=options.WORK,
-            help="Whether to compile the training step on CUDA: faster, but the last digits can vary between runs.",
+            "Whether to compile the training step on CUDA: faster, but the last digits can vary between runs.",
+            options.WORK,
         ),
     ] = False,
     progress: ProgressOption = None,
@@ -76,7 +71,7 @@ def run(
 
     Example: regionscope sweep run grid.toml --runs runs --workers 2
     """
-    plan = lab.Sweep.from_toml(grid, network=model, data=data)
+    plan = lab.Sweep.from_toml(grid, network=model, data=data, output=output_name)
     if dask is None:
         options.read_device(device)
     with interruptible() as stop, shown_progress(len(plan), progress) as shown:
@@ -96,7 +91,7 @@ def run(
 def status(
     runs: options.RunsOption = Path("runs"),
     watch: Annotated[
-        bool, options.option("--watch", help="Whether to refresh every two seconds until all have ended.")
+        bool, options.option("--watch", "Whether to refresh every two seconds until all have ended.")
     ] = False,
 ) -> None:
     """Show how many runs are finished, running, stopped and new (not started), on any machine.
@@ -120,12 +115,8 @@ def status(
 @sweep.command()
 def table(
     runs: options.RunsOption = Path("runs"),
-    sql: Annotated[
-        str | None, options.option("--sql", metavar="QUERY", help="SQL query on the tables runs and rows (DuckDB).")
-    ] = None,
-    all_columns: Annotated[
-        bool, options.option("--all", help="Whether to show all columns; pipe them to less -S.")
-    ] = False,
+    sql: Annotated[str | None, options.option("--sql QUERY", "SQL query on the tables runs and rows (DuckDB).")] = None,
+    all_columns: Annotated[bool, options.option("--all", "Whether to show all columns; pipe them to less -S.")] = False,
 ) -> None:
     """Show one line for each run: differing settings, status, errors, gap and the last value of every measure.
 
@@ -143,7 +134,7 @@ def table(
     shown, left_out = runs_table(found, width=console.width, all_columns=all_columns)
     console.print(shown)
     if left_out:
-        typer.echo(f"{counted(left_out, 'column')} left out; `--all` shows them, `sweep export` writes them")
+        typer.echo(f"{counted(left_out, 'column')} left out; `--all` shows all columns, `sweep export` writes them")
     for row in found.rows:
         if row.get("error"):
             typer.echo(f"{row['status']}: {row['key']}: {row['error']}", err=True)
@@ -154,8 +145,7 @@ def export(
     target: Annotated[Path, typer.Argument(metavar="FILE", help="out.csv or out.parquet.")],
     runs: options.RunsOption = Path("runs"),
     rows: Annotated[
-        bool,
-        options.option("--rows", help="Whether to write the time series of all runs instead of one line for each run."),
+        bool, options.option("--rows", "Whether to write the time series of all runs instead of one line for each run.")
     ] = False,
 ) -> None:
     """Write the whole table, all columns, as CSV or Parquet.

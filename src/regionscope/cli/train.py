@@ -30,12 +30,9 @@ def train(
             metavar="EXPERIMENT.toml", help=escape("TOML file with data, network, training, seed and [[measure]].")
         ),
     ] = None,
-    data: Annotated[
-        str | None, options.option("--data", panel=_WHAT, complete=data_names, help=options.DATA_HELP)
-    ] = None,
+    data: Annotated[str | None, options.option("--data", options.DATA_HELP, _WHAT, complete=data_names)] = None,
     network: Annotated[
-        str | None,
-        options.option("--network", panel=_WHAT, complete=zoo.names, help=f"One of {', '.join(zoo.names())}."),
+        str | None, options.option("--network", f"One of {', '.join(zoo.names())}.", _WHAT, complete=zoo.names)
     ] = None,
     model: options.OwnModelOption = None,
     output_name: options.OutputOption = None,
@@ -43,24 +40,20 @@ def train(
         list[str] | None,
         options.option(
             "--measure",
-            panel=_WHAT,
+            "Instrument to measure at the end of training; can be repeated.",
+            _WHAT,
             complete=instruments.names,
-            help="Instrument to measure at the end of training; can be repeated.",
         ),
     ] = None,
-    epochs: Annotated[int | None, options.option("--epochs", least=1, panel=_HOW, help="Number of epochs.")] = None,
-    lr: Annotated[float | None, options.option("--lr", panel=_HOW, help="Learning rate.")] = None,
+    epochs: Annotated[int | None, options.option("--epochs", "Number of epochs.", _HOW, least=1)] = None,
+    lr: Annotated[float | None, options.option("--lr", "Learning rate.", _HOW)] = None,
     batch_size: Annotated[
-        int | None, options.option("--batch-size", least=1, panel=_HOW, help="Number of examples in a batch.")
+        int | None, options.option("--batch-size", "Number of examples in a batch.", _HOW, least=1)
     ] = None,
-    seed: Annotated[
-        int | None, options.option("--seed", least=0, panel=_HOW, help="Seed for weights and batches.")
-    ] = None,
+    seed: Annotated[int | None, options.option("--seed", "Seed for weights and batches.", _HOW, least=0)] = None,
     settings: Annotated[
         list[str] | None,
-        options.option(
-            "--set", metavar="KEY=VALUE", panel=_HOW, help="Any setting, such as training.momentum=0; can be repeated."
-        ),
+        options.option("--set KEY=VALUE", "Any setting, such as training.momentum=0; can be repeated.", _HOW),
     ] = None,
     runs: options.RunsOption = Path("runs"),
     data_root: options.DataRootOption = None,

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -16,25 +21,24 @@ from regionscope.lab.provenance import provenance
 from regionscope.verification import Property, Verification, read_vnnlib
 from regionscope.verification import verify as decide
 
-__all__ = ["result_text", "verify"]
+_GRACE = 1.0  # seconds, in which a search stops by itself and says how far it came
+
+
+class _Late(BaseException):
+    """The time is over; not an Exception, since libraries that read files catch those."""
 
 
 def verify(
     network: Annotated[str, typer.Argument(metavar="NET.onnx", help="Network: .onnx, .onnx.gz, or WHERE:NAME.")],
     property_file: Annotated[Path, typer.Argument(metavar="PROP.vnnlib", help="Property: .vnnlib or .vnnlib.gz.")],
     out: Annotated[
-        Path | None,
-        options.option(
-            "--out", metavar="FILE", help="File for the verdict and the witness, in the format of VNN-COMP."
-        ),
+        Path | None, options.option("--out FILE", "File for the verdict and the witness, in the format of VNN-COMP.")
     ] = None,
     timeout: Annotated[
-        float | None,
-        options.option("--timeout", metavar="SECONDS", least=0, help="Time after which to stop, reading included."),
+        float | None, options.option("--timeout SECONDS", "Time after which to stop, reading included.", least=0)
     ] = None,
     fix: Annotated[
-        list[str] | None,
-        options.option("--fix", metavar="I=VALUE,...", help="Inputs (from 0) to fix at a value; can be repeated."),
+        list[str] | None, options.option("--fix I=VALUE,...", "Inputs (from 0) to fix at a value; can be repeated.")
     ] = None,
     json_file: options.JsonOption = None,
 ) -> None:
@@ -49,28 +53,62 @@ def verify(
         output.check_folder(out)
     start = time.monotonic()
     try:
-        model, property = load.load_model(network), read_vnnlib(property_file)
-        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - start))
-        found = decide(model, property.fixed(_fixed(fix or [])), timeout=left)
+        with _interrupted_after(timeout):
+            model, property = load.load_model(network), read_vnnlib(property_file)
+            left = None if timeout is None else max(0.0, timeout - (time.monotonic() - start))
+            found = decide(model, property.fixed(_fixed(fix or [])), timeout=left)
+            text = result_text(found, property)
+    except _Late:
+        reason = "The time limit was reached before the search could answer."
+        seconds = time.monotonic() - start
+        found = Verification("timeout", -math.inf, math.inf, 0.0, None, None, 0, seconds, reason)
+        text = "timeout\n"
     except RegionscopeError:
         if out is not None:
             output.write_file(out, lambda temporary: temporary.write_text("error\n", encoding="utf-8"))
         raise
     if out is not None:
-        output.write_file(out, lambda temporary: temporary.write_text(result_text(found, property), encoding="utf-8"))
+        output.write_file(out, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     if json_file != "-":
         typer.echo(_summary(found))
     if json_file is not None:
         output.write_json(_document(found), json_file)
 
 
+@contextmanager
+def _interrupted_after(timeout: float | None) -> Iterator[None]:
+    """Raise ``_Late`` shortly after the timeout; without signals (Windows, threads) reading is not interrupted."""
+    main = threading.current_thread() is threading.main_thread()
+    if timeout is None or not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, timeout + _GRACE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def result_text(found: Verification, property: Property) -> str:
-    """The result file: the verdict, and for sat the witness as an assignment to X_i and Y_i."""
+    """The result file: the verdict, and for sat the witness as an assignment to the variables of the property.
+
+    To X_i and Y_i; for a property of version 2 each tensor as it is declared, followed by a line for each entry.
+    """
     if found.witness is None or found.outputs is None:
         return f"{found.verdict}\n"
+    values = {"input": found.witness.reshape(-1).tolist(), "output": found.outputs.reshape(-1).tolist()}
+    if property.declared:
+        tensors = ["\n".join([header, *map(repr, values[kind])]) for kind, header in property.declared]
+        return "\n".join([found.verdict, *tensors]) + "\n"
     pairs = [
-        *(f"(X_{i} {value!r})" for i, value in enumerate(found.witness.reshape(-1).tolist())),
-        *(f"(Y_{i} {value!r})" for i, value in enumerate(found.outputs.reshape(-1).tolist())),
+        *(f"(X_{i} {value!r})" for i, value in enumerate(values["input"])),
+        *(f"(Y_{i} {value!r})" for i, value in enumerate(values["output"])),
     ]
     return f"{found.verdict}\n({chr(10).join(pairs)})\n"
 

@@ -261,7 +261,8 @@ class _LayerLister(ForwardObserver):
     def _positions(self, values: Tensor, made: Sequence[Size]) -> int:
         """Number of tokens of an input in ``values``, which come from linear outputs of the shapes ``made``."""
         shape = made[0]
-        kept = values.shape[-1:] == shape[-1:] or values.shape[: len(shape) - 1] == shape[:-1]
+        reshaped = values.numel() == shape.numel() and values.shape[-1:] == shape[-1:]
+        kept = reshaped or values.shape[: len(shape) - 1] == shape[:-1]
         if not kept or len(shape) < 2 or not shape.numel() or any(other != shape for other in made):
             return 0
         positions = shape.numel() // (self._rows * shape[-1])

@@ -159,12 +159,12 @@ def local_complexity(
     attention_mask: (b, t) with token ids, 0 where a token is padding. Padding is cut off and never counts.
 
     Cost: one forward pass of 2·P·b inputs, less the first linear or convolution layer, which is W x + b ± r W v: it
-    runs on P + b inputs with a shared frame, and on (P + 1) b with a frame for each point. Drawing such frames costs
-    about as much again for small networks; keep those of ``orthonormal_frames`` where you can.
+    runs on P + b inputs with a shared frame, and on (P + 1) b with a frame for each point. The vertices themselves are
+    computed only where something else reads the input.
     """
     if not isinstance(model, nn.Module):
         raise InputError(
-            f"Expected a torch module, got {type(model).__name__}. Of an exported program, pass .module()."
+            f"Expected a torch module, got {type(model).__name__}. For an exported program, pass program.module()."
         )
 
     def count(model: nn.Module, points: Inputs) -> _Counts:
@@ -191,6 +191,9 @@ def local_complexity(
             found = count(view.model, view.inputs)
             for layer in found.layers:
                 _place(by_layer, by_position, layer, found.counts[layer.name], group, mask)
+        # A layer after pooling has one position, as a token of a sequence of length one has: the longest one tells.
+        per_token = {layer.name for layer in found.layers if layer.positions == group.ids.shape[1]}
+        by_position = {name: counts for name, counts in by_position.items() if name in per_token}
     total = torch.stack(list(by_layer.values())).sum(0)
     units = {layer.name: layer.units for layer in found.layers}
     return LocalComplexity(total, by_layer, units, found.dims, radius, by_position)

@@ -21,6 +21,10 @@ class MeasurePoints:
     test: Tensor
     random: Tensor
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}={len(points)}" for name, points in self.items())
+        return f"MeasurePoints({sizes}, input_shape={tuple(self.random.shape[1:])})"
+
     def items(self) -> tuple[tuple[str, Tensor], ...]:
         """The three sets with their names, in the order of the paper's figures."""
         return ("train", self.train), ("test", self.test), ("random", self.random)

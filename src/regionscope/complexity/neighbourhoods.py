@@ -7,8 +7,9 @@ and ``Neighbourhoods`` hands out the vertices around many points in chunks that 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Literal
 
 import torch
@@ -24,6 +25,7 @@ Shape = Literal["cross-polytope", "hypercube"]
 
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
+_MANY = 256  # numbers of an input from which the frames of all points are made from one
 _TALL = 8  # with at least this ratio of rows to columns, a Gaussian matrix is far from singular
 
 
@@ -41,8 +43,12 @@ def orthonormal_frames(
     dims: by default min(25, d) for inputs of d numbers.
     One frame (P, *input_shape) for all points, or one for each of ``points`` points: (points, P, *input_shape). Keep
     the result and pass it as ``frames=`` at every step of a training, and the curve has no noise from the directions.
-    The same seed gives the same frames on every device; a ``generator`` moves on from call to call. Cost: a QR of (d,
-    P) a frame.
+    The same seed gives the same frames on every device; a ``generator`` moves on from call to call.
+
+    The frames of several points are independent for d < 256. For larger d, each is one frame whose d coordinates are
+    shifted cyclically by a random number of places and change their signs at random, anew for each point. Such a frame
+    is Haar distributed as well, and any two of them are uncorrelated, but not independent. Cost: a QR of (d, P), for
+    each point where d < 256.
 
     >>> frame = orthonormal_frames((3, 4), dims=2)
     >>> torch.allclose(frame.flatten(1) @ frame.flatten(1).T, torch.eye(2), atol=1e-6)
@@ -52,9 +58,9 @@ def orthonormal_frames(
     dims = _dims_of(dims, d)
     _check_dims(dims, d)
     source = read_generator(generator, seed)
-    frames = draw_frames(1 if points is None else points, dims, d, source, dtype)
-    frames = frames.reshape(len(frames), dims, *input_shape)
-    return frames[0] if points is None else frames
+    if points is None:
+        return draw_frames(1, dims, d, source, dtype).reshape(dims, *input_shape)
+    return OwnFrames.of(dims, d, source, dtype).draw(points).reshape(points, dims, *input_shape)
 
 
 def draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
@@ -76,6 +82,32 @@ def draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: to
     else:
         frames = torch.linalg.qr(gaussian)[0].transpose(1, 2).contiguous()
     return frames.to(dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFrames:
+    """One frame for each point, as in ``orthonormal_frames``. base: (P, d) the frame of which the others are made."""
+
+    dims: int
+    d: int
+    generator: torch.Generator
+    dtype: torch.dtype
+    base: Tensor | None
+
+    @staticmethod
+    def of(dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> OwnFrames:
+        base = draw_frames(1, dims, d, generator, dtype)[0] if d >= _MANY else None
+        return OwnFrames(dims, d, generator, dtype, base)
+
+    def draw(self, n: int, device: torch.device | None = None) -> Tensor:
+        """The next n frames (n, P, d). Drawing 3 and then 4 gives the same frames as drawing 7."""
+        if self.base is None or n == 0:
+            return draw_frames(n, self.dims, self.d, self.generator, self.dtype).to(device)
+        source = self.generator
+        drawn = torch.rand(n, self.d + 1, generator=source, device=source.device, dtype=torch.float64).to(device)
+        signs = torch.where(drawn[:, : self.d] < 0.5, -1.0, 1.0).to(self.dtype)
+        windows = self.base.to(signs.device).repeat(1, 2).unfold(1, self.d, 1).transpose(0, 1)
+        return windows.index_select(0, (drawn[:, self.d] * self.d).long()).mul_(signs[:, None])
 
 
 def count_vertices(shape: Shape, dims: int) -> int:
@@ -107,16 +139,21 @@ def offsets(shape: Shape, frames: Tensor, radius: float) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class VertexBatch:
-    """Vertices (m, n, d) around n points, and what they were made of: the point, plus and minus steps.
+    """m vertices around each of n points, and what they were made of: the point, plus and minus steps.
 
-    offsets: (m, 1, d) where they are the same for all points. steps: (n, P, d), if the vertices are x + r v_p for all p
-    and then x - r v_p; ``radius`` is r.
+    make: computes ``vertices``, (m, n, d). offsets: (m, 1, d) where they are the same for all points.
+    steps: (n, P, d), if the vertices are x + r v_p for all p and then x - r v_p; ``radius`` is r.
     """
 
-    vertices: Tensor
+    m: int
+    make: Callable[[], Tensor]
     offsets: Tensor | None = None
     steps: Tensor | None = None
     radius: float = 0.0
+
+    @cached_property
+    def vertices(self) -> Tensor:
+        return self.make()
 
 
 def vertex_batches(shape: Shape, points: Tensor, frames: Tensor, radius: float, at_once: int) -> Iterator[VertexBatch]:
@@ -124,17 +161,22 @@ def vertex_batches(shape: Shape, points: Tensor, frames: Tensor, radius: float, 
     dims = frames.shape[1]
     if len(frames) == 1 and len(points) > 1:
         for part in offsets(shape, frames, radius).split(at_once):
-            yield VertexBatch(part + points, part)
+            yield VertexBatch(len(part), partial(torch.add, part, points), part)
     elif shape == "cross-polytope" and at_once >= 2 * dims:
-        # The hull is the largest tensor of all, so it is written once.
-        directions = frames.transpose(0, 1)
-        vertices = points.new_empty(2 * dims, *points.shape)
-        torch.add(points, directions, alpha=radius, out=vertices[:dims])
-        torch.sub(points, directions, alpha=radius, out=vertices[dims:])
-        yield VertexBatch(vertices, steps=frames, radius=radius)
+        make = partial(_cross_polytopes, points, frames, radius)
+        yield VertexBatch(2 * dims, make, steps=frames, radius=radius)
     else:
         for part in offsets(shape, frames, radius).split(at_once):
-            yield VertexBatch(part.add_(points))
+            yield VertexBatch(len(part), partial(part.add_, points))
+
+
+def _cross_polytopes(points: Tensor, frames: Tensor, radius: float) -> Tensor:
+    """The vertices (2 P, n, d), the largest tensor of all, written once."""
+    directions = frames.transpose(0, 1)
+    vertices = points.new_empty(2 * len(directions), *points.shape)
+    torch.add(points, directions, alpha=radius, out=vertices[: len(directions)])
+    torch.sub(points, directions, alpha=radius, out=vertices[len(directions) :])
+    return vertices
 
 
 @dataclass(frozen=True)
@@ -155,8 +197,7 @@ class Neighbourhoods:
     dims: int
     radius: float
     hull: Shape
-    frames: Tensor | None
-    generator: torch.Generator
+    frames: Tensor | OwnFrames
 
     @staticmethod
     def read(
@@ -182,7 +223,8 @@ class Neighbourhoods:
         count_vertices(hull, dims)
         if given is None and frames == "shared":
             given = draw_frames(1, dims, flat.shape[1], source, dtype).to(device)
-        return Neighbourhoods(flat, shape, dims, radius, hull, given, source)
+        own = OwnFrames.of(dims, flat.shape[1], source, dtype) if given is None else given
+        return Neighbourhoods(flat, shape, dims, radius, hull, own)
 
     def chunks(self, row_bytes: int, memory: int | None) -> Iterator[Chunk]:
         """Cut the points so that a pass over their vertices stays within ``memory`` bytes."""
@@ -196,9 +238,8 @@ class Neighbourhoods:
 
     def vertex_batches(self, chunk: Chunk) -> Iterator[VertexBatch]:
         """The vertices around the points of a chunk. Call it for all pieces in order: frames may be drawn here."""
-        if self.frames is None:
-            n, d = chunk.stop - chunk.start, self.points.shape[1]
-            frames = draw_frames(n, self.dims, d, self.generator, self.points.dtype).to(self.points.device)
+        if isinstance(self.frames, OwnFrames):
+            frames = self.frames.draw(chunk.stop - chunk.start, self.points.device)
         else:
             frames = self.frames if len(self.frames) == 1 else self.frames[chunk.start : chunk.stop]
         return vertex_batches(self.hull, self.points[chunk.start : chunk.stop], frames, self.radius, chunk.vertices)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
-from regionscope.complexity.activations import Folds, attention_winners, centred, operation, winners
+from regionscope.complexity.activations import LINEAR, Folds, attention_winners, centred, operation, winners
 from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.complexity.layers import Layer
 from regionscope.complexity.neighbourhoods import VertexBatch
+
+_VIEWS = {"flatten", "reshape", "view", "size", "dim", "__len__", "numel", "is_floating_point"}
+"""Functions that do not read the numbers of a tensor, as long as it need not be copied."""
 
 
 class SignChanges(ForwardObserver):
@@ -27,8 +32,10 @@ class SignChanges(ForwardObserver):
         self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
         self._at: dict[str, tuple[float, ...]] = {}
         self._points = self._vertices = torch.empty(0, device="cpu")
-        self._batch = VertexBatch(self._points)
+        self._batch = VertexBatch(0, self._points.clone)
         self._version = self._m = 0
+        self._spared = True  # as long as the model passes its input to linear layers alone
+        self._read = False  # whether it has not, in this pass
 
     def counts(self, points: Tensor, batches: Iterable[VertexBatch], shape: Sequence[int]) -> dict[str, Tensor]:
         """How many units of each layer fold inside the hull of each of the points (n, d), -1 where NaN came.
@@ -39,12 +46,46 @@ class SignChanges(ForwardObserver):
         self._ranges = {}
         self._points = points
         for each in batches:
-            self._batch, self._m = each, len(each.vertices)
-            self._vertices = each.vertices.reshape(-1, *shape)
-            self._version = self._vertices._version
-            self.forward(self._vertices)
-        self._vertices, self._batch = points, VertexBatch(points)  # the hull is not needed any more
+            self._batch, self._m = each, each.m
+            known = dict(self._ranges)
+            if not (self._spared and (each.offsets is not None or each.steps is not None) and self._without(shape)):
+                self._ranges = known
+                self._run(each.vertices.reshape(-1, *shape))
+        self._vertices, self._batch = points, VertexBatch(0, points.clone)  # the hull is not needed any more
         return {name: self._count(name) for name in self._layers}
+
+    def _run(self, vertices: Tensor) -> None:
+        self._vertices, self._version, self._read = vertices, vertices._version, False
+        self.forward(vertices)
+
+    def _without(self, shape: Sequence[int]) -> bool:
+        """Run without the vertices, which linear layers do not read (see ``_affine``); whether that was right.
+
+        NaN takes their place, without memory of its own. What reads it below Python gives NaN as well.
+        """
+        place = self._points.new_full((), math.nan).expand(self._m * len(self._points), *shape)
+        try:
+            self._run(place)
+        except Exception:  # noqa: BLE001  (whatever is wrong with the model itself comes again)
+            self._spared = False
+            return False
+        self._spared = not self._read and not any(bool((low != low).any()) for low, _ in self._ranges.values())
+        return self._spared
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        op, taken = operation(func), 0
+        if self._spared and not self._read and op not in _VIEWS:
+            taken = sum(isinstance(x, Tensor) and self._is_vertices(x) for x in tree_leaves((args, kwargs)))
+        result = super().__torch_function__(func, types, args, kwargs)
+        only_linear = op in LINEAR and taken == 1 and self._of_vertices(args)
+        of_no_number = op == "__get__" and not isinstance(result, Tensor)
+        self._read |= taken > 0 and not (only_linear or of_no_number)
+        return result
+
+    def _is_vertices(self, value: Tensor) -> bool:
+        return value.data_ptr() == self._vertices.data_ptr() != 0
 
     def _count(self, name: str) -> Tensor:
         layer = self._layers[name]
@@ -102,10 +143,10 @@ class SignChanges(ForwardObserver):
         if not args or not isinstance(args[0], Tensor):
             return False
         value, vertices = args[0], self._vertices
-        where = value.data_ptr()  # 0 where a tensor's memory cannot be told
-        if not where or where != vertices.data_ptr() or value.shape.numel() != vertices.shape.numel():
+        if not self._is_vertices(value) or value.shape.numel() != vertices.shape.numel():
             return False
-        unchanged = value._version == self._version and value.is_contiguous() and value.dtype == vertices.dtype
+        in_order = value.is_contiguous() or not any(value.stride())  # NaN in place of the vertices has no strides
+        unchanged = value._version == self._version and in_order and value.dtype == vertices.dtype
         return unchanged and value.shape[0] == len(vertices)
 
     def _affine(self, offsets: Tensor, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:

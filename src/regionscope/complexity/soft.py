@@ -44,14 +44,14 @@ def soft_local_complexity(
     """
     if not isinstance(model, nn.Module):
         raise InputError(
-            f"Expected a torch module, got {type(model).__name__}. Of an exported program, pass .module()."
+            f"Expected a torch module, got {type(model).__name__}. For an exported program, pass program.module()."
         )
     if not real("temperature", temperature) > 0:
         raise InputError(f"Expected a temperature larger than 0, got {temperature}.")
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames="shared", hull="cross-polytope", seed=seed, generator=generator
     )
-    assert where.frames is not None  # shared ones are drawn at once
+    assert isinstance(where.frames, Tensor)  # shared ones are drawn at once
     vertices = offsets(where.hull, where.frames, radius) + where.points
     observer = _Ranges(model, *vertices.shape[:2])
     with observer.watching():

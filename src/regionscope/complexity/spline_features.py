@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from regionscope.checks import whole
+from regionscope.complexity.activations import Folds
 from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.complexity.layers import list_layers, matching
 from regionscope.errors import InputError
@@ -86,7 +88,9 @@ def spline_features(
     the share of positive entries of h, and min_i |h_i| / ||W_i||, the distance in the layer's input space to the
     nearest hyperplane at which the layer folds. The features are the mean, least, largest and standard deviation
     (n - 1) of the share over the real tokens, and the least, mean and standard deviation of the distance. Definitions
-    as in the authors' code. Differs: biases count; padding is left out; the deviation of a single token is 0.
+    as in the authors' code. Differs: biases count; padding is left out; the deviation of a single token is 0. A unit
+    without weights has no hyperplane. Where one layer makes a gate and its values, the columns that the activation
+    takes are the gate.
 
     model: takes token ids (n, t). ids: (n, t) whole numbers, or (t,). attention_mask: (n, t), 0 where it is padding.
     layers: names or patterns of the linear layers; by default all those that feed an activation directly and work on
@@ -99,7 +103,7 @@ def spline_features(
     names: tuple[str, ...] = ()
     rows, parts = [], []
     for group in longest_first:
-        view = embedded(model, group.ids, args=args, output=lambda result: result, position=None)
+        view = embedded(model, group.ids, args=args, output=_first_tensor)  # the head runs at one token only
         with untouched(view.model) as private:
             names = names or _mlp_layers(private, view.inputs[0], layers)
             observer = _Observer(private, names)
@@ -108,6 +112,11 @@ def spline_features(
         rows.append(group.rows)
     order = torch.cat(rows).argsort()
     return SplineFeatures(torch.cat(parts)[order.to(parts[0].device)], names, mask.sum(1))
+
+
+def _first_tensor(result: Any) -> Tensor:
+    """The logits or hidden states, whatever a model returns; the features do not depend on them."""
+    return next((leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)), torch.empty(0, device="cpu"))
 
 
 def _mlp_layers(model: nn.Module, example: Tensor, layers: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -130,12 +139,14 @@ class _Observer(ForwardObserver):
         super().__init__(model)
         self._names = names
         self._found: dict[str, Tensor] = {}
+        self._last: tuple[str, Tensor, Tensor] | None = None  # a layer with its output and weight
         self._n = 0
 
     def features(self, inputs: Tensor) -> Tensor:
         """(n, layers, 7) of the prompts ``inputs`` (n, t, d)."""
         self._n, self._found = len(inputs), {}
         self.forward(inputs)
+        self._last = None
         return torch.stack([self._found[name] for name in self._names], 1)
 
     def at_linear(
@@ -145,13 +156,35 @@ class _Observer(ForwardObserver):
         if name in self._names:
             weight = args[1] if len(args) > 1 else kwargs["weight"]
             self._found[name] = features_of(output.reshape(self._n, -1, output.shape[-1]), weight)
+            self._last = name, output, weight
         return output
+
+    def at_activation(
+        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if self._last is not None:
+            linear, output, weight = self._last
+            columns = _columns(found.values, output)
+            if columns is not None:
+                h = output[..., columns]
+                self._found[linear] = features_of(h.reshape(self._n, -1, len(columns)), weight[columns])
+        return func(*args, **kwargs)
+
+
+def _columns(values: Tensor, output: Tensor) -> Tensor | None:
+    """Which columns of ``output`` the view ``values`` shows; None where it is no view of some of them."""
+    some = values.shape[:-1] == output.shape[:-1] and values.shape[-1] < output.shape[-1]
+    if not some or values.untyped_storage().data_ptr() != output.untyped_storage().data_ptr():
+        return None
+    first = int(values.storage_offset()) - int(output.storage_offset())
+    return torch.arange(values.shape[-1], device=output.device) * values.stride(-1) + first
 
 
 def features_of(h: Tensor, weight: Tensor) -> Tensor:
     """The seven features (n, 7) of pre-activations h (n, t, units) and the weight (units, d) that made them."""
     positive = (h > 0).double().mean(2)
-    distance = (h.double().abs() / weight.double().norm(dim=1)).amin(2)
+    norms = weight.double().norm(dim=1)
+    distance = torch.where(norms == 0, torch.inf, h.double().abs() / norms).amin(2)
     columns = [positive.mean(1), positive.amin(1), positive.amax(1), _std(positive)]
     return torch.stack([*columns, distance.amin(1), distance.mean(1), _std(distance)], 1)
 

@@ -17,9 +17,10 @@ from regionscope.network import Kink, Program, Values
 
 __all__ = ["Budget", "Keep", "Record", "TooManyRegions", "bytes_of", "corner_inputs", "inputs_of"]
 
-Keep = Callable[[int, Tensor, Tensor, Tensor, Values], Tensor]
-"""Which cells to go on with behind a nonlinearity: a mask (r,), at least one of them True, from the nonlinearity's
-index, the corners and offsets of the cells, the coordinates (v, k) and the live values at the vertices."""
+Keep = Callable[[int, Callable[[], tuple[Tensor, Tensor]], Tensor, Values], Tensor | None]
+"""Which cells to go on with behind a nonlinearity: a mask (r,), at least one of them True, or None for all, from the
+nonlinearity's index, a function for the corners and offsets of the cells, the coordinates (v, k) and the live values at
+the vertices."""
 
 _PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 16 << 30}  # live values worked on at a time; small stays near the caches
 _PREFERRED_ROWS = 256
@@ -84,6 +85,12 @@ class Record:
             finished,
             deadline=deadline,
         )
+
+    def restart(self) -> None:
+        """Forget all counts: the computation starts again."""
+        self.counts.zero_()
+        self.snapped.zero_()
+        self.done = 0.0
 
     def add(self, kink: int, slice_id: Tensor, limit: int | None) -> None:
         """Count the regions (by slice) that exist after a nonlinearity."""

@@ -17,8 +17,7 @@ from regionscope.exact.affine_maps import AffineMaps
 from regionscope.exact.budget import Budget, inputs_of
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import arange, argsort, as_tensors, numpy_on_cpu, take
-from regionscope.geometry.ragged import gather_rows, mean_of_rows
+from regionscope.geometry.arrays import arange, argsort, as_tensors, largest_rows, numpy_on_cpu, take
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 
@@ -26,6 +25,7 @@ __all__ = ["check_coverage", "check_maps", "check_network", "check_sample"]
 
 _ADVICE = "Look for very large weights. If there are none, report the model and the slice."
 _ROWS = 4096
+_ACCURACY = Tolerance.of(torch.float64).slope
 _SHARE = 1000  # one of this number of regions is compared with the network in every computation, one for each slice,
 _SAMPLE_BYTES = 1 << 14  # and more of them as long as their live values take no more memory
 _CANDIDATES = 4096  # regions among which the steepest are looked for
@@ -102,35 +102,46 @@ def check_sample(
     outputs change most from one corner to another: half of the regions are chosen by that. Cost: a forward pass over
     0.1% of the regions, or over all of them where they are few and the network is small.
     """
-    n = len(found.offsets) - 1
-    wanted = min(n, max(n // _SHARE, _SAMPLE_BYTES // max(1, program.row_bytes), len(slices)))
-    offsets, corners, owner = (numpy_on_cpu(x) for x in (found.offsets, found.corners, found.slice_id))
-    regions = arange(wanted, offsets) * n // max(1, wanted)
-    if wanted < n:
-        some = arange(min(n, _CANDIDATES), offsets) * n // min(n, _CANDIDATES)
-        first, last = take(offsets, some), take(offsets, some + 1)
-        a, b = (take(numpy_on_cpu(found.outputs), take(corners, place)) for place in (first, (first + last) // 2))
-        steep = as_tensors(a - b).abs().amax(1).topk((wanted + 1) // 2).indices
-        regions[: len(steep)] = take(some, numpy_on_cpu(steep))
-    if len(slices) > 1:  # those of a slice one after another
-        regions = take(regions, argsort(take(owner, take(corners, take(offsets, regions)))))
-    index, ends = gather_rows(offsets, regions)
-    at = take(corners, index)
-    slice_id = as_tensors(take(owner, take(at, ends[:-1])))
-    middle, mean = (as_tensors(mean_of_rows(take(numpy_on_cpu(x), at), ends)) for x in (found.coords, found.outputs))
-    largest = found.outputs.abs().amax(1)
-    size = largest.amax(0, keepdim=True)
-    if len(slices) > 1:
-        size = size.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, largest, "amax")
-    allowed = (Tolerance.of(program.dtype).slope * size + rounding)[slice_id]
+    arrays = (found.offsets, found.corners, found.coords, found.outputs, rounding)
+    offsets, corners, coords, outputs, allowed = map(numpy_on_cpu, arrays)
+    regions = _sample(offsets, corners, outputs, max(_SAMPLE_BYTES // max(1, program.row_bytes), len(slices)))
+    slice_id, size = regions, abs(outputs).max()
+    if len(slices) > 1:  # the regions of a slice one after another
+        owner = take(numpy_on_cpu(found.slice_id), take(corners, take(offsets, regions)))
+        order = argsort(owner)
+        regions, slice_id = take(regions, order), take(owner, order)
+        largest = found.outputs.abs().amax(1)
+        size = numpy_on_cpu(largest.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, largest, "amax"))
+        size, allowed = take(size, slice_id)[:, None], take(allowed, slice_id)[:, None]
+    allowed = allowed + _ACCURACY * size
+    starts = take(offsets, regions)
+    counts = (take(offsets, regions + 1) - starts)[:, None]
+    place = arange(int(counts.max()), offsets)  # a region with fewer corners repeats them in turn
+    index = take(corners, (starts[:, None] + place % counts).reshape(-1))
+    shape = (len(regions), len(place), -1)
+    middle, mean = (take(x, index).reshape(shape).sum(1) / len(place) for x in (coords, outputs))
     rows = budget.inputs(program)
-    for start in range(0, wanted, rows):
+    for start in range(0, len(regions), rows):
         part = slice(start, start + rows)
-        outputs = program(inputs_of(program, slices, middle[part], slice_id[part]))
-        gap = (outputs - mean[part]).abs().amax(1)
-        if not bool((gap <= allowed[part]).all()):
+        inputs = inputs_of(program, slices, as_tensors(middle[part]), as_tensors(slice_id[part]))
+        gap = abs(numpy_on_cpu(program(inputs)) - mean[part])
+        if not bool((gap <= (allowed if len(slices) == 1 else allowed[part])).all()):
             raise CheckFailed(
                 f"Expected the affine map of each region to equal the network, got a difference of "
                 f"{float(gap.max()):.3g} (largest output: {float(size.max()):.3g}). The slopes of this network are too "
                 "steep for float64. Use smaller weights or a smaller slice, or sample it with region_count()."
             )
+
+
+def _sample(offsets: Tensor, corners: Tensor, outputs: Tensor, least: int) -> Tensor:
+    """Some regions: 0.1% of them and at least this number; half of them the steepest, the others at equal distances."""
+    n = len(offsets) - 1
+    wanted = min(n, max(n // _SHARE, least))
+    regions = arange(wanted, offsets) * n // wanted
+    if wanted < n:
+        every = -(-n // _CANDIDATES)
+        first, last = offsets[:-1:every], offsets[1::every]
+        step = take(outputs, take(corners, first)) - take(outputs, take(corners, (first + last) // 2))
+        steep = largest_rows(step, (wanted + 1) // 2) * every
+        regions[: len(steep)] = steep
+    return regions

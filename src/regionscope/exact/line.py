@@ -11,9 +11,22 @@ from torch import Tensor
 from regionscope.exact.budget import Budget, Record, bytes_of, corner_inputs
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import arange, as_tensors, bincount, cat, empty, full, nonzero, numpy_on_cpu, put, take
+from regionscope.geometry.arrays import (
+    arange,
+    as_tensors,
+    bincount,
+    cat,
+    double,
+    full,
+    minimum,
+    nonzero,
+    numpy_on_cpu,
+    put,
+    repeat,
+    take,
+)
 from regionscope.geometry.crossing import Points, SignTable, place_points
-from regionscope.geometry.interpolation import Interpolation
+from regionscope.geometry.interpolation import OnEdges
 from regionscope.geometry.maxima import Candidates, breaks_along, leaders
 from regionscope.geometry.planar.split import Units
 from regionscope.network import Maxima, Program, Thresholds
@@ -62,7 +75,7 @@ def cut_line(cuts: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor
     """New breakpoints, sorted; and an old vertex for each sign, or pair of folds, that could not be told."""
     start = state.intervals
     if isinstance(cuts, Thresholds):
-        units = numpy_on_cpu(Units(cuts.values, cuts.at, zero_tolerance))
+        units = Units(numpy_on_cpu(cuts.values), cuts.at, numpy_on_cpu(zero_tolerance))
         table = SignTable.of(units.values, units.at, units.tolerance)
         row, unit = table.sign_changes(start, start + 1)
         edge = take(start, row)
@@ -79,14 +92,35 @@ def cut_line(cuts: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor
     return points, cat([snapped, crossings.merged])
 
 
-def in_order(n_old: int, points: Points) -> Tensor:
-    """Vertices (old ones, then points) in their order along the line; points lie after the vertex ``points.edge``."""
-    order = empty(n_old + len(points), points.edge)
-    count = bincount(points.edge, n_old)
-    old, new = arange(n_old, order), arange(len(points), order)
-    put(order, old + count.cumsum(0) - count, old)
-    put(order, points.edge + 1 + new, n_old + new)
-    return order
+@dataclass(frozen=True)
+class _Refined:
+    """Old and new vertices in order: i is ``(1 - t[i]) * a[i] + t[i] * (a[i] + 1)`` of the old ones, made by
+    ``layer[i]``.
+    """
+
+    before: LineState
+    a: Tensor
+    t: Tensor
+    layer: Tensor
+
+    @staticmethod
+    def by(state: LineState, points: Points, layer: int) -> _Refined:
+        n, p = len(state.coords), len(points)
+        a = repeat(arange(n, points.edge), bincount(points.edge, n) + 1, n + p)
+        new = points.edge + 1 + arange(p, points.edge)
+        t, made = double(full(n + p, 0, a)), take(state.layer, a)
+        put(t, new, points.t)
+        put(made, new, full(p, layer, a))
+        return _Refined(state, a, t, made)
+
+    def state(self, rows: slice) -> LineState:
+        """These vertices, and the values there."""
+        before, a, t = self.before, self.a[rows], self.t[rows]
+        n = len(before.coords)
+        on_edges = OnEdges(a, minimum(a + 1, full(1, n - 1, a)), t, n)
+        values = {name: on_edges.apply(old) for name, old in before.values.items()}
+        coords = take(before.coords, a) * (1 - t) + take(before.coords, on_edges.b) * t
+        return LineState(coords, take(before.slice_id, a), self.layer[rows], values)
 
 
 @dataclass
@@ -107,12 +141,11 @@ class _LineCutter:
             zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
             points, snapped = cut_line(cuts, state, zero_tolerance)
             self.record.snap(take(state.slice_id, snapped))
-            order = in_order(len(state.coords), points)
-            interpolation = Interpolation.of_points(len(state.coords), points.edge, points.edge + 1, points.t)
-            rows = self.budget.rows(kinks[layer], self.held, self.program.device)
-            if len(order) > max(rows, 2):
-                return self._in_parts(layer, state, interpolation, order, max(rows, 2))
-            state = self._advance(layer, _follow(state, interpolation, order, layer) if len(points) else state)
+            rows = max(2, self.budget.rows(kinks[layer], self.held, self.program.device))
+            if len(state.coords) + len(points) > rows:
+                return self._in_parts(layer, _Refined.by(state, points, layer), rows)
+            state = _Refined.by(state, points, layer).state(slice(None)) if len(points) else state
+            state = self._advance(layer, state)
             layer += 1
         start = state.intervals
         self.record.finish(float((take(state.coords, start + 1) - take(state.coords, start)).sum()) / self.total_length)
@@ -121,16 +154,13 @@ class _LineCutter:
             self.consume(as_tensors(state), outputs)
         return state, outputs
 
-    def _in_parts(
-        self, layer: int, state: LineState, interpolation: Interpolation, order: Tensor, rows: int
-    ) -> tuple[LineState, Tensor]:
+    def _in_parts(self, layer: int, refined: _Refined, rows: int) -> tuple[LineState, Tensor]:
         """Work through runs of vertices one after another; neighbouring runs share a vertex."""
         parts: list[tuple[LineState, Tensor]] = []
-        waiting = bytes_of(state.values)
+        waiting = bytes_of(refined.before.values)
         self.held += waiting
-        for start in range(0, len(order) - 1, rows - 1):
-            run = order[start : start + rows]
-            done = self.finish(layer + 1, self._advance(layer, _follow(state, interpolation, run, layer)))
+        for start in range(0, len(refined.a) - 1, rows - 1):
+            done = self.finish(layer + 1, self._advance(layer, refined.state(slice(start, start + rows))))
             parts = [*parts, done] if self.consume is None else [done]
         self.held -= waiting
         if self.consume is not None:
@@ -150,13 +180,3 @@ class _LineCutter:
         self.record.add(layer, take(state.slice_id, state.intervals), self.budget.max_regions)
         values = self.program.kinks[layer].advance(state.values, consume=True)
         return LineState(state.coords, state.slice_id, state.layer, values)
-
-
-def _follow(state: LineState, interpolation: Interpolation, vertices: Tensor, layer: int) -> LineState:
-    """The state at the wanted vertices, old and new."""
-    matrix = interpolation.matrix().of(vertices)
-    values = {name: matrix.apply(rows) for name, rows in state.values.items()}
-    first = cat([arange(interpolation.n_old, vertices), interpolation.a])
-    new_layer = cat([state.layer, full(len(interpolation.a), layer, vertices)])
-    coords = numpy_on_cpu(matrix.apply(as_tensors(state.coords)[:, None])[:, 0])
-    return LineState(coords, take(state.slice_id, take(first, vertices)), take(new_layer, vertices), values)

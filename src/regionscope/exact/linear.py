@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, overload
@@ -195,7 +196,7 @@ def exact_regions(
         tolerance = Tolerance.of(program.dtype)
     of_kind("tolerance", tolerance, Tolerance, advice="Write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
     check_progress(progress)
-    with torch.no_grad(), full_precision():
+    with torch.no_grad(), nullcontext() if program.dtype == torch.float64 else full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         record = partial(Record.start, n_slices=len(slices), finished=progress, deadline=deadline)
         result = _cut_within_limits(program, slices, tolerance, budget, on_limit, record, consume)

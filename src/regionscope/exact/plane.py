@@ -106,8 +106,8 @@ class _PlaneCutter:
                 values = kinks[layer].advance(state.values, consume=True)
                 state = PlaneState(state.mesh, state.coords, state.slice_id, values)
                 if self.keep is not None:
-                    mesh = state.mesh
-                    state = _kept(state, self.keep(layer, mesh.corners, mesh.offsets, state.coords, values))
+                    mask = self.keep(layer, state.mesh.cell_corners, state.coords, values)
+                    state = state if mask is None else _kept(state, mask)
                 layer, cells, zeros = layer + 1, None, None
                 continue
             zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)

@@ -91,8 +91,9 @@ def carry_cells(
         coords, slice_id = _follow(coords, cutter.history, kept), cutter.slice_id[kept]
         record.add(layer, cells.slice_id, budget.max_regions)
         values = kink.advance(values, consume=True)
-        if keep is not None:
-            cells, kept = cells.take(keep(layer, cells.corners, cells.offsets, coords, values)).compact()
+        mask = None if keep is None else keep(layer, cells.cell_corners, coords, values)
+        if mask is not None:
+            cells, kept = cells.take(mask).compact()
             values = {name: rows[kept] for name, rows in values.items()}
             coords, slice_id = coords[kept], slice_id[kept]
         record.finish(present / record.counts.numel())

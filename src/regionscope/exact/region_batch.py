@@ -30,6 +30,7 @@ class RegionBatch:
     coords, outputs: (v, k) and (v, c) where the vertices are and what the network says there.
     slice_id: (v,) the slice of each vertex.
     corners, offsets, sizes, walls: as in ``Partition``, but sizes are in slice coordinates.
+    in_order: whether the vertices of each wall run around it, in three dimensions.
     """
 
     coords: Tensor
@@ -39,6 +40,7 @@ class RegionBatch:
     offsets: Tensor
     sizes: Tensor
     walls: Walls
+    in_order: bool = False
 
     @staticmethod
     def of_lines(line: LineState, outputs: Tensor) -> RegionBatch:
@@ -75,12 +77,14 @@ class RegionBatch:
     @staticmethod
     def _of_solids(found: SpacePartition, program: Program) -> RegionBatch:
         solids, coords = found.solids, found.coords
-        corners, offsets = solids.cell_corners()
         walls = Walls(solids.corners, solids.offsets, solids.cells, _layers(solids.wall, program))
-        slice_id = solids.slice_id.new_zeros(solids.n_vertices)
-        slice_id[corners] = solids.slice_id[owners(offsets, len(corners))]
-        sizes = solids.volumes(coords, corners[offsets[:-1]])
-        return RegionBatch(coords, found.outputs, slice_id, corners, offsets, sizes, walls)
+        own = numpy_on_cpu(solids)
+        corners, offsets = own.cell_corners()
+        slice_id = full(own.n_vertices, 0, corners)
+        put(slice_id, corners, take(own.slice_id, owners(offsets, len(corners))))
+        sizes = own.volumes(numpy_on_cpu(coords), take(corners, offsets[:-1]))
+        slice_id, corners, offsets, sizes = map(as_tensors, (slice_id, corners, offsets, sizes))
+        return RegionBatch(coords, found.outputs, slice_id, corners, offsets, sizes, walls, in_order=True)
 
     @staticmethod
     def of_cells(cells: Complex, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:

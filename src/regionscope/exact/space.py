@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
-from regionscope.exact.polytopes import CellPartition, CellState, carry_cells
+from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, partition_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
+from regionscope.geometry.arrays import as_tensors, numpy_on_cpu
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.planar.split import Units
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.slices import Slice
 from regionscope.geometry.spatial.cut import cut_solids
 from regionscope.geometry.spatial.faces import Unresolved
-from regionscope.geometry.spatial.solids import Solids
+from regionscope.geometry.spatial.solids import NotPolytopes, Solids
 from regionscope.network import Program, Thresholds
 
 __all__ = ["SpacePartition", "SpaceState", "begin_space", "cut_space", "partition_space"]
@@ -59,7 +61,8 @@ class SpaceState:
 
     def take(self, cells: Tensor) -> SpaceState:
         """The cells of a mask (r,) alone."""
-        solids, kept = self.solids.take(cells)
+        solids, kept = numpy_on_cpu(self.solids).take(numpy_on_cpu(cells))
+        solids, kept = as_tensors(solids), as_tensors(kept)
         values = {name: rows.index_select(0, kept) for name, rows in self.values.items()}
         return SpaceState(solids, self.coords[kept], self.slice_id[kept], values)
 
@@ -80,8 +83,9 @@ def partition_space(
     """The exact partition of slices of dimension 3, in one part or in several with some of the slices each.
 
     zero_tolerances: from ``zero_tolerances_of``. Where units are compared with each other (maxima), or where rounding
-    leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after another. Raises
-    ``TooManyRegions`` when a slice has more regions than ``budget.max_regions``.
+    leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after another; all of them
+    from the start where rounding has left a cell that is no polytope. Raises ``TooManyRegions`` when a slice has more
+    regions than ``budget.max_regions``.
 
     keep: which cells to go on with after each nonlinearity; the others are left out of the result.
 
@@ -89,7 +93,11 @@ def partition_space(
     of several slices some are worked through after the others where their values would not fit.
     """
     cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep)
-    return cutter.finish(0, begin_space(program, slices), 0)
+    try:
+        return cutter.finish(0, begin_space(program, slices), 0)
+    except NotPolytopes:
+        record.restart()
+        return [partition_cells(program, slices, zero_tolerances, budget, record, keep)]
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,8 @@ class _SpaceCutter:
             self.record.add(layer, state.solids.slice_id, self.budget.max_regions)
             state = replace(state, values=kinks[layer].advance(state.values, consume=True))
             if self.keep is not None:
-                state = state.take(self.keep(layer, *state.solids.cell_corners(), state.coords, state.values))
+                mask = self.keep(layer, partial(_cell_corners, state.solids), state.coords, state.values)
+                state = state if mask is None or bool(mask.all()) else state.take(mask)
             self.record.finish(len(present) / self.record.counts.numel())
         return [SpacePartition(state.solids, state.coords, self.program.outputs(state.values))]
 
@@ -152,6 +161,11 @@ def cut_space(program: Program, layer: int, state: SpaceState, zero_tolerance: T
     label = sum(earlier.n_units for earlier in program.kinks[:layer])
     solids, snapped = cut_solids(state.solids, units(), extend, label=label)
     return replace(state, solids=solids), snapped
+
+
+def _cell_corners(solids: Solids) -> tuple[Tensor, Tensor]:
+    corners, offsets = numpy_on_cpu(solids).cell_corners()
+    return as_tensors(corners), as_tensors(offsets)
 
 
 def _extended(rows: Tensor, batches: Sequence[NewVertices]) -> Tensor:

@@ -108,6 +108,9 @@ class SizeHistogram:
             raise InputError(f"Expected ascending edges of a histogram, got {self.edges!r}. Try [1e-9, 1e-6, 1e-3].")
         self.edges, self.counts = bounds.tolist(), torch.zeros(len(bounds) + 1, dtype=torch.int64, device="cpu")
 
+    def __repr__(self) -> str:
+        return f"SizeHistogram(regions={int(self.counts.sum())}, edges={self.edges}, counts={self.counts.tolist()})"
+
     def __call__(self, regions: FinishedRegions) -> None:
         """Count these regions."""
         edges = torch.tensor(self.edges, dtype=torch.float64, device=regions.sizes.device)

@@ -28,6 +28,9 @@ class Walls:
     regions: Tensor
     layer: Tensor
 
+    def __repr__(self) -> str:
+        return f"Walls(n={len(self.layer)}, inner={len(self.inner)})"
+
     def to(self, device: torch.device | str) -> Walls:
         """The same walls with their tensors on ``device``."""
         return Walls(*(part.to(device) for part in (self.vertices, self.offsets, self.regions, self.layer)))

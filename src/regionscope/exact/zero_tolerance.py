@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from regionscope.geometry import Slice
 from regionscope.geometry.arrays import as_tensors
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Cuts, Kink, Program, Thresholds, Values
+from regionscope.network.call.threads import threads_for
 from regionscope.tolerance import LEAST, Tolerance
 
 __all__ = ["at_vertices", "probe_points", "snapped_signs", "zero_tolerances_of"]
@@ -46,17 +47,18 @@ def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tol
         for start in range(0, len(mine), step):
             own = mine[start : start + step]
             corners = corner_inputs(program, [slices[i] for i in own])
-            parts = [
-                _magnitudes(program, corners, part.to(program.device, program.dtype))
-                for part in weights.split(len(weights) if len(own) > 1 else rows)
-            ]
+            with threads_for(3 * len(own) * len(weights) * program.row_bytes):
+                parts = [
+                    _magnitudes(program, corners, part.to(program.device, program.dtype))
+                    for part in weights.split(len(weights) if len(own) > 1 else rows)
+                ]
             blocks.append(_joined(parts, lambda x: torch.stack(x).amax(0)) if len(parts) > 1 else parts[0])
             order += own
     largest = blocks[0]  # of each layer (slices,), of each of its units (slices, units)
     if len(blocks) > 1:
         place = torch.tensor(order, device="cpu").argsort().to(program.device)
         largest = _joined(blocks, lambda x: torch.cat(x)[place])
-    if not all(bool(torch.isfinite(layer).all()) for layer, _ in largest):
+    if not bool(torch.stack([layer for layer, _ in largest]).isfinite().all()):
         raise InputError(
             "Expected finite values on the slice, got NaN or infinite values. Use a smaller slice, or check the "
             "weights."
@@ -108,8 +110,9 @@ def probe_points(corners: Tensor) -> Tensor:
     return _probe_weights(len(corners)) @ corners
 
 
+@cache
 def _probe_weights(n_corners: int) -> Tensor:
-    """Weights (p, m) of the m corners in each probe point."""
+    """Weights (p, m) of the m corners in each probe point; not to be written to."""
     weights = torch.empty(_PROBES, n_corners, dtype=torch.float64, device="cpu")
     weights.exponential_(generator=torch.Generator().manual_seed(0))
     return torch.cat([torch.eye(n_corners, dtype=torch.float64, device="cpu"), weights / weights.sum(1, keepdim=True)])
@@ -134,58 +137,72 @@ def _magnitudes(program: Program, corners: Tensor, weights: Tensor) -> list[tupl
     The size of these terms is estimated by perturbing all values by a relative ``shake``, up or down at random: a sum
     changes by that share of its terms, whether they cancel or not. For the layer only the values just before it are
     perturbed. For a unit those of all layers are, so that it is not mistaken for more than rounding. A unit that is off
-    adds its rounding at the fold all the same.
+    adds its rounding at the fold all the same. All values stand in three versions one after another: plain, moved from
+    the plain ones just before the layer, and drifted.
     """
-    shake = float(torch.finfo(program.dtype).eps) ** 0.5
-    generator = torch.Generator().manual_seed(0)
+    shakes = _Shakes(program)
     n_slices = len(corners) // weights.shape[1]
 
-    def changes(value: Tensor) -> Tensor:
-        """Up or down by ``shake`` for each number of a row."""
-        up = torch.randint(0, 2, value.shape[1:], generator=generator, device="cpu", dtype=torch.bool).to(value.device)
-        return up.to(value.dtype).mul_(2 * shake).sub_(shake)
-
-    def size(value: Tensor, moved: Tensor) -> Tensor:
-        rows = torch.maximum(value.abs(), (value - moved).abs() * (_CANCELLED / shake))
-        return rows.reshape(n_slices, len(weights), -1).amax(1)
+    def sizes(value: Tensor) -> Tensor:
+        """Of each column, for the moved and the drifted version: (2, s, n)."""
+        plain, *others = value.reshape(3, n_slices, len(weights), -1)
+        apart = torch.stack(others).sub_(plain).abs_().mul_(_CANCELLED / shakes.size)
+        return torch.maximum(apart, plain.abs(), out=apart).amax(2)
 
     def combined(value: Tensor) -> Tensor:
         rows = weights.to(value.dtype) @ value.reshape(2 * n_slices, weights.shape[1], -1)
         plain, moved = rows.reshape(2, -1, *value.shape[1:])
         return torch.cat([plain, moved, moved])
 
-    begun = program.begin(torch.cat([corners, corners * (1 + changes(corners))]))
+    (up,) = shakes.draw([corners.shape[1:]])
+    begun = program.begin(torch.cat([corners, corners * (1 + up)]))
     live = {name: combined(value) for name, value in begun.items()}
     found = []
     for kink in program.kinks:
         cuts = kink.cuts(live)
-        plain, moved, drifted = cuts.values.chunk(3)
-        layer = size(plain, moved).amax(1)
-        found.append((layer, size(plain, drifted) if isinstance(cuts, Thresholds) else layer))
+        moved, drifted = sizes(cuts.values)
+        layer = moved.amax(1)
+        found.append((layer, torch.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer))
         if kink.kind == "argmax":  # changes no value
             break
-        live = _behind(kink, live, cuts, changes)
-    plain, moved, _ = program.outputs(live).chunk(3)
-    outputs = size(plain, moved).amax(1)
+        live = _behind(kink, live, cuts, shakes)
+    outputs = sizes(program.outputs(live))[0].amax(1)
     return [*found, (outputs, outputs)]
 
 
-def _behind(kink: Kink, live: Values, cuts: Cuts, changes: Callable[[Tensor], Tensor]) -> Values:
-    """The values behind a kink in three versions, one after another: plain, moved from the plain ones, moved on."""
-    first = kink.instructions[0]
+class _Shakes:
+    """Random changes of about ``size``, the square root of the rounding unit; the same ones for the same network."""
+
+    def __init__(self, program: Program) -> None:
+        self.size = float(torch.finfo(program.dtype).eps) ** 0.5
+        self.dtype, self.device = program.dtype, program.device
+        self.generator = torch.Generator().manual_seed(0)
+
+    def draw(self, shapes: Sequence[torch.Size]) -> list[Tensor]:
+        """One tensor for each shape, drawn together: 0.5 to 1.5 times ``size``, up or down.
+
+        Two terms that cancel would still cancel if both changed by the same share.
+        """
+        counts = [shape.numel() for shape in shapes]
+        drawn = torch.empty(sum(counts), dtype=self.dtype, device="cpu").uniform_(-1, 1, generator=self.generator)
+        changes = drawn.add_(drawn.sign(), alpha=0.5).mul_(self.size).to(self.device)
+        return [part.view(shape) for part, shape in zip(changes.split(counts), shapes, strict=True)]
+
+
+def _behind(kink: Kink, live: Values, cuts: Cuts, shakes: _Shakes) -> Values:
+    """The three versions of the values behind a kink: plain, moved from the plain ones, moved on."""
     units = cuts.values if isinstance(cuts, Thresholds) else cuts.values[:, cuts.groups].abs().amax(-1)
-    before: list[Values] = []
-    noise = [torch.zeros_like(units[: len(units) // 3])]
-    for version in (0, 2):
-        own = {name: value.chunk(3)[version] for name, value in live.items()}
-        before.append({name: x * (1 + changes(x)) if x.is_floating_point() else x for name, x in own.items()})
-        own_units = units.chunk(3)[version]
-        noise.append(_OFF * own_units * changes(own_units))
+    real = [name for name, value in live.items() if value.is_floating_point()]
+    n, shapes = len(real) + 1, [*(live[name].shape[1:] for name in real), units.shape[1:]]
+    drawn = shakes.draw([*shapes, *shapes])
 
-    def fold(*inputs: Tensor) -> Tensor:
-        found = first.function(*inputs)
-        return found + torch.cat(noise).reshape(found.shape)
+    def versions(value: Tensor, plain: float, moved: Tensor, drifted: Tensor) -> Tensor:
+        """The value in the versions 0, 0 and 2, each times its factor."""
+        rows = value.reshape(3, -1, *value.shape[1:])
+        return torch.stack([rows[0] * plain, rows[0] * moved, rows[2] * drifted]).view_as(value)
 
-    noisy = replace(kink, instructions=(replace(first, function=fold, into=None), *kink.instructions[1:]))
-    joined = {name: torch.cat([value.chunk(3)[0], *(each[name] for each in before)]) for name, value in live.items()}
-    return noisy.advance(joined, consume=True)
+    before = {name: versions(live[name], 1.0, 1 + drawn[i], 1 + drawn[n + i]) for i, name in enumerate(real)} | {
+        name: torch.cat([value.chunk(3)[i] for i in (0, 0, 2)]) for name, value in live.items() if name not in real
+    }
+    noise = versions(units, 0.0, _OFF * drawn[n - 1], _OFF * drawn[-1])
+    return kink.advance(before, consume=True, noise=noise)

@@ -18,8 +18,6 @@ from regionscope.geometry import Slice
 from regionscope.lab.training_frames import Frame
 from regionscope.plot import style
 
-__all__ = ["Packed", "encode", "shown", "slope_norms"]
-
 Array = NDArray[Any]
 
 
@@ -86,10 +84,10 @@ def slope_norms(part: Partition) -> Tensor:
     return stretch.clamp(min=0).sqrt()
 
 
-def shown(where: Slice, coords: Tensor) -> Tensor:
+def shown(slice: Slice, coords: Tensor) -> Tensor:
     """The coordinates that the axes show: those of the input where it has as many numbers as the slice."""
-    whole = where.origin.numel() == where.dim
-    return where.embed(coords).flatten(1) if whole else coords
+    whole = slice.origin.numel() == slice.dim
+    return slice.embed(coords).flatten(1) if whole else coords
 
 
 def _homes(frame: Frame, mesh: Partition) -> tuple[Tensor, Tensor]:
@@ -132,9 +130,9 @@ def _geometry(mesh: Partition) -> dict[str, Tensor]:
     }
 
 
-def _mirrored(where: Slice) -> bool:
+def _mirrored(slice: Slice) -> bool:
     """Whether the axes show the slice in a mirror, so that its counter-clockwise outlines appear clockwise."""
-    return where.origin.numel() == where.dim and bool(torch.linalg.det(where.basis.flatten(1)) < 0)
+    return slice.origin.numel() == slice.dim and bool(torch.linalg.det(slice.basis.flatten(1)) < 0)
 
 
 def _reversed(corners: Tensor, sides: Tensor) -> Tensor:

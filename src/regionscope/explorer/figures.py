@@ -16,8 +16,6 @@ from regionscope.plot import style
 if TYPE_CHECKING:
     from bokeh.plotting import figure as Figure
 
-__all__ = ["CURVE_COLOURS", "bokeh", "curve_figures", "map_figure"]
-
 CURVE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "star", "x", "hex", "square_pin")
 _FIRST: tuple[str, ...] = ("loss", "accuracy", "linear regions", "decision regions", "local complexity")

@@ -97,11 +97,11 @@ def _pale(n: int) -> style.Colours:
 
 
 def _where(training: TrainingFrames) -> str:
-    where = training.slice
-    kind, measure = ("line", "length") if where.dim == 1 else ("plane", "area")
-    entries = "×".join(map(str, where.input_shape))
-    place = f"the input {kind}" if where.origin.numel() == where.dim else f"a {kind} in the {entries} inputs"
-    return f"exact regions on {place}, {measure} {where.size:.4g}"
+    slice = training.slice
+    kind, measure = ("line", "length") if slice.dim == 1 else ("plane", "area")
+    entries = "×".join(map(str, slice.input_shape))
+    place = f"the input {kind}" if slice.origin.numel() == slice.dim else f"a {kind} in the {entries} inputs"
+    return f"exact regions on {place}, {measure} {slice.size:.4g}"
 
 
 def _moment(training: TrainingFrames, one: Packed) -> dict[str, Any]:

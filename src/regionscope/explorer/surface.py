@@ -15,8 +15,6 @@ from regionscope.explorer.page import json_text, read_part, script, whole_page
 from regionscope.geometry.ragged import owners
 from regionscope.plot import style
 
-__all__ = ["surface_page"]
-
 
 def surface_page(found: LevelSet, *, title: str = "") -> str:
     """The text of the page. Coordinates are stored in float32, which a graphics card draws."""

@@ -107,6 +107,12 @@ class SignTable:
         return cat(rows), cat(units)
 
 
+def codes_of(values: Tensor, tolerance: Tensor | int) -> Tensor:
+    """Codes (x,) of the signs of values (x,), as in ``SignTable``."""
+    byte: Any = np.uint8 if isinstance(values, np.ndarray) else torch.uint8
+    return 2 * (values < -tolerance).view(byte) + (values > tolerance).view(byte)
+
+
 def _stride(rows: Tensor) -> int:
     """How far the next row lies in memory."""
     return rows.strides[0] if isinstance(rows, np.ndarray) else rows.stride(0)
@@ -149,6 +155,7 @@ class Crossings:
     merged: Tensor
 
 
+@np.errstate(invalid="ignore")
 def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor) -> Tensor:
     """Whether row i + 1 falls on row i: same group, and the sign of one unit cannot be told at the other's crossing.
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from regionscope.geometry.arrays import arange, array, as_tensors, cat, double, full, numpy_on_cpu, repeat, stack, take
 from regionscope.geometry.ragged import gather_rows, offsets_of
 
-__all__ = ["Interpolation"]
+__all__ = ["Interpolation", "OnEdges"]
 
 _TERMS = (1, 2, 4, 3)
 """Old vertices in the interpolation of: an old vertex, a point inside an edge, a crossing, a triple point."""
@@ -127,6 +127,29 @@ class InterpolationMatrix:
         if out.numel():
             torch.addmm(out, matrix, flat, beta=0, out=out)
         return out
+
+
+@dataclass(frozen=True)
+class OnEdges:
+    """Rows of vertices ``(1 - t) * a + t * b``, for a, b (w,) of the ``n_old`` old vertices."""
+
+    a: Tensor
+    b: Tensor
+    t: Tensor
+    n_old: int
+
+    def apply(self, rows: Tensor) -> Tensor:
+        """The interpolated rows (w, ...)."""
+        if not rows.is_cpu or len(self.a) * rows[:1].numel() >= _LARGE:
+            return self._matrix.apply(rows)
+        old = numpy_on_cpu(rows)
+        t = self.t.reshape(-1, *[1] * (rows.ndim - 1))
+        return as_tensors(take(old, self.a) * (1 - t) + take(old, self.b) * t).to(rows.dtype)
+
+    @cached_property
+    def _matrix(self) -> InterpolationMatrix:
+        columns, weights = stack(self.a, self.b).reshape(-1), stack(1 - self.t, self.t).reshape(-1)
+        return InterpolationMatrix(2 * arange(len(self.a) + 1, self.a), columns, weights, self.n_old)
 
 
 _silencing = threading.Lock()

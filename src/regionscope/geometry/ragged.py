@@ -69,6 +69,19 @@ def next_in_row(offsets: Tensor) -> Tensor:
     return following
 
 
+def runs(ascending: Tensor) -> tuple[Tensor, Tensor]:
+    """Where each run of equal numbers starts, and how long it is.
+
+    >>> import torch
+    >>> [x.tolist() for x in runs(torch.tensor([3, 3, 5, 8, 8]))]
+    [[0, 2, 3], [2, 1, 2]]
+    """
+    new = mask(len(ascending), True, ascending)
+    new[1:] = ascending[1:] != ascending[:-1]
+    start = nonzero(new)
+    return start, differences(cat([start, full(1, len(ascending), ascending)]))
+
+
 def mean_of_rows(values: Tensor, offsets: Tensor) -> Tensor:
     """The mean (r, n) of the ``values`` (total, n) in every row; no row is empty.
 

@@ -33,6 +33,11 @@ class Projection(NamedTuple):
     coords: Tensor
     distances: Tensor
 
+    def __repr__(self) -> str:
+        n, k = self.coords.shape
+        nearest = f", nearest={float(self.distances.min()):.4g}" if n else ""
+        return f"Projection(n={n}, dim={k}{nearest})"
+
 
 @runtime_checkable
 class Slice(Protocol):

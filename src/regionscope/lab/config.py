@@ -13,8 +13,6 @@ from regionscope.checks import read_seed
 from regionscope.errors import InputError
 from regionscope.lab.own import source_of
 
-__all__ = ["DataSpec", "Experiment", "MeasureSpec", "NetworkSpec", "Training"]
-
 Options = dict[str, Any]
 
 OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad")
@@ -206,11 +204,11 @@ def _chosen(spec: Any) -> dict[str, Any]:
     return found
 
 
-Spec = TypeVar("Spec", DataSpec, NetworkSpec, Training, MeasureSpec)
+_Spec = TypeVar("_Spec", DataSpec, NetworkSpec, Training, MeasureSpec)
 _HINTS = {kind: get_type_hints(kind) for kind in (DataSpec, NetworkSpec, Training, MeasureSpec)}
 
 
-def _read(kind: type[Spec], where: str, document: Any) -> Spec:
+def _read(kind: type[_Spec], where: str, document: Any) -> _Spec:
     if isinstance(document, str) and kind in (DataSpec, NetworkSpec):
         document = {"name": document}
     if not isinstance(document, Mapping):

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,6 @@ from regionscope.lab.provenance import run_provenance
 from regionscope.lab.store import RunFolder
 from regionscope.lab.store.files import write_bytes
 from regionscope.lab.train import EpochRow, Trained, TrainingProgress, TrainState, train
-
-__all__ = ["HISTORY", "check", "fail", "prepare", "run"]
 
 HISTORY = ("train_loss", "train_error", "test_error")  # the rows of each epoch; no measure may be called so
 
@@ -74,7 +73,8 @@ def run(
         if not folder.is_done:
             with folder.claim():
                 if not folder.verify():  # else it ended between the look and the claim, or only weights were damaged
-                    _try(folder, device, data_root, compiled, on_progress, stop, save_every)
+                    work = partial(_work, folder, device, data_root, compiled, on_progress, stop, save_every)
+                    _try(folder, work, stop)
     finally:
         if on_repair is not None:
             for sentence in folder.repaired:
@@ -82,22 +82,13 @@ def run(
     return folder
 
 
-def _try(
-    folder: RunFolder,
-    device: torch.device | str | None,
-    data_root: Path | None,
-    compiled: bool,
-    on_progress: Callable[[TrainingProgress], object] | None,
-    stop: Callable[[], bool] | None,
-    save_every: float,
-) -> None:
+def _try(folder: RunFolder, work: Callable[[], dict[str, Any]], stop: Callable[[], bool] | None) -> None:
     """Work on a claimed folder; an error is stored as the run's result."""
     folder.begin_again()
     try:
         if stop is not None and stop():
             raise Stopped(_stopped(folder))
-        place = read_device("cpu" if device is None else device)
-        folder.finish(_work(folder, place, data_root, compiled, on_progress, stop, save_every))
+        folder.finish(work())
     except (Busy, DiskFull, LockLost, Stopped):
         raise
     except Exception as error:  # noqa: BLE001 - a run may fail in any way, and the sweep goes on
@@ -134,7 +125,7 @@ def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_
             found = model(inputs)
     except Exception as error:  # the user's code may raise anything
         raise InputError(
-            f"{experiment.network.name} cannot be called with inputs of shape {tuple(inputs.shape)}: "
+            f"Expected {experiment.network.name} to accept inputs of shape {tuple(inputs.shape)}, got "
             f"{type(error).__name__}: {_first_line(error)}"
         ) from error
     if not isinstance(found, Tensor) or found.shape != wanted:
@@ -180,14 +171,14 @@ def _first_line(error: Exception) -> str:
 
 def _work(
     folder: RunFolder,
-    device: torch.device,
+    where: torch.device | str | None,
     data_root: Path | None,
     compiled: bool,
     on_progress: Callable[[TrainingProgress], object] | None,
     stop: Callable[[], bool] | None,
     save_every: float,
 ) -> dict[str, Any]:
-    experiment = folder.experiment
+    experiment, device = folder.experiment, read_device("cpu" if where is None else where)
     split = _data(experiment.data, data_root, device)
     made_with = run_provenance(device=device, seed=experiment.seed)
     folder.describe({**made_with, **({"compiled": True} if compiled and device.type == "cuda" else {})}, split)

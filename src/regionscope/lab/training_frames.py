@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
-from regionscope.exact.linear import program_of
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
+from regionscope.network import Program, retrace
 
 Progress = Callable[[float], None]
 
@@ -95,14 +95,14 @@ class TrainingFrames:
 def frames_of_run(
     run: RunFolder,
     *,
-    where: Slice | None = None,
+    slice: Slice | None = None,
     frames: int | None = None,
     data_root: Path | None = None,
     progress: Progress | None = None,
 ) -> TrainingFrames:
     """The frames of a stored run, one for each checkpoint.
 
-    where: a slice of dimension 1 or 2; the default is ``default_slice`` of its training data. frames: at most so
+    slice: of dimension 1 or 2; the default is ``default_slice`` of its training data. frames: at most so
     many, spread evenly, the first and the last among them. Cost: one exact partition for each frame.
     """
     stored = run.checkpoints()
@@ -117,7 +117,7 @@ def frames_of_run(
     moments = (ModelAtStep(one.step, run.model_at(one), one.epoch) for one in chosen)
     left_out = f"{len(chosen)} of {len(stored)} checkpoints are shown."
     return frames_of_models(
-        moments, default_slice(data.inputs, data.labels) if where is None else where,
+        moments, default_slice(data.inputs, data.labels) if slice is None else slice,
         inputs=data.inputs, labels=data.labels, rows=rows, title=run.experiment.label, n_frames=len(chosen),
         notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])), progress=progress,
     )  # fmt: skip
@@ -125,7 +125,7 @@ def frames_of_run(
 
 def frames_of_models(
     moments: Iterable[ModelAtStep],
-    where: Slice,
+    slice: Slice,
     *,
     inputs: Tensor | None = None,
     labels: Tensor | None = None,
@@ -140,13 +140,14 @@ def frames_of_models(
 
     rows: mappings with step, name, value and perhaps spread and epoch, as in a run's folder; they become curves.
     """
-    if where.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {where.dim}.")
+    if slice.dim > 2:
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
     seen: list[tuple[int, float | None, Partition, DecisionRegions]] = []
     total = n_frames or (len(moments) if isinstance(moments, Sequence) else None)
+    program: Program | None = None
     for moment in moments:
-        program = program_of(moment.model, [where])  # both hold its weights, so they share one copy of them
-        linear, decision = linear_regions(program, where).to("cpu"), decision_regions(program, where).to("cpu")
+        program = retrace(program, moment.model, slice.input_shape)  # both hold its weights, and share one copy of them
+        linear, decision = linear_regions(program, slice).to("cpu"), decision_regions(program, slice).to("cpu")
         seen.append((moment.step, moment.epoch, linear, decision))
         if progress is not None and total:
             progress(len(seen) / total)
@@ -156,7 +157,7 @@ def frames_of_models(
     found = [Frame(step, epoch, linear, ids, decision)
              for (step, epoch, linear, decision), ids in zip(seen, numbers, strict=True)]  # fmt: skip
     kept_rows = list(rows)
-    points, classes, more = _data_on(where, inputs, labels)
+    points, classes, more = _data_on(slice, inputs, labels)
     n_classes = max(2, found[0].linear.outputs.shape[1], int(classes.max()) + 1 if len(classes) else 0)
     names = tuple(str(i) for i in range(n_classes)) if class_names is None else tuple(class_names)
     if len(names) < n_classes:
@@ -193,17 +194,17 @@ def thin(n: int, most: int | None) -> list[int]:
     return [n - 1] if most == 1 else [int(i) for i in np.linspace(0, n - 1, most).round()]
 
 
-def on_slice(where: Slice, inputs: Tensor) -> tuple[Tensor, Tensor]:
+def on_slice(slice: Slice, inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Slice coordinates (n, k) of inputs (n, *input_shape), and whether each lies on the slice (n,), up to rounding."""
-    if tuple(inputs.shape[1:]) != where.input_shape:
+    if tuple(inputs.shape[1:]) != slice.input_shape:
         raise InputError(
-            f"Expected inputs of shape {where.input_shape}, as the slice has, got {tuple(inputs.shape[1:])}."
+            f"Expected inputs of shape {slice.input_shape}, as the slice has, got {tuple(inputs.shape[1:])}."
         )
-    flat = inputs.double().flatten(1) - where.origin.flatten()
-    basis = where.basis.flatten(1)
+    flat = inputs.double().flatten(1) - slice.origin.flatten()
+    basis = slice.basis.flatten(1)
     coords = flat @ torch.linalg.pinv(basis)
-    normals, bounds = where.halfspaces
-    extent = (where.corners @ basis).norm(dim=1).max()
+    normals, bounds = slice.halfspaces
+    extent = (slice.corners @ basis).norm(dim=1).max()
     within = (coords @ normals.T <= bounds + 1e-9 * bounds.abs().max()).all(1)
     return coords, within & ((coords @ basis - flat).norm(dim=1) <= 1e-6 * extent)
 
@@ -260,14 +261,14 @@ def _steps_per_epoch(rows: Iterable[Mapping[str, Any]]) -> float | None:
     return float(step / epoch)
 
 
-def _data_on(where: Slice, inputs: Tensor | None, labels: Tensor | None) -> tuple[Tensor, Tensor, list[str]]:
+def _data_on(slice: Slice, inputs: Tensor | None, labels: Tensor | None) -> tuple[Tensor, Tensor, list[str]]:
     if inputs is None or labels is None:
         return (
-            torch.zeros((0, where.dim), dtype=torch.float64, device="cpu"),
+            torch.zeros((0, slice.dim), dtype=torch.float64, device="cpu"),
             torch.zeros(0, dtype=torch.int64, device="cpu"),
             [],
         )
-    coords, on = on_slice(where.to("cpu"), inputs.cpu())
+    coords, on = on_slice(slice.to("cpu"), inputs.cpu())
     coords, labels = coords[on], labels.cpu()[on]
     chosen = thin(len(coords), _MOST_POINTS)
     note = f"{len(chosen):,} of {len(coords):,} data points are drawn."

@@ -14,8 +14,6 @@ from regionscope.checks import read_seed
 from regionscope.errors import InputError
 from regionscope.types import Reading
 
-__all__ = ["Coefficient", "Correlation", "CorrelationRow", "correlate", "correlation_difference", "correlation_table"]
-
 Array = NDArray[np.float64]
 Numbers = Sequence[Any] | NDArray[Any]
 

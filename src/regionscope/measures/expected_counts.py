@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -18,14 +17,6 @@ from regionscope.checks import check_positive, read_generator
 from regionscope.errors import InputError
 
 Init = Literal["he", "torch"]
-
-
-@dataclass(frozen=True)
-class _Scales:
-    """Variances of one layer: of a weight times fan-in, and of a bias."""
-
-    weight: float
-    bias: float
 
 
 def hanin_rolnick(units: int, length: float, *, breakpoints: int = 1, constant: float = 1.0) -> float:
@@ -74,9 +65,9 @@ def kac_rice(
     fan_in, total = n_0, torch.zeros_like(s)
     q, speed, mixed = x.square().sum(1) / n_0, torch.full_like(s, 1 / n_0), x @ direction / n_0
     for i, n in enumerate(widths):
-        layer = _scales(init, fan_in, bias)
-        keep = layer.weight * (1.0 if i == 0 else 0.5)
-        q, speed, mixed = keep * q + layer.bias, keep * speed, keep * mixed
+        weight_scale, bias_scale = _scales(init, fan_in, bias)
+        keep = weight_scale * (1.0 if i == 0 else 0.5)
+        q, speed, mixed = keep * q + bias_scale, keep * speed, keep * mixed
         total += n * torch.sqrt((speed - mixed.square() / q).clamp(min=0) / q) / math.pi
         fan_in = n
     return 1 + float(total.mean()) * length
@@ -106,22 +97,17 @@ def random_network(
         linear = nn.Linear(fan_in, fan_out, dtype=torch.float64)
         with torch.no_grad():
             for value, deviation in ((linear.weight, math.sqrt(2 / fan_in)), (linear.bias, bias)):
-                if init == "he":
-                    value.copy_(
-                        torch.randn(value.shape, generator=generator, dtype=torch.float64, device="cpu") * deviation
-                    )
-                else:
-                    value.copy_(
-                        (torch.rand(value.shape, generator=generator, dtype=torch.float64, device="cpu") * 2 - 1)
-                        / fan_in**0.5
-                    )
+                draw = torch.randn if init == "he" else torch.rand
+                drawn = draw(value.shape, generator=generator, dtype=torch.float64, device="cpu")
+                value.copy_(drawn * deviation if init == "he" else (drawn * 2 - 1) / fan_in**0.5)
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
 
-def _scales(init: Init, fan_in: int, bias: float) -> _Scales:
+def _scales(init: Init, fan_in: int, bias: float) -> tuple[float, float]:
+    """Variances of one layer: of a weight times fan-in, and of a bias."""
     if init == "he":
-        return _Scales(2.0, bias * bias)
+        return 2.0, bias * bias
     if init == "torch":
-        return _Scales(1 / 3, 1 / (3 * fan_in))
+        return 1 / 3, 1 / (3 * fan_in)
     raise InputError(f"Expected init 'he' or 'torch', got {init!r}.")

@@ -13,8 +13,6 @@ from scipy.special import stdtrit
 from regionscope.errors import InputError
 from regionscope.types import Reading
 
-__all__ = ["LinearFit", "linear_fit"]
-
 Array = NDArray[np.float64]
 
 

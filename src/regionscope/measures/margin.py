@@ -24,8 +24,6 @@ from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate
 
-__all__ = ["output_margin", "slice_margin"]
-
 Array = NDArray[Any]
 
 
@@ -71,19 +69,19 @@ def slice_margin(dec: DecisionRegions, point: Tensor | Array) -> float:
     section 3).
     Cost: one distance for each boundary wall; in 3 or more dimensions a small least-squares problem each.
     """
-    where = dec.partition.slice
+    slice = dec.partition.slice
     if len(dec.boundary_walls) == 0:
-        _coordinates(where, point)
+        _coordinates(slice, point)
         return math.inf
-    frame = _isometry(where)
-    here = _coordinates(where, point) @ frame
+    frame = _isometry(slice)
+    here = _coordinates(slice, point) @ frame
     walls = dec.partition.walls
     offsets = walls.offsets.cpu().numpy()
     corners = dec.partition.vertices[walls.vertices].cpu().numpy() @ frame - here
     chosen = dec.boundary_walls.cpu().numpy()
-    if where.dim == 1:
+    if slice.dim == 1:
         return float(np.abs(corners[offsets[chosen]]).min())
-    if where.dim == 2:
+    if slice.dim == 2:
         return float(_to_segments(corners[offsets[chosen]], corners[offsets[chosen] + 1]).min())
     return min(_to_hull(corners[offsets[i] : offsets[i + 1]]) for i in chosen.tolist())
 
@@ -107,24 +105,24 @@ def _margins(logits: Any, labels: Tensor) -> Tensor:
     return own[:, 0] - others.amax(1)
 
 
-def _isometry(where: Slice) -> Array:
+def _isometry(slice: Slice) -> Array:
     """F (k, k) such that |c @ F| is the input-space length of the coordinate vector c: a Cholesky factor of B B^T."""
-    basis = where.basis.flatten(1).double().cpu().numpy()
+    basis = slice.basis.flatten(1).double().cpu().numpy()
     return np.linalg.cholesky(basis @ basis.T)
 
 
-def _coordinates(where: Slice, point: Tensor | Array) -> Array:
+def _coordinates(slice: Slice, point: Tensor | Array) -> Array:
     """The coordinates (k,) of an input that lies on the slice."""
     flat = read_array(point).detach().double().cpu()
-    if tuple(flat.shape) != where.input_shape:
-        raise InputError(f"Expected a point of shape {where.input_shape}, got {tuple(flat.shape)}.")
-    offset = (flat - where.origin.cpu()).flatten().numpy()
-    basis = where.basis.flatten(1).cpu().numpy()
+    if tuple(flat.shape) != slice.input_shape:
+        raise InputError(f"Expected a point of shape {slice.input_shape}, got {tuple(flat.shape)}.")
+    offset = (flat - slice.origin.cpu()).flatten().numpy()
+    basis = slice.basis.flatten(1).cpu().numpy()
     coords: Array = np.linalg.lstsq(basis.T, offset, rcond=None)[0]
     # Inputs often come in single precision, and so do their distances from the slice.
     near = Tolerance.of(torch.float32).rank
     size = max(float(np.linalg.norm(basis)), float(flat.norm()))
-    a, b = (side.cpu().numpy() for side in where.halfspaces)
+    a, b = (side.cpu().numpy() for side in slice.halfspaces)
     if np.linalg.norm(coords @ basis - offset) > near * size or bool((a @ coords > b + near).any()):
         raise InputError(
             "Expected a point of the slice, got one that does not lie on it. Use a slice through the point."

@@ -12,9 +12,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import unreadable
 from regionscope.errors import InputError
-from regionscope.types import Reading
-
-__all__ = ["ParameterNorms", "distance_from", "parameter_norms"]
+from regionscope.types import Reading, one_line
 
 Which = Literal["all", "weights"]
 
@@ -30,6 +28,9 @@ class ParameterNorms:
     l2: float
     frobenius: dict[str, float]
     spectral: dict[str, float]
+
+    def __repr__(self) -> str:
+        return one_line(self, parameters=len(self.frobenius))
 
     def readings(self) -> tuple[Reading, ...]:
         """The norms of all parameters together."""

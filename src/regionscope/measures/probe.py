@@ -14,8 +14,6 @@ from regionscope.errors import InputError
 from regionscope.inputs import Labels, read_array
 from regionscope.types import Estimate, Reading, one_line
 
-__all__ = ["LinearProbe", "linear_probe"]
-
 
 @dataclass(frozen=True, eq=False)
 class LinearProbe:

@@ -35,8 +35,6 @@ from regionscope.sampled.grid import RefinedCounts, grid_counts, lattice_for, re
 from regionscope.sampled.labels import Labeller, open_labeller
 from regionscope.types import Estimate, Reading, Status
 
-__all__ = ["RegionCount", "linear_region_count", "region_count", "slice_sampler"]
-
 Method = Literal["grid", "refined", "exact"]
 Through = Literal["inputs", "direction", "origin"]
 _TOGETHER = 64  # slices that are counted in one call, for each thread of a cluster
@@ -146,6 +144,8 @@ def region_count(
     if inputs is not None and takes_tokens(model, inputs):
         view = embedded(model, inputs, position=position, attention_mask=attention_mask, output=output, args=args)
         model, inputs = view.model, view.inputs
+    elif position != -1 or attention_mask is not None:
+        raise InputError("Expected position and attention_mask with token ids, got them with inputs that are not ids.")
     else:
         model = select_output(model, output, args)
     examples = None if inputs is None else read_examples(inputs)

@@ -25,7 +25,7 @@ from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
 from regionscope.network.private_copy import runnable_copy
 from regionscope.network.program import Kink, Program, Values
-from regionscope.network.trace import trace
+from regionscope.network.trace import retrace, trace
 
 __all__ = [
     "Block",
@@ -42,6 +42,7 @@ __all__ = [
     "full_precision",
     "home",
     "patterns",
+    "retrace",
     "runnable_copy",
     "same_modes",
     "select_output",

@@ -20,8 +20,6 @@ from regionscope.network.program import Program
 from regionscope.network.token_ids import read_tokens, takes_tokens
 from regionscope.network.trace import trace
 
-__all__ = ["Block", "block"]
-
 _ALIKE = 1e-3  # of the largest output: by how much the program in float64 may differ from the model in float32
 
 
@@ -133,17 +131,23 @@ def _seen(whole: nn.Module, names: Sequence[str], inputs: Tensor, args: Argument
     """The input (t, d) of the first module and the output (t, c) of the last one in a forward pass, in float64."""
     seen: dict[str, Tensor] = {}
 
-    def before(module: nn.Module, given: Any) -> None:
-        seen.setdefault("in", given[0].detach().double().flatten(0, -2))
+    def before(module: nn.Module, given: Any, named: Any) -> None:
+        keep("in", "take", next(iter((*given, *named.values())), None))
 
     def after(module: nn.Module, given: Any, output: Any) -> None:
-        seen.setdefault("out", output.detach().double().flatten(0, -2))
+        keep("out", "return", output)
+
+    def keep(end: str, verb: str, value: Any) -> None:
+        if not isinstance(value, Tensor) or value.ndim < 2:
+            found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            raise InputError(f"Expected '{', '.join(names)}' to {verb} a tensor (..., tokens, d), got {found}.")
+        seen.setdefault(end, value.detach().double().flatten(0, -2))
 
     with untouched(whole) as private:
         ends = [_part(private, name) for name in (names[0], names[-1])]
         for name, part in zip((names[0], names[-1]), ends, strict=True):
             of_kind(f"The first and the last part of a block, here {name!r},", part, nn.Module)
-        ends[0].register_forward_pre_hook(before)  # type: ignore[attr-defined]
+        ends[0].register_forward_pre_hook(before, with_kwargs=True)  # type: ignore[attr-defined]
         ends[1].register_forward_hook(after)  # type: ignore[attr-defined]
         further, named = ((), args) if isinstance(args, Mapping) else (args, {})
         call_model(lambda given: private(given, *further, **named), inputs)

@@ -19,6 +19,9 @@ class Thresholds:
     values: Tensor
     at: tuple[float, ...]
 
+    def __repr__(self) -> str:
+        return f"Thresholds(rows={len(self.values)}, n_units={self.n_units}, at={self.at})"
+
     @property
     def n_units(self) -> int:
         """Number of fold sites: thresholds times values."""
@@ -39,6 +42,9 @@ class Maxima:
 
     values: Tensor
     groups: Tensor
+
+    def __repr__(self) -> str:
+        return f"Maxima(rows={len(self.values)}, n_units={self.n_units})"
 
     @property
     def n_units(self) -> int:

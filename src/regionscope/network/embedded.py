@@ -24,9 +24,8 @@ from regionscope.network.output import Arguments, Output, chosen_output
 from regionscope.network.private_copy import runnable_copy
 from regionscope.network.token_ids import read_tokens, without_padding
 
-__all__ = ["Embedded", "EmbeddedModel", "embedded"]
-
 _ROWS = 64  # sequences that are embedded at a time
+_ALIKE = 1e-2  # of the largest output: what differs by less is the same, also in half precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +67,8 @@ def embedded(
     position: of the token whose logits are returned; -1 is the last real token, None all of them.
     attention_mask: (n, t), 0 where a token is padding. Padding is cut off: the model sees the sequence alone.
     output, args: which part of the output are the logits, and further arguments; see ``select_output``.
-    Cost: one copy of the weights and four forward passes.
+    Raises InputError if the output depends on the ids in another way too, such as a second look-up after ``at``; this
+    is tested with three of the sequences. Cost: one copy of the weights and six forward passes.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module that takes token ids, got {type(model).__name__}.")
@@ -89,6 +89,7 @@ def embedded(
         name = _embedding_of(whole, real[:1], args) if at is None else _named(whole, at)
         made = EmbeddedModel(whole, name, real[0], None if position is None else position % t, output, args)
         inputs = made.embed(real)
+        made.check_ids(real[:3], inputs[:3])
         made.settle_position(inputs[:2])
         return Embedded(made, inputs, made.position, name)
 
@@ -128,10 +129,27 @@ class EmbeddedModel(nn.Module):
         try:
             result = _call(self.__dict__["whole"], self.ids.expand(len(inputs), -1), self.args)
         finally:
-            given.value = None
+            given.value = given.args = None
         if not given.used:
             raise self._never_runs()
-        return chosen_output(result, self.output) if self.output is not None else _logits(result)
+        return self._chosen(result)
+
+    def _chosen(self, result: Any) -> Tensor:
+        found = chosen_output(result, self.output) if self.output is not None else _logits(result)
+        if not isinstance(found, Tensor):
+            raise InputError(f"Expected output to choose one tensor, got {type(found).__name__}. Choose another.")
+        return found
+
+    def check_ids(self, ids: Tensor, inputs: Tensor) -> None:
+        """Refuse a model that looks at its token ids again behind ``at``, where those of one sequence stand for all."""
+        wanted = self._chosen(_call(self.__dict__["whole"], ids, self.args))
+        found = self._everywhere(inputs)
+        near = _ALIKE * wanted.abs().max()
+        if found.shape != wanted.shape or bool(((found - wanted).abs() > near).any()):
+            raise InputError(
+                f"Expected a model whose output depends on the token ids through '{self.at}' alone, got one that looks "
+                "at them again. Name a module behind all of these with at=."
+            )
 
     def settle_position(self, inputs: Tensor) -> None:
         """Let a linear layer that makes the logits run at ``position`` alone, if that gives the same logits.
@@ -204,7 +222,10 @@ class _Reached(Exception):
 
 
 class _Replace:
-    """The forward hook: returns the given values in place of its module's output, or ends the pass there."""
+    """The forward hook: returns the given values in place of its module's output, or ends the pass there.
+
+    A module that runs several times in a pass is replaced the first time, and again only on the same input.
+    """
 
     def __init__(self, given: threading.local) -> None:
         self.given = given
@@ -214,10 +235,15 @@ class _Replace:
         if getattr(self.given, "stop", False):
             raise _Reached(output[0] if several else output)
         value = getattr(self.given, "value", None)
-        if value is None:
+        if value is None or (self.given.used and not _equal(args, self.given.args)):
             return None
-        self.given.used = True
+        self.given.used, self.given.args = True, args
         return (value, *output[1:]) if several else value
+
+
+def _equal(args: Any, others: Any) -> bool:
+    first, second = args[:1], others[:1]
+    return all(isinstance(each, Tensor) for each in first + second) and bool(first) and torch.equal(*first, *second)
 
 
 class _Keep:

@@ -13,8 +13,6 @@ from torch.nn import functional as F
 
 from regionscope.errors import InputError
 
-__all__ = ["OPEN_BATCH", "plain_module"]
-
 OPEN_BATCH = (
     'Export it again from an example of two or more rows with dynamic_shapes=({0: torch.export.Dim("batch")},).'
 )

@@ -112,8 +112,9 @@ def chosen_output(result: Any, output: Output | None) -> Any:
         if hasattr(result, output):
             return getattr(result, output)
         names = list(getattr(result, "_fields", getattr(result, "__dict__", ())))
-    offered = ", ".join(names) if names else f"a {type(result).__name__} without names"
-    raise InputError(f"Expected an output called {output!r}, got {offered}. Choose one of the outputs of the model.")
+    if not names:
+        raise InputError(f"Expected a model with named outputs for output={output!r}, got a {type(result).__name__}.")
+    raise InputError(f"Expected one of the outputs {', '.join(map(repr, names))} of the model, got {output!r}.")
 
 
 def _at_index(result: Any, index: int) -> Any:

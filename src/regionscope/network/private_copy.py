@@ -76,6 +76,18 @@ def _snapshot(module: nn.Module, dtype: torch.dtype | None = None, device: torch
     return copier
 
 
+def weights_of(module: nn.Module, dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
+    """Copies of all parameters and buffers by name, of one moment like those of ``readable_copy``."""
+    _check_tensors(module)
+    tensors = dict(chain(module.named_parameters(), module.named_buffers()))
+    for _ in range(_TRIES):
+        versions = [tensor._version for tensor in tensors.values() if not tensor.is_inference()]
+        copied = {name: tensor.detach().to(device=device, dtype=dtype, copy=True) for name, tensor in tensors.items()}
+        if versions == [tensor._version for tensor in tensors.values() if not tensor.is_inference()]:
+            break
+    return copied
+
+
 def all_finite(tensor: Tensor) -> bool:
     """Whether a floating-point tensor holds neither NaN nor infinity. One pass over memory, without temporaries."""
     if tensor.numel() == 0:

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.network.call.threads import threads_for
+from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.cuts import Cuts
+from regionscope.network.private_copy import weights_of
+from regionscope.network.structure import Structure, structure_of
 
 Values = dict[str, Tensor]
 """The live tensors between two kinks by name; each has the rows as its first dimension."""
-
-
-_FEW_BYTES = 1 << 20  # of live values
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,7 @@ class Instruction:
 
     overwrite: "never", "always" (its first input was made in the same stretch and is dead) or "given" (its first input
         comes from the caller, who has to agree with ``consume=True``).
+    sources: for each constant the parameter or buffer that it is, "" for another one; empty where that is not known.
     """
 
     function: Callable[..., Tensor]
@@ -33,6 +35,7 @@ class Instruction:
     writes: str
     frees: tuple[str, ...]
     overwrite: str
+    sources: tuple[str, ...] = ()
 
     def run(self, values: Values, consume: bool, pure: bool = False) -> None:
         inputs = [values[name] for name in self.reads]
@@ -49,17 +52,9 @@ class Instruction:
 
 
 def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool, row_bytes: int) -> Values:
-    """Run on all rows; in one thread where they are few, since a second one costs more than it saves there."""
-    threads = torch.get_num_threads()
-    few = threads > 1 and row_bytes * max((len(value) for value in values.values()), default=0) < _FEW_BYTES
-    if few:
-        torch.set_num_threads(1)
-    try:
+    with threads_for(row_bytes * max((len(value) for value in values.values()), default=0)):
         for instruction in instructions:
             instruction.run(values, consume)
-    finally:
-        if few:
-            torch.set_num_threads(threads)
     return values
 
 
@@ -82,18 +77,27 @@ class Kink:
     folds: Callable[..., Cuts]
     instructions: tuple[Instruction, ...]
 
+    def __repr__(self) -> str:
+        return f"Kink(name={self.name!r}, kind={self.kind!r}, n_units={self.n_units})"
+
     def cuts(self, values: Values) -> Cuts:
         """Where the map folds, for the current rows. Cost: a view for ReLU and its kin, a subtraction for max(a, b)."""
         fold = self.instructions[0]
         return self.folds(*(values[name] for name in fold.reads), *fold.constants)
 
-    def advance(self, values: Values, *, consume: bool = False) -> Values:
+    def advance(self, values: Values, *, consume: bool = False, noise: Tensor | None = None) -> Values:
         """Apply the nonlinearity and all that is affine up to the next kink; return the values live after that.
 
         ``values`` is left as it is. With ``consume=True`` the dictionary is emptied and its tensors may be overwritten,
         which spares a copy of the pre-activations; the input given to ``begin`` is not written to even then.
+        noise: numbers added to what the nonlinearity itself gives.
         """
-        return _run(self.instructions, values if consume else dict(values), consume, self.row_bytes)
+        values, first = values if consume else dict(values), self.instructions[0]
+        if noise is None:
+            return _run(self.instructions, values, consume, self.row_bytes)
+        first.run(values, False, True)
+        values[first.writes] = values[first.writes] + noise.reshape(values[first.writes].shape)
+        return _run(self.instructions[1:], values, consume, self.row_bytes)
 
     def pattern(self, values: Values) -> Tensor:
         """(v, n_units) int8 or int16: the side or piece each unit is on (see ``Thresholds`` and ``Maxima``)."""
@@ -107,6 +111,8 @@ class Program:
     Usage: ``values = program.begin(x)``; for each kink read ``kink.cuts(values)``, then
     ``values = kink.advance(values)``; in the end ``program.outputs(values)``. The number of rows may change between
     kinks as long as all live tensors change together.
+
+    structure: of the module, where all that may change in it are its weights; see ``rebind``.
     """
 
     input_shape: tuple[int, ...]
@@ -118,6 +124,12 @@ class Program:
     input_name: str
     output_name: str
     instructions: tuple[Instruction, ...]
+    structure: Structure | None = None
+
+    def __repr__(self) -> str:
+        units = sum(kink.n_units for kink in self.kinks)
+        shapes = f"input_shape={self.input_shape}, output_shape={self.output_shape}"
+        return f"Program({shapes}, nonlinearities={len(self.kinks)}, units={units}, dtype={self.dtype})"
 
     @property
     def n_outputs(self) -> int:
@@ -150,6 +162,8 @@ class Program:
 
     def shortened(self, n_kinks: int) -> Program:
         """The same function with only the first kinks exposed; the later ones run as part of the last of them."""
+        if n_kinks == len(self.kinks):
+            return self
         rest = tuple(instruction for kink in self.kinks[n_kinks:] for instruction in kink.instructions)
         if n_kinks == 0:
             return replace(self, kinks=(), instructions=self.instructions + rest)
@@ -161,18 +175,47 @@ class Program:
         if self.dtype == torch.float64:
             return self
 
-        def wide(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
-            return tuple(
-                replace(each, constants=tuple(x.double() if x.is_floating_point() else x for x in each.constants))
-                for each in instructions
-            )
+        def wide(each: Instruction) -> Instruction:
+            return replace(each, constants=tuple(x.double() if x.is_floating_point() else x for x in each.constants))
 
-        kinks = tuple(
-            replace(kink, row_bytes=2 * kink.row_bytes, instructions=wide(kink.instructions)) for kink in self.kinks
-        )
-        return replace(
-            self, dtype=torch.float64, row_bytes=2 * self.row_bytes, kinks=kinks, instructions=wide(self.instructions)
-        )
+        found = self.changed(wide)
+        kinks = tuple(replace(kink, row_bytes=2 * kink.row_bytes) for kink in found.kinks)
+        return replace(found, dtype=torch.float64, row_bytes=2 * self.row_bytes, kinks=kinks)
+
+    def reads(self, module: nn.Module) -> bool:
+        """Whether ``rebind`` accepts the module: it consists of torch.nn layers alone, and differs from the one that
+        was read in nothing but the numbers in its weights.
+
+        False as well where a constant is computed from weights, as when a BatchNorm is merged into the layer before it.
+        """
+        if self.structure is None or not isinstance(module, nn.Module):
+            return False
+        return structure_of(unwrapped(module)) == self.structure
+
+    def rebind(self, module: nn.Module) -> Program:
+        """This program with the present weights of a module of the same structure, copied.
+
+        Spares the reading where one network is measured again and again while it is trained. Raises InputError where
+        ``reads`` is False; call ``trace`` then. Cost: a copy of the weights.
+        """
+        if not self.reads(module):
+            raise InputError(
+                f"Expected a module that differs from the one that was read in its weights alone, got a "
+                f"{type(module).__name__} with other layers, a forward of its own, or layers that are merged. Read it "
+                "with trace()."
+            )
+        weights = weights_of(unwrapped(module), self.dtype, self.device)
+
+        def bound(each: Instruction) -> Instruction:
+            pairs = zip(each.sources, each.constants, strict=True)
+            return replace(each, constants=tuple(weights[name] if name else constant for name, constant in pairs))
+
+        return self.changed(lambda each: bound(each) if any(each.sources) else each)
+
+    def changed(self, change: Callable[[Instruction], Instruction]) -> Program:
+        """The program of the changed instructions."""
+        kinks = tuple(replace(kink, instructions=tuple(map(change, kink.instructions))) for kink in self.kinks)
+        return replace(self, kinks=kinks, instructions=tuple(map(change, self.instructions)))
 
     def differentiable(self, x: Tensor) -> Tensor:
         """(v, c): the whole forward pass on rows of the program's dtype and device, open to autograd with respect to

@@ -15,9 +15,6 @@ from regionscope.network import refuse
 from regionscope.network.operations import Affine, Fold, Operation
 from regionscope.network.private_copy import all_finite
 
-__all__ = ["Call", "Data", "RecordedStep", "Recorder", "Refused", "Rule", "rule", "table"]
-
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -106,10 +103,13 @@ class Call:
         """Record ``function(*inputs, *constants)``, an affine map; ``options`` are the fields of ``Affine``."""
         return self.record(Affine(function=function, **options), *inputs, axis=axis)
 
-    def fold(self, function: Callable[..., Tensor], *inputs: Data, axis: int | None = None, **options: Any) -> Data:
+    def fold(
+        self, function: Callable[..., Tensor], *inputs: Data, axis: int | None = None,
+        shape: tuple[int, ...] | None = None, **options: Any,
+    ) -> Data:  # fmt: skip
         """Record a piecewise-linear map; ``options`` are the fields of ``Fold``."""
         options.setdefault("kind", self.kind)
-        return self.record(Fold(function=function, **options), *inputs, axis=axis)
+        return self.record(Fold(function=function, **options), *inputs, axis=axis, shape=shape)
 
     def record(
         self, operation: Operation, *inputs: Data, axis: int | None = None, shape: tuple[int, ...] | None = None

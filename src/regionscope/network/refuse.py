@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-__all__ = ["INDICES", "PRODUCT", "REASONS", "layer_reason", "misfit", "mixes_rows", "no_rule", "not_affine"]
-
 ACCEPTED = (
     "ReLU, LeakyReLU, PReLU, RReLU, ReLU6, Hardtanh, Hardsigmoid, Softshrink, clamp, abs, a continuous Threshold, "
     "max-pooling, max, min, and layers that are affine in eval mode"

@@ -6,13 +6,13 @@ Whatever a forward computes without its input is a constant of the program, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regionscope.errors import UntraceableModel
 from regionscope.network.assemble import assemble
@@ -22,7 +22,7 @@ from regionscope.network.operations import Fixed, Fold
 from regionscope.network.program import Program
 from regionscope.network.record import Data, RecordedStep, Recorder
 
-_MORE = 8  # readings where random numbers were drawn in Python: a branch that they choose may be taken twice in a row
+_MORE = 8  # readings where a reading left a trace: a branch that random numbers or a counter choose may be a rare one
 
 
 Result = TypeVar("Result")
@@ -41,22 +41,33 @@ class Reading:
         return assemble(self.recorder, self.input, self.output)
 
 
-def read_until_sure(read: Callable[[], Reading], name: str) -> Program:
+def read_until_sure(read: Callable[[], Reading], name: str, parts: Sequence[nn.Module]) -> Program:
     """The program that ``read`` gives, if it gives the same one again.
 
-    name: how the error calls the network. Not found is what changes more slowly than two readings follow each other, or
-    by less than rounding. Cost: a second reading. Where the steps of the two differ, or constants were written to, two
-    more readings, and two forward passes of two rows.
+    name: how the error calls the network. parts: the modules that are read. Not found is what changes more slowly than
+    the readings follow each other, or by less than rounding. Cost: a second reading. Where a reading changes Python's
+    random state, a number that a module holds or a buffer, seven more. Where the steps of two readings differ, or
+    constants were written to, two more readings, and two forward passes of two rows.
     """
-    before = python_random_states()
+    before = _state(parts)
     first = read()
+    state = _state(parts)
     versions = [_version(constant) for step in first.recorder.steps for constant in step.operation.constants]
     for _ in range(_MORE):
-        if not _surely_same(first, versions, _again(read, name)):
-            return _compared(read, name, 1 if python_random_states() == before else _MORE)
-        if python_random_states() == before:
+        same = _surely_same(first, versions, _again(read, name))
+        last, state = state, _state(parts)
+        if not same:
+            return _compared(read, name, 1 if state == before else _MORE)
+        if state == last:
             break
     return first.program()
+
+
+def _state(parts: Sequence[nn.Module]) -> tuple[object, ...]:
+    """What a forward may change and use in its next call: random states, numbers that modules hold, buffers."""
+    numbers = [number for part in parts for number in vars(part).values() if isinstance(number, int | float)]
+    versions = [_version(buffer) for part in parts for buffer in part._buffers.values() if buffer is not None]
+    return python_random_states(), numbers, versions
 
 
 def _compared(read: Callable[[], Reading], name: str, times: int) -> Program:

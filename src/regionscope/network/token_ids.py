@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from regionscope.errors import InputError
 from regionscope.inputs import read_array, read_examples
 
-__all__ = ["TokenGroup", "read_tokens", "takes_tokens", "without_padding"]
-
 
 @dataclass(frozen=True, eq=False)
 class TokenGroup:
@@ -57,6 +55,12 @@ def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:
     if not bool(mask.any(1).all()):
         empty = int((~mask.any(1)).nonzero()[0])
         raise InputError(f"Expected at least one real token in each sequence, got none in sequence {empty}.")
+    holes = (mask[:, 1:] & ~mask[:, :-1]).sum(1) + mask[:, 0] > 1
+    if bool(holes.any()):
+        raise InputError(
+            f"Expected padding at the ends of a sequence, got 0 in attention_mask between two real tokens of sequence "
+            f"{int(holes.nonzero()[0])}. Cut these tokens out of the ids, or pass them as real ones."
+        )
     return found.long(), mask
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
+from itertools import chain
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from regionscope.errors import InputError, RegionscopeError, UntraceableModel
 from regionscope.network import rules  # noqa: F401  (importing them fills the table)
@@ -18,6 +20,7 @@ from regionscope.network.program import Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
 from regionscope.network.second_reading import Reading, read_until_sure
+from regionscope.network.structure import only_torch, structure_of
 
 
 def trace(
@@ -38,8 +41,9 @@ def trace(
     module's parameters if None); the program is a snapshot of them. Other threads may run or train the module
     meanwhile, and the program can be pickled.
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
-    A forward of your own is followed twice, and refused if the two results differ (random numbers, the time, a call
-    counter). What changes more slowly or more rarely (whole seconds, one call in a hundred) is not noticed.
+    A forward of your own is followed twice, or nine times where it draws random numbers in Python or changes a number
+    or a buffer of a module, and refused if the results differ (random numbers, the time, a call counter). What changes
+    more slowly or more rarely (whole seconds, one call in a hundred) is not noticed.
     output, args: the part of the module's output to use, and its further arguments; see ``select_output``.
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows where the steps alone do not show that both readings are the same.
@@ -57,12 +61,37 @@ def trace(
     def read() -> Reading:
         return _reading(Reader(module, copied, shape, Recorder(dtype, place)), name)
 
-    return read().program() if _only_torch(module) else read_until_sure(read, name)
+    if not only_torch(module):
+        return read_until_sure(read, name, copied.parts)
+    return _with_sources(read().program(), module, copied.module)
 
 
-def _only_torch(module: nn.Module) -> bool:
-    """Whether all forwards are those of torch.nn, which use neither the time nor a counter of their own."""
-    return all(type(m).__module__.startswith("torch.nn.") and "forward" not in vars(m) for m in module.modules())
+def retrace(program: Program | None, module: nn.Module, input_shape: tuple[int, ...]) -> Program:
+    """``program.rebind(module)`` if it was read from such a module on the same device, else ``trace``."""
+    if (
+        program is not None
+        and program.input_shape == tuple(input_shape)
+        and program.reads(module)
+        and all(tensor.device == program.device for tensor in module.parameters())
+    ):
+        return program.rebind(module)
+    return trace(module, input_shape)
+
+
+def _with_sources(program: Program, module: nn.Module, copied: nn.Module) -> Program:
+    """The program with the name of the parameter or buffer that each constant is, if each of them is one."""
+    tensors = chain(copied.named_parameters(), copied.named_buffers())
+    names = {_place(tensor): name for name, tensor in tensors if tensor.numel()}
+    parts = (program.instructions, *(kink.instructions for kink in program.kinks))
+    constants = (constant for part in parts for each in part for constant in each.constants)
+    if any(constant.is_floating_point() and _place(constant) not in names for constant in constants):
+        return program
+    found = program.changed(lambda each: replace(each, sources=tuple(names.get(_place(x), "") for x in each.constants)))
+    return replace(found, structure=structure_of(module))
+
+
+def _place(tensor: Tensor) -> tuple[object, ...]:
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
 def _reading(reader: Reader, name: str) -> Reading:

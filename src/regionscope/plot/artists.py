@@ -18,8 +18,6 @@ from matplotlib.collections import Collection, LineCollection, PolyCollection
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-__all__ = ["Cells", "Segments", "chains"]
-
 Array = NDArray[np.float64]
 
 _POINTS = 10_000  # in one path: the rasteriser limits how much it takes at once
@@ -127,6 +125,13 @@ def chains(segments: Array) -> list[Array]:
             here = follower[here ^ 1]
         lines.append(ends[line])
     return lines
+
+
+def faces_in_space(points: Array, corners: Any, offsets: Any) -> Array:
+    """Polygons (r, m, 3); the last corner is repeated, as matplotlib fills shorter ones with whatever memory holds."""
+    sizes = np.diff(offsets)[:, None]
+    place = offsets[:-1, None] + np.minimum(np.arange(sizes.max(initial=1)), sizes - 1)
+    return np.asarray(points[corners[place]])
 
 
 class _Pen:

@@ -69,19 +69,16 @@ def correlation_scatter(
         (line,) = ax.plot(at, fit.at(at), color=style.BLACK, linewidth=style.LINE_WIDTH, zorder=2)
         band = ax.fill_between(at, *fit.band(at, level=level), color=style.BLACK, alpha=0.12, linewidth=0, zorder=1)
     if found is not None:
-        low, high = found.pearson.interval
-        text = f"r = {found.pearson.value:.2f}  [{low:.2f}, {high:.2f}]\nn = {found.pearson.n}"
-        below = found.pearson.value > 0  # a rising cloud leaves the lower right corner free, a falling one the upper
-        ax.text(
-            0.98,
-            0.03 if below else 0.97,
-            text.replace("-", "−"),
-            transform=ax.transAxes,
-            ha="right",
-            va="bottom" if below else "top",
-            fontsize="small",
-        )
+        _write(found, ax)
     if groups is not None:
         ax.legend(fontsize="small", frameon=False, loc="best")
     style.plain_axes([ax])
     return CorrelationArtists(points, line, band)
+
+
+def _write(found: Correlation, ax: Axes) -> None:
+    low, high = found.pearson.interval
+    text = f"r = {found.pearson.value:.2f}  [{low:.2f}, {high:.2f}]\nn = {found.pearson.n}"
+    below = found.pearson.value > 0  # a rising cloud leaves the lower right corner free, a falling one the upper
+    y, side = (0.03, "bottom") if below else (0.97, "top")
+    ax.text(0.98, y, text.replace("-", "−"), transform=ax.transAxes, ha="right", va=side, fontsize="small")

@@ -12,7 +12,7 @@ from regionscope.exact import DecisionRegions, Partition
 from regionscope.plot import style
 from regionscope.plot.artists import Segments
 from regionscope.plot.kinds import decision_for, partition_for
-from regionscope.plot.legends import class_legend
+from regionscope.plot.legends import class_legend, make_room
 from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.walls import layer_panels, zero_lines
@@ -67,6 +67,7 @@ def neurons_figure(part: Partition, dec: DecisionRegions | None = None) -> Figur
         boundary.set_label("decision boundary")
         handles = [*handles, boundary]
     _legend_beside(figure, handles)
+    make_room(ax)
     return figure
 
 

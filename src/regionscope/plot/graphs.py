@@ -17,6 +17,7 @@ from regionscope.errors import InputError
 from regionscope.exact import Partition
 from regionscope.geometry.ragged import next_in_row
 from regionscope.plot import style
+from regionscope.plot.artists import faces_in_space
 from regionscope.plot.kinds import partition_for
 
 _HEIGHT = 0.6  # of the surface, against its wider side
@@ -80,10 +81,6 @@ def surface(
     if partition_for("surface", part).dim != 2:
         raise InputError(f"Expected a slice of dimension 2, got dimension {part.dim}.")
     space: Any = style.axes_or_current(ax, projection="3d")
-    if getattr(space, "name", "") != "3d":
-        raise InputError(
-            'Expected three-dimensional axes, got a plane one. Make them with add_subplot(projection="3d").'
-        )
     zlabel = f"output {output}" if heights is None else ""
     if heights is None:
         heights = part.outputs[:, _outputs(part, [output])[0]]
@@ -92,11 +89,7 @@ def surface(
             f"Expected one height for each of {len(part.vertices):,} vertices, got shape {tuple(heights.shape)}."
         )
     points = np.column_stack([part.vertices.cpu().numpy(), heights.detach().cpu().numpy()])
-    offsets = part.offsets.cpu().numpy()
-    sizes = np.diff(offsets)[:, None]
-    # The last corner is repeated up to the longest: matplotlib fills shorter polygons with whatever memory holds.
-    place = offsets[:-1, None] + np.minimum(np.arange(sizes.max()), sizes - 1)
-    faces = points[part.corners.cpu().numpy()[place]]
+    faces = faces_in_space(points, part.corners.cpu().numpy(), part.offsets.cpu().numpy())
     colours = style.region_colours(part.linear_ids if ids is None else ids)
     drawn = Poly3DCollection(
         faces,

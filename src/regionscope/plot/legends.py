@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,17 +23,7 @@ _ROW = 0.2  # inches of a row
 _GAP = 0.08  # inches between axes and legend
 _BELOW = -0.16  # top of a legend below its axes, of the height of the axes
 _NARROW = 0.3  # of the width of a figure: a legend up to this goes beside the axes, a wider one below them
-_Spot = Literal[
-    "upper right",
-    "upper left",
-    "lower right",
-    "lower left",
-    "upper center",
-    "lower center",
-    "center right",
-    "center left",
-]
-_CORNERS: dict[_Spot, tuple[float, float]] = {
+_CORNERS: dict[Any, tuple[float, float]] = {
     "upper right": (1.0, 1.0),
     "upper left": (0.0, 1.0),
     "lower right": (1.0, 0.0),

@@ -11,9 +11,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from regionscope.checks import of_kind
-from regionscope.errors import InputError
 from regionscope.exact import LevelSet
 from regionscope.plot import style
+from regionscope.plot.artists import faces_in_space
 from regionscope.writing import counted
 
 _EYE = np.array([0.394, -0.682, 0.616])  # the direction of the default view
@@ -38,23 +38,15 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
         space.add_collection(drawn)
         space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
         return drawn
-    if getattr(space, "name", "") != "3d":
-        raise InputError(
-            'Expected three-dimensional axes, got a plane one. Make them with add_subplot(projection="3d").'
-        )
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
-    sizes = np.diff(offsets)[:, None]
-    # The last corner is repeated up to the longest: matplotlib fills shorter polygons with whatever memory holds.
-    place = offsets[:-1, None] + np.minimum(np.arange(sizes.max(initial=1)), sizes - 1)
     normals = found.normals.cpu().numpy()
     behind = (normals @ _EYE < 0)[:, None]
     light = 0.64 + 0.36 * np.where(behind, -normals, normals) @ _LAMP[:, None]
     light *= np.where(behind, _INSIDE, 1.0)
     colours = (_BASE + _TINT * (style.region_colours(torch.arange(len(found))) - _BASE)) * light
-    drawn = Poly3DCollection(
-        points[corners[place]], facecolors=colours, edgecolors=style.EDGE, linewidths=style.edge_width(len(found))
-    )
+    faces = faces_in_space(points, corners, offsets)
+    drawn = Poly3DCollection(faces, facecolors=colours, edgecolors=style.EDGE, linewidths=style.edge_width(len(found)))
     space.add_collection3d(drawn)
     if len(found):
         low, high = points.min(0), points.max(0)

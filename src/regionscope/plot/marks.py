@@ -25,8 +25,8 @@ from regionscope.plot.regions import frame_slice
 
 _COVERED = 0.6  # share of the axes that markers may cover
 _SMALLEST = 1.5  # square points; smaller ones fall between pixels
-_EDGED = 6.0  # square points; larger markers have a white edge
 _SPARSE, _OUTLINED, _LARGEST = 0.15, 10.0, 40.0  # points of a slice: covered share, smallest and largest area
+_EDGE = 0.12  # width of the black edge of a marker, as a share of its size
 _RIM = 0.8  # points, width of the white edge and of the black one around it
 _MOST_CLASSES = 20  # named without class_names
 _HALF = 0.6  # of a thumbnail with its frame, in widths of the thumbnail
@@ -55,10 +55,10 @@ def data(
                 s=size,
                 marker=style.MARKERS[int(label) % len(style.MARKERS)],
                 color=np.atleast_2d(style.class_colours(label.reshape(1))),
-                edgecolors="white" if size > _EDGED else "none",
-                linewidths=0.3 if size > _EDGED else 0,
-                alpha=0.9,
+                edgecolors=style.BLACK,  # stands out from a region of its own colour
+                linewidths=_EDGE * math.sqrt(size),
                 snap=False,
+                zorder=3,
                 label=f"class {int(label)}" if class_names is None else class_names[int(label)],
             )
         )
@@ -101,7 +101,7 @@ def points(
     drawn = [ax.scatter(*xy.T.numpy(), color=style.BLACK)] if own is None else data(xy, own[near], ax=ax)
     area = min(_LARGEST, max(_OUTLINED, _SPARSE * _area(ax) / max(1, len(xy)))) if size is None else size
     for artist in drawn:
-        artist.set(zorder=3, sizes=[area], alpha=1.0, edgecolors="white", linewidths=_RIM)
+        artist.set(zorder=3, sizes=[area], edgecolors="white", linewidths=_RIM)
         artist.set_path_effects([withStroke(linewidth=2 * _RIM, foreground=style.BLACK)])
         if marker is not None:
             shape = MarkerStyle(marker)

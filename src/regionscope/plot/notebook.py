@@ -35,8 +35,6 @@ from regionscope.plot.marks import thumbnails
 from regionscope.plot.regions import frame_slice
 from regionscope.plot.ticks import whole_ticks
 
-__all__ = ["as_html", "register"]
-
 MOST_REGIONS = 20_000  # drawn inline: about two seconds
 MOST_ROWS, MOST_COLUMNS, MOST_CURVES = 12, 8, 4
 _HIDDEN = ("key", "seconds")  # columns of a run table that say little
@@ -101,25 +99,25 @@ def _bounded(part: Partition, draw: Callable[[], Figure]) -> tuple[Callable[[], 
     return draw, ""
 
 
-def _slice(where: Slice) -> Shown:
-    shape = "×".join(map(str, where.input_shape))
-    measure = {1: "length", 2: "area"}.get(where.dim, "volume")
-    rows = [("dimension", where.dim), ("input shape", shape), (measure, where.size), ("corners", len(where.corners))]
-    return Shown((type(where).__name__, ""), rows, None if where.dim > 2 else lambda: _outline(where))
+def _slice(slice: Slice) -> Shown:
+    shape = "×".join(map(str, slice.input_shape))
+    measure = {1: "length", 2: "area"}.get(slice.dim, "volume")
+    rows = [("dimension", slice.dim), ("input shape", shape), (measure, slice.size), ("corners", len(slice.corners))]
+    return Shown((type(slice).__name__, ""), rows, None if slice.dim > 2 else lambda: _outline(slice))
 
 
-def _outline(where: Slice) -> Figure:
+def _outline(slice: Slice) -> Figure:
     """The slice as an area, with the inputs at its corners where they are images."""
-    flat = where.dim == 1
+    flat = slice.dim == 1
     figure, (ax,) = style.figure(1, 1, width=4.2, height=1.8 if flat else 3.6)
-    corners = where.corners.cpu().numpy()
+    corners = slice.corners.cpu().numpy()
     at = np.column_stack([corners, [0.5, 0.5]]) if flat else corners
     ax.fill(at[:, 0], at[:, 1], facecolor=style.PALE, edgecolor=style.BLACK, linewidth=1.2)
-    frame_slice(where, ax)
-    images = math.prod(where.input_shape) >= _IMAGE and _is_image(where.input_shape)
+    frame_slice(slice, ax)
+    images = math.prod(slice.input_shape) >= _IMAGE and _is_image(slice.input_shape)
     style.map_axes([ax], ticks=not images)
     if images:
-        thumbnails(where, where.embed(where.corners), ax=ax, size=0.5 if flat else 0.22)
+        thumbnails(slice, slice.embed(slice.corners), ax=ax, size=0.5 if flat else 0.22)
     return figure
 
 

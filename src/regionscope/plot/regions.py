@@ -154,18 +154,18 @@ def wall_segments(part: Partition, walls: Tensor) -> NDArray[np.float64]:
     return _across(ends) if part.dim == 1 else ends
 
 
-def frame_slice(where: Slice, ax: Axes) -> None:
+def frame_slice(slice: Slice, ax: Axes) -> None:
     """Axes limits that show the slice and nothing else; equal scales in 2-D. See ``input_ticks`` for the numbers."""
-    corners = where.corners.cpu().numpy()
+    corners = slice.corners.cpu().numpy()
     ax.set_xlim(corners[:, 0].min(), corners[:, 0].max())
-    if where.dim == 1:
+    if slice.dim == 1:
         ax.set_ylim(0.0, 1.0)
         ax.set_yticks([])
         ax.set_aspect("auto")
     else:
         ax.set_ylim(corners[:, 1].min(), corners[:, 1].max())
         ax.set_aspect("equal")
-    input_ticks(where, (ax.xaxis, ax.yaxis)[: where.dim])
+    input_ticks(slice, (ax.xaxis, ax.yaxis)[: slice.dim])
 
 
 def _fill(part: Partition, colours: NDArray[np.float64], ax: Axes, *, rasterized: bool) -> Cells:

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from regionscope.errors import InputError
 from regionscope.plot.ticks import few_ticks
 
 Colours = np.ndarray[Any, np.dtype[np.float64]]
@@ -98,6 +99,10 @@ def edge_width(n: int) -> float:
 
 def axes_or_current(ax: Axes | None, *, projection: str | None = None) -> Axes:
     """``ax``, or where it is None pyplot's current axes, which are made with this projection if there are none."""
+    if ax is not None and projection is not None and getattr(ax, "name", "") != projection:
+        raise InputError(
+            'Expected three-dimensional axes, got a plane one. Make them with add_subplot(projection="3d").'
+        )
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt

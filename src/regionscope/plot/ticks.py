@@ -59,14 +59,14 @@ class InputLabels(Formatter):
         return self.fix_minus(f"{value:.{max(0, digits)}f}")
 
 
-def input_ticks(where: Slice, axes: Sequence[Axis]) -> None:
+def input_ticks(slice: Slice, axes: Sequence[Axis]) -> None:
     """Let the ticks of each axis show inputs where coordinate i of the slice moves input number i and nothing else.
 
     That needs a slice of the dimension of its inputs; elsewhere the ticks are coordinates of the slice. What is drawn
     stays in coordinates of the slice. An axis with ticks and without a name gets one that says which of both it shows.
     """
-    start, basis = where.origin.flatten().cpu(), where.basis.flatten(1).cpu()
-    inputs = len(start) == where.dim and not bool((basis != basis.diag().diag()).any())
+    start, basis = slice.origin.flatten().cpu(), slice.basis.flatten(1).cpu()
+    inputs = len(start) == slice.dim and not bool((basis != basis.diag().diag()).any())
     for i, axis in enumerate(axes):
         if _hidden(axis):
             continue
@@ -75,7 +75,7 @@ def input_ticks(where: Slice, axes: Sequence[Axis]) -> None:
             axis.set_major_locator(InputTicks(zero, step))
             axis.set_major_formatter(InputLabels(zero, step))
         if not axis.get_label_text():
-            coordinate = f"slice coordinate {i + 1}" if where.dim > 1 else "position on the slice"
+            coordinate = f"slice coordinate {i + 1}" if slice.dim > 1 else "position on the slice"
             axis.set_label_text(f"input {i}" if inputs else coordinate)
 
 

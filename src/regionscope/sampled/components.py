@@ -14,8 +14,6 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 
-__all__ = ["count_components", "count_linked"]
-
 Array = NDArray[Any]
 
 _POINTS_AT_ONCE = 1 << 22

@@ -40,7 +40,26 @@ class SliceSampler(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Hulls:
+class _Drawn:
+    """Slices through inputs, any number of them."""
+
+    inputs: Inputs | Examples
+    _: KW_ONLY
+    seed: int = 0
+
+    limit = None
+
+    @cached_property
+    def _examples(self) -> Examples:
+        return read_examples(self.inputs)
+
+    def _one(self, generator: torch.Generator) -> Tensor:
+        """A random input."""
+        return _item(self._examples, int(torch.randint(len(self._examples), (1,), generator=generator, device="cpu")))
+
+
+@dataclass(frozen=True, eq=False)
+class Hulls(_Drawn):
     """The convex hull of dim + 1 inputs drawn without replacement. Li et al. 2025, Definition 4.4.
 
     inputs: a tensor, an array, a Dataset or a DataLoader; only the inputs that are drawn are loaded.
@@ -52,17 +71,9 @@ class Hulls:
     matters.
     """
 
-    inputs: Inputs | Examples
     _: KW_ONLY
     dim: int = 1
-    seed: int = 0
     alpha: tuple[float, float] = (0.0, 1.0)
-
-    limit = None
-
-    @cached_property
-    def _examples(self) -> Examples:
-        return read_examples(self.inputs)
 
     def __post_init__(self) -> None:
         whole("dim", self.dim)
@@ -97,7 +108,7 @@ class Hulls:
 
 
 @dataclass(frozen=True, eq=False)
-class RandomDirections:
+class RandomDirections(_Drawn):
     """One input and ``dim`` random orthonormal directions, each followed for a fixed length ("Random" in Table 8).
 
     In 1-D: the segment from x to x + length * u, with u uniform on the unit sphere. In k-D: the simplex of x and
@@ -106,17 +117,9 @@ class RandomDirections:
     length: by default the mean distance of 256 random pairs of inputs, so that the slices are as long as hulls are.
     """
 
-    inputs: Inputs | Examples
     _: KW_ONLY
     dim: int = 1
-    seed: int = 0
     length: float | None = None
-
-    limit = None
-
-    @cached_property
-    def _examples(self) -> Examples:
-        return read_examples(self.inputs)
 
     def __post_init__(self) -> None:
         whole("dim", self.dim)
@@ -142,7 +145,7 @@ class RandomDirections:
     def draw(self, i: int) -> Slice:
         """Slice number i."""
         generator = _generator(self.seed, i)
-        start = _item(self._examples, int(torch.randint(len(self._examples), (1,), generator=generator, device="cpu")))
+        start = self._one(generator)
         d = start.numel()
         if self.dim > d:
             raise SliceError(f"Expected dim of at most {d} for inputs of {d} entries, got {self.dim}.")
@@ -153,22 +156,13 @@ class RandomDirections:
 
 
 @dataclass(frozen=True, eq=False)
-class LinesFromOrigin:
+class LinesFromOrigin(_Drawn):
     """The segment from the origin to a random input. Qi & Wei 2023, Figure 3, after Hanin & Rolnick 2019.
 
     An input that is the origin itself is drawn again; after 100 such draws in a row it is an error.
     """
 
-    inputs: Inputs | Examples
-    _: KW_ONLY
-    seed: int = 0
-
     dim = 1
-    limit = None
-
-    @cached_property
-    def _examples(self) -> Examples:
-        return read_examples(self.inputs)
 
     def __post_init__(self) -> None:
         read_seed(self.seed)
@@ -179,9 +173,7 @@ class LinesFromOrigin:
         """Slice number i."""
         generator = _generator(self.seed, i)
         for _ in range(_ATTEMPTS):
-            end = _item(
-                self._examples, int(torch.randint(len(self._examples), (1,), generator=generator, device="cpu"))
-            )
+            end = self._one(generator)
             if bool(end.any()):
                 return Segment(torch.zeros_like(end), end)
         raise SliceError(f"Expected inputs other than the origin, got only the origin in {_ATTEMPTS} draws")
@@ -198,10 +190,10 @@ class GivenSlices:
     def __post_init__(self) -> None:
         if len(self.slices) == 0:
             raise InputError("Expected at least one Segment, Simplex or Box, got an empty list.")
-        for piece in self.slices:
-            if not isinstance(piece, Slice):
-                raise InputError(f"Expected a Segment, Simplex or Box, got {type(piece).__name__}.")
-        if len({(piece.dim, piece.input_shape) for piece in self.slices}) > 1:
+        for slice in self.slices:
+            if not isinstance(slice, Slice):
+                raise InputError(f"Expected a Segment, Simplex or Box, got {type(slice).__name__}.")
+        if len({(slice.dim, slice.input_shape) for slice in self.slices}) > 1:
             raise InputError(
                 "Expected slices of one dimension and one input shape, got different ones. Call once for each."
             )

@@ -14,8 +14,6 @@ from regionscope.network.embedded import Embedded, embedded
 from regionscope.network.output import Arguments, Output
 from regionscope.network.token_ids import read_tokens
 
-__all__ = ["EmbeddingSlice", "embedding_slice"]
-
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingSlice(Embedded):

@@ -16,8 +16,6 @@ from regionscope.sampled.labels import Labeller
 from regionscope.sampled.lattice import Lattice, default_grid, kind_of, make_lattice
 from regionscope.sampled.refinement.joining import joined_counts
 
-__all__ = ["LabelMap", "RefinedCounts", "grid_counts", "label_maps", "refined_counts"]
-
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
@@ -26,6 +24,9 @@ class LabelMap:
     slice: Slice
     lattice: Lattice
     labels: Tensor
+
+    def __repr__(self) -> str:
+        return f"LabelMap(slice={self.slice!r}, points={len(self.labels)}, labels={len(self.labels.unique())})"
 
     @property
     def coords(self) -> Tensor:
@@ -62,7 +63,7 @@ def label_maps(labeller: Labeller, slices: Sequence[Slice], grid: int | None = N
     """The labels of each slice on the lattice. Cost: one forward pass over all points."""
     lattice = lattice_for(slices, grid)
     labels = label_lattice(labeller, slices, lattice.units)
-    return [LabelMap(piece, lattice, row) for piece, row in zip(slices, labels, strict=True)]
+    return [LabelMap(slice, lattice, row) for slice, row in zip(slices, labels, strict=True)]
 
 
 def grid_counts(labeller: Labeller, slices: Sequence[Slice], grid: int | None = None) -> Tensor:

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 
-__all__ = ["HalfPrecisionScreen"]
-
 _SAFETY = 4.0  # times the largest error that was seen
 _CHECKED = 16  # rows of every batch that are computed both ways
 

@@ -15,8 +15,6 @@ from regionscope.checks import is_whole
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
 
-__all__ = ["Kind", "Lattice", "corners_and_directions", "default_grid", "kind_of", "make_lattice"]
-
 Kind = Literal["simplex", "box"]
 
 _DEFAULT = {1: 200, 2: 30}
@@ -125,7 +123,7 @@ def make_lattice(kind: Kind, dim: int, grid: int) -> Lattice:
 
 def kind_of(slices: Sequence[Slice]) -> Kind:
     """Which lattice fits these slices (all of one dimension)."""
-    kinds: set[Kind] = {"box" if isinstance(piece, Box) and piece.dim > 1 else "simplex" for piece in slices}
+    kinds: set[Kind] = {"box" if isinstance(slice, Box) and slice.dim > 1 else "simplex" for slice in slices}
     if len(kinds) > 1:
         raise InputError("Expected only simplices or only boxes, got both. Pass them in separate calls.")
     return kinds.pop()
@@ -133,16 +131,16 @@ def kind_of(slices: Sequence[Slice]) -> Kind:
 
 def corners_and_directions(slices: Sequence[Slice]) -> Tensor:
     """Corner and directions (s, 1 + k, d) float64: the input at u in [0, 1]^k is frame[0] + sum u_i frame[1 + i]."""
-    return torch.stack([_frame(piece) for piece in slices])
+    return torch.stack([_frame(slice) for slice in slices])
 
 
-def _frame(piece: Slice) -> Tensor:
-    origin, basis = piece.origin.flatten()[None], piece.basis.flatten(1)
-    if isinstance(piece, Segment):
-        origin, basis = origin + piece.lo * basis, (piece.hi - piece.lo) * basis
-    elif isinstance(piece, Box):
-        reach = piece.radius[:, None] * basis
+def _frame(slice: Slice) -> Tensor:
+    origin, basis = slice.origin.flatten()[None], slice.basis.flatten(1)
+    if isinstance(slice, Segment):
+        origin, basis = origin + slice.lo * basis, (slice.hi - slice.lo) * basis
+    elif isinstance(slice, Box):
+        reach = slice.radius[:, None] * basis
         origin, basis = origin - reach.sum(0), 2 * reach
-    elif not isinstance(piece, Simplex):
-        raise InputError(f"Expected a Segment, Simplex or Box, got {type(piece).__name__}.")
+    elif not isinstance(slice, Simplex):
+        raise InputError(f"Expected a Segment, Simplex or Box, got {type(slice).__name__}.")
     return torch.cat([origin, basis])

@@ -27,6 +27,7 @@ from torch import Tensor
 from regionscope.shallow.kernel import slopes
 from regionscope.shallow.modes import Modes, guards, modes_of
 from regionscope.shallow.rosenbrock import Field
+from regionscope.shallow.rows import FlowRows
 
 KINK = 1e-11  # |z| at most this share of |(w, b)| |(x, 1)| counts as "the kink is at the point"
 _SHARE = 0.05  # how far outside [0, 1] the share mu of a sliding unit may end before the step is shortened
@@ -115,15 +116,30 @@ def release(theta: Tensor, modes: Modes, x: Tensor, c: Tensor) -> Settled:
     return Settled(theta, modes, left, torch.zeros_like(left), (up & down).sum(1), pinned.sum(1))
 
 
-def missed_events(
-    theta: Tensor, here: Field, new: Tensor, there: Field, h: Tensor, modes: Modes, x: Tensor, y: Tensor, scale: Tensor
-) -> Missed:
-    """What happened between theta and new = theta after a step h that kept the modes. scale: (B, k) tolerated error.
+@dataclass(frozen=True)
+class FlowStep(FlowRows):
+    """A step h (B,) from theta to new that kept the modes, and the field at both ends; scale (B, k): error allowed."""
+
+    theta: Tensor
+    here: Field
+    new: Tensor
+    there: Field
+    h: Tensor
+    modes: Modes
+    x: Tensor
+    y: Tensor
+    scale: Tensor
+
+
+def missed_events(step: FlowStep) -> Missed:
+    """What happened within a step.
 
     A unit that passed a point so late in the step, or a point that pulls so little, that the state is wrong by less
     than a tenth of the tolerated error is *quiet*: it changes its mode now. If it should slide it is put back on the
     point, where that moves it by less than the same amount. For the others the step is cut to just behind the event.
     """
+    theta, here, new, there = step.theta, step.here, step.new, step.there
+    modes, x, h, scale = step.modes, step.x, step.h[:, None], step.scale
     index, sign = guards(modes, x.shape[1])
     at = at_points(x, index)
     length = torch.sqrt(1 + at * at)
@@ -133,18 +149,16 @@ def missed_events(
     passed = over.any(1)
     actual = modes_of(new, x)
     lo, hi = torch.where(passed, actual.lo, modes.lo), torch.where(passed, actual.hi, modes.hi)
-    rate = sign * (here.speed[:, :1] * at + here.speed[:, 1:2]) * h[:, None, None]
+    rate = sign * (here.speed[:, :1] * at + here.speed[:, 1:2]) * h[..., None]
     share = torch.where(over, _root(before, rate, after), torch.inf).amin(1)
     leeway = QUIET * scale / _nonzero(_weight(new, here.pull.r, there.pull.r, modes, lo, hi, x))
-    below, above = one_sided(new, modes, x, there.pull.r * y, index)
+    below, above = one_sided(new, modes, x, there.pull.r * step.y, index)
     hold = over & (below > 0) & (above < 0)
     stuck = hold.any(1)
     depth = torch.where(hold, -after / length, 0.0).amax(1)
-    leeway = torch.where(
-        stuck, torch.minimum(leeway, QUIET * scale / _nonzero(depth) * (1 - share) * h[:, None]), leeway
-    )
-    loud = passed & ((1 - share) * h[:, None] > leeway)
-    cut = torch.where(loud, share + 0.5 * leeway / h[:, None], torch.inf).amin(1)
+    leeway = torch.where(stuck, torch.minimum(leeway, QUIET * scale / _nonzero(depth) * (1 - share) * h), leeway)
+    loud = passed & ((1 - share) * h > leeway)
+    cut = torch.where(loud, share + 0.5 * leeway / h, torch.inf).amin(1)
     held = torch.where(hold[:, 0], index[:, 0], torch.where(hold[:, 1], index[:, 1], modes.slide))
     old = stuck & passed
     lo, hi = torch.where(old, _without(modes.lo, held, True), lo), torch.where(old, _without(modes.hi, held, False), hi)
@@ -165,22 +179,21 @@ def _weight(new: Tensor, r0: Tensor, r1: Tensor, modes: Modes, lo: Tensor, hi: T
     return pull * (new[:, 2].abs() + length_of(new)) * far
 
 
-def slide_end(
-    theta: Tensor, here: Field, new: Tensor, there: Field, h: Tensor, modes: Modes, x: Tensor, y: Tensor, scale: Tensor
-) -> Tensor:
+def slide_end(step: FlowStep) -> Tensor:
     """Share of the step (B,) to the first sliding unit that leaves its point well before the end of the step, or inf.
 
     The two motions agree at the moment of leaving, so being late by a little costs its square; only far overshoots
     count.
     """
+    theta, new, modes, x = step.theta, step.new, step.modes, step.x
     held = modes.slide >= 0
     i = modes.slide.clamp(min=0)[:, None]
-    force = (1 + at_points(x, i)[:, 0].square()).rsqrt() * h[:, None]
-    first = [side[:, 0] for side in one_sided(theta, modes, x, here.pull.r * y, i)]
-    last = [side[:, 0] for side in one_sided(new, modes, x, there.pull.r * y, i)]
+    force = (1 + at_points(x, i)[:, 0].square()).rsqrt() * step.h[:, None]
+    first = [side[:, 0] for side in one_sided(theta, modes, x, step.here.pull.r * step.y, i)]
+    last = [side[:, 0] for side in one_sided(new, modes, x, step.there.pull.r * step.y, i)]
     mu0 = first[0] / _nonzero(first[0] - first[1])
     mu1 = last[0] / _nonzero(last[0] - last[1])
-    matters = held & (torch.maximum(last[0].abs(), last[1].abs()) * force > QUIET * scale)
+    matters = held & (torch.maximum(last[0].abs(), last[1].abs()) * force > QUIET * step.scale)
     edge = (mu1 > 0.5).to(mu1.dtype)
     out = matters & ((mu1 < -_SHARE) | (mu1 > 1 + _SHARE))
     share = torch.where(out, ((edge - mu0) / _nonzero(mu1 - mu0)).clamp(0.01, 0.95), torch.inf)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regionscope.shallow.events import Settled, missed_events, release, settle, slide_end
+from regionscope.shallow.events import FlowStep, Settled, missed_events, release, settle, slide_end
 from regionscope.shallow.kernel import tangent
 from regionscope.shallow.losses import log_threshold
 from regionscope.shallow.modes import Modes, modes_of
@@ -102,7 +102,7 @@ class _Work:
         falls = here.pull.F - 1e-9 * (1 + here.pull.F.abs()) > there.pull.F
         bad = ~(ratio <= 1) | ~torch.isfinite(there.pull.F) | falls
         running = flows.end < 0
-        self._events(new, there, h, scale, ~bad & running)
+        self._events(FlowStep(theta, here, new, there, h, modes, self.x, self.y, scale), ~bad & running)
         early = torch.isfinite(self.share)
         ok = ~bad & ~early & running
         self.wary = (self.wary | (guess & ok)) & ~early & ~(self.event & ok)
@@ -114,30 +114,18 @@ class _Work:
         size = torch.maximum(theta.abs(), new.abs()).square().sum(1).sqrt()
         return self.options.rtol * (size + 1e-3 * size.square().mean(1, keepdim=True).sqrt())
 
-    def _events(self, new: Tensor, there: Field, h: Tensor, scale: Tensor, good: Tensor) -> None:
+    def _events(self, step: FlowStep, good: Tensor) -> None:
         """What the steps went past: the share of each step to the first event that matters, and the quiet ones."""
-        flows = self.flows
-        self.share = torch.full_like(h, torch.inf)
+        self.share = torch.full_like(step.h, torch.inf)
         self.event = torch.zeros_like(good)
-        held = (good & (flows.modes.slide >= 0).any(1)).nonzero()[:, 0]
+        held = (good & (step.modes.slide >= 0).any(1)).nonzero()[:, 0]
         if len(held):
-            exits = slide_end(*self._step(held, new, there, h), scale[held])
-            self.share.index_copy_(0, held, exits)
-        self.passed = (good & self.next_events.over(new)).nonzero()[:, 0]
+            self.share.index_copy_(0, held, slide_end(step.take(held)))
+        self.passed = (good & self.next_events.over(step.new)).nonzero()[:, 0]
         if len(self.passed):
-            self.missed = missed_events(*self._step(self.passed, new, there, h), scale[self.passed])
+            self.missed = missed_events(step.take(self.passed))
             self.share[self.passed] = torch.minimum(self.share[self.passed], self.missed.share)
             self.event[self.passed] = True
-
-    def _step(
-        self, rows: Tensor, new: Tensor, there: Field, h: Tensor
-    ) -> tuple[Tensor, Field, Tensor, Field, Tensor, Modes, Tensor, Tensor]:
-        """The arguments of the event functions for the flows ``rows``."""
-        flows = self.flows
-        return (
-            flows.theta[rows], self.here.take(rows), new[rows], there.take(rows), h[rows], flows.modes.take(rows),
-            self.x[rows], self.y[rows],
-        )  # fmt: skip
 
     def _control(self, h: Tensor, ratio: Tensor, bad: Tensor, early: Tensor, falls: Tensor) -> None:
         """The next step size: by the error, unless an event cuts it short; then the old size comes again after it.

@@ -12,9 +12,7 @@ from torch import Tensor
 
 from regionscope.shallow.network import Network
 from regionscope.shallow.teachers import Sample
-from regionscope.types import Reading
-
-__all__ = ["KKT", "kkt_residual"]
+from regionscope.types import Reading, one_line
 
 _TIE = 1e5  # weight of the rows that say m + s = lambda; what they leave is removed by clipping
 
@@ -36,6 +34,9 @@ class KKT:
     residual: float
     multipliers: Tensor
     norm_squared: float
+
+    def __repr__(self) -> str:
+        return one_line(self, n=len(self.multipliers))
 
     def readings(self) -> tuple[Reading, ...]:
         """The residual and its two parts."""

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.shallow.rows import FlowRows
 
 Loss = Literal["exponential", "logistic"]
 _TAIL = 30.0  # beyond this, log(1 + e^-q) is e^-q to the last bit of a float64
 
 
 @dataclass(frozen=True)
-class Pull:
+class Pull(FlowRows):
     """How the loss pulls at the outputs q (.., n).
 
     F: (..,) = -log L. r: (.., n) = dF/dq. d: (.., n) with d r_i / d q_m = r_i r_m - d_i [i = m].

@@ -8,14 +8,16 @@ kink that meets a point either crosses it or *slides* along it (w x_i + b = 0 fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from regionscope.shallow.rows import FlowRows
+
 
 @dataclass(frozen=True)
-class Modes:
+class Modes(FlowRows):
     """Discrete state of B flows with k units each, all (B, k).
 
     lo, hi: the unit is active on the points lo <= i < hi; lo == hi is a dead unit.
@@ -27,15 +29,6 @@ class Modes:
     hi: Tensor
     slide: Tensor
     normal: Tensor
-
-    def take(self, rows: Tensor) -> Modes:
-        """The modes of the flows ``rows``."""
-        return Modes(self.lo[rows], self.hi[rows], self.slide[rows], self.normal[rows])
-
-    def put_(self, rows: Tensor, other: Modes) -> None:
-        """Write ``other`` over the flows ``rows``, in place."""
-        for f in fields(self):
-            getattr(self, f.name).index_copy_(0, rows, getattr(other, f.name))
 
     def changed(self, x: Tensor, lo: Tensor, hi: Tensor, slide: Tensor) -> Modes:
         """New sets; empty ones are written as lo = hi = 0."""

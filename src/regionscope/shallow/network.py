@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from regionscope.checks import read_generator
 from regionscope.errors import InputError
 
-__all__ = ["Network", "initial_network", "initial_theta"]
-
 Numbers = Tensor | Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
@@ -38,6 +36,9 @@ class Network:
             raise InputError("Expected finite w, b and v, got NaN or infinite values.")
         for name, part in zip(("w", "b", "v"), parts, strict=True):
             object.__setattr__(self, name, part)
+
+    def __repr__(self) -> str:
+        return f"Network(width={self.width})"
 
     def __call__(self, x: Tensor) -> Tensor:
         """N(x) for x of any shape. Cost: one (points, k) product."""

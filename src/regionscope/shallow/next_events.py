@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,10 +10,11 @@ from torch import Tensor
 from regionscope.shallow.events import KINK, QUIET, at_points, length_of
 from regionscope.shallow.modes import Modes, guards
 from regionscope.shallow.rosenbrock import Field
+from regionscope.shallow.rows import FlowRows
 
 
 @dataclass(frozen=True)
-class NextEvents:
+class NextEvents(FlowRows):
     """Guards of B flows with k units, all (B, 2, k); see ``guards`` for index and sign.
 
     at, length: the point x and |(x, 1)|. Kept from step to step and renewed only for flows whose modes changed.
@@ -30,15 +31,6 @@ class NextEvents:
         index, sign = guards(modes, x.shape[1])
         at = at_points(x, index)
         return NextEvents(index, sign, at, torch.sqrt(1 + at * at))
-
-    def take(self, rows: Tensor) -> NextEvents:
-        """Those of the flows ``rows``."""
-        return NextEvents(self.index[rows], self.sign[rows], self.at[rows], self.length[rows])
-
-    def put_(self, rows: Tensor, other: NextEvents) -> None:
-        """Write ``other`` over the flows ``rows``, in place."""
-        for f in fields(self):
-            getattr(self, f.name).index_copy_(0, rows, getattr(other, f.name))
 
     def gap(self, theta: Tensor) -> Tensor:
         """sign * (w x + b): positive as long as the kink has not met the point."""

@@ -22,41 +22,17 @@ from torch import Tensor
 from regionscope.shallow import kernel
 from regionscope.shallow.losses import Loss, Pull, pull
 from regionscope.shallow.modes import Modes
+from regionscope.shallow.rows import FlowRows
 
 
 @dataclass(frozen=True)
-class Field:
+class Field(FlowRows):
     """The flow at one state: q (B, n), the pull of the loss, g (B, 2, k) and dtheta/dtau (B, 3, k)."""
 
     q: Tensor
     pull: Pull
     g: Tensor
     speed: Tensor
-
-    def take(self, rows: Tensor) -> Field:
-        """The field of the flows ``rows``."""
-        p = self.pull
-        return Field(self.q[rows], Pull(p.F[rows], p.r[rows], p.d[rows]), self.g[rows], self.speed[rows])
-
-    def where(self, rows: Tensor, other: Field) -> Field:
-        """``self`` for the flows with ``rows`` (B,) true, else ``other``."""
-        flat, cube = rows[:, None], rows[:, None, None]
-        mine, theirs = self.pull, other.pull
-        r = torch.where(flat, mine.r, theirs.r)
-        d = r if mine.d is mine.r and theirs.d is theirs.r else torch.where(flat, mine.d, theirs.d)
-        return Field(
-            torch.where(flat, self.q, other.q),
-            Pull(torch.where(rows, mine.F, theirs.F), r, d),
-            torch.where(cube, self.g, other.g),
-            torch.where(cube, self.speed, other.speed),
-        )
-
-    def put_(self, rows: Tensor, other: Field) -> None:
-        """Write ``other`` over the flows ``rows``, in place."""
-        pairs = [(self.q, other.q), (self.g, other.g), (self.speed, other.speed)]
-        pairs += [(self.pull.F, other.pull.F), (self.pull.r, other.pull.r), (self.pull.d, other.pull.d)]
-        for mine, theirs in pairs:
-            mine.index_copy_(0, rows, theirs)
 
 
 def evaluate(theta: Tensor, modes: Modes, x: Tensor, y: Tensor, loss: Loss) -> Field:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,6 +10,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.shallow.losses import Loss, check_loss
 from regionscope.shallow.modes import Modes
+from regionscope.shallow.rows import FlowRows
 
 ENDS = ("direction", "log-loss", "time", "stalled", "steps")
 
@@ -51,7 +50,7 @@ class FlowOptions:
 
 
 @dataclass(frozen=True)
-class Flows:
+class Flows(FlowRows):
     """State and account of B flows; every field has the leading dimension B.
 
     theta: (B, 3, k) rows w, b, v. F = -log L. tau: rescaled time. log_t: logarithm of the time of the flow on L.
@@ -77,21 +76,3 @@ class Flows:
     ambiguous: Tensor
     pinned: Tensor
     end: Tensor
-
-    def take(self, rows: Tensor) -> Flows:
-        """The flows ``rows``."""
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        taken: dict[str, Any] = {name: v.take(rows) if isinstance(v, Modes) else v[rows] for name, v in values.items()}
-        return Flows(**taken)
-
-    @staticmethod
-    def joined(parts: Sequence[Flows]) -> Flows:
-        """All flows of ``parts``, one after another."""
-        merged: dict[str, Any] = {}
-        for f in fields(Flows):
-            values = [getattr(part, f.name) for part in parts]
-            if isinstance(values[0], Modes):
-                merged[f.name] = Modes(*(torch.cat([getattr(m, g.name) for m in values]) for g in fields(Modes)))
-            else:
-                merged[f.name] = torch.cat(values)
-        return Flows(**merged)

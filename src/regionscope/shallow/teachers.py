@@ -60,6 +60,9 @@ class Teacher:
     switches: Tensor
     rho: float
 
+    def __repr__(self) -> str:
+        return f"Teacher(width={self.width}, radius={self.radius:g}, switches={len(self.switches)}, rho={self.rho:.4g})"
+
     @property
     def width(self) -> int:
         """r."""
@@ -161,6 +164,9 @@ class Sample:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def __repr__(self) -> str:
+        return f"Sample(n={len(self)}, positive={int((self.y > 0).sum())})"
 
     @property
     def switches(self) -> int:

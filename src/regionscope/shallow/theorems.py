@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regionscope.checks import check_positive
 from regionscope.errors import InputError
@@ -47,7 +47,9 @@ def theorem_2_3(
     need_n = C0 * (r * math.log(1 / eps) + math.log(2 / delta)) / eps
     need_k = 6144 * R**4 * math.log(48 * r / delta) / rho
     need_h = 8400 * n**2 * C * R**3.5 * math.sqrt(r * k) / (delta * rho)
-    return _judge("2.3", need_n, need_k, need_h, k, n, R, delta, sigma_h, sigma_o)
+    most_o = largest_sigma_o(k, sigma_h=need_h if sigma_h is None else sigma_h, R=R, delta=delta)
+    need = Requirements("2.3", need_n, need_k, need_h, most_o, {})
+    return _judged(need, k=k, n=n, sigma_h=sigma_h, sigma_o=sigma_o)
 
 
 def theorem_3_1(
@@ -60,7 +62,9 @@ def theorem_3_1(
     R = max(R, 1.0)
     need_k = 6144 * R**4 * math.log(24 * r / delta) / rho
     need_h = 4200 * n**2 * C * R**3.5 * math.sqrt(r * k) / (delta * rho)
-    return _judge("3.1", None, need_k, need_h, k, n, R, delta, sigma_h, sigma_o)
+    most_o = largest_sigma_o(k, theorem="3.1", sigma_h=need_h if sigma_h is None else sigma_h, R=R, delta=delta)
+    need = Requirements("3.1", None, need_k, need_h, most_o, {})
+    return _judged(need, k=k, n=n, sigma_h=sigma_h, sigma_o=sigma_o)
 
 
 def largest_sigma_o(k: int, *, theorem: str = "2.3", sigma_h: float = 1.0, R: float = 1.0, delta: float = 0.1) -> float:
@@ -94,20 +98,11 @@ def population_loss_bound(alpha: float) -> float | None:
     return (1 - 0.75 * alpha) / 4 if 1 <= alpha < 4 / 3 else None
 
 
-def _judge(
-    theorem: str, need_n: float | None, need_k: float, need_h: float, k: int, n: int, R: float, delta: float,
-    sigma_h: float | None, sigma_o: float | None,
-) -> Requirements:  # fmt: skip
-    used_h = need_h if sigma_h is None else sigma_h
-    most_o = largest_sigma_o(k, theorem=theorem, sigma_h=used_h, R=R, delta=delta)
-    holds = {"k": k >= need_k}
-    if need_n is not None:
-        holds["n"] = n >= need_n
-    if sigma_h is not None:
-        holds["sigma_h"] = sigma_h >= need_h
-    if sigma_o is not None:
-        holds["sigma_o"] = sigma_o <= most_o
-    return Requirements(theorem, need_n, need_k, need_h, most_o, holds)
+def _judged(need: Requirements, **run: float | None) -> Requirements:
+    """Whether the numbers of a run, those that are known, are as large as they need to be (sigma_o: as small)."""
+    given = {name: value for name, value in run.items() if value is not None and getattr(need, name) is not None}
+    holds = {n: v <= need.sigma_o if n == "sigma_o" else v >= getattr(need, n) for n, v in given.items()}
+    return replace(need, holds=holds)
 
 
 def _check_share(**values: float) -> None:

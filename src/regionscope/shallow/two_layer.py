@@ -31,6 +31,10 @@ class TwoLayer:
         ):
             raise InputError("Expected weights (p, d) and p signs of +1 or -1, got other values.")
 
+    def __repr__(self) -> str:
+        p, d = self.weights.shape
+        return f"TwoLayer(inputs={d}, width={p}, positive={int((self.signs > 0).sum())})"
+
     def __call__(self, x: Tensor) -> Tensor:
         """f_W (N,) at x (N, d)."""
         return torch.relu(x @ self.weights.T) @ self.signs

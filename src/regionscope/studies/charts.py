@@ -8,8 +8,6 @@ from typing import Any, Literal
 from regionscope.measures.correlate import Correlation, correlate
 from regionscope.measures.fit import LinearFit, linear_fit
 
-__all__ = ["Bars", "Chart", "Lines", "Picture", "Pictures", "Scatter", "Series"]
-
 Scale = Literal["linear", "log", "symlog"]
 
 
@@ -32,13 +30,17 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scatter:
-    """Points in groups, the least-squares line through all of them, and their correlation."""
-
+class _OfSeries:
     title: str
-    x_label: str
+    x_label: str = ""
     y_label: str
     series: tuple[Series, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scatter(_OfSeries):
+    """Points in groups, the least-squares line through all of them, and their correlation."""
+
     fit: LinearFit | None = None
     found: Correlation | None = None
 
@@ -53,27 +55,19 @@ class Scatter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lines:
+class Lines(_OfSeries):
     """Curves with bands; ``levels`` are horizontal lines with a name, such as a bound."""
 
-    title: str
-    x_label: str
-    y_label: str
-    series: tuple[Series, ...]
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
     levels: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bars:
+class Bars(_OfSeries):
     """Bars in groups: one series each, its x ignored, one bar for each of ``names``; NaN stands for no value."""
 
-    title: str
-    y_label: str
     names: tuple[str, ...]
-    series: tuple[Series, ...]
-    x_label: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from typing import Any
 from regionscope.studies.study import SIZES
 from regionscope.studies.verdict import Grade, Verdict, overall
 
-__all__ = ["Evidence", "Item", "NotRun", "covered", "evidence"]
-
 _PLACES = re.compile(
     r"(Figure|Table|Theorem|Lemma|Corollary|Example|Section|Question)s? (\d[\d.]*(?:(?:, | and )\d[\d.]*)*)"
 )

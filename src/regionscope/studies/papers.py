@@ -13,8 +13,6 @@ from regionscope.studies.items import Item, NotRun
 from regionscope.studies.study import Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["causes", "items", "read_study"]
-
 
 def read_study(
     name: str,

@@ -22,8 +22,6 @@ from regionscope.lab.store import ENDED, RunFolder
 from regionscope.lab.store.files import read_document, set_aside, write_document
 from regionscope.version import __version__
 
-__all__ = ["Place", "Workspace"]
-
 Settings = Mapping[str, Any]
 Computation = Callable[..., dict[str, Any]]
 

@@ -21,7 +21,7 @@ from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT
-from regionscope.types import Reading
+from regionscope.types import Reading, one_line
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
@@ -30,6 +30,8 @@ __all__ = ["Verification", "verify"]
 
 MOST_FREE = 3
 _MOST_CELLS = 2_000_000
+_OPEN = Found(-math.inf, np.zeros(0), math.inf, 0.0, 0, False)
+"""A case that nothing is known about."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,9 @@ class Verification:
     n_regions: int
     seconds: float
     reason: str
+
+    def __repr__(self) -> str:
+        return one_line(self, verdict=self.verdict)
 
     def readings(self) -> tuple[Reading, ...]:
         """The margin, its proven bound, and the number of cells."""
@@ -98,7 +103,10 @@ def verify(
     program = trace(model, shape, device="cpu")
     if program.n_outputs != property.n_outputs:
         raise InputError(f"Expected a network with {property.n_outputs} outputs, got {program.n_outputs}.")
-    found = [(case, _margin(program, case, deadline, max_regions)) for case in property.cases]
+    found: list[tuple[Case, Found]] = []
+    for case in property.cases:
+        late = bool(found) and time.monotonic() > deadline
+        found.append((case, _OPEN if late else _margin(program, case, deadline, max_regions)))
     verdict, reason, witness, outputs = _verdict(model, program, property, found)
     best = max((each for _, each in found), key=lambda each: each.margin, default=None)
     bound = max((each.bound for _, each in found), default=-math.inf)
@@ -190,7 +198,7 @@ def _verdict(model: nn.Module, program: Program, property: Property, found: list
                 return "sat", "The witness fits the property in float32.", witness, outputs
             reason = f"the margin {each.margin:.3g} is positive, but float32 does not confirm it"
             return "unknown", f"Not decided: {reason}.", None, None
-    if any(each.margin == -math.inf for _, each in found):
+    if any(each.margin == -math.inf and each.complete for _, each in found):
         return "unknown", "Not decided: a free input varies by no more than rounding.", None, None
     if all(each.complete for _, each in found):
         margin = max(each.margin for _, each in found)

@@ -11,6 +11,8 @@ from regionscope.verification.formula import Atom
 
 __all__ = ["Case", "Constraint", "Property", "property_of"]
 
+_LARGEST = Fraction(10) ** 300  # of a number: float64 ends at 1.8e308
+
 
 @dataclass(frozen=True)
 class Constraint:
@@ -28,6 +30,9 @@ class Case:
     high: tuple[Fraction, ...]
     alternatives: tuple[tuple[Constraint, ...], ...]
 
+    def __repr__(self) -> str:
+        return f"Case(inputs={len(self.low)}, free={len(self.free)}, alternatives={len(self.alternatives)})"
+
     @property
     def free(self) -> tuple[int, ...]:
         """Inputs that may vary."""
@@ -39,6 +44,7 @@ class Property:
     """What a counterexample satisfies: an input in the box of one case, and outputs that fit one of its alternatives.
 
     input_shape: shape of the network's input with its batch dimension, where the file declares it (version 2).
+    declared: for a file of version 2, each tensor as "input" or "output" and as it is declared: "X float32 [1,5]".
     """
 
     n_inputs: int
@@ -46,6 +52,11 @@ class Property:
     cases: tuple[Case, ...]
     input_shape: tuple[int, ...] | None
     source: str
+    declared: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        sizes = f"inputs={self.n_inputs}, outputs={self.n_outputs}, cases={len(self.cases)}, free={self.n_free}"
+        return f"Property({sizes}, source={self.source!r})"
 
     @property
     def n_free(self) -> int:
@@ -112,6 +123,8 @@ def property_of(
 def _sorted(atom: Atom, low: list[Fraction | None], high: list[Fraction | None], source: str) -> Constraint | None:
     """Tighten the box by an inequality about one input, or return one about outputs."""
     variables = list(atom.form.terms.items())
+    if any(abs(number) > _LARGEST for number in (atom.form.constant, *atom.form.terms.values())):
+        raise InputError(f"{source}, line {atom.line}: Expected numbers of at most 1e300, got a larger one.")
     if all(kind == "Y" for (kind, _), _ in variables):
         return Constraint(tuple(sorted((i, f) for (_, i), f in variables)), -atom.form.constant)
     if len(variables) > 1:
@@ -120,6 +133,8 @@ def _sorted(atom: Atom, low: list[Fraction | None], high: list[Fraction | None],
         )
     ((_, i), factor) = variables[0]
     bound = -atom.form.constant / factor
+    if abs(bound) > _LARGEST:
+        raise InputError(f"{source}, line {atom.line}: Expected a bound of at most 1e300, got a larger one.")
     if factor > 0:
         old = high[i]
         high[i] = bound if old is None else min(old, bound)

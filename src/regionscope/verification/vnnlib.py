@@ -11,7 +11,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -24,10 +24,12 @@ from regionscope.verification.property import Property, property_of
 __all__ = ["read_vnnlib"]
 
 _TOKEN = re.compile(r';.*|"[^"]*"|[()]|[^\s()\[\];"]*[ \t]{0,9}\[[^\]\n]*\]|[^\s();"]+|"')
-_TENSOR = re.compile(r'(\S+) \w+\s*\[\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\]( ".*")?')  # with its name in the ONNX file
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
+_TENSOR = re.compile(r'(\S+) (\w+)\s*\[\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\]( ".*")?')  # with its name in the ONNX file
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _LARGEST = 2**28  # bytes of a property file
+_DIGITS = 1000  # of a number
 _COMPARED = {"<=": 1, "<": 1, ">=": -1, ">": -1}
+_KNOWN = ("and", "or", "=", "==", *_COMPARED)
 
 
 def read_vnnlib(path: str | PathLike[str]) -> Property:
@@ -71,6 +73,7 @@ class _Reader:
     inputs: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)  # version 2: kind and shape
+    declared: list[tuple[str, str]] = field(default_factory=list)
     asserted: list[list[list[Atom]]] = field(default_factory=list)
 
     def read(self, text: str) -> Property:
@@ -82,7 +85,8 @@ class _Reader:
         if n_inputs == 0:
             raise InputError(f"Expected a declaration of the inputs, got none in {self.path}.")
         shape = next((shape for kind, shape in self.shapes.values() if kind == "input"), None)
-        return property_of(conjunction(self.asserted, str(self.path)), n_inputs, n_outputs, shape, str(self.path))
+        found = property_of(conjunction(self.asserted, str(self.path)), n_inputs, n_outputs, shape, str(self.path))
+        return replace(found, declared=tuple(self.declared))
 
     def _count(self, kind: str) -> int:
         declared = [math.prod(shape) for which, shape in self.shapes.values() if which == kind]
@@ -155,11 +159,13 @@ class _Reader:
             kind = part.head.removeprefix("declare-")
             found = _TENSOR.fullmatch(" ".join(item.word for item in part.items[1:]))
             if kind not in ("input", "output") or found is None:
-                self._fail(part.line, "expected (declare-input X float32 [1, 5]) or declare-output, got something else")
+                got = part.head or part.word or "a list"
+                self._fail(part.line, f"expected (declare-input X float32 [1, 5]) or declare-output, got {got!r}")
             if any(kind == other for other, _ in self.shapes.values()):
                 self._fail(part.line, f"expected a network with one {kind}, got several")
-            shape = tuple(int(n) for n in found[2].split(",")) if found[2] else ()
+            shape = tuple(int(n) for n in found[3].split(",")) if found[3] else ()
             self.shapes[found[1]] = (kind, shape)
+            self.declared.append((kind, f"{found[1]} {found[2]} [{','.join(map(str, shape))}]"))
 
     # formulas
 
@@ -174,7 +180,9 @@ class _Reader:
         if form.head in _COMPARED and len(form.items) == 3:
             a, b = (self._linear(item) for item in form.items[1:])
             return [[Atom(a - b if _COMPARED[form.head] > 0 else b - a, form.line)]]
-        self._fail(form.line, f"expected and, or, <= or >=, got {form.head or form.word or 'a list'!r}")
+        if form.head in _KNOWN:
+            self._fail(form.line, f"expected another number of arguments of {form.head!r}, got {len(form.items) - 1}")
+        self._fail(form.line, f"expected {', '.join(_KNOWN)}, got {form.head or form.word or 'a list'!r}")
 
     def _linear(self, form: _Form) -> Linear:
         if form.word:
@@ -195,7 +203,7 @@ class _Reader:
 
     def _word(self, form: _Form) -> Linear:
         word = form.word
-        if _NUMBER.fullmatch(word):
+        if len(word) <= _DIGITS and _NUMBER.fullmatch(word):
             return Linear({}, Fraction(word))
         if word in self.inputs:
             return Linear({("X", self.inputs[word]): Fraction(1)}, Fraction(0))
@@ -203,7 +211,7 @@ class _Reader:
             return Linear({("Y", self.outputs[word]): Fraction(1)}, Fraction(0))
         found = re.fullmatch(r"([^\[\]\s]+)\s*(?:\[([\d,\s]*)\])?", word)
         if found is None or found[1] not in self.shapes:
-            self._fail(form.line, f"expected a number or a declared variable, got {word!r}")
+            self._fail(form.line, f"expected a number or a declared variable, got {word[:80]!r}")
         kind, shape = self.shapes[found[1]]
         index = [int(n) for n in (found[2] or "").split(",") if n.strip()]
         if len(index) != len(shape) or any(i >= size for i, size in zip(index, shape, strict=True)):

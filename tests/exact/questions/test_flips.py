@@ -168,6 +168,16 @@ def test_a_flip_on_the_border_of_two_windows_is_found() -> None:
     assert (found.distance, found.before, found.after) == (1.0, 0, 1)
 
 
+def test_rays_that_start_or_end_on_the_boundary_have_no_flip_there() -> None:
+    two = nn.Linear(1, 2).double()
+    two.load_state_dict({"weight": torch.tensor([[-1.0], [1.0]]), "bias": torch.zeros(2)})
+    for start, direction, distance in ((0.0, 1.0, 1.0), (0.0, -1.0, 1.0), (-1.0, 1.0, 1.0)):
+        assert rs.first_flip(two, [start], [direction], max_distance=distance) is None
+    found = rs.first_flip(two, [-1.0], [1e-300], max_distance=1.0001)
+    assert found is not None
+    assert (found.distance, found.before, found.after) == (pytest.approx(1), 0, 1)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -145,11 +145,26 @@ def test_dropping_regions_changes_nothing(sizes: tuple[int, ...], seed: int, mon
     found = rs.level_set(network, box, value=value)
     part = rs.linear_regions(network, box)
     assert found.n_regions < len(part)
-    monkeypatch.setattr(Pruning, "__call__", lambda _, k, corners, offsets, *others: offsets[1:] > 0)
+    monkeypatch.setattr(Pruning, "__call__", lambda *_: None)
     whole = rs.level_set(network, box, value=value)
     assert whole.n_regions >= len(part)
     assert (len(whole), len(whole.vertices), whole.euler) == (len(found), len(found.vertices), found.euler)
     assert whole.area == pytest.approx(found.area, rel=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_the_scale_of_a_hidden_layer_changes_nothing(factor: float) -> None:
+    """Bounds run in float32 only where it can hold the values."""
+    network, box = mlp(3, 12, 12, 12, 1, seed=3), cube(3, 2.0)
+    found = rs.level_set(network, box, value=(value := middle(network, box)))
+    first, second, *_ = (layer for layer in network.modules() if isinstance(layer, nn.Linear))
+    with torch.no_grad():
+        first.weight *= factor
+        first.bias *= factor
+        second.weight /= factor
+    scaled = rs.level_set(network, box, value=value)
+    assert (len(scaled), scaled.euler, scaled.n_regions) == (len(found), found.euler, found.n_regions)
+    assert scaled.area == pytest.approx(found.area, rel=1e-9)
 
 
 def test_small_memory_gives_the_same_curves() -> None:

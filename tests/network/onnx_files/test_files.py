@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,14 @@ def test_external_data_is_read_from_the_folder_alone(tmp_path: Path) -> None:
     with_external(inside, "weights.bin", offset="30", length=str(len(weights)))
     with pytest.raises(rs.InputError, match="bytes"):
         rs.read_onnx(inside)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_or_a_device_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.onnx")
+    for path in (tmp_path / "pipe.onnx", Path(os.devnull)):
+        with pytest.raises(rs.InputError, match="no regular file"):
+            rs.read_onnx(path)
 
 
 def test_a_file_that_changed_confirms_nothing(tmp_path: Path) -> None:

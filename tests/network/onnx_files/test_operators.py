@@ -137,6 +137,8 @@ CASES = [
     Case("Gather", (6,), {"i": np.array(2, I64)}, {"axis": 0}, exact=False, note="scalar"),
     Case("Pad", (1, 2, 3), {"p": np.array([0, 1, 0, 0, 0, 2], I64), "v": np.float32(0.7)}),
     Case("Pad", IMAGE, {"p": np.array([0, 0, 1, 1, 0, 0, 1, 0], I64)}, {"mode": "reflect"}, note="reflect"),
+    Case("Pad", (1, 2, 3, 4), {"p": np.array([1, 2, 0, 1], I64), "v": np.float32(1), "a": np.array([-1, 2], I64)},
+         opset=18, note="axes"),
     Case("Pad", (1, 2, 3), attributes={"pads": [0, 0, 1, 0, 0, 0], "value": 0.5}, opset=10, note="attributes"),
     Case("ReduceSum", (1, 2, 3), {"a": np.array([1], I64)}, {"keepdims": 0}),
     Case("ReduceSum", (1, 2, 3), attributes={"keepdims": 0}, exact=False, note="to-a-scalar"),

@@ -177,7 +177,8 @@ def first_flip(
     """The first point on the ray from ``x`` along ``direction`` where the predicted class changes, exactly.
 
     direction: need not have length 1; distances are measured in input space. max_distance: how far to look.
-    memory, output, args: as in ``linear_regions``. Returns None if the class does not change up to there.
+    memory, output, args: as in ``linear_regions``. Returns None if the class does not change before that distance. If
+    ``x`` lies on the boundary of two classes, the ray starts in the class just behind ``x``.
 
     The ray is built window by window from ``x`` on, some 64 linear pieces at a time, and nothing is built behind the
     window with the flip, which is at most twice as long as the one before. Cost: ``decision_regions`` on the ray up to

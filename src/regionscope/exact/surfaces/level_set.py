@@ -152,13 +152,14 @@ def _surface(
     chosen = (is_below & is_above.flip(1)).any(1).nonzero()[:, 0]
     inner = walls.regions[chosen].gather(1, is_below[chosen].long().argmax(1, keepdim=True))[:, 0]
     middle = _centres(found, inner)
+    index, offsets = gather_rows(walls.offsets, chosen)
+    corners = walls.vertices[index]
     if where.dim == 3:
-        corners, offsets = ordered_corners(walls, chosen, inner)
+        if not found.in_order:
+            corners, offsets = ordered_corners(walls, chosen, inner)
         normals = normals_of(found.coords, corners, offsets)
         size = normals.norm(dim=1)
     else:
-        corners, offsets = gather_rows(walls.offsets, chosen)
-        corners = walls.vertices[corners]
         ends = found.coords[corners.view(-1, 2)]
         along = ends[:, 1] - ends[:, 0]
         normals = torch.stack([along[:, 1], -along[:, 0]], 1)

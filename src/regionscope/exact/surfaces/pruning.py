@@ -15,8 +15,8 @@ vertices, and they become exact where no unit is left to change sides.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,13 +25,16 @@ from regionscope.exact.bounding.bounds import rounding_of, with_ones
 from regionscope.exact.bounding.merge import Matrix, Stage
 from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_matrices
 from regionscope.geometry import Slice
+from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Program, Values
 
 __all__ = ["Levels", "Pruning"]
 
 _MOST_UNITS = 4096  # of a layer: for larger ones the matrices cost more than they save
 _BYTES = 1 << 28  # of the values at the vertices of cells that are worked on at a time
-_BLOCK = 1 << 22  # of these, how much is gathered at a time: stays in the caches
+_COPIES = 8  # of the values of a group of cells, in memory at a time
+_WIDER = 2.0**-12  # by which sums of positive numbers in float32 are enlarged: far more than their rounding
+_FITS = (1e-36, 1e6)  # what counts as zero in a layer: there values and their products are neither tiny nor huge
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,7 @@ class Pruning:
     def __init__(self, program: Program, where: Slice, levels: Levels, zero_tolerance: float) -> None:
         self.program, self.levels, self.zero_tolerance = program, levels, 2 * zero_tolerance
         self.steps: list[_Step] = []
+        self.dtype = torch.float64
         if max((kink.n_units for kink in program.kinks), default=0) > _MOST_UNITS:
             return
         try:
@@ -65,176 +69,214 @@ class Pruning:
             return  # a maximum of several values: only the outputs tell
         if not stages or self.names[-1] != (program.output_name,):
             return
-        error = rounding_of(Staged(first, tuple(stages)), with_ones(where.corners.cpu().numpy()))[1]
+        units, error = rounding_of(Staged(first, tuple(stages)), with_ones(where.corners.cpu().numpy()))
         self.tolerance = self.zero_tolerance + float((levels.factors.abs().cpu() @ torch.from_numpy(error)).max())
-        self.steps = [_Step.of(stage, program.device) for stage in stages]
+        sizes = [own.max(initial=0.0) for own in units]
+        if _FITS[0] < min(sizes) and max(sizes) < _FITS[1]:
+            self.dtype = torch.float32
+        self.steps = [_Step.of(stage, program.device, self.dtype) for stage in stages]
 
-    def __call__(self, layer: int, corners: Tensor, offsets: Tensor, coords: Tensor, values: Values) -> Tensor:
-        """Which cells to keep behind nonlinearity ``layer``; at least one."""
-        mask = torch.ones(len(offsets) - 1, dtype=torch.bool, device=corners.device)
+    def __call__(
+        self, layer: int, cells: Callable[[], tuple[Tensor, Tensor]], coords: Tensor, values: Values
+    ) -> Tensor | None:
+        """Which cells to keep behind nonlinearity ``layer``, at least one; None for all of them."""
         last = len(self.program.kinks) - 1
+        if layer > last or (layer < last and not self.steps):
+            return None
+        corners, offsets = cells()
         if layer == last:
             rows = self.program.outputs(values).double() @ self.levels.factors.T + self.levels.shifts
-            for cells, at in _padded(corners, offsets):
-                found = rows[at]
-                mask[cells] = self.levels.met(found.amin(1), found.amax(1), self.zero_tolerance)
-        elif layer < last and self.steps:
+            mask = self._met(rows, corners, offsets, None)
+        else:
             rows = torch.cat([values[name].reshape(len(values[name]), -1) for name in self.names[layer + 1]], 1)
-            wide = sum(step.width for step in self.steps[layer + 1 :])
-            many = max(1, _BYTES * len(mask) // (8 * wide * len(corners)))
-            for start in range(0, len(mask), many):
-                part = offsets[start : start + many + 1]
-                mask[start : start + many] = self._met(rows, corners[part[0] : part[-1]], part - part[0], layer + 1)
+            mask = self._in_parts(rows, corners, offsets, layer + 1)
         if not bool(mask.any()):
             mask[0] = True
         return mask
 
-    def _met(self, rows: Tensor, corners: Tensor, offsets: Tensor, layer: int) -> Tensor:
-        """Whether the set may meet the cells, from the state (v, n) at their vertices before stage ``layer``."""
-        vertices, corners = torch.unique(corners, return_inverse=True)
-        state, steps, folds = rows[vertices], self.steps[layer:], []
-        for step in steps:
-            folds.append(step.fold(state))
-            state = step.run(state, folds[-1])
-        ends = state @ self.levels.factors.T + self.levels.shifts
+    def _in_parts(self, rows: Tensor, corners: Tensor, offsets: Tensor, layer: int) -> Tensor:
+        """As ``_met``, for as many cells at a time as memory allows."""
+        wide = sum(len(step.units) for step in self.steps[layer:])
+        parts = -(-8 * wide * len(rows) // _BYTES)
+        if parts <= 1:
+            return self._met(rows, corners, offsets, layer)
+        found, many = [], -(-len(offsets) // parts)
+        for start in range(0, len(offsets) - 1, many):
+            part = offsets[start : start + many + 1]
+            vertices, own = torch.unique(corners[part[0] : part[-1]], return_inverse=True)
+            found.append(self._met(rows[vertices], own, part - part[0], layer))
+        return torch.cat(found)
+
+    def _met(self, rows: Tensor, corners: Tensor, offsets: Tensor, layer: int | None) -> Tensor:
+        """Whether the set may meet the cells, from the state (v, n) at their vertices before stage ``layer``.
+
+        layer: None where no stage is left and the rows are those of ``levels``.
+        """
+        state, steps = rows, [] if layer is None else self.steps[layer:]
+        folds = rows.new_empty(len(rows), sum(len(step.units) for step in steps), dtype=self.dtype)
+        for step, part in zip(steps, folds.split([len(step.units) for step in steps], 1), strict=True):
+            fold = step.fold(state)
+            part.copy_(fold)
+            state = step.run(state, fold)
+        ends = state if layer is None else state @ self.levels.factors.T + self.levels.shifts
         met = torch.ones(len(offsets) - 1, dtype=torch.bool, device=rows.device)
-        most = max(1, _BLOCK // (8 * max(step.width for step in steps)))
-        for cells, at in _padded(corners, offsets, most=most):
-            low, high = ends[at].amin(1), ends[at].amax(1)
-            if high.shape[1] == 1:  # cells with values on both sides meet the set
-                unclear = ((low > 0) | (high < 0))[:, 0].nonzero()[:, 0]
-                cells, at, low, high = cells[unclear], at[unclear], low[unclear], high[unclear]
-            met[cells] = self._near(steps, folds, at, low, high)
+        low, high = ends.new_empty(2, len(met), ends.shape[1])
+        for cells, columns in _columns(torch.arange(len(met), device=rows.device), corners, offsets, ends):
+            low[cells], high[cells] = _extremes(ends, columns)
+        if layer is None:
+            return self.levels.met(low, high, self.zero_tolerance)
+        left = torch.arange(len(met), device=rows.device)
+        if ends.shape[1] == 1:  # cells with values on both sides meet the set
+            left = ((low > 0) | (high < 0))[:, 0].nonzero()[:, 0]
+        for cells, columns in _columns(left, corners, offsets, folds):
+            least, most = _extremes(folds, columns)
+            met[cells] = self._near(steps, least, most, low[cells], high[cells])
         return met
 
-    def _near(self, steps: list[_Step], folds: list[Tensor], at: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """Whether the set may meet the cells (b,) with vertices ``at`` (b, m).
+    def _near(self, steps: list[_Step], least: Tensor, most: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """Whether the set may meet cells (b,).
 
-        folds: (v, H) of each step at the vertices. low, high: (b, q) least and largest values of the rows there.
+        least, most: (b, H) extremes of the hinges of all steps at the vertices. low, high: (b, q) those of the rows.
         """
-        above = below = low.new_zeros(len(at), steps[0].before)
-        hinges = []
-        for step, fold in zip(steps, folds, strict=True):
-            own = fold.index_select(0, at.flatten()).view(*at.shape, fold.shape[1])
-            below, above, found = step.spread(own, below, above)
-            hinges.append(found)
-        less, more = _through(self.levels.factors, below, above)
+        top = most.clamp(min=0)
+        gap = least.clamp(max=0).mul_(top).div_((least - most).clamp_(max=-torch.finfo(least.dtype).tiny))
+        widths = [len(step.units) for step in steps]
+        spreads = [least.new_zeros(len(least), 2 * steps[0].before)]
+        for step, *own in zip(steps, *(each.split(widths, 1) for each in (most, top, gap)), strict=True):
+            spreads.append(step.spread(spreads[-1], *own))
+        less, more = (spreads[-1].double() @ _paired(self.levels.factors).T).nan_to_num(torch.inf).chunk(2, 1)
         met = self.levels.met(low - less, high + more, self.tolerance)
         left = met.nonzero()[:, 0]
-        middle = self.levels.factors.expand(len(left), -1, -1)
-        reach, less, more = torch.zeros_like(middle), low.new_zeros(len(left), 1), low.new_zeros(len(left), 1)
-        for step, found in zip(reversed(steps), reversed(hinges), strict=True):
-            own_hinges = _Hinges(*(each.index_select(0, left) for each in found))
-            middle, reach, fewer, further = step.back(middle, reach, own_hinges)
+        if len(left) == 0:
+            return met
+        hinges = [each.index_select(0, left).double().split(widths, 1) for each in (least, most, gap)]
+        reach = torch.cat([-self.levels.factors, self.levels.factors], 1).expand(len(left), -1, -1)
+        less, more = low.new_zeros(2, len(left), 1)
+        for i, step in reversed(list(enumerate(steps))):
+            spread = spreads[i].index_select(0, left).double()
+            reach, fewer, further = step.back(reach, spread, *(each[i] for each in hinges))
             less, more = less + fewer, more + further
+        less, more = ((1 + _WIDER) * each.nan_to_num(torch.inf) for each in (less, more))
         met[left] = self.levels.met(low[left] - less, high[left] + more, self.tolerance)
         return met
 
 
-class _Hinges(NamedTuple):
-    """Hinges (b, H) in cells: the gap to their chord, whether they have slope 1 or slope 0 (not ``on``) throughout."""
-
-    gap: Tensor
-    steep: Tensor
-    on: Tensor
-
-
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """State z to ``straight @ z + bent @ max(z[units] - at, 0) + offset``; None: no such part."""
+    """State z to ``straight @ z + bent @ max(z[units] - at, 0) + offset``; None: no such part.
+
+    straight_pair, bent_pair: see ``_paired``; ``wider``: a little larger, in the precision of the extremes.
+    """
 
     units: Tensor
     at: Tensor
     straight: Tensor | None
     bent: Tensor
     offset: Tensor
+    straight_pair: Tensor | None
+    bent_pair: Tensor
+    straight_wider: Tensor | None
+    bent_wider: Tensor
     before: int  # entries of z
     all_fold: bool  # whether the units are all entries in order
+    shifted: bool  # whether a threshold is not 0
 
     @staticmethod
-    def of(stage: Stage, device: torch.device) -> _Step:
+    def of(stage: Stage, device: torch.device, dtype: torch.dtype) -> _Step:
         def dense(matrix: Matrix) -> Tensor:
             array = matrix if not hasattr(matrix, "toarray") else matrix.toarray()
             return torch.from_numpy(array).to(device)
 
         whole = dense(stage.matrix)
-        straight = whole[:, : stage.n]
-        units, at = (torch.from_numpy(each).to(device) for each in (stage.units, stage.at))
-        offset = torch.from_numpy(stage.offset).to(device)
-        return _Step(units, at, straight if bool(straight.any()) else None, whole[:, stage.n :], offset, stage.n,
-                     all_fold=stage.units.tolist() == list(range(stage.n)))  # fmt: skip
-
-    @property
-    def width(self) -> int:
-        return len(self.units) + len(self.offset)
-
-    def of_units(self, entries: Tensor) -> Tensor:
-        """The units (b, H) of the entries (b, n) of z."""
-        return entries if self.all_fold else entries.index_select(1, self.units)
+        straight, bent = whole[:, : stage.n].contiguous(), whole[:, stage.n :].contiguous()
+        units, at, offset = (torch.from_numpy(each).to(device) for each in (stage.units, stage.at, stage.offset))
+        goes_on = bool(straight.any())
+        return _Step(
+            units=units, at=at, bent=bent, offset=offset, straight=straight if goes_on else None,
+            bent_pair=_paired(bent), straight_pair=_paired(straight) if goes_on else None,
+            bent_wider=_paired(bent).mul_(1 + _WIDER).to(dtype),
+            straight_wider=_paired(straight).mul_(1 + _WIDER).to(dtype) if goes_on else None,
+            before=stage.n, all_fold=stage.units.tolist() == list(range(stage.n)), shifted=bool(at.any()),
+        )  # fmt: skip
 
     def fold(self, state: Tensor) -> Tensor:
         """``z[units] - at``, (v, H)."""
-        return self.of_units(state) - self.at
+        entries = state if self.all_fold else state.index_select(1, self.units)
+        return torch.sub(entries, self.at) if self.shifted else entries
 
     def run(self, state: Tensor, fold: Tensor) -> Tensor:
         """The next state (v, n) at the vertices. fold: (v, H) ``state[:, units] - at``."""
-        found = fold.clamp(min=0) @ self.bent.T + self.offset
-        return found if self.straight is None else found + state @ self.straight.T
+        found = torch.addmm(self.offset, fold.clamp(min=0), self.bent.T)
+        return found if self.straight is None else found.addmm_(state, self.straight.T)
 
-    def spread(self, fold: Tensor, below: Tensor, above: Tensor) -> tuple[Tensor, Tensor, _Hinges]:
-        """By how much less or more the next state may be in cells (b, n) than interpolated from their vertices.
+    def of_units(self, entries: Tensor) -> Tensor:
+        """Of pairs (b, 2 n) of the entries of z, those (b, 2 H) of the units."""
+        if self.all_fold:
+            return entries
+        return entries.view(len(entries), 2, -1).index_select(2, self.units).flatten(1)
 
-        fold: (b, m, H) at the vertices of each cell. below, above: the same for the state before.
+    def spread(self, before: Tensor, most: Tensor, top: Tensor, gap: Tensor) -> Tensor:
+        """By how much less, then by how much more the next state may be in cells (b, 2 n) than interpolated.
+
+        before: the same for the state. most: (b, H) largest at the vertices. top: its positive part. gap: (b, H)
+        between hinge and chord.
         """
-        least, most = fold.amin(1), fold.amax(1)
-        below_r, above_r = self.of_units(below), self.of_units(above)
-        top = most.clamp(min=0)
-        gap = least.clamp(max=0).mul_(top).div_((least - most).clamp_(max=-torch.finfo(least.dtype).tiny))
-        on = most + above_r > 0
+        own, n = self.of_units(before), len(self.units)
+        found = torch.empty_like(own)
+        less, more = found[:, :n], found[:, n:]
         # a hinge is at least 0, so it is less than interpolated by at most the largest value at a vertex
-        found = _through(self.bent, torch.minimum(gap + below_r, top).mul_(on), above_r * on)
-        if self.straight is not None:
-            more = _through(self.straight, below, above)
-            found = found[0] + more[0], found[1] + more[1]
-        return *found, _Hinges(gap, least >= below_r, on)
+        torch.minimum(torch.add(gap, own[:, :n], out=less), top, out=less)
+        torch.minimum(torch.add(most, own[:, n:], out=more).clamp_(min=0), own[:, n:], out=more)
+        found = torch.mm(found, self.bent_wider.T)
+        return found if self.straight_wider is None else found.addmm_(before, self.straight_wider.T)
 
-    def back(self, middle: Tensor, reach: Tensor, hinges: _Hinges) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Factors (b, q, n) of the state before, and how much less or more (b, q) the hinges make the rows.
+    def back(
+        self, reach: Tensor, before: Tensor, least: Tensor, most: Tensor, gap: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Factors (b, q, 2 n) of the state before, and how much less or more (b, q) the hinges make the rows.
 
-        middle, reach: factors of the state behind, by which errors of its entries grow, between middle - reach and
-        middle + reach. An error passes a hinge by a factor between 0 and 1.
+        reach: factors of the state behind, by which errors of its entries grow: the least times -1, then the largest.
+        An error passes a hinge by a factor between 0 and 1. The rest is as in ``spread``.
         """
-        at_hinge, width = middle @ self.bent, reach @ self.bent.abs()
-        low, high = at_hinge - width, at_hinge + width
-        gap, steep, on = (each[:, None] for each in hinges)
-        less, more = (high.clamp(min=0) * gap).sum(2), (-low.clamp(max=0) * gap).sum(2)
-        low, high = (torch.where(steep, low, low.clamp(max=0)) * on, torch.where(steep, high, high.clamp(min=0)) * on)
-        parts = [(high + low) / 2, (high - low) / 2]
+        below, above = self.of_units(before).chunk(2, 1)
+        steep, on = least >= below, most + above > 0  # the hinge has slope 1, or not slope 0, throughout
+        factors = (reach @ self.bent_pair).unflatten(2, (2, -1))
+        rising = factors.clamp(min=0)
+        more, less = (rising * gap[:, None, None]).sum(3).unbind(2)
+        found = torch.where(steep[:, None, None], factors, rising).mul_(on[:, None, None])
         if not self.all_fold:
-            parts = [low.new_zeros(*low.shape[:2], self.before).index_add_(2, self.units, part) for part in parts]
-        if self.straight is not None:
-            parts = [parts[0] + middle @ self.straight, parts[1] + reach @ self.straight.abs()]
-        return parts[0], parts[1], less, more
+            found = found.new_zeros(*found.shape[:3], self.before).index_add_(3, self.units, found)
+        found = found.flatten(2)
+        return found if self.straight_pair is None else found + reach @ self.straight_pair, less, more
 
 
-def _through(matrix: Tensor, below: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:
-    """By how much less or more ``matrix @ x`` may be, where x may be less by ``below`` or more by ``above`` (b, n)."""
-    size, middle = matrix.abs().T, matrix.T
-    reach, shift = (above + below) @ size, (above - below) @ middle
-    return (reach - shift) / 2, (reach + shift) / 2
+def _paired(matrix: Tensor) -> Tensor:
+    """(2 m, 2 n) from (m, n): ``matrix`` on intervals that reach from -a to b, kept side by side as (a, b)."""
+    up, down = matrix.clamp(min=0), (-matrix).clamp(min=0)
+    return torch.cat([torch.cat([up, down], 1), torch.cat([down, up], 1)])
 
 
-def _padded(corners: Tensor, offsets: Tensor, most: int = 1 << 20) -> list[tuple[Tensor, Tensor]]:
-    """Cells in groups of similar size, each with a table (b, m) of their vertices; shorter rows repeat the first."""
-    sizes = offsets.diff()
-    order = sizes.argsort()
-    bounds = torch.searchsorted(sizes[order], torch.tensor([0, 5, 7, 9, 11, 13, 17, 23], device=sizes.device)).tolist()
-    groups = [order[a:b] for a, b in zip(bounds, [*bounds[1:], len(order)], strict=True) if b > a]
-    found = []
-    for group in groups:
-        width = int(sizes[group[-1]])
-        for cells in group.split(max(1, most // width)):
-            place = torch.arange(width, device=sizes.device)
-            place = torch.where(place < sizes[cells, None], place, 0)
-            found.append((cells, corners[offsets[cells, None] + place]))
-    return found
+def _columns(cells: Tensor, corners: Tensor, offsets: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, list[Tensor]]]:
+    """Groups of the cells, those with more vertices first, for extremes of ``rows`` (v, n) at their vertices.
+
+    Column j has vertex j of each cell of the group that has so many, which are the first ones of the group.
+    """
+    if len(cells) == 0:
+        return
+    sizes, order = (offsets[cells + 1] - offsets[cells]).sort(descending=True)
+    most = rows_at_a_time(_COPIES * rows.element_size() * rows.shape[1], rows.device)
+    for own, size in zip(cells[order].split(most), sizes.split(most), strict=True):
+        first = offsets.index_select(0, own)
+        counts = torch.searchsorted(-size, -torch.arange(int(size[0]), device=size.device)).tolist()
+        yield own, [corners.index_select(0, first[:n] + j) for j, n in enumerate(counts)]
+
+
+def _extremes(rows: Tensor, columns: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Least and largest (b, n) of the rows (v, n) at the vertices of each cell."""
+    least = rows.index_select(0, columns[0])
+    most = least.clone()
+    for column in columns[1:]:
+        own, n = rows.index_select(0, column), len(column)
+        torch.minimum(least[:n], own, out=least[:n])
+        torch.maximum(most[:n], own, out=most[:n])
+    return least, most

@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -169,6 +170,7 @@ class _Entries:
     crossing: Tensor
 
 
+@np.errstate(divide="ignore", invalid="ignore")  # as with tensors: rounding may leave two values of one sign
 def _measure(mesh: Mesh, chords: Chords, i: Tensor, j: Tensor, evaluate: Evaluate) -> _Entries:
     chord, other = cat([i, j]), cat([j, i])
     unit = take(chords.unit, other)

@@ -16,6 +16,7 @@ from regionscope.geometry.arrays import (
     cat,
     empty,
     full,
+    mask,
     nonzero,
     numpy_on_cpu,
     put,
@@ -75,6 +76,10 @@ class Mesh:
         edge_tags = tags.new_empty(len(edges)).index_copy_(0, sides, tags)
         return Mesh(n_vertices, edges, edge_layer, edge_tags, corners, sides, offsets, slice_id)
 
+    def cell_corners(self) -> tuple[Tensor, Tensor]:
+        """The vertices of each cell, as a ragged array: vertices and offsets (r + 1,)."""
+        return self.corners, self.offsets
+
     def corner_cells(self) -> Tensor:
         """The cell of every corner (c,)."""
         return owners(self.offsets, len(self.corners))
@@ -87,23 +92,22 @@ class Mesh:
     def extract(self, cells: Tensor) -> tuple[Mesh, Tensor]:
         """The mesh of these cells alone, and the (old) vertices that its vertices stand for."""
         index, offsets = gather_rows(self.offsets, cells)
-        vertices, vertex_number = _used(self.corners[index], self.n_vertices)
-        used, edge_number = _used(self.sides[index], len(self.edges))
-        corners, sides = vertex_number[self.corners[index]], edge_number[self.sides[index]]
-        edges = vertex_number[self.edges[used]]
-        mesh = Mesh(
-            len(vertices), edges, self.layer[used], self.tags[used], corners, sides, offsets, self.slice_id[cells]
-        )
+        corners, sides = take(self.corners, index), take(self.sides, index)
+        vertices, vertex_number = _used(corners, self.n_vertices)
+        used, edge_number = _used(sides, len(self.edges))
+        corners, sides = take(vertex_number, corners), take(edge_number, sides)
+        edges = vertex_number[take(self.edges, used)]
+        layer, tags, slice_id = take(self.layer, used), take(self.tags, used), take(self.slice_id, cells)
+        mesh = Mesh(len(vertices), edges, layer, tags, corners, sides, offsets, slice_id)
         return mesh, vertices
 
 
 def _used(numbers: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """The distinct numbers below n, ascending, and for each of them its place among these."""
-    mask = torch.zeros(n, dtype=torch.bool, device=numbers.device)
-    mask[numbers] = True
-    used = mask.nonzero()[:, 0]
-    place = torch.empty(n, dtype=torch.int64, device=numbers.device)
-    place[used] = torch.arange(len(used), device=numbers.device)
+    among = mask(n, False, numbers)
+    among[numbers] = True
+    used, place = nonzero(among), empty(n, numbers)
+    put(place, used, arange(len(used), numbers))
     return used, place
 
 

@@ -86,6 +86,10 @@ class Complex:
         owner[self.corners] = self.slice_id[self.cell_of_corner]
         return owner
 
+    def cell_corners(self) -> tuple[Tensor, Tensor]:
+        """The vertices of each cell, as a ragged array: vertices and offsets (r + 1,)."""
+        return self.corners, self.offsets
+
     def take(self, cells: Tensor) -> Complex:
         """The cells of a mask (r,) or an index, with the same vertex ids."""
         rows = cells.nonzero().flatten() if cells.dtype == torch.bool else cells

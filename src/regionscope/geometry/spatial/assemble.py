@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.geometry.arrays import (
+    arange,
+    argsort,
+    bincount,
+    cat,
+    full,
+    mask,
+    maximum,
+    nonzero,
+    numpy,
+    put,
+    repeat,
+    stack,
+    take,
+    unique,
+    where,
+)
 from regionscope.geometry.crossing import SignTable
-from regionscope.geometry.ragged import offsets_of
+from regionscope.geometry.ragged import offsets_of, runs
 from regionscope.geometry.spatial.faces import FaceCut, Unresolved
 from regionscope.geometry.spatial.sections import Sections
 from regionscope.geometry.spatial.solids import Solids
@@ -27,35 +45,37 @@ def assemble(cut: FaceCut, found: Sections, table: SignTable, label: int) -> tup
     both. Sections carry ``label`` + unit. Raises ``Unresolved`` with the cells whose signs do not fit.
     """
     whole = cut.solids
-    of_piece = found.cell.index_select(0, found.of_piece)
+    of_piece = take(found.cell, found.of_piece)
     faces = replace(
         whole,
         n_vertices=len(table.words),
-        edges=torch.cat([whole.edges, found.edges]),
-        corners=torch.cat([whole.corners, found.corners]),
-        sides=torch.cat([whole.sides, found.sides]),
-        offsets=torch.cat([whole.offsets[:-1], found.offsets + len(whole.corners)]),
-        cells=torch.cat([whole.cells, torch.stack([of_piece, of_piece], 1)]),
-        wall=torch.cat([whole.wall, found.unit.index_select(0, found.of_piece) + label]),
+        edges=cat([whole.edges, found.edges]),
+        corners=cat([whole.corners, found.corners]),
+        sides=cat([whole.sides, found.sides]),
+        offsets=cat([whole.offsets[:-1], found.offsets + len(whole.corners)]),
+        cells=cat([whole.cells, stack(of_piece, of_piece)]),
+        wall=cat([whole.wall, take(found.unit, found.of_piece) + label]),
     )
-    expected = torch.ones_like(whole.slice_id).index_add_(0, found.cell, 1 + found.n_lines + found.n_points)
-    old_cell = torch.repeat_interleave(expected)
+    n = whole.n_cells
+    expected = 1 + bincount(repeat(found.cell, 1 + found.n_lines + found.n_points), n)
+    old_cell = repeat(arange(n, expected), expected)
     if len(found.cell) == 0:
         return faces, old_cell
     half = _half_faces(faces, found, table)
-    key, order = half.keys().sort()
-    _, number, counts = torch.unique_consecutive(key, return_inverse=True, return_counts=True)
-    old = half.parent[order[counts.cumsum(0) - counts]]
-    children = torch.bincount(old, minlength=whole.n_cells)
-    wrong = torch.cat([(children.clamp(min=1) != expected).nonzero()[:, 0], old[counts < 4]])  # no cell has 3 faces
-    if len(wrong):
-        raise Unresolved(wrong.unique())
+    key = half.keys()
+    order = argsort(key, stable=False)
+    first, counts = runs(take(key, order))
+    old = take(half.parent, take(order, first))
+    children = bincount(old, n)
+    wrong = maximum(children, full(1, 1, children)) != expected
+    if bool(wrong.any()) or bool((counts < 4).any()):  # no cell has 3 faces
+        raise Unresolved(unique(cat([nonzero(wrong), old[counts < 4]])))
     start = offsets_of(expected)
-    place = torch.arange(len(old), device=old.device) - offsets_of(children)[old]
-    outside = torch.cat([start[:-1], start.new_full((1,), -1)])  # -1 stands for the last entry
-    cells = torch.stack([outside[side] for side in faces.cells.unbind(1)], 1)
-    cells.view(-1).scatter_(0, half.place.index_select(0, order), (start[old] + place).index_select(0, number))
-    return replace(faces, cells=cells, slice_id=whole.slice_id[old_cell]), old_cell
+    number = take(start, old) + arange(len(old), old) - take(offsets_of(children), old)
+    outside = cat([start[:-1], full(1, -1, start)])  # -1 stands for the last entry
+    cells = outside[faces.cells]
+    put(cells.reshape(-1), take(half.place, order), repeat(number, counts, len(order)))
+    return replace(faces, cells=cells, slice_id=take(whole.slice_id, old_cell)), old_cell
 
 
 @dataclass(frozen=True)
@@ -71,7 +91,7 @@ class _HalfFaces:
     def keys(self) -> Tensor:
         """(h,) one number for each pair of a parent and a set, ascending with the parent."""
         room = 62 - int(self.parent.max()).bit_length()
-        mixed = torch.zeros_like(self.parent)
+        mixed = 0 * self.parent
         for word in self.words:
             mixed ^= word
             for _ in range(2):  # after one product, the highest bits of a word would only meet a few of the next one
@@ -81,61 +101,71 @@ class _HalfFaces:
 
 def _half_faces(faces: Solids, found: Sections, table: SignTable) -> _HalfFaces:
     """The faces of the cells that are cut. All units that cut a cell must have one sign on each of its faces."""
-    touched = torch.zeros(faces.n_cells + 1, dtype=torch.bool, device=found.cell.device)
+    touched = mask(faces.n_cells + 1, False, found.cell)
     touched[found.cell] = True  # the last entry is the outside, -1
-    near = [touched[side] for side in faces.cells.unbind(1)]
-    chosen = (near[0] | near[1]).nonzero()[:, 0]
-    sides = [mask.index_select(0, chosen).nonzero()[:, 0] for mask in near]  # rows of ``chosen``
-    parents = [
-        side.index_select(0, chosen.index_select(0, row))
-        for side, row in zip(faces.cells.unbind(1), sides, strict=True)
-    ]
+    near = touched[faces.cells]
+    chosen = nonzero(near[:, 0] | near[:, 1])
+    sides = [nonzero(take(near, chosen)[:, side]) for side in range(2)]  # rows of ``chosen``
+    parents = [take(faces.cells[:, side], take(chosen, row)) for side, row in enumerate(sides)]
     above, below = (_somewhere(faces, chosen, _bits(words)) for words in (table.words, table.words >> 1))
-    unit = torch.full_like(chosen, -1)
-    unit[-len(found.of_piece) :] = found.unit.index_select(0, found.of_piece)  # all sections are chosen
+    unit = full(len(chosen), -1, chosen)
+    unit[-len(found.of_piece) :] = take(found.unit, found.of_piece)  # all sections are chosen
     words = []
     for i, (up, down) in enumerate(zip(above, below, strict=True)):
-        cutting = _bit(found.unit, i).new_zeros(faces.n_cells).index_add_(0, found.cell, _bit(found.unit, i))
+        cutting = _sets(found.cell, _bit(found.unit, i), faces.n_cells)
         own, one_sign = _bit(unit, i), up ^ down
         parts = []
         for side, (face, parent) in enumerate(zip(sides, parents, strict=True)):
-            cuts, mine = cutting.index_select(0, parent), own.index_select(0, face)
-            wrong = cuts & ~mine & ~one_sign.index_select(0, face)
+            cuts, mine = take(cutting, parent), take(own, face)
+            wrong = cuts & ~mine & ~take(one_sign, face)
             if bool(wrong.any()):
-                raise Unresolved(parent[wrong != 0].unique())
-            word = up.index_select(0, face) & cuts
+                raise Unresolved(unique(parent[wrong != 0]))
+            word = take(up, face) & cuts
             parts.append(word | mine if side else word)
-        words.append(torch.cat(parts))
-    place = torch.cat([2 * chosen.index_select(0, row) + side for side, row in enumerate(sides)])
-    return _HalfFaces(place, torch.cat(parents), words)
+        words.append(cat(parts))
+    place = cat([2 * take(chosen, row) + side for side, row in enumerate(sides)])
+    return _HalfFaces(place, cat(parents), words)
+
+
+def _sets(cell: Tensor, bits: Tensor, n: int) -> Tensor:
+    """(n,) the bits of each cell together; those of a cell are distinct."""
+    found = full(n, 0, bits)
+    if isinstance(found, np.ndarray):
+        numpy.add.at(found, cell, bits)
+        return found
+    return found.index_add_(0, cell, bits)
 
 
 def _bit(unit: Tensor, word: int) -> Tensor:
     """The set that holds the unit alone, as word number ``word``."""
-    return torch.where(unit >> 6 == word, torch.ones_like(unit) << (unit & 63), 0)
+    return where(unit >> 6 == word, full(1, 1, unit) << (unit & 63), 0)
 
 
 def _bits(codes: Tensor) -> list[Tensor]:
     """The lowest bit of each byte of ``codes`` (v, w), as sets of units (v,) of 64 each."""
-    gathered = torch.zeros(len(codes), -(-codes.shape[1] // 8) * 8, dtype=torch.uint8, device=codes.device)
-    gathered[:, : codes.shape[1]] = ((codes & _ONES) * _GATHER >> 56) & 0xFF
-    return [word.contiguous() for word in gathered.view(torch.int64).unbind(1)]
+    n = -(-codes.shape[1] // 8)
+    sets = full((len(codes), n), 0, codes)
+    if isinstance(sets, np.ndarray):
+        sets.view(np.uint8)[:, : codes.shape[1]] = ((codes & _ONES) * _GATHER >> 56) & 0xFF
+        return [numpy.ascontiguousarray(sets[:, i]) for i in range(n)]
+    sets.view(torch.uint8)[:, : codes.shape[1]] = ((codes & _ONES) * _GATHER >> 56) & 0xFF
+    return [word.contiguous() for word in sets.unbind(1)]
 
 
 def _somewhere(faces: Solids, chosen: Tensor, sets: list[Tensor]) -> list[Tensor]:
     """The union of the sets of a face's corners, for each of the chosen faces."""
-    corner = faces.offsets.index_select(0, chosen)
-    left = faces.offsets.index_select(0, chosen + 1) - corner
-    vertex = [faces.corners.index_select(0, corner + step) for step in range(3)]
-    found = [each.index_select(0, vertex[0]) for each in sets]
+    corner = take(faces.offsets, chosen)
+    left = take(faces.offsets, chosen + 1) - corner
+    vertex = [take(faces.corners, corner + step) for step in range(3)]
+    found = [take(each, vertex[0]) for each in sets]
     for each, into in zip(sets, found, strict=True):
-        into |= each.index_select(0, vertex[1])
-        into |= each.index_select(0, vertex[2])
-    row, step = (left > 3).nonzero()[:, 0], 3
+        into |= take(each, vertex[1])
+        into |= take(each, vertex[2])
+    row, step = nonzero(left > 3), 3
     while len(row):
-        here = faces.corners.index_select(0, corner.index_select(0, row) + step)
+        here = take(faces.corners, take(corner, row) + step)
         for each, into in zip(sets, found, strict=True):
-            into.scatter_(0, row, into.index_select(0, row) | each.index_select(0, here))
+            put(into, row, take(into, row) | take(each, here))
         step += 1
-        row = row[left.index_select(0, row) > step]
+        row = row[take(left, row) > step]
     return found

@@ -23,10 +23,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
+import numpy as np
 from torch import Tensor
 
-from regionscope.geometry.crossing import SignTable
+from regionscope.geometry.arrays import (
+    arange,
+    as_tensors,
+    cat,
+    differences,
+    empty,
+    isin,
+    lerp,
+    mask,
+    nonzero,
+    numpy_on_cpu,
+    take,
+    unique,
+)
+from regionscope.geometry.crossing import SignTable, codes_of
 from regionscope.geometry.planar.split import Units
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.spatial.assemble import assemble
@@ -49,18 +63,19 @@ def cut_solids(solids: Solids, units: Units, extend: Extend, *, label: int = 0) 
     values at these, too. New faces carry ``label`` + unit. Raises ``Unresolved`` where rounding leaves signs that fit
     no cut. Cost: a scan of the signs (edges x units bytes), plus work in proportion to the number of new cells.
     """
+    solids, units = numpy_on_cpu(solids), numpy_on_cpu(units)
     table = SignTable.of(units.values, units.at, units.tolerance)
     snapped, faces = [], None
     for _ in range(_ROUNDS):
         cut, found, table, (solids, old_cell) = _round(solids, units, table, faces, label)
-        units = extend([*cut.new, found.new])
+        units = numpy_on_cpu(extend([as_tensors(new) for new in (*cut.new, found.new)]))
         snapped.append(cut.snapped)
         if len(found.deferred) == 0:
-            return solids, torch.cat(snapped)
-        waiting = torch.zeros(cut.solids.n_cells, dtype=torch.bool, device=old_cell.device)
+            return as_tensors(solids), as_tensors(cat(snapped))
+        waiting = mask(cut.solids.n_cells, False, old_cell)
         waiting[found.deferred // table.n_units] = True
-        waiting = torch.cat([waiting[old_cell], waiting.new_zeros(1)])
-        faces = waiting[solids.cells].any(1).nonzero()[:, 0]
+        waiting = cat([take(waiting, old_cell), mask(1, False, old_cell)])
+        faces = nonzero(waiting[solids.cells].any(1))
     raise Unresolved(found.deferred)
 
 
@@ -79,12 +94,12 @@ def _round(
         except Unresolved as failed:
             keys = failed.where
         if found is not None:  # the keys are cells
-            chosen = torch.isin(found.cell, keys)
+            chosen = isin(found.cell, keys)
             keys = found.cell[chosen] * n + found.unit[chosen]
-            later = torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
-            later[1:] = keys[1:] // n == keys[:-1] // n
+            later = mask(len(keys), False, keys)
+            later[1:] = differences(keys // n) == 0
             if bool(later.any()):
-                deferred = torch.cat([found.deferred, keys[later]]).unique()
+                deferred = unique(cat([found.deferred, keys[later]]))
                 continue
         loosen(*solids.cell_corners(), keys, units, table)
         cut = cut_faces(solids, units, table)
@@ -97,24 +112,32 @@ def _grown(table: SignTable, cut: FaceCut, found: Sections) -> SignTable:
     Its value tells the sign only of units that change sign between the ends. That of another unit may be wrong by
     rounding, and then it would fit no cut.
     """
-    n, device = len(table.words), table.words.device
-    words = table.words.new_empty(cut.solids.n_vertices + len(found.new), table.words.shape[1])
+    n = len(table.words)
+    words = empty((cut.solids.n_vertices + len(found.new), table.words.shape[1]), table.words)
     words[:n] = table.words
     grown = SignTable(words, table.n_units)
-    crossing = cut.first_crossing + torch.arange(len(cut.crossing_units), device=device)
-    triple = cut.solids.n_vertices + torch.arange(len(found.new_units), device=device)
-    points = torch.cat([cut.zeros, cut.point_zeros])
+    crossing = cut.first_crossing + arange(len(cut.crossing_units), words)
+    triple = cut.solids.n_vertices + arange(len(found.new_units), words)
+    points = cat([cut.zeros, cut.point_zeros])
     made_by = (points[:, 0], points[:, 1]), (crossing[:, None], cut.crossing_units), (triple[:, None], found.new_units)
     at = cut.evaluate.on_points.units, cut.evaluate.on_points, cut.evaluate
     for new, zeros, evaluate in zip((*cut.new, found.new), made_by, at, strict=True):
-        either = words[n : n + len(new)]
-        torch.bitwise_or(words.index_select(0, new.a), words.index_select(0, new.b), out=either)
-        row, unit = (either.view(torch.uint8) == _BOTH).nonzero(as_tuple=True)
-        a, b, t = (each.index_select(0, row) for each in (new.a, new.b, new.t))
-        value = torch.lerp(evaluate(a, unit), evaluate(b, unit), t)
+        words[n : n + len(new)] = take(words, new.a) | take(words, new.b)
+        row, unit = _both_signs(grown.codes[n : n + len(new)])
+        a, b, t = (take(each, row) for each in (new.a, new.b, new.t))
+        value = lerp(evaluate(a, unit), evaluate(b, unit), t)
         # crossings on an edge that are too close share a point, so there every sign counts
         near = 0 if new is cut.new[0] else evaluate.tolerance_at(a, unit)
-        grown.codes[row + n, unit] = (2 * (value < -near) + 1 * (value > near)).to(torch.uint8)
+        grown.codes[row + n, unit] = codes_of(value, near)
         grown.codes[zeros] = 0
         n += len(new)
     return grown
+
+
+def _both_signs(codes: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows and columns of the codes of both signs."""
+    if isinstance(codes, np.ndarray):
+        row, unit = np.divmod(np.flatnonzero(codes == _BOTH), codes.shape[1])
+        return row, unit
+    row, unit = (codes == _BOTH).nonzero(as_tuple=True)
+    return row, unit

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
+import numpy as np
 from torch import Tensor
 
-from regionscope.geometry.crossing import Crossings, Points, SignTable
+from regionscope.geometry.arrays import (
+    arange,
+    bincount,
+    cat,
+    double,
+    empty,
+    full,
+    isin,
+    lerp,
+    mask,
+    nonzero,
+    numpy,
+    put,
+    repeat,
+    searchsorted,
+    sort,
+    stack,
+    take,
+    unique,
+    where,
+)
+from regionscope.geometry.crossing import Crossings, Points, SignTable, codes_of
 from regionscope.geometry.planar.arrangement import Chords, Meetings, divide, meetings
 from regionscope.geometry.planar.split import OnPoints, Units, edge_points, ends_at_vertices
 from regionscope.geometry.polytope.split import NewVertices
-from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges
+from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges, runs
 from regionscope.geometry.spatial.solids import Solids
 
 __all__ = ["Curves", "FaceCut", "Unresolved", "cut_faces", "loosen"]
@@ -48,12 +69,12 @@ class OnCrossings:
     t: Tensor
 
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
-        a, b, t = (x.index_select(0, vertices) for x in (self.first, self.second, self.t))
-        return torch.lerp(self.on_points(a, units), self.on_points(b, units), t)
+        a, b, t = (take(x, vertices) for x in (self.first, self.second, self.t))
+        return lerp(self.on_points(a, units), self.on_points(b, units), t)
 
     def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor:
         """How near to zero counts as zero for these units at these vertices."""
-        return self.on_points.tolerance_at(self.first.index_select(0, vertices), units)
+        return self.on_points.tolerance_at(take(self.first, vertices), units)
 
 
 @dataclass(frozen=True)
@@ -108,14 +129,15 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
     n, loops = table.n_units, solids.loops
     while True:
         points, crossings = edge_points(loops, units, table, faces)
-        points.t.nan_to_num_(0.5).clamp_(0, 1)  # a sign that was inherited may differ from that of a value near zero
+        points = Points(points.edge, _between(points.t))
         divided = _subdivide(solids, points, crossings)
         corner, unit, snapped = ends_at_vertices(loops, units, table, faces)
-        slot = torch.cat([divided.slot, divided.start[corner]])
-        face = torch.cat([divided.face, torch.searchsorted(solids.offsets, corner, right=True) - 1])
-        key, order = (face * n + torch.cat([divided.unit, unit])).sort()
-        slot = slot.index_select(0, order)
-        group, counts = torch.unique_consecutive(key, return_counts=True)
+        slot = cat([divided.slot, take(divided.start, corner)])
+        face = cat([divided.face, searchsorted(solids.offsets, corner, right=True) - 1])
+        key, order = sort(face * n + cat([divided.unit, unit]))
+        slot = take(slot, order)
+        first, counts = runs(key)
+        group = take(key, first)
         if len(key) == 2 * len(group) and bool((counts == 2).all()):
             break
         loosen(solids.corners, solids.offsets, group[counts != 2], units, table)
@@ -125,110 +147,116 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
     evaluate = OnPoints.of(loops, divided.points, units)
     chords, met, _ = meetings(whole, chords, evaluate)
     wanted = group[proper]
-    left_out = wanted[:0] if len(chords) == len(wanted) else wanted[~torch.isin(wanted, chords.cell * n + chords.unit)]
+    left_out = wanted[:0] if len(chords) == len(wanted) else wanted[~isin(wanted, chords.cell * n + chords.unit)]
     waiting = solids.cells[left_out // n]
-    deferred = (waiting * n + left_out[:, None] % n)[waiting >= 0].unique()
+    deferred = unique((waiting * n + left_out[:, None] % n)[waiting >= 0])
     return _cut_along(solids, table, divided, chords, met, evaluate, deferred, snapped)
+
+
+def _between(t: Tensor) -> Tensor:
+    """Between 0 and 1, also where a sign that was inherited differs from that of a value near zero."""
+    if isinstance(t, np.ndarray):
+        return numpy.nan_to_num(t, nan=0.5).clip(0, 1)
+    return t.nan_to_num(0.5).clamp(0, 1)
 
 
 def _cut_along(
     solids: Solids, table: SignTable, divided: _Divided, chords: Chords, met: Meetings,
     evaluate: OnPoints, deferred: Tensor, snapped: Tensor,
 ) -> FaceCut:  # fmt: skip
-    whole = divided.solids
-    vertex = whole.n_vertices + torch.arange(len(met), device=table.words.device)
-    pieces = divide(whole.loops, chords, met, vertex)
-    corners, sides, offsets, old_face = pieces.with_untouched(whole.loops)
+    whole, loops = divided.solids, divided.solids.loops
+    pieces = divide(loops, chords, met, whole.n_vertices + arange(len(met), whole.edges))
+    corners, sides, offsets, old_face = pieces.with_untouched(loops)
     cut = replace(
         whole,
         n_vertices=whole.n_vertices + len(met),
-        edges=torch.cat([whole.edges, pieces.nodes]),
+        edges=cat([whole.edges, pieces.nodes]),
         corners=corners,
         sides=sides,
         offsets=offsets,
-        cells=torch.stack([side.index_select(0, old_face) for side in whole.cells.unbind(1)], 1),
-        wall=whole.wall.index_select(0, old_face),
+        cells=take(whole.cells, old_face),
+        wall=take(whole.wall, old_face),
     )
     zeros, along_edges = _zero_edges(solids, table, divided)
-    ends = solids.edges[divided.points.edge]
-    c, d = whole.corners[chords.p[met.i]], whole.corners[chords.q[met.i]]
-    number = torch.arange(whole.n_vertices, device=c.device)
-    zero = met.t_i.new_zeros(whole.n_vertices)
+    ends = take(solids.edges, divided.points.edge)
+    c, d = (take(whole.corners, take(end, met.i)) for end in (chords.p, chords.q))
+    number = arange(whole.n_vertices, c)
+    zero = double(full(whole.n_vertices, 0, c))
     return FaceCut(
         solids=cut,
         new=(NewVertices(ends[:, 0], ends[:, 1], divided.points.t), NewVertices(c, d, met.t_i)),
-        evaluate=OnCrossings(evaluate, torch.cat([number, c]), torch.cat([number, d]), torch.cat([zero, met.t_i])),
+        evaluate=OnCrossings(evaluate, cat([number, c]), cat([number, d]), cat([zero, met.t_i])),
         first_crossing=whole.n_vertices,
-        crossing_units=torch.stack([chords.unit[met.i], chords.unit[met.j]], 1),
+        crossing_units=stack(take(chords.unit, met.i), take(chords.unit, met.j)),
         zeros=zeros,
-        point_zeros=torch.stack([solids.n_vertices + divided.crossings.point, divided.crossings.unit], 1),
+        point_zeros=stack(solids.n_vertices + divided.crossings.point, divided.crossings.unit),
         curves=_on_faces(whole, chords, pieces.parts, len(pieces.nodes), along_edges),
         deferred=deferred,
-        snapped=torch.cat([snapped, solids.edges[divided.crossings.merged, 0]]),
+        snapped=cat([snapped, take(solids.edges[:, 0], divided.crossings.merged)]),
     )
 
 
 def _on_faces(whole: Solids, chords: Chords, parts: Tensor, m: int, more: Curves) -> Curves:
     """The parts of the chords, each for the cells on both sides of its face, and ``more``."""
     number = owners(parts, m)
-    face, unit = chords.cell.index_select(0, number), chords.unit.index_select(0, number)
-    first, second = (side.index_select(0, face) for side in whole.cells.unbind(1))
-    edge = len(whole.edges) + torch.arange(m, device=unit.device)
-    both = (second >= 0).nonzero()[:, 0]
+    unit, cells = take(chords.unit, number), take(whole.cells, take(chords.cell, number))
+    edge = len(whole.edges) + arange(m, unit)
+    both = nonzero(cells[:, 1] >= 0)
     return Curves(
-        torch.cat([first, second[both], more.cell]),
-        torch.cat([unit, unit[both], more.unit]),
-        torch.cat([edge, edge[both], more.edge]),
+        cat([cells[:, 0], take(cells[:, 1], both), more.cell]),
+        cat([unit, take(unit, both), more.unit]),
+        cat([edge, take(edge, both), more.edge]),
     )
 
 
 def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided:
     """Put new vertices into edges and into all faces around them. Vertex ``n_vertices + i`` is point i."""
-    e, p, v, device = len(solids.edges), len(points), solids.n_vertices, solids.edges.device
-    counts = torch.bincount(points.edge, minlength=e)
+    e, p, v = len(solids.edges), len(points), solids.n_vertices
+    counts = bincount(points.edge, e)
     before = offsets_of(counts)[:-1]  # number of the first point on each edge
-    first = torch.arange(e, device=device) + before
-    index = torch.arange(p, device=device)
-    edges = torch.empty((e + p, 2), dtype=torch.int64, device=device)
+    first = arange(e, counts) + before
+    index = arange(p, counts)
+    flat = empty(2 * (e + p), counts)
     place = 2 * (points.edge + index)  # of the part that ends in the point
     for here, vertex in (
         (2 * first, solids.edges[:, 0]), (2 * (first + counts) + 1, solids.edges[:, 1]),
         (place + 1, v + index), (place + 2, v + index),
     ):  # fmt: skip
-        edges.view(-1).scatter_(0, here, vertex)
+        put(flat, here, vertex)
 
-    extra = counts.index_select(0, solids.sides)
+    extra = take(counts, solids.sides)
     total = offsets_of(extra)
-    start = torch.arange(len(extra), device=device) + total[:-1]
-    crossed = extra.nonzero()[:, 0]
-    side, k, corner = (x.index_select(0, crossed) for x in (solids.sides, extra, solids.corners))
-    forwards = corner == solids.edges[:, 0].index_select(0, side)
-    corners = torch.empty(len(extra) + int(total[-1]), dtype=torch.int64, device=device)
-    sides = torch.empty_like(corners)
-    corners.scatter_(0, start, solids.corners)
-    sides.scatter_(0, start, first.index_select(0, solids.sides))
-    back = ~forwards
-    sides[start[crossed[back]]] += k[back]
+    start = arange(len(extra), counts) + total[:-1]
+    crossed = nonzero(extra)
+    side, k, corner = (take(x, crossed) for x in (solids.sides, extra, solids.corners))
+    forwards = corner == take(solids.edges[:, 0], side)
+    corners = empty(len(extra) + int(total[-1]), counts)
+    sides = empty(len(corners), counts)
+    put(corners, start, solids.corners)
+    put(sides, start, take(first, solids.sides))
+    back = nonzero(~forwards)
+    sides[take(start, take(crossed, back))] += take(k, back)
     ends = offsets_of(k)
     of = owners(ends)
-    step = torch.arange(len(of), device=device) - ends.index_select(0, of)  # of the point along the side
-    ahead, whole_side = forwards.index_select(0, of), side.index_select(0, of)
-    rank = torch.where(ahead, step, k.index_select(0, of) - 1 - step)
-    slot = start.index_select(0, crossed).index_select(0, of) + 1 + step
-    point = before.index_select(0, whole_side) + rank
-    corners.scatter_(0, slot, v + point)
-    sides.scatter_(0, slot, first.index_select(0, whole_side) + rank + ahead)
+    step = arange(len(of), of) - take(ends, of)  # of the point along the side
+    ahead, whole_side = take(forwards, of), take(side, of)
+    rank = where(ahead, step, take(k, of) - 1 - step)
+    slot = take(take(start, crossed), of) + 1 + step
+    point = take(before, whole_side) + rank
+    put(corners, slot, v + point)
+    put(sides, slot, take(first, whole_side) + rank + ahead)
     whole = replace(
-        solids, n_vertices=v + p, edges=edges, corners=corners, sides=sides,
-        offsets=torch.cat([start, start.new_full((1,), len(corners))])[solids.offsets],
+        solids, n_vertices=v + p, edges=flat.reshape(-1, 2), corners=corners, sides=sides,
+        offsets=take(cat([start, full(1, len(corners), start)]), solids.offsets),
     )  # fmt: skip
-    face = solids.face_of_corner.index_select(0, crossed).index_select(0, of)
+    face = take(take(solids.face_of_corner, crossed), of)
     if len(crossings.unit) == p:
-        unit = crossings.unit.index_select(0, point)
+        unit = take(crossings.unit, point)
     else:  # several units share a point
-        shared = torch.bincount(crossings.point, minlength=p)
-        unit = crossings.unit[ranges(offsets_of(shared)[point], shared[point])]
-        slot, face = slot.repeat_interleave(shared[point]), face.repeat_interleave(shared[point])
+        shared = bincount(crossings.point, p)
+        repeats = take(shared, point)
+        unit = take(crossings.unit, ranges(take(offsets_of(shared), point), repeats))
+        slot, face = repeat(slot, repeats), repeat(face, repeats)
     return _Divided(whole, points, crossings, start, first, slot, face, unit)
 
 
@@ -242,68 +270,77 @@ def loosen(corners: Tensor, offsets: Tensor, keys: Tensor, units: Units, table: 
     of = owners(ends, len(index))
     vertex, unit = corners[index], (keys % n)[of]
     value = units(vertex, unit)
-    distance = torch.where(table.codes[vertex, unit] == 0, value.abs(), 0)
-    farthest = distance.new_zeros(len(keys)).scatter_reduce(0, of, distance, "amax")
+    distance = where(table.codes[vertex, unit] == 0, abs(value), 0)
+    farthest = _largest(of, distance, len(keys))
     if bool((farthest == 0).any()):
         raise Unresolved(keys[farthest == 0])
     loose = distance >= farthest[of] / 2
     vertex, unit, value = vertex[loose], unit[loose], value[loose]
-    table.codes[vertex, unit] = torch.where(value > 0, 1, 2).to(torch.uint8)
+    table.codes[vertex, unit] = codes_of(value, 0)
+
+
+def _largest(group: Tensor, values: Tensor, n: int) -> Tensor:
+    """(n,): the largest of the ``values`` (x,) of each group, at least 0."""
+    found = double(full(n, 0, group))
+    if isinstance(found, np.ndarray):
+        numpy.maximum.at(found, group, values)
+        return found
+    return found.scatter_reduce(0, group, values, "amax")
 
 
 def _zero_edges(solids: Solids, table: SignTable, divided: _Divided) -> tuple[Tensor, Curves]:
     """``FaceCut.zeros``, and the parts of old edges along which a unit vanishes in a cell that it cuts."""
     v, n, crossings = solids.n_vertices, table.n_units, divided.crossings
     none = solids.wall[:0]
-    shared = torch.bincount(crossings.point, minlength=len(divided.points))[crossings.point] > 1
+    shared = take(bincount(crossings.point, len(divided.points)), crossings.point) > 1
     marked = table.vertices_with_zero()
     if len(marked) == 0:
-        return torch.stack([v + crossings.point[shared], crossings.unit[shared]], 1), Curves(none, none, none)
-    row, unit = (table.codes[marked][:, :n] == 0).nonzero(as_tuple=True)
-    found = [torch.stack([marked[row], unit], 1)]
-    on_zero = torch.zeros(v, dtype=torch.bool, device=marked.device)
+        return stack(v + crossings.point[shared], crossings.unit[shared]), Curves(none, none, none)
+    row, unit = _pairs(table.codes[marked][:, :n] == 0)
+    found = [stack(marked[row], unit)]
+    on_zero = mask(v, False, marked)
     on_zero[marked] = True
-    edge = on_zero[solids.edges].all(1).nonzero()[:, 0]
-    row, unit = ((table.codes[solids.edges[edge, 0]] | table.codes[solids.edges[edge, 1]])[:, :n] == 0).nonzero(
-        as_tuple=True
-    )
+    edge = nonzero(on_zero[solids.edges].all(1))
+    row, unit = _pairs((table.codes[solids.edges[edge, 0]] | table.codes[solids.edges[edge, 1]])[:, :n] == 0)
     edge = edge[row]  # sorted by edge
-    points = torch.bincount(divided.points.edge, minlength=len(solids.edges))
+    points = bincount(divided.points.edge, len(solids.edges))
     first_point, n_points = offsets_of(points)[edge], points[edge]
-    found.append(torch.stack([v + ranges(first_point, n_points), unit.repeat_interleave(n_points)], 1))
-    along = torch.zeros(len(solids.edges), dtype=torch.bool, device=marked.device)
+    found.append(stack(v + ranges(first_point, n_points), repeat(unit, n_points)))
+    along = mask(len(solids.edges), False, marked)
     along[edge] = True
     shared |= along[divided.points.edge[crossings.point]]
-    found.append(torch.stack([v + crossings.point[shared], crossings.unit[shared]], 1))
-    zeros = torch.cat(found)
-    zeros = zeros[(zeros[:, 0] * n + zeros[:, 1]).argsort()]
+    found.append(stack(v + crossings.point[shared], crossings.unit[shared]))
+    zeros = cat(found)
+    zeros = zeros[sort(zeros[:, 0] * n + zeros[:, 1])[1]]
     which, cell = _separating(solids, table, edge, unit)
     parts = 1 + n_points[which]
     pieces = ranges(divided.first[edge[which]], parts)
-    return zeros, Curves(cell.repeat_interleave(parts), unit[which].repeat_interleave(parts), pieces)
+    return zeros, Curves(repeat(cell, parts), repeat(unit[which], parts), pieces)
+
+
+def _pairs(flags: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows and columns of the entries that are True."""
+    row, column = flags.nonzero() if isinstance(flags, np.ndarray) else flags.nonzero(as_tuple=True)
+    return row, column
 
 
 def _separating(solids: Solids, table: SignTable, edge: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
     """Pairs (i, cell) such that the two faces of the cell at ``edge[i]`` lie on different sides of ``unit[i]``."""
     n_edges = len(solids.edges)
-    counts = torch.bincount(edge, minlength=n_edges)
+    counts = bincount(edge, n_edges)
     start = offsets_of(counts)
-    corner = (counts[solids.sides] > 0).nonzero()[:, 0]
+    corner = nonzero(counts[solids.sides] > 0)
     repeats = counts[solids.sides[corner]]
     which = ranges(start[solids.sides[corner]], repeats)  # rows of (edge, unit)
-    face = solids.face_of_corner[corner].repeat_interleave(repeats)
+    face = repeat(solids.face_of_corner[corner], repeats)
     index, ends = gather_rows(solids.offsets, face)
     of = owners(ends, len(index))
     code = table.codes[solids.corners[index], unit[which][of]]
-    above, below = (torch.zeros(len(face), dtype=torch.int64, device=edge.device) for _ in range(2))
-    above.index_add_(0, of, (code == 1).long())
-    below.index_add_(0, of, (code == 2).long())
-    sign = (above > 0).long() - (below > 0).long()
+    above, below = (bincount(of[code == sign], len(face)) > 0 for sign in (1, 2))
     cells = solids.cells[face]
     both = cells >= 0
     key = (which[:, None] * solids.n_cells + cells)[both]
-    sign = sign[:, None].expand(-1, 2)[both]
-    group, inverse = torch.unique(key, return_inverse=True)
-    least, most = (torch.zeros_like(group).scatter_reduce(0, inverse, sign, kind) for kind in ("amin", "amax"))
-    group = group[(least < 0) & (most > 0)]
+    signs = [stack(side & ~other, side & ~other)[both] for side, other in ((above, below), (below, above))]
+    up, down = (unique(key[sign]) for sign in signs)
+    group = up[isin(up, down)]
     return group // solids.n_cells, group % solids.n_cells

@@ -9,14 +9,35 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.geometry.arrays import (
+    arange,
+    bincount,
+    cat,
+    differences,
+    double,
+    full,
+    mask,
+    minimum,
+    nonzero,
+    numpy,
+    sort,
+    stack,
+    sums,
+    take,
+    where,
+)
 from regionscope.geometry.bitsets import pack
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.polytope.complex import NO_WALL, Complex, Domain
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges
 
-__all__ = ["Solids"]
+__all__ = ["NotPolytopes", "Solids"]
 
-_ENTRIES = 1 << 20  # of the table in which the corners of cells are compared
+_ENTRIES = 1 << 16  # corners of cells that are sorted at a time
+
+
+class NotPolytopes(ArithmeticError):
+    """Rounding left a cell that is no polytope."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +107,12 @@ class Solids:
 
     def half_faces(self) -> tuple[Tensor, Tensor]:
         """The faces of each cell, those with more corners later, as a ragged array: faces and offsets (r + 1,)."""
-        first, second = self.cells.unbind(1)
-        inner = (second >= 0).nonzero()[:, 0]
-        cell = torch.cat([first, second.index_select(0, inner)])
-        size = self.offsets.diff().clamp(max=63)
-        order = ((cell << 6) + torch.cat([size, size.index_select(0, inner)])).argsort()
-        face = torch.cat([torch.arange(self.n_faces, device=cell.device), inner]).index_select(0, order)
-        return face, offsets_of(torch.bincount(cell, minlength=self.n_cells))
+        inner = nonzero(self.cells[:, 1] >= 0)
+        cell = cat([self.cells[:, 0], take(self.cells[:, 1], inner)])
+        size = minimum(differences(self.offsets), full(1, 63, cell))
+        order = sort((cell << 6) + cat([size, take(size, inner)]))[1]
+        face = take(cat([arange(self.n_faces, cell), inner]), order)
+        return face, offsets_of(bincount(cell, self.n_cells))
 
     def cell_corners(self) -> tuple[Tensor, Tensor]:
         """The vertices of each cell, ascending, as a ragged array: vertices and offsets (r + 1,).
@@ -100,52 +120,46 @@ class Solids:
         A vertex of a cell lies on at least three of its faces, so two of them, the largest, are not looked at.
         """
         faces, face_offsets = self.half_faces()
-        fewer = offsets_of(face_offsets.diff() - 2)
-        faces = faces.index_select(0, ranges(face_offsets[:-1], fewer.diff()))
+        fewer = offsets_of(differences(face_offsets) - 2)
+        faces = take(faces, ranges(face_offsets[:-1], differences(fewer)))
         index, ends = gather_rows(self.offsets, faces)
-        vertex, ends = self.corners.index_select(0, index).int(), ends.index_select(0, fewer)
-        counts = ends.diff()
-        by_size = counts.argsort()
-        found, numbers, start = [vertex[:0]], [fewer[:0]], 0
-        for width, repeat in zip(*(x.tolist() for x in counts.unique(return_counts=True)), strict=True):
-            column = torch.arange(width, device=vertex.device)
-            for rows in by_size[start : start + repeat].split(max(1, _ENTRIES // width)):
-                place = ends.index_select(0, rows)[:, None] + column
-                table = _sorted_rows(vertex.index_select(0, place.flatten()).view(-1, width))
-                new = torch.ones_like(table, dtype=torch.bool)
-                torch.ne(table[:, 1:], table[:, :-1], out=new[:, 1:])
-                found.append(table.flatten().index_select(0, new.flatten().nonzero()[:, 0]))
-                numbers.append(new.sum(1))
-            start += repeat
-        back = torch.empty_like(by_size).scatter_(0, by_size, torch.arange(len(by_size), device=vertex.device))
-        index, offsets = gather_rows(offsets_of(torch.cat(numbers)), back)
-        return torch.cat(found).index_select(0, index).long(), offsets
+        ends = take(ends, fewer)
+        keys = (owners(ends, len(index)) << 32) | take(self.corners, index)
+        if isinstance(keys, np.ndarray):
+            for start in range(0, self.n_cells, step := max(1, _ENTRIES * self.n_cells // max(1, len(keys)))):
+                keys[ends[start] : ends[min(start + step, self.n_cells)]].sort()
+        else:
+            keys = keys.sort().values
+        new = mask(len(keys), True, keys)
+        new[1:] = differences(keys) != 0
+        keys = take(keys, nonzero(new))
+        return keys & 0xFFFFFFFF, offsets_of(bincount(keys >> 32, self.n_cells))
 
-    def face_areas(self, coords: Tensor) -> Tensor:
-        """(3, f) the area of each face times a unit normal."""
-        counts, start = self.offsets.diff(), self.offsets[:-1]
-        axes = [axis.contiguous() for axis in coords.unbind(1)]
-        total = coords.new_zeros(3, self.n_faces)
+    def face_areas(self, coords: Tensor) -> list[Tensor]:
+        """The area of each face times a unit normal, by coordinates: three arrays (f,)."""
+        counts, start = differences(self.offsets), self.offsets[:-1]
+        axes = _columns(coords)
+        total = [_zeros(self.n_faces, coords) for _ in axes]
 
         def side(corner: Tensor, step: int) -> list[Tensor]:
             """From the first corner of each face to another one."""
-            vertex, first = self.corners.index_select(0, corner), self.corners.index_select(0, corner - step)
-            return [axis.index_select(0, vertex) - axis.index_select(0, first) for axis in axes]
+            vertex, first = take(self.corners, corner), take(self.corners, corner - step)
+            return [take(axis, vertex) - take(axis, first) for axis in axes]
 
-        row, step = torch.arange(self.n_faces, device=coords.device), 1
+        row, step = arange(self.n_faces, start), 1
         before = side(start + 1, step)
         while True:
             step += 1
-            left = (counts.index_select(0, row) > step).nonzero()[:, 0]
+            left = nonzero(take(counts, row) > step)
             if len(left) == 0:
-                return total / 2
+                return [axis / 2 for axis in total]
             if len(left) < len(row):
-                row = row.index_select(0, left)
-                before = [axis.index_select(0, left) for axis in before]
-            here = side(start.index_select(0, row) + step, step)
+                row = take(row, left)
+                before = [take(axis, left) for axis in before]
+            here = side(take(start, row) + step, step)
             (a, b, c), (x, y, z) = before, here
-            for axis, doubled in enumerate((b * z - c * y, c * x - a * z, a * y - b * x)):
-                total[axis].index_add_(0, row, doubled)
+            for axis, doubled in zip(total, (b * z - c * y, c * x - a * z, a * y - b * x), strict=True):
+                axis[row] += doubled
             before = here
 
     def volumes(self, coords: Tensor, inside: Tensor) -> Tensor:
@@ -154,36 +168,35 @@ class Solids:
         A cone from that vertex over a face counts as negative where rounding has bent the face so that it lies on the
         same side of both its cells, for the one with the smaller cone; so volumes add up to that of all cells.
         """
-        area, first = self.face_areas(coords), self.corners.index_select(0, self.offsets[:-1])
-        axes = [axis.contiguous() for axis in coords.unbind(1)]
-        total = coords.new_zeros(self.n_cells)
+        area, first = self.face_areas(coords), take(self.corners, self.offsets[:-1])
+        axes = _columns(coords)
 
         def cones(face: Tensor, cell: Tensor) -> Tensor:
-            a, b = first.index_select(0, face), inside.index_select(0, cell)
-            height = coords.new_zeros(len(cell))
-            for axis, part in zip(axes, area.unbind(0), strict=True):
-                height += (axis.index_select(0, a) - axis.index_select(0, b)) * part.index_select(0, face)
+            a, b = take(first, face), take(inside, cell)
+            height = _zeros(len(cell), coords)
+            for axis, part in zip(axes, area, strict=True):
+                height += (take(axis, a) - take(axis, b)) * take(part, face)
             return height
 
         inner = self.cells[:, 1] >= 0
-        border, inner = (~inner).nonzero()[:, 0], inner.nonzero()[:, 0]
-        outer, (one, two) = self.cells[:, 0].index_select(0, border), self.cells.index_select(0, inner).unbind(1)
+        border, inner = nonzero(~inner), nonzero(inner)
+        outer, one, two = take(self.cells[:, 0], border), take(self.cells[:, 0], inner), take(self.cells[:, 1], inner)
         here, there = cones(inner, one), cones(inner, two)
-        outwards = (here - there).sign()  # the two have opposite signs
-        for cell, cone in ((outer, cones(border, outer).abs()), (one, here * outwards), (two, there * -outwards)):
-            total.index_add_(0, cell, cone)
-        return total / 3
+        outwards = 1 - 2 * double(here < there)  # the two have opposite signs
+        both = cat([abs(cones(border, outer)), here * outwards, there * -outwards])
+        return sums(cat([outer, one, two]), both, self.n_cells) / 3
 
     def take(self, chosen: Tensor) -> tuple[Solids, Tensor]:
         """The cells of a mask (r,) alone, and the old number of each vertex that is left."""
-        number = torch.where(chosen, chosen.cumsum(0) - 1, -1)
-        cells = torch.where(self.cells >= 0, number[self.cells], -1)
-        cells = torch.where(cells[:, :1] >= 0, cells, cells.flip(1))
-        faces = (cells[:, 0] >= 0).nonzero()[:, 0]
+        number = cat([where(chosen, chosen.cumsum(0) - 1, -1), full(1, -1, self.wall)])
+        first, second = number[self.cells[:, 0]], number[self.cells[:, 1]]
+        faces = nonzero((first >= 0) | (second >= 0))
+        first, second = take(first, faces), take(second, faces)
         loops, kept = self.loops_of(faces)
         return replace(
             self, n_vertices=len(kept), edges=loops.edges, corners=loops.corners, sides=loops.sides,
-            offsets=loops.offsets, cells=cells[faces], wall=self.wall[faces], slice_id=self.slice_id[chosen],
+            offsets=loops.offsets, cells=stack(where(first >= 0, first, second), where(first >= 0, second, first)),
+            wall=take(self.wall, faces), slice_id=self.slice_id[chosen],
         ), kept  # fmt: skip
 
     def loops_of(self, faces: Tensor) -> tuple[Mesh, Tensor]:
@@ -194,7 +207,10 @@ class Solids:
         return mesh.extract(faces)
 
     def as_complex(self) -> Complex:
-        """The same cells as polytopes of any dimension, with the same vertices."""
+        """The same cells as polytopes of any dimension, with the same vertices.
+
+        Raises ``NotPolytopes`` where rounding left a vertex on two faces of a cell only, which share both its edges.
+        """
         faces, face_offsets = self.half_faces()
         corners, offsets = self.cell_corners()
         number = torch.arange(len(faces), device=faces.device)
@@ -205,19 +221,25 @@ class Solids:
         walls[cell, local] = self.wall[faces]
         index, ends = gather_rows(self.offsets, faces)
         of = owners(ends, len(index))
-        place = torch.searchsorted(
-            owners(offsets, len(corners)) * self.n_vertices + corners, cell[of] * self.n_vertices + self.corners[index]
-        )
+        known = owners(offsets, len(corners)) * self.n_vertices + corners
+        wanted = cell[of] * self.n_vertices + self.corners[index]
+        place = torch.searchsorted(known, wanted).clamp(max=len(known) - 1)
+        if not torch.equal(known[place], wanted):
+            raise NotPolytopes
         bits = torch.zeros(len(corners), width, dtype=torch.bool, device=faces.device)
         bits[place, local[of]] = True
         return Complex(3, corners, offsets, pack(bits), walls, self.slice_id, self.n_vertices)
 
 
-def _sorted_rows(table: Tensor) -> Tensor:
-    """Each row in ascending order; on a CPU by NumPy, which needs a sixth of the time for short rows of int32."""
-    if table.device.type != "cpu":
-        return table.sort(1).values
-    return torch.from_numpy(np.sort(table.numpy(), axis=1))
+def _columns(coords: Tensor) -> list[Tensor]:
+    """Each coordinate (v,) in memory of its own."""
+    if isinstance(coords, np.ndarray):
+        return [numpy.ascontiguousarray(axis) for axis in coords.T]
+    return [axis.contiguous() for axis in coords.unbind(1)]
+
+
+def _zeros(n: int, like: Tensor) -> Tensor:
+    return double(full(n, 0, like))
 
 
 def _around(points: Tensor, normal: Tensor) -> Tensor:

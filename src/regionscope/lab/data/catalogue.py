@@ -24,8 +24,6 @@ from regionscope.lab.own import is_own
 if TYPE_CHECKING:
     from regionscope.lab.config import DataSpec
 
-__all__ = ["CATALOGUE", "DataSource", "check_options", "entry", "load", "names"]
-
 Reader = Callable[["DataSpec", Path, dict[str, Any]], DataSplit]
 
 

@@ -18,8 +18,6 @@ from regionscope.lab.data.files import read_exactly
 from regionscope.lab.data.images import Pixels
 from regionscope.lab.data.pickles import read_pickle
 
-__all__ = ["CIFAR10", "CIFAR100", "Cifar", "read_cifar"]
-
 _PIXELS = 3 * 32 * 32
 Labels = Literal["fine", "coarse"]
 

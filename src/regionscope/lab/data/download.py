@@ -24,8 +24,6 @@ from regionscope.lab.data.cifar import CIFAR10, CIFAR100
 from regionscope.lab.data.files import data_root
 from regionscope.lab.data.idx import FILES
 
-__all__ = ["DOWNLOADS", "Download", "Downloaded", "get"]
-
 OnProgress = Callable[[str, int, int], None]
 _SECONDS = 30  # without a byte from the server
 

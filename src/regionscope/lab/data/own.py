@@ -21,8 +21,6 @@ from regionscope.writing import ARRAY_FILE_ERRORS
 if TYPE_CHECKING:
     from regionscope.lab.config import DataSpec
 
-__all__ = ["OPTIONS", "kind_of", "read_own"]
-
 _IMAGES = {"test_share": 0.2, "flatten": False, "symmetric": False}
 OPTIONS: dict[str, dict[str, Any]] = {"npz": _IMAGES, "folder": {**_IMAGES, "size": 0}}
 

@@ -14,8 +14,6 @@ import torch
 from regionscope.checks import is_whole
 from regionscope.errors import InputError
 
-__all__ = ["PARTS", "Option", "check_option", "options_of", "passed"]
-
 PARTS = ("train", "test", "random")
 _Pair = tuple[float, float]
 _OF_NETWORK = ("output", "args")  # of a run, its network has them

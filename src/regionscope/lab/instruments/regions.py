@@ -8,14 +8,26 @@ from typing import Any
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.instruments.measurement_context import MeasurementContext
 from regionscope.lab.instruments.options import passed
+from regionscope.network import Program, retrace
+
+
+class Reader:
+    """Reads a network whole the first time and where its layers have changed, and otherwise its weights alone."""
+
+    def __init__(self) -> None:
+        self._program: Program | None = None
+
+    def __call__(self, model: Any, input_shape: tuple[int, ...]) -> Program:
+        self._program = retrace(self._program, model, input_shape)
+        return self._program
 
 
 def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
-    where, own = context.slice(options), passed(linear_regions, options)
+    slice, own, reader = context.slice(options), passed(linear_regions, options), Reader()
 
     def read(model: Any) -> dict[str, Any]:
-        found = linear_regions(model, where, **own)
+        found = linear_regions(reader(model, slice.input_shape), slice, **own)
         layers = {f"layer.{name}": count for name, count in found.by_layer.items()} if options["by_layer"] else {}
         return {"": found, **layers}
 
@@ -24,5 +36,5 @@ def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[An
 
 def decision(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``decision_regions``: their number."""
-    where, own = context.slice(options), passed(decision_regions, options)
-    return lambda model: decision_regions(model, where, **own)
+    slice, own, reader = context.slice(options), passed(decision_regions, options), Reader()
+    return lambda model: decision_regions(reader(model, slice.input_shape), slice, **own)

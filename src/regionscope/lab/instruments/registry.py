@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -20,8 +21,6 @@ from regionscope.measures.margin import output_margin
 from regionscope.measures.norms import distance_from, parameter_norms
 from regionscope.measures.region_count import linear_region_count, region_count
 from regionscope.measures.sharpness import sharpness
-
-__all__ = ["about", "build", "check", "names"]
 
 Measure = Callable[[Any], Any]
 
@@ -47,10 +46,12 @@ class _Instrument:
 
 _INSTRUMENTS = {
     "region_count": _Instrument(
-        "mean number of decision regions on random slices", counts.region_counts, region_count, _POINTS
+        "mean number of decision regions on random slices", partial(counts.on_slices, region_count), region_count,
+        _POINTS,
     ),
     "linear_region_count": _Instrument(
-        "mean exact number of linear regions on random slices", counts.linear_region_counts, linear_region_count,
+        "mean exact number of linear regions on random slices", counts.linear_region_counts,
+        linear_region_count,
         _POINTS,
     ),
     "linear_regions": _Instrument(

@@ -25,7 +25,7 @@ def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | 
     needed("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")
     from lightning.pytorch import Callback
 
-    class MonitorCallback(Callback):
+    class LightningMonitor(Callback):
         """Calls the monitor with the trainer's step."""
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -46,7 +46,7 @@ def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | 
                 for logger in trainer.loggers if rows else ():
                     logger.log_metrics(as_scalars(rows), step=step)
 
-    return MonitorCallback()
+    return LightningMonitor()
 
 
 def _steps_in_epoch(trainer: Any) -> int:

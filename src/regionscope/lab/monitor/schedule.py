@@ -15,8 +15,6 @@ import numpy as np
 from regionscope.checks import is_whole
 from regionscope.errors import InputError
 
-__all__ = ["Schedule", "as_schedule", "every", "log_spaced", "parse_schedule"]
-
 Unit = Literal["steps", "epochs"]
 
 WORDS = '"end", "start", "every 5 epochs", "every 100 steps", "log 1 10000 50", or several of them joined by "and"'

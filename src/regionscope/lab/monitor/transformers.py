@@ -26,7 +26,7 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: Callable[[An
     needed("transformers", who="transformers_callback needs", library="transformers", extra="transformers")
     from transformers import TrainerCallback
 
-    class MonitorCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
+    class TrainerMonitor(TrainerCallback):  # type: ignore[misc, unused-ignore]
         """Calls the monitor with the trainer's step."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -46,7 +46,7 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: Callable[[An
                 if rows:
                     trainer.log(as_scalars(rows))
 
-    return MonitorCallback()
+    return TrainerMonitor()
 
 
 def _steps_in_epoch(args: Any, loader: Any) -> int:

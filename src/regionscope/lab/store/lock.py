@@ -23,8 +23,6 @@ from regionscope.errors import Busy, LockLost
 from regionscope.lab.store.files import room, set_aside
 from regionscope.writing import parse_json
 
-__all__ = ["Lock", "Owner", "is_held"]
-
 BEAT = 5.0  # seconds between two heartbeats
 SILENCE = 60.0  # seconds without one after which an owner on another machine is taken for dead
 NAME = "lock"

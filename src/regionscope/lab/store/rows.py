@@ -16,8 +16,6 @@ from typing import Any
 
 from regionscope.writing import parse_json, plain
 
-__all__ = ["Parsed", "cut_torn_line", "encode", "extended", "fingerprint", "last_row", "parse"]
-
 _NUMBERS = ("value", "seconds")  # where null stands for a number that is not finite
 
 

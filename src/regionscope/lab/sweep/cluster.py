@@ -15,8 +15,6 @@ from regionscope.lab.experiment import fail
 from regionscope.lab.store import files
 from regionscope.lab.sweep.work import Job, JobResult, work
 
-__all__ = ["run_on_dask"]
-
 _LOOK = 0.2  # seconds between two looks at the futures
 _PAUSE = 1.0  # seconds between two looks of a worker at the stop file
 

@@ -16,6 +16,7 @@ from typing import Any, Self
 from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.sweep.settings import flatten, labels
+from regionscope.writing import counted
 
 _MOST = 100_000  # runs of a sweep
 _DEEPEST = 32  # tables and lists within each other
@@ -50,6 +51,9 @@ class Sweep:
     def __len__(self) -> int:
         return len(self.experiments)
 
+    def __repr__(self) -> str:
+        return f"Sweep({counted(len(self), 'experiment')}, name={self.name!r})"
+
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The key of each experiment, which names its folder."""
@@ -72,14 +76,19 @@ class Sweep:
         )
 
     @classmethod
-    def from_toml(cls, path: Path | str, *, network: str | None = None, data: str | None = None) -> Self:
-        """Read a sweep from a TOML file (see docs/sweeps.md). network, data: names in place of those of its base."""
+    def from_toml(
+        cls, path: Path | str, *, network: str | None = None, data: str | None = None, output: str | None = None
+    ) -> Self:
+        """Read a sweep from a TOML file (see docs/sweeps.md).
+
+        network, data, output: names in place of those of its base; output is that of a network with several.
+        """
         path = Path(path)
         document = read_toml(path)
         base = dict(_table("base", document.get("base", {})))
-        for part, name in (("network", network), ("data", data)):
+        for key, name in (("network.name", network), ("network.output", output), ("data.name", data)):
             if name is not None:
-                override(base, f"{part}.name", name)
+                override(base, key, name)
                 document["base"] = base
         try:
             return cls.from_dict({"name": path.stem, **document})

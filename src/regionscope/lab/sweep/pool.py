@@ -39,10 +39,10 @@ def run_in_pool(
     stop: Callable[[], bool],
 ) -> None:
     """Do the jobs, ``workers`` at a time, each in a fresh interpreter with one torch thread; report each once."""
-    _Pool(jobs, workers, report, on_share, stop).run()
+    _WorkerPool(jobs, workers, report, on_share, stop).run()
 
 
-class _Pool:
+class _WorkerPool:
     def __init__(
         self,
         jobs: Sequence[Job],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,6 +18,7 @@ from regionscope.lab.sweep.cluster import run_on_dask
 from regionscope.lab.sweep.grid import Sweep
 from regionscope.lab.sweep.pool import run_in_pool
 from regionscope.lab.sweep.work import Job, JobResult, outcome_of, work
+from regionscope.writing import counted
 
 _PATIENCE = 1.0  # seconds between two looks at runs that other processes work on
 _TRUST = 60.0  # seconds for which a lock is believed; then a worker tries it, for its owner may not hold it any more
@@ -30,6 +32,10 @@ class SweepReport:
     outcomes: tuple[JobResult, ...]
     seconds: float
     reason: str = ""
+
+    def __repr__(self) -> str:
+        found = "".join(f", {status}={n}" for status, n in Counter(one.status for one in self.outcomes).items())
+        return f"SweepReport({counted(len(self.outcomes), 'run')}{found}, complete={self.complete})"
 
     def count(self, *statuses: str) -> int:
         return sum(outcome.status in statuses for outcome in self.outcomes)

@@ -17,9 +17,7 @@ from regionscope.lab.store.folder import ENDED
 from regionscope.lab.store.repair import lost_checkpoints
 from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import flatten, labels
-from regionscope.writing import plain, replace_file
-
-__all__ = ["RunTable", "SweepStatus", "read_runs", "read_series", "sweep_status"]
+from regionscope.writing import counted, plain, replace_file
 
 FIRST = ("key", "status")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")
@@ -112,6 +110,10 @@ class SweepStatus:
     running: dict[str, float]
     labels: dict[str, str]
     mean_seconds: float | None
+
+    def __repr__(self) -> str:
+        found = "".join(f", {status}={n}" for status, n in self.counts.items() if n)
+        return f"SweepStatus({counted(self.total, 'run')}{found})"
 
     @property
     def total(self) -> int:

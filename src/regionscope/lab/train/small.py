@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 
-__all__ = ["train_small"]
-
 Array = NDArray[np.floating]
 _FIRST, _SECOND, _EPS = 0.9, 0.999, 1e-8  # the moments and the epsilon of torch.optim.Adam
 

@@ -16,8 +16,6 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.writing import parse_json, replace_file
 
-__all__ = ["TrainState"]
-
 FORMAT = "regionscope train state 1"
 
 
@@ -33,6 +31,9 @@ class TrainState:
     step: int
     tensors: Mapping[str, Tensor]
     meta: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"TrainState(step={self.step}, tensors={len(self.tensors)})"
 
     def part(self, name: str) -> dict[str, Tensor]:
         """The tensors called ``name.*``, without that prefix."""

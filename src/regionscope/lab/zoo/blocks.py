@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +38,7 @@ def projection(inputs: int, outputs: int, stride: int, *, bn: bool = True) -> nn
 
 
 def basic_block(inputs: int, outputs: int, stride: int, *, bn: bool = True) -> nn.Module:
-    """Two 3x3 convolutions and a shortcut. He et al. 2015, "Deep ResidualBlock Learning", Figure 2."""
+    """Two 3x3 convolutions and a shortcut. He et al. 2015, "Deep Residual Learning", Figure 2."""
     branch = chain(
         *convolution(inputs, outputs, stride=stride, bn=bn), nn.ReLU(), *convolution(outputs, outputs, bn=bn)
     )
@@ -84,21 +84,16 @@ class DropConnect(nn.Module):
         return f"rate={self.rate:g}"
 
 
-def stage(block: Block, inputs: int, outputs: int, *, depth: int, stride: int) -> nn.Sequential:
-    """``block1``, ``block2``...: the first takes ``inputs`` channels and the stride."""
-    return nn.Sequential(
-        OrderedDict(
-            (f"block{i + 1}", block(outputs if i else inputs, outputs, 1 if i else stride)) for i in range(depth)
-        )
-    )
+def stages(inputs: int, plan: Iterable[tuple[Block, int, int, int]]) -> list[nn.Module]:
+    """A stage (``block1``, ``block2``...) for each block, channels, depth and stride of its first block."""
+    made: list[nn.Module] = []
+    for block, outputs, depth, stride in plan:
+        blocks = ((f"block{i + 1}", block(outputs if i else inputs, outputs, 1 if i else stride)) for i in range(depth))
+        made.append(nn.Sequential(OrderedDict(blocks)))
+        inputs = outputs
+    return made
 
 
 def widening(block: Block, width: int, depths: Sequence[int]) -> list[nn.Module]:
     """The stages of a ResNet: each after the first doubles the channels and halves the image."""
-    stages: list[nn.Module] = []
-    inputs = width
-    for i, depth in enumerate(depths):
-        outputs = width * 2**i
-        stages.append(stage(block, inputs, outputs, depth=depth, stride=2 if i else 1))
-        inputs = outputs
-    return stages
+    return stages(width, [(block, width * 2**i, depth, 2 if i else 1) for i, depth in enumerate(depths)])

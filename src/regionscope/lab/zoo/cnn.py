@@ -14,8 +14,6 @@ from .checks import channels_of, choice, flag
 from .dense import scaled
 from .layers import activation_layer, chain, convolution, head
 
-__all__ = ["cnn"]
-
 POOLINGS = ("max", "avg", "stride", "none")
 
 

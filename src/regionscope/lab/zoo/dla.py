@@ -11,8 +11,6 @@ from .blocks import basic_block
 from .checks import channels_of
 from .layers import chain, convolution, head, network
 
-__all__ = ["simpledla"]
-
 TREES = ((64, 1, 1), (128, 2, 2), (256, 2, 2), (512, 1, 2))  # width, levels, stride
 STEM = 16
 

@@ -7,11 +7,9 @@ from functools import partial
 
 from torch import nn
 
-from .blocks import DropConnect, ResidualBlock, SqueezeExcite, projection, stage
+from .blocks import DropConnect, ResidualBlock, SqueezeExcite, projection, stages
 from .checks import channels_of, choice, number
 from .layers import ACTIVATIONS, chain, convolution, head, network
-
-__all__ = ["efficientnetb0", "mobilenetv2"]
 
 STEM = 32
 MOBILE = ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
@@ -55,14 +53,10 @@ def mobilenetv2(*, classes: int, input_shape: Sequence[int], activation: str = "
     """
     kind = ACTIVATIONS[choice("activation", activation, ("relu", "relu6"))]
     stem = chain(*convolution(channels_of(input_shape), STEM), kind())
-    stages: list[nn.Module] = []
-    inputs = STEM
-    for expansion, width, depth, stride in MOBILE:
-        block = partial(_mobile_block, expansion=expansion, activation=activation)
-        stages.append(stage(block, inputs, width, depth=depth, stride=stride))
-        inputs = width
-    stages.append(chain(*convolution(inputs, MOBILE_FEATURES, 1), kind()))
-    return network(stem, stages, head(MOBILE_FEATURES, classes))
+    block = partial(_mobile_block, activation=activation)
+    made = stages(STEM, [(partial(block, expansion=e), width, depth, stride) for e, width, depth, stride in MOBILE])
+    last = chain(*convolution(MOBILE[-1][1], MOBILE_FEATURES, 1), kind())
+    return network(stem, [*made, last], head(MOBILE_FEATURES, classes))
 
 
 def _efficient_block(
@@ -90,10 +84,6 @@ def efficientnetb0(
     blocks = sum(depth for _, _, depth, _, _ in EFFICIENT)
     rates = iter([highest * i / blocks for i in range(blocks)])
     stem = chain(*convolution(channels_of(input_shape), STEM), nn.SiLU())
-    stages: list[nn.Module] = []
-    inputs = STEM
-    for expansion, width, depth, stride, kernel in EFFICIENT:
-        block = partial(_efficient_block, expansion=expansion, kernel=kernel, rates=rates)
-        stages.append(stage(block, inputs, width, depth=depth, stride=stride))
-        inputs = width
-    return network(stem, stages, head(inputs, classes, dropout=dropout))
+    block = partial(_efficient_block, rates=rates)
+    plan = [(partial(block, expansion=e, kernel=k), width, depth, stride) for e, width, depth, stride, k in EFFICIENT]
+    return network(stem, stages(STEM, plan), head(EFFICIENT[-1][1], classes, dropout=dropout))

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from .blocks import ResidualBlock, projection, stage
+from .blocks import ResidualBlock, projection, stages
 from .checks import channels_of
 from .layers import chain, convolution, head, network
-
-__all__ = ["regnetx200mf"]
 
 STAGES = ((24, 1, 1), (56, 1, 1), (152, 4, 2), (368, 7, 2))  # width, depth, stride
 GROUP_WIDTH = 8
@@ -24,11 +22,8 @@ def regnetx200mf(*, classes: int, input_shape: Sequence[int]) -> nn.Module:
     stride 1, and the first two stages keep the size of the image.
     """
     stem = chain(*convolution(channels_of(input_shape), STEM), nn.ReLU())
-    stages, inputs = [], STEM
-    for width, depth, stride in STAGES:
-        stages.append(stage(_block, inputs, width, depth=depth, stride=stride))
-        inputs = width
-    return network(stem, stages, head(inputs, classes))
+    made = stages(STEM, [(_block, *sizes) for sizes in STAGES])
+    return network(stem, made, head(STAGES[-1][0], classes))
 
 
 def _block(inputs: int, outputs: int, stride: int) -> nn.Module:

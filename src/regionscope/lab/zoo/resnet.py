@@ -1,4 +1,4 @@
-"""ResidualBlock networks: post-activation, pre-activation, and with squeeze and excitation."""
+"""Residual networks: post-activation, pre-activation, and with squeeze and excitation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from .blocks import SqueezeExcite, basic_block, widening
 from .checks import channels_of, choice, flag
 from .layers import chain, convolution, head, network
 
-__all__ = ["preactresnet18", "resnet18", "resnet34", "senet18"]
-
 WIDTH = 64
 REDUCTION = 16
 STEMS = ("cifar", "imagenet")
@@ -23,7 +21,7 @@ STEMS = ("cifar", "imagenet")
 def resnet18(
     *, classes: int, input_shape: Sequence[int], width: int = WIDTH, bn: bool = True, stem: str = "cifar"
 ) -> nn.Module:
-    """He et al. 2015, "Deep ResidualBlock Learning".
+    """He et al. 2015, "Deep Residual Learning".
 
     width: channels of the first stage. bn: BatchNorm; without it, convolutions have a bias.
     stem: "cifar" is one 3x3 convolution of stride 1, as is usual for small images; "imagenet" is the paper's own, a 7x7
@@ -56,7 +54,7 @@ def _stem(channels: int, width: int, bn: bool, kind: str) -> nn.Sequential:
 class PreActivation(nn.Module):
     """branch(relu(bn(x))) plus x, or plus a projection of relu(bn(x)) where shapes differ.
 
-    He et al. 2016, "Identity Mappings in Deep ResidualBlock Networks". gate: the branch ends in squeeze and excitation.
+    He et al. 2016, "Identity Mappings in Deep Residual Networks". gate: the branch ends in squeeze and excitation.
     bn: BatchNorm; without it, convolutions have a bias.
     """
 

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .blocks import stage
+from .blocks import stages
 from .checks import channels_of
 from .layers import chain, convolution, head, network
-
-__all__ = ["shufflenetv2"]
 
 STAGES = ((116, 4), (232, 8), (464, 4))  # width, depth
 STEM, FEATURES = 24, 1024
@@ -52,10 +50,6 @@ class ShuffleUnit(nn.Module):
 def shufflenetv2(*, classes: int, input_shape: Sequence[int]) -> nn.Module:
     """Ma et al. 2018, Table 5, 1x. Differs, as usual for CIFAR: a stem of stride 1 without max-pooling."""
     stem = chain(*convolution(channels_of(input_shape), STEM), nn.ReLU())
-    stages: list[nn.Module] = []
-    inputs = STEM
-    for width, depth in STAGES:
-        stages.append(stage(ShuffleUnit, inputs, width, depth=depth, stride=2))
-        inputs = width
-    stages.append(chain(*convolution(inputs, FEATURES, 1), nn.ReLU()))
-    return network(stem, stages, head(FEATURES, classes))
+    made = stages(STEM, [(ShuffleUnit, width, depth, 2) for width, depth in STAGES])
+    last = chain(*convolution(STAGES[-1][0], FEATURES, 1), nn.ReLU())
+    return network(stem, [*made, last], head(FEATURES, classes))

@@ -14,8 +14,6 @@ from regionscope.errors import InputError
 from .checks import channels_of, choice, flag, sizes_of
 from .layers import ACTIVATIONS, chain
 
-__all__ = ["GPT", "gpt", "vit"]
-
 EXPANSION = 4  # units of an MLP over the width
 
 
@@ -37,7 +35,7 @@ class Attention(nn.Module):
         return f"heads={self.heads}, causal={self.causal}"
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """x + attention(norm(x)), and of that y + mlp(norm(y)). Xiong et al. 2020, Figure 1 (b)."""
 
     def __init__(self, width: int, heads: int, activation: str, *, causal: bool, norm: bool = True) -> None:
@@ -66,7 +64,9 @@ class GPT(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(tokens, width)
         self.positions = nn.Parameter(torch.randn(length, width))  # as nn.Embedding starts
-        self.layers = nn.ModuleList(Layer(width, heads, activation, causal=True, norm=norm) for _ in range(depth))
+        self.layers = nn.ModuleList(
+            TransformerLayer(width, heads, activation, causal=True, norm=norm) for _ in range(depth)
+        )
         self.norm = _norm(width, norm)
         self.head = nn.Linear(width, tokens, bias=False)
 
@@ -127,7 +127,7 @@ class VisionTransformer(nn.Module):
         self.patches = nn.Conv2d(channels, width, patch, stride=patch)
         count = (height // patch) * (breadth // patch)
         self.positions = nn.Parameter(0.02 * torch.randn(count, width))  # as Dosovitskiy et al. start
-        self.layers = nn.Sequential(*(Layer(width, heads, activation, causal=False) for _ in range(depth)))
+        self.layers = nn.Sequential(*(TransformerLayer(width, heads, activation, causal=False) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
 

@@ -10,8 +10,6 @@ from torch import nn
 from .checks import channels_of
 from .layers import chain, convolution, head
 
-__all__ = ["vgg19"]
-
 STACKS = ((2, 64), (2, 128), (4, 256), (4, 512), (4, 512))
 
 

@@ -51,17 +51,17 @@ class _Watch(TorchDispatchMode):
 def row_bytes(model: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> int:
     """Bytes that one more input takes at the widest place of the forward pass, without gradients.
 
-    Measured by running zeros: weights are part of an operation too, so the difference between 2 rows and 1 is taken.
-    Cost: two forward passes of one and two inputs.
+    Measured by running zeros: weights are part of an operation too, so the difference between 3 rows and 2 is taken.
+    (A single row is contiguous in more places, and torch then runs other operations.) Cost: two forward passes.
     """
     seen = []
-    for n in (1, 2):
+    for n in (2, 3):
         probe = torch.zeros(n, *input_shape, dtype=dtype, device=device)
         with _Watch() as watch, torch.no_grad():
             call_model(model, probe)
         seen.append(watch.bytes)
-    one, two = seen
+    fewer, more = seen
     own = probe[0].numel() * probe.element_size()
     # The two passes run the same operations, unless the model looks at the size of its batch.
-    grown = [b - a for a, b in zip(one, two, strict=True)] if len(one) == len(two) else two
+    grown = [b - a for a, b in zip(fewer, more, strict=True)] if len(fewer) == len(more) else more
     return int(_SAFETY * max([own, *grown]))

@@ -46,6 +46,8 @@ def onnx_library() -> Any:
 def read_bytes(path: Path) -> bytes:
     """The content of an .onnx or .onnx.gz file, unpacked."""
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"Expected an .onnx or .onnx.gz file, got {path}, which is no regular file.")
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(f"Expected an ONNX file below 2 GiB, got {path}. Store its weights as external data.")
         if path.suffix != ".gz":
@@ -128,7 +130,7 @@ def _external(tensor: Any, folder: Path) -> bytes:
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
         size = path.stat().st_size
-        if offset < 0 or offset + max(length, 0) > size or size > 16 * LARGEST_FILE:
+        if not path.is_file() or offset < 0 or offset + max(length, 0) > size or size > 16 * LARGEST_FILE:
             raise InputError(
                 f"Expected {length} bytes at {offset} in {path.name}, which has {size}, for tensor {tensor.name!r}."
             )

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 
-__all__ = ["OnnxNetwork"]
-
 
 class _Planned(NamedTuple):
     """A node: its submodule, the values it reads (and whether each is a constant) and writes, and those dead after."""

@@ -15,8 +15,6 @@ from regionscope.network.onnx.file import Graph, dimensions, onnx_library, read_
 from regionscope.network.onnx.network import OnnxNetwork
 from regionscope.network.onnx.table import LARGEST, Node, Step, must_fit, reading, table
 
-__all__ = ["read_onnx"]
-
 _FAILURES = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError)
 
 

@@ -13,8 +13,6 @@ from regionscope.extras import needed
 from regionscope.network.onnx.file import read_graph
 from regionscope.network.onnx.network import OnnxNetwork
 
-__all__ = ["reference_outputs"]
-
 
 def reference_outputs(network: OnnxNetwork, inputs: Tensor) -> Tensor:
     """(v, c) outputs of ``onnx.reference.ReferenceEvaluator`` in float32 at (v, *input_shape), one row at a time.

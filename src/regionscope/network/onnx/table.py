@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 
-__all__ = ["Apply", "Node", "Operator", "Step", "applied", "must_fit", "operator", "reading", "table"]
-
 LARGEST = 2**27  # entries that one node may make for one input
 MOST_INDICES = 2**16
 

@@ -27,8 +27,6 @@ from regionscope.network.rules.windows import (
     window_groups,
 )
 
-__all__ = ["ramp", "without_groups"]
-
 Function = Callable[..., Tensor]
 
 
@@ -40,7 +38,8 @@ def _folds_at(
 ) -> Data:
     n = x.numel
     cuts = partial(_thresholds, n=n, at=at)
-    return call.fold(function, x, constants=constants, into=into, cuts=cuts, n_units=len(at) * n)
+    shape = None if constants else x.shape  # constants may not fit
+    return call.fold(function, x, shape=shape, constants=constants, into=into, cuts=cuts, n_units=len(at) * n)
 
 
 def _thresholds(x: Tensor, *constants: Tensor, n: int, at: tuple[float, ...]) -> Thresholds:

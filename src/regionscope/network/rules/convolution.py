@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["conv2d_by_product", "in_row_blocks"]
-
 CACHE = 2**20
 """Bytes of temporary memory a thread may use at a time."""
 
@@ -34,6 +32,8 @@ def _run(x: Tensor, *constants: Tensor, function: Callable[..., Tensor], rows_pe
     rows = x.shape[0]
     if rows <= block:
         return function(x, *constants)
+    if torch.is_grad_enabled() and x.requires_grad:  # the backward pass of each write into ``out`` copies all of it
+        return torch.cat([function(some, *constants) for some in x.split(block)])
     first = function(x[:block], *constants)
     out = first.new_empty((rows, *first.shape[1:]))
     out[:block] = first

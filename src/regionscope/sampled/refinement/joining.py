@@ -27,8 +27,6 @@ from regionscope.sampled.lattice import Lattice
 from regionscope.sampled.refinement.hidden_strips import hidden_cuts
 from regionscope.sampled.refinement.nearest_groups import nearest_groups
 
-__all__ = ["joined_counts"]
-
 Array = NDArray[Any]
 
 _PARTNERS = 3

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-__all__ = ["nearest_groups", "nearest_groups_all_pairs"]
-
 Array = NDArray[Any]
 
 _NEIGHBOURS = 32

@@ -20,8 +20,6 @@ from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Place, Workspace
 from regionscope.types import Estimate
 
-__all__ = ["FIGURE18", "FIGURE19", "calmer", "cnn_claims", "over_seeds", "resnet_claims", "sizes_at"]
-
 _RADII = (0.0014, 0.014, 0.14, 1.4)  # the paper calls those up to 0.014 reliable
 _TRUSTED = 0.014
 _POINTS: dict[Size, int] = {"smoke": 4, "desk": 24, "full": 1000}

@@ -34,8 +34,6 @@ from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE3", "FIGURE13", "GAP", "depth_claims", "early", "gap_claims", "use_note"]
-
 Curves = Mapping[str, Curve]
 
 _CLOSE = 0.02  # share of its largest value within which an accuracy counts as reached

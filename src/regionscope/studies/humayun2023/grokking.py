@@ -13,8 +13,6 @@ from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE8", "delay", "of_depth", "reached"]
-
 SCALE = 8.0  # of the initial weights
 _LEARNT = 0.9  # share of its final value from which an accuracy counts as reached
 _SOLVED = 0.5  # test accuracy from which a network generalises

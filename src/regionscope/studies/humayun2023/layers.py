@@ -25,8 +25,6 @@ from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE15", "FIGURE16", "layer_claims"]
-
 Layers = Mapping[str, Curve]
 _PARTS = ("train", "test", "random")
 _WHILE = 2  # consecutive looks that make a while

@@ -53,11 +53,11 @@ def _pictures(run: RunFolder, train: Curve, workspace: Workspace) -> Pictures:
     shape = train.shape
     steps = [train.steps[i] for i in (0, shape.valley, shape.peak, len(train.steps) - 1) if i is not None]
     inputs, labels = training_points(run, workspace.data_root)
-    where = default_slice(inputs, labels)
-    coordinates, lies = on_slice(where, inputs)
+    slice = default_slice(inputs, labels)
+    coordinates, lies = on_slice(slice, inputs)
     pictures = []
     for step in sorted({nearest(run, step) for step in steps}):
-        found = decision_regions(model_at(run, step), where, max_regions=_MOST_REGIONS)
+        found = decision_regions(model_at(run, step), slice, max_regions=_MOST_REGIONS)
         count = found.partition.n_activation_regions
         title = f"step {step:,}\n{count:,} regions"
         pictures.append(Picture(title, found, "neurons", coordinates[lies], labels[lies]))

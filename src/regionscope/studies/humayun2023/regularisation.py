@@ -33,8 +33,6 @@ from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["CIFAR10", "FIGURE4", "FIGURE5", "FIGURE7", "normalisation_claims"]
-
 _WITH, _WITHOUT = "with BN", "without BN"
 RunsByLabel = Mapping[str, tuple[Experiment, ...]]
 

@@ -18,8 +18,6 @@ from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["FIGURE17", "shift_claims", "shifted", "zero_bias"]
-
 _INPUTS = 784
 _DIMS = (2, 10, 25, 50, 100, 200)
 _RADII = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)

@@ -13,8 +13,6 @@ from regionscope.studies.li2025.tables import Point, difference, group_by, point
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["augmentation", "kind_of", "of_augmentation", "runs_of_augmentation"]
-
 WHERE: dict[Size, tuple[str, str]] = {
     "smoke": ("mlp", "digits"),
     "desk": ("mlp", "fashion_mnist"),

@@ -14,8 +14,6 @@ from regionscope.studies.charts import Scatter, Series
 from regionscope.studies.li2025.tables import Point, correlation, group_by
 from regionscope.studies.study import Claim, Outcome, Table
 
-__all__ = ["GAP", "correlation_claim", "interval", "joined", "points_table", "scatter", "signed", "undefined"]
-
 GAP = "generalisation gap, %"
 
 Thing = TypeVar("Thing")

@@ -22,8 +22,6 @@ from regionscope.studies.stored import last_model, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Place, Workspace
 
-__all__ = ["exact", "of_segments", "on_segment", "runs_of_exact"]
-
 _GRID = 200
 _ENOUGH = 0.01  # the paper's counts with 200 and with 500 points on a line agree to the third digit
 _SEGMENTS: dict[Size, int] = {"smoke": 4, "desk": 20, "full": 20}

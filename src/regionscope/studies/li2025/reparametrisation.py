@@ -20,8 +20,6 @@ from regionscope.studies.stored import last_model, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Place, Workspace
 
-__all__ = ["of_rescaled", "rescale", "rescaled", "runs_of_section3", "section3"]
-
 Answer = Mapping[str, Any]
 
 _KINDS = {

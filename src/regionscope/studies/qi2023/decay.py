@@ -26,8 +26,6 @@ from regionscope.studies.qi2023.settings import DEPTH, SEED
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["DECAY", "HYPOTHESIS", "DecayGrid", "judge", "random_counts"]
-
 HYPOTHESIS = 1e-4  # the decay that is judged; a small trial suggested it before the runs of this study
 _WIDTH = 32
 _FROM = 10  # the first epoch of Table 1 after the start

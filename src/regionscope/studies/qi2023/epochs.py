@@ -16,8 +16,6 @@ from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, SEED, moons, q
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["TABLE2", "TABLE3", "judge"]
-
 Printed = Mapping[int, Sequence[int]]
 _SETTLED = 10  # the epoch from which on the counts of Table 3 stay
 

@@ -29,8 +29,6 @@ from regionscope.studies.qi2023.settings import DEPTH, SEED
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["THEOREM1", "at_start", "he_weights", "judge_start", "judge_training", "lines_in_training"]
-
 BIASES = {  # what the biases are drawn from; the theorem names the variance of "weights and biases" once
     "he": "biases of variance 2 / fan-in",
     "default": "PyTorch's default biases",

@@ -20,8 +20,6 @@ from regionscope.studies.safran2022.generalisation import error_bound
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["LATE", "THEOREM23", "FlowStage", "asked", "flows_as_asked", "of_late", "of_theorem23"]
-
 _DENSITY = 1 / (2 * RADIUS)  # C of Assumption 2.2, for uniform points
 _ERROR = 0.01  # tolerated error of an output in one step, while outputs are of order 1
 _LATE = 1e4  # -log L at which flows at the asked scale of Theorem 2.3 end

@@ -14,8 +14,6 @@ from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["EXAMPLE1", "flow_from", "of_example1"]
-
 STAYS, OPTIMUM = 2.0, 1.0  # |theta*|^2 and |theta'|^2 at margin 1, as printed
 
 _LOSSES: tuple[Loss, ...] = ("exponential", "logistic")

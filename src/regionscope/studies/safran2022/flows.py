@@ -13,8 +13,6 @@ from regionscope import shallow
 from regionscope.shallow.state import ENDS
 from regionscope.studies.study import Size
 
-__all__ = ["ERROR_GRID", "REGION_GRID", "Ends", "FlowGrid", "late_flows"]
-
 RADIUS = 1.0
 DELTA = 0.1  # for the standard deviation of the second layer, as in Theorem 2.3
 INITIAL = 1000  # seeds of the initial weights begin here, those of the samples at 0

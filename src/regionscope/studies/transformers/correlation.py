@@ -15,8 +15,6 @@ from regionscope.studies.study import Claim, Outcome, Size, Study
 from regionscope.studies.transformers.settings import IMAGES, TEXT, TransformerGrid, grid
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["NEXT_TOKEN", "VISION", "outcome"]
-
 _LINES = "regions on a line"
 _RESNET = paper.expected(paper.TABLE2, "resnet18", "cifar10")[0]
 _EXPECTED = (_RESNET, f"{_RESNET:+.2f} for ResNet18")

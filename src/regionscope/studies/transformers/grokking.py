@@ -20,8 +20,6 @@ from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.transformers.settings import FINE, RADIUS, sums
 from regionscope.studies.workspace import Workspace
 
-__all__ = ["GROKKING", "Phases", "claims_of", "phases"]
-
 MEMORISED, UNSOLVED, SOLVED = 0.99, 0.5, 0.95  # accuracies: train at least, test at most, test at least
 _LAST = "position.2"  # MLP units at "=": with one layer, those at a and b cannot change the output
 _MAIN = "weight decay 1"

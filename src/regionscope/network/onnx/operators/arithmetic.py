@@ -9,8 +9,6 @@ import torch
 
 from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator
 
-__all__ = ["lifts", "raised"]
-
 
 def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
     @operator(name)

@@ -106,18 +106,23 @@ def _pad(node: Node) -> Step:
     value = node.get("value", 0.0)
     if node.has(2):
         value = node.constant(2, "value").reshape(-1)[0].item()
-    if node.has(3):
-        node.error("axes are not supported; give pads for every dimension")
+    axes = node.numbers(3, "axes") if node.has(3) else None
     mode = str(node.get("mode", "constant"))
     modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate"}
     if mode not in modes:
         node.error(f"its mode is {mode!r}; {', '.join(modes)} are supported")
     if max([abs(n) for n in widths], default=0) > LARGEST:
         node.error(f"its pads {widths} would fill the memory")
-    return applied(node, _padded, takes=(0,), widths=widths, mode=modes[mode], value=float(value), lift=node.lift)
+    options = {"widths": widths, "axes": axes, "mode": modes[mode], "value": float(value)}
+    return applied(node, _padded, takes=(0,), lift=node.lift, **options)
 
 
-def _padded(x: Any, *, widths: list[int], mode: str, value: float, lift: int) -> Any:
+def _padded(x: Any, *, widths: list[int], axes: list[int] | None, mode: str, value: float, lift: int) -> Any:
+    if axes is not None:
+        rank, (begins, ends) = x.ndim - lift, (widths[: len(axes)], widths[len(axes) :])
+        widths = [0] * (2 * rank)
+        for axis, begin, end in zip(axes, begins, ends, strict=True):
+            widths[axis % rank], widths[rank + axis % rank] = begin, end
     n = len(widths) // 2
     if len(widths) != 2 * n or n != x.ndim - lift:
         raise ValueError(f"pads {widths} do not fit a value with {x.ndim} dimensions")

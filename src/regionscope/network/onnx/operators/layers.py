@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from regionscope.network.onnx.operators.windows import Window, padded, padded_size, read_window
 from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator
 
-__all__ = ["SparseLinear"]
-
 _SPARSE_FROM = 2**16  # entries: a smaller matrix is stored densely
 _SPARSE_BELOW = 0.02  # share of nonzero entries
 

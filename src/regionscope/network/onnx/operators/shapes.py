@@ -10,8 +10,6 @@ from torch import Tensor
 
 from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
 
-__all__ = ["integers"]
-
 
 def integers(values: Any) -> list[int]:
     """A list of sizes, from a tensor of integers or a list."""

@@ -11,8 +11,6 @@ import torch.nn.functional as F
 
 from regionscope.network.onnx.table import LARGEST, Node, must_fit
 
-__all__ = ["Window", "padded", "padded_size", "read_window"]
-
 
 @dataclass(frozen=True)
 class Window:

@@ -1,0 +1,39 @@
+"""What a module consists of apart from the numbers in its weights."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import nn
+
+__all__ = ["Structure", "only_torch", "structure_of"]
+
+Structure = tuple[tuple[Any, ...], ...]
+_PLAIN = (int, float, str, tuple, list, torch.dtype, torch.device, type(None))
+
+
+def only_torch(module: nn.Module) -> bool:
+    """Whether all forwards are those of torch.nn, which use neither the time nor a counter of their own."""
+    return all(type(m).__module__.startswith("torch.nn.") and "forward" not in vars(m) for m in module.modules())
+
+
+def structure_of(module: nn.Module) -> Structure | None:
+    """Names, types and settings of all layers, names and shapes of all weights; None for forwards of your own.
+
+    Two modules of equal structure compute the same function of their input and their weights in eval mode.
+    """
+    if not only_torch(module):
+        return None
+    layers = [
+        (path, type(m).__module__, type(m).__qualname__, *((key, _shown(value)) for key, value in vars(m).items()
+         if not key.startswith("_") and key != "training"))
+        for path, m in module.named_modules(remove_duplicate=False)
+    ]  # fmt: skip
+    tensors = chain(module.named_parameters(), module.named_buffers())
+    return (*layers, *((name, tuple(tensor.shape)) for name, tensor in tensors))
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, _PLAIN) else getattr(value, "__qualname__", type(value).__qualname__)

@@ -1,0 +1,36 @@
+"""Small networks, and the slices on which the tests of results cut them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+import regionscope as rs
+
+SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
+
+
+CUBE = rs.Box(torch.zeros(3), torch.eye(3), 1.0)
+
+
+def mlp(*sizes: int, seed: int = 0) -> nn.Sequential:
+    """ReLU layers of these widths, with random weights."""
+    torch.manual_seed(seed)
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in pairwise(sizes):
+        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+SLICES = {
+    "segment": (mlp(4, 10, 10, 3), rs.Segment([0.0, 1, 0, -1], [1.0, -2, 1, 2])),
+    "triangle": (mlp(4, 10, 10, 3), rs.Simplex([[0.0, 1, 0, -1], [2.0, -2, 1, 2], [-2.0, 0, 3, 1]])),
+    "square": (mlp(2, 10, 10, 3), SQUARE),
+    "cube": (mlp(3, 6, 6, 3), CUBE),
+    "box through points": (
+        mlp(4, 10, 10, 3),
+        rs.Box.through([[0.0, 1, 0.3, -1], [2.0, -0.7, 1, 2], [-2.0, 0, 3.1, 1]], 0.1),
+    ),
+}
