@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -81,9 +82,10 @@ class Certificate:
         return ("", int(self.certified), None), ("recomputed", self.recomputed, None), ("unproved", self.unproved, None)
 
     def summary(self) -> dict[str, Any]:
-        """Everything but the document, ready for JSON."""
+        """Everything but the document, ready for JSON; ``nearest_tie`` is None if floats measured no distance."""
         numbers = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "document"}
-        return numbers | {"refuted": [asdict(one) for one in self.refuted]}
+        nearest = self.nearest_tie if math.isfinite(self.nearest_tie) else None
+        return numbers | {"nearest_tie": nearest, "refuted": [asdict(one) for one in self.refuted]}
 
     def save(self, path: str | Path) -> Path:
         """Write the document as JSON, for ``tools/check_certificate.py``; only a certified partition has it."""

@@ -158,8 +158,9 @@ class _Block:
             np.bitwise_or.at(self.open, (vertex, bit >> 3), (1 << (bit & 7)).astype(np.uint8))
         flags = above.reshape(-1, x.shape[1])
         self.packed[:, part] = np.packbits(np.ascontiguousarray(flags.T), axis=1, bitorder="little")
-        self.bits[:, part] = self._any((self.packed & ~self.open)[:, part])
-        self.sure &= ((self.bits[:, part] ^ self._any(~(self.packed | self.open)[:, part])) == 255).all(1)
+        above_zero, left_open = self.packed[:, part], self.open[:, part]
+        self.bits[:, part] = self._any(above_zero & ~left_open)
+        self.sure &= ((self.bits[:, part] ^ self._any(~(above_zero | left_open))) == 255).all(1)
         if fold.writes:
             self.values[fold.writes] = _through(fold, self.values[fold.source], n * off)
 
