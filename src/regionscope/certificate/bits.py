@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from regionscope.certificate.integers import Pattern
 from regionscope.certificate.steps import Affine, Largest, Pieces, Steps
 
-__all__ = ["Bits", "Packed", "distinct"]
-
 Packed = NDArray[np.uint8]
 Index = NDArray[np.int64]
 

@@ -34,8 +34,6 @@ from regionscope.checks import whole
 from regionscope.errors import InputError, LimitReached
 from regionscope.extras import needed
 
-__all__ = ["certify"]
-
 _OFF = 1e-6  # of the extent of the slice: a stored vertex that is farther from the true one is refuted
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.steps import Numbers
 
-__all__ = ["Claim", "Index"]
-
 Index = NDArray[np.int64]
 
 

@@ -21,8 +21,6 @@ from regionscope.certificate.frames import EPS
 from regionscope.certificate.steps import Affine, Fold, Numbers, Steps
 from regionscope.geometry import Slice
 
-__all__ = ["Value", "affine", "first_steps", "padded", "reads"]
-
 _LEAST = 2.0**-700  # added to bounds in place of what underflows
 
 

@@ -19,8 +19,6 @@ from regionscope.certificate.filter import Near, size
 from regionscope.certificate.frames import EPS, Local, inverse_of
 from regionscope.certificate.steps import Numbers
 
-__all__ = ["Proof", "prove"]
-
 
 @dataclass(frozen=True)
 class Proof:

@@ -15,8 +15,6 @@ from regionscope.certificate.steps import Affine, Largest, Numbers, Step, Steps
 from regionscope.certificate.truth import Graph
 from regionscope.geometry import Slice
 
-__all__ = ["FORMAT", "document"]
-
 FORMAT = "regionscope certificate 1"
 
 

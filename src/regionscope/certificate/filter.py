@@ -22,8 +22,6 @@ from regionscope.certificate.frames import EPS, Frames
 from regionscope.certificate.steps import Affine, Fold, Largest, Numbers, Pieces, Steps
 from regionscope.geometry import Slice
 
-__all__ = ["Near", "Screened", "screen", "size"]
-
 _REACH = 1.01  # corners lie this far from the reference, after they have been corrected
 _BYTES = 1 << 28
 

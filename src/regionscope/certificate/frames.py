@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.steps import Numbers
 
-__all__ = ["EPS", "CornerFrames", "Frames", "Local", "corner_frames", "frames_of", "inverse_of"]
-
 EPS = 2.0**-52  # machine epsilon of float64: twice the largest relative error of one operation
 
 

@@ -19,8 +19,6 @@ from regionscope.certificate.steps import Fold, Largest, Matrix, Pieces, Step, S
 from regionscope.extras import needed
 from regionscope.geometry import Slice
 
-__all__ = ["Cell", "IntegerNetwork", "as_integers", "homogeneous"]
-
 Integers = NDArray[Any]  # of Python integers
 Pattern = NDArray[np.int16]
 Choose = Callable[[Fold, Integers], NDArray[np.int16]]

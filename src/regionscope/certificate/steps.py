@@ -26,8 +26,6 @@ from regionscope.network.operations import Fixed
 from regionscope.network.program import Instruction
 from regionscope.network.rules.activations import ramp, without_groups
 
-__all__ = ["Affine", "Fold", "Largest", "Matrix", "Numbers", "Pieces", "Step", "Steps", "read_steps"]
-
 Numbers = NDArray[np.float64]
 
 _PROBE = 2.0**900

@@ -17,8 +17,6 @@ from regionscope.certificate.frames import EPS
 from regionscope.certificate.integers import Integers
 from regionscope.certificate.steps import Affine, Largest, Numbers, Steps
 
-__all__ = ["Counts", "Graph", "count"]
-
 
 @dataclass(frozen=True)
 class Graph:

@@ -41,8 +41,6 @@ from regionscope.certificate.frames import EPS, CornerFrames
 from regionscope.certificate.steps import Affine, Largest, Numbers, Pieces, Steps
 from regionscope.geometry import Slice
 
-__all__ = ["FAR", "look"]
-
 FAR = 2.0**-14  # by how much a true corner may differ from the stored one, in frame coordinates
 _BLOCK = 1 << 21  # numbers in an array
 _Flag = TypeVar("_Flag", np.uint8, np.bool_)

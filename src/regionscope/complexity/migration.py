@@ -18,8 +18,6 @@ from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, one_line
 
-__all__ = ["FoldProfile", "Migration", "fold_migration", "fold_profiles"]
-
 Distance = Callable[[Tensor], Tensor]
 
 

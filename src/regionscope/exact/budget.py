@@ -15,8 +15,6 @@ from regionscope.geometry import Slice
 from regionscope.geometry.arrays import as_tensors, bincount, numpy_on_cpu
 from regionscope.network import Kink, Program, Values
 
-__all__ = ["Budget", "Keep", "Record", "TooManyRegions", "bytes_of", "corner_inputs", "inputs_of"]
-
 Keep = Callable[[int, Callable[[], tuple[Tensor, Tensor]], Tensor, Values], Tensor | None]
 """Which cells to go on with behind a nonlinearity: a mask (r,), at least one of them True, or None for all, from the
 nonlinearity's index, a function for the corners and offsets of the cells, the coordinates (v, k) and the live values at

@@ -21,8 +21,6 @@ from regionscope.geometry.arrays import arange, argsort, as_tensors, largest_row
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 
-__all__ = ["check_coverage", "check_maps", "check_network", "check_sample"]
-
 _ADVICE = "Look for very large weights. If there are none, report the model and the slice."
 _ROWS = 4096
 _ACCURACY = Tolerance.of(torch.float64).slope

@@ -31,8 +31,6 @@ from regionscope.geometry.maxima import Candidates, breaks_along, leaders
 from regionscope.geometry.planar.split import Units
 from regionscope.network import Maxima, Program, Thresholds
 
-__all__ = ["LineState", "cut_line", "partition_lines"]
-
 
 @dataclass(frozen=True)
 class LineState:

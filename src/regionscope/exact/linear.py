@@ -31,11 +31,6 @@ from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
-__all__ = [
-    "BatchResult", "Consume", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions",
-    "on_workers", "one_shape", "program_of",
-]  # fmt: skip
-
 Progress = Callable[[float], None]
 Consume = Callable[[RegionBatch], None]
 

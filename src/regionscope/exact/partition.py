@@ -33,8 +33,6 @@ from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
 from regionscope.writing import counted
 
-__all__ = ["Partition"]
-
 _BYTES = 1 << 26  # of live values, where the network is evaluated on many regions
 _ARRAYS = ("vertices", "outputs", "corners", "offsets", "sizes")
 _WALLS = tuple(each.name for each in fields(Walls))

@@ -20,8 +20,6 @@ from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, ta
 from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Maxima, Program, Thresholds
 
-__all__ = ["Consume", "PlaneState", "cut_plane", "partition_planes", "plane_mesh"]
-
 Consume = Callable[[Mesh, Tensor, Tensor], None]
 """Takes finished cells: their mesh, the coordinates (v, 2) and the outputs (v, c) at its vertices."""
 

@@ -25,8 +25,6 @@ from regionscope.geometry import Slice
 from regionscope.network import Maxima, Program, Thresholds
 from regionscope.tolerance import Tolerance
 
-__all__ = ["ReferenceDecision", "ReferencePartition", "reference_partition", "reference_regions"]
-
 Labels = NDArray[np.int64]
 TOLERANCE = Tolerance.of(torch.float64)
 

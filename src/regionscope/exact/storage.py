@@ -21,8 +21,6 @@ from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 from regionscope.writing import ARRAY_FILE_ERRORS, parse_json, replace_file
 
-__all__ = ["array_names", "load_arrays", "save_arrays", "slice_from_json", "slice_to_json"]
-
 _FORMAT = 3
 _KINDS: dict[str, type[Segment] | type[Simplex] | type[Box]] = {"Segment": Segment, "Simplex": Simplex, "Box": Box}
 

@@ -25,8 +25,6 @@ from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, one_line
 
-__all__ = ["FinishedRegions", "RegionTotals", "SizeHistogram", "stream_regions"]
-
 
 @dataclass(frozen=True, eq=False)
 class FinishedRegions:

@@ -18,8 +18,6 @@ from regionscope.network import Program
 from regionscope.tolerance import UNIT
 from regionscope.verification.search import Found
 
-__all__ = ["margin_by_partition"]
-
 
 def margin_by_partition(
     program: Program, where: Slice, factors: Array, bounds: Array, alternatives: list[list[int]],

@@ -26,8 +26,6 @@ from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
 
-__all__ = ["Verification", "verify"]
-
 MOST_FREE = 3
 _MOST_CELLS = 2_000_000
 _OPEN = Found(-math.inf, np.zeros(0), math.inf, 0.0, 0, False)

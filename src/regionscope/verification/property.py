@@ -9,8 +9,6 @@ from fractions import Fraction
 from regionscope.errors import InputError
 from regionscope.verification.formula import Atom
 
-__all__ = ["Case", "Constraint", "Property", "property_of"]
-
 
 @dataclass(frozen=True)
 class Constraint:

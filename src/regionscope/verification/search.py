@@ -23,8 +23,6 @@ from regionscope.geometry.polytope.complex import Complex, join
 from regionscope.geometry.polytope.split import bisect
 from regionscope.tolerance import UNIT
 
-__all__ = ["Found", "largest_margin"]
-
 _ENTRIES = 3e6  # numbers that the bounds of one batch of cells hold
 
 

@@ -23,8 +23,6 @@ from regionscope.exact.bounding.merge import Array, Indices, Matrix, Stage
 from regionscope.exact.bounding.stages import Staged
 from regionscope.tolerance import UNIT
 
-__all__ = ["Bounds", "Crossings", "bound_cells", "on_vertices", "padded_points", "rounding_of", "with_ones"]
-
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 

@@ -20,8 +20,6 @@ from torch import Tensor
 from regionscope.exact.bounding.merge import Array, Stage, merged, stored
 from regionscope.network import Kink, Program, Thresholds, Values
 
-__all__ = ["NotSingleEntries", "Staged", "read_matrices", "read_stages", "with_slacks"]
-
 _ROWS = 512  # unit vectors run at a time
 _SCALE = 2.0**40  # of the unit vectors, so that offsets do not round the entries
 

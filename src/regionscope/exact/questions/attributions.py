@@ -29,8 +29,6 @@ from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import TINY
 from regionscope.types import Reading
 
-__all__ = ["Attributions", "attribute", "integrated_gradients", "read_logits"]
-
 Numbers = float | Tensor | np.ndarray[Any, Any] | list[Any] | tuple[Any, ...]
 _ROUNDING = 2.0**-44  # of the largest target on a path: a total variation below this is rounding
 

@@ -14,8 +14,6 @@ from regionscope.geometry import Slice
 from regionscope.geometry.ragged import owners
 from regionscope.types import Reading
 
-__all__ = ["Extremes", "RegionExtremes", "extremes"]
-
 
 @dataclass(frozen=True, eq=False)
 class RegionExtremes:

@@ -20,8 +20,6 @@ from regionscope.network import Program, select_output
 from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading
 
-__all__ = ["Flip", "Flips", "first_flip", "flips", "flips_of"]
-
 _SHOWN = 4  # flips in a repr
 _WINDOW = 64  # pieces that first_flip wants to build at a time
 _FIRST = 1 / 64  # of the distance, that it builds first

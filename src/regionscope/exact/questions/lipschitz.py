@@ -24,8 +24,6 @@ from regionscope.geometry import Slice
 from regionscope.tolerance import TINY
 from regionscope.types import Reading
 
-__all__ = ["Lipschitz", "lipschitz", "operator_norms"]
-
 _ACCURATE = 1e-9  # relative error of a norm that needs no second look
 _DIRECTIONS = 1 << 20
 _NUMBERS = 1 << 22  # worked on at a time

@@ -14,8 +14,6 @@ from regionscope.geometry import Segment
 from regionscope.network import Program, Values, full_precision
 from regionscope.network.program import Instruction
 
-__all__ = ["Paths", "Pieces", "gradients", "input_gradients", "pieces_of", "rises"]
-
 _PIECES = 1 << 18  # about this number of pieces is cut at a time
 _PATHS = 256
 _FIRST = 8  # paths, before it is known how many pieces a path has

@@ -26,8 +26,6 @@ from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pi
 from regionscope.tolerance import TINY
 from regionscope.types import Reading, one_line
 
-__all__ = ["RULES", "StepsNeeded", "quadrature", "quadrature_errors"]
-
 Array = NDArray[np.float64]
 
 RULES = ("gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid")

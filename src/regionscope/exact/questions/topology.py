@@ -27,8 +27,6 @@ from regionscope.geometry import Slice
 from regionscope.types import Reading
 from regionscope.writing import counted
 
-__all__ = ["ClassTopology", "Topology", "topology"]
-
 
 @dataclass(frozen=True)
 class ClassTopology:

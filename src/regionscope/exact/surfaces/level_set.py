@@ -27,8 +27,6 @@ from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Stats
 
-__all__ = ["level_set"]
-
 
 def level_set(
     model: nn.Module | Program,

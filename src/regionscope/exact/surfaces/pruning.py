@@ -29,8 +29,6 @@ from regionscope.geometry import Slice
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Program, Values
 
-__all__ = ["Levels", "Pruning"]
-
 _MOST_UNITS = 4096  # of a layer: for larger ones the matrices cost more than they save
 _BYTES = 1 << 28  # of the values at the vertices of cells that are worked on at a time
 _COPIES = 8  # of the values of a group of cells, in memory at a time

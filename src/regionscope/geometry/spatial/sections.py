@@ -22,8 +22,6 @@ from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.ragged import offsets_of, ranges, sort_within
 from regionscope.geometry.spatial.faces import Curves, FaceCut, Unresolved
 
-__all__ = ["Sections", "find_sections"]
-
 
 @dataclass(frozen=True)
 class Sections:

@@ -14,8 +14,6 @@ from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.polytope.complex import NO_WALL, Complex, Domain
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges
 
-__all__ = ["Solids"]
-
 _ENTRIES = 1 << 20  # of the table in which the corners of cells are compared
 
 
