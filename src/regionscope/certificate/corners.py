@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.claim import Claim, Index
+from regionscope.certificate.claim import ClaimedPartition, Index
 from regionscope.certificate.filter import Near, size
 from regionscope.certificate.frames import EPS, Local, inverse_of
 from regionscope.certificate.steps import Numbers
@@ -33,7 +33,7 @@ class Proof:
 
 
 def prove(
-    claim: Claim,
+    claim: ClaimedPartition,
     frames: Local,
     near: Near,
     meeting: Index,
@@ -104,7 +104,7 @@ def _corrected_in_space(start: Numbers, lines: list[tuple[Numbers, Numbers]]) ->
     return point, np.where(off < 0.5, radius, np.inf)
 
 
-def _closed(claim: Claim, meeting: Index, n_rows: int) -> NDArray[np.bool_]:
+def _closed(claim: ClaimedPartition, meeting: Index, n_rows: int) -> NDArray[np.bool_]:
     """Whether each of the three edges of a corner ends in one other corner of its region, and no corner is there twice."""
     rows = np.sort(meeting, 1)
     edge = np.concatenate([(claim.owner * n_rows + rows[:, i]) * n_rows + rows[:, j] for i, j in ((0, 1), (0, 2), (1, 2))])
@@ -135,7 +135,7 @@ def _solution(lines: list[tuple[Numbers, Numbers]], point: Numbers) -> Numbers:
     return np.stack([x, y], 1) / determinant[:, None]
 
 
-def _turns(claim: Claim, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
+def _turns(claim: ClaimedPartition, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
     """Whether the corner is surely a left turn; on a line, whether it surely lies behind the other corner."""
     following = np.arange(1, len(point) + 1)
     following[claim.offsets[1:] - 1] = claim.offsets[:-1]
@@ -157,7 +157,7 @@ def _turns(claim: Claim, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
 
 
 def _signs(
-    claim: Claim, frames: Local, near: Near, n_rows: int, lines: list[Index], point: Numbers, radius: Numbers
+    claim: ClaimedPartition, frames: Local, near: Near, n_rows: int, lines: list[Index], point: Numbers, radius: Numbers
 ) -> tuple[Index, float]:
     """How many constraints of each region are not surely positive at a corner that does not define them."""
     region = near.key // n_rows

@@ -131,7 +131,7 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Fold:
+class _HingeSum:
     """Entry z becomes offset + slope z + sum over t of jumps[t] max(z - at[t], 0)."""
 
     offset: Array
@@ -140,7 +140,7 @@ class _Fold:
     jumps: Array
 
 
-def _as_hinges(fold: _Fold, place: slice, matrix: Any, offset: Array, n: int) -> Stage:
+def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: Array, n: int) -> Stage:
     """``matrix`` acts on the folded state and on what was kept; make it act on the state and on its hinges."""
     mine = matrix[:, place]
     slopes = np.ones(n)
@@ -162,7 +162,7 @@ def _as_hinges(fold: _Fold, place: slice, matrix: Any, offset: Array, n: int) ->
     )
 
 
-def _read_fold(kink: Kink, value: Tensor) -> _Fold:
+def _read_fold(kink: Kink, value: Tensor) -> _HingeSum:
     """Thresholds, slopes and jumps of each entry, from values of the fold at a few points."""
     fold = kink.instructions[0]
     zero, one = torch.zeros_like(value), torch.ones_like(value)
@@ -187,4 +187,4 @@ def _read_fold(kink: Kink, value: Tensor) -> _Fold:
     values = np.stack([at(z) for z in points])
     slopes = np.diff(values, axis=0) / np.diff(points, axis=0)
     offset = values[1] - slopes[0] * thresholds[0]
-    return _Fold(offset, slopes[0], thresholds, np.diff(slopes, axis=0))
+    return _HingeSum(offset, slopes[0], thresholds, np.diff(slopes, axis=0))

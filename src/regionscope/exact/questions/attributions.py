@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_memory, check_positive, check_progress
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.linear import Progress
-from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pieces_of, rises
+from regionscope.exact.questions.paths import Paths, PathPieces, input_gradients, pieces_of, rises
 from regionscope.exact.questions.steps import StepsNeeded, quadrature_errors
 from regionscope.exact.questions.weights import Target, output_weights
 from regionscope.inputs import Inputs, read_array, read_examples
@@ -158,7 +158,7 @@ def attribute(
     return Attributions(mean_over.reshape(paths.inputs.shape), worst, pieces, paths)
 
 
-def _weighted(some: Pieces, place: Tensor, n: int) -> Values:
+def _weighted(some: PathPieces, place: Tensor, n: int) -> Values:
     """The gradients of the pieces, weighted by their lengths and added up by path; place: (pieces,) below n."""
     index = torch.arange(len(place), device=place.device)
     found = {}

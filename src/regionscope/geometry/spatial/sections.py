@@ -12,7 +12,7 @@ from regionscope.geometry.planar.arrangement import (
     Chords,
     Evaluate,
     Meetings,
-    Pieces,
+    CutPieces,
     alternating_pairs,
     divide,
     walk,
@@ -311,7 +311,7 @@ def _pieces(
     )
 
 
-def _line_parts(lines: _Lines, counts: Tensor, found: Pieces, n_edges: int) -> tuple[Tensor, Tensor]:
+def _line_parts(lines: _Lines, counts: Tensor, found: CutPieces, n_edges: int) -> tuple[Tensor, Tensor]:
     """The parts of each line as edges, once; and the sides of the pieces, numbered accordingly."""
     start = offsets_of(counts + 1)
     total = len(found.nodes) // 2
