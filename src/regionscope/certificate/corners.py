@@ -107,7 +107,9 @@ def _corrected_in_space(start: Numbers, lines: list[tuple[Numbers, Numbers]]) ->
 def _closed(claim: ClaimedPartition, meeting: Index, n_rows: int) -> NDArray[np.bool_]:
     """Whether each of the three edges of a corner ends in one other corner of its region, and no corner is there twice."""
     rows = np.sort(meeting, 1)
-    edge = np.concatenate([(claim.owner * n_rows + rows[:, i]) * n_rows + rows[:, j] for i, j in ((0, 1), (0, 2), (1, 2))])
+    edge = np.concatenate(
+        [(claim.owner * n_rows + rows[:, i]) * n_rows + rows[:, j] for i, j in ((0, 1), (0, 2), (1, 2))]
+    )
     third = np.concatenate([rows[:, 2], rows[:, 1], rows[:, 0]])
     order = np.lexsort((third, edge))
     alike = edge[order][1:] == edge[order][:-1]

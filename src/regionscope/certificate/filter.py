@@ -62,7 +62,9 @@ def screen(steps: Steps, slice: Slice, frames: Frames, bits: Bits) -> Screened:
     low, high = frames.low.min(0), frames.high.max(0)
     reach = np.maximum(np.abs(low), np.abs(high)) + 4 * (high - low) + 2.0**-190  # of [-3, 3]^k in all frames
     start, first = first_steps(steps, slice, reach)
-    blocks = [_FilterBlock(slice, frames.part(i, i + rows), i, steps, start, bits).run(first) for i in range(0, n, rows)]
+    blocks = [
+        _FilterBlock(slice, frames.part(i, i + rows), i, steps, start, bits).run(first) for i in range(0, n, rows)
+    ]
     near = Near(*(np.concatenate(parts) for parts in zip(*(block.near for block in blocks), strict=True)))
     order = near.key.argsort(kind="stable")
     return Screened(
@@ -113,7 +115,9 @@ class _AtRegions:
 class _FilterBlock:
     """Some regions on their way through the network: values (k + 1, entries, groups), errors (entries, groups)."""
 
-    def __init__(self, slice: Slice, cells: Frames, first: int, steps: Steps, start: dict[str, Value], code: Bits) -> None:
+    def __init__(
+        self, slice: Slice, cells: Frames, first: int, steps: Steps, start: dict[str, Value], code: Bits
+    ) -> None:
         self.steps, self.cells, self.first, self.code = steps, cells, first, code
         self.count, self.k = cells.reference.shape
         self.border = tuple(part.cpu().numpy() for part in slice.halfspaces)

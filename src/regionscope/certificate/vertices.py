@@ -80,7 +80,13 @@ class _VertexBlock:
     """
 
     def __init__(
-        self, claim: ClaimedPartition, frames: CornerFrames, bits: Bits, slice: Slice, regions: Index, start: dict[str, Value]
+        self,
+        claim: ClaimedPartition,
+        frames: CornerFrames,
+        bits: Bits,
+        slice: Slice,
+        regions: Index,
+        start: dict[str, Value],
     ) -> None:
         self.code, self.k, self.regions = bits, claim.dim, regions
         counts = np.diff(claim.offsets)[regions]

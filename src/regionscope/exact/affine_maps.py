@@ -11,7 +11,6 @@ from regionscope.geometry.ragged import owners
 from regionscope.network import Program, full_precision
 from regionscope.tolerance import TINY
 
-
 _ROUNDED = 1e-9  # of a slope: smaller differences are left to the derivatives
 
 

@@ -59,7 +59,7 @@ def partition_lines(
 
     consume: called with each finished part, which is then forgotten; the result is the last part.
     """
-    coords = torch.cat([piece.corners.to(program.device, torch.float64) for piece in slices])
+    coords = torch.cat([slice.corners.to(program.device, torch.float64) for slice in slices])
     slice_id = numpy_on_cpu(torch.arange(len(slices), device=program.device).repeat_interleave(2))
     values = program.begin(corner_inputs(program, slices))
     layer = full(len(slice_id), -1, slice_id)

@@ -36,7 +36,7 @@ def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tol
     Cost: the corners run to the first nonlinearity, where the values of the other points are combined from theirs; from
     there on all points run.
     """
-    rows, sizes = max(1, budget.inputs(program) // 2), [len(piece.corners) for piece in slices]
+    rows, sizes = max(1, budget.inputs(program) // 2), [len(slice.corners) for slice in slices]
     order: list[int] = []
     blocks: list[list[tuple[Tensor, Tensor]]] = []
     for n_corners in sorted(set(sizes)):
@@ -196,8 +196,8 @@ def _behind(kink: Kink, live: Values, cuts: Cuts, shakes: _Shakes) -> Values:
         rows = value.reshape(3, -1, *value.shape[1:])
         return torch.stack([rows[0] * plain, rows[0] * moved, rows[2] * drifted]).view_as(value)
 
-    before = {
-        name: versions(live[name], 1.0, 1 + drawn[i], 1 + drawn[n + i]) for i, name in enumerate(real)
-    } | {name: torch.cat([value.chunk(3)[i] for i in (0, 0, 2)]) for name, value in live.items() if name not in real}
+    before = {name: versions(live[name], 1.0, 1 + drawn[i], 1 + drawn[n + i]) for i, name in enumerate(real)} | {
+        name: torch.cat([value.chunk(3)[i] for i in (0, 0, 2)]) for name, value in live.items() if name not in real
+    }
     noise = versions(units, 0.0, _OFF * drawn[n - 1], _OFF * drawn[-1])
     return kink.advance(before, consume=True, noise=noise)

@@ -22,7 +22,7 @@ from regionscope.checks import whole
 from regionscope.exact.budget import Budget
 from regionscope.exact.linear import Progress
 from regionscope.exact.questions.legendre import gauss_legendre
-from regionscope.exact.questions.paths import Paths, PathPieces, input_gradients, pieces_of
+from regionscope.exact.questions.paths import PathPieces, Paths, input_gradients, pieces_of
 from regionscope.tolerance import TINY
 from regionscope.types import Reading, one_line
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from regionscope.geometry.crossing import coincident
 from regionscope.geometry.planar.arrangement import (
     Chords,
+    CutPieces,
     Evaluate,
     Meetings,
-    CutPieces,
     alternating_pairs,
     divide,
     walk,
