@@ -7,20 +7,11 @@ from typing import Any
 
 from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
 from regionscope.lab.instruments.options import passed
-from regionscope.measures.region_count import linear_region_count, region_count, slice_sampler
+from regionscope.measures.region_count import slice_sampler
 
 
-def region_counts(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
-    """``region_count`` on the same slices at every reading."""
-    return _on_slices(region_count, context, options)
-
-
-def linear_region_counts(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
-    """``linear_region_count`` on the same slices at every reading."""
-    return _on_slices(linear_region_count, context, options)
-
-
-def _on_slices(count: Callable[..., Any], context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
+def on_slices(count: Callable[..., Any], context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
+    """``count``, such as ``region_count``, on the same slices at every reading."""
     own = {**passed(count, options), "seed": context.seed_of(options)}
     drawn = passed(slice_sampler, own)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -45,10 +46,12 @@ class _Instrument:
 
 _INSTRUMENTS = {
     "region_count": _Instrument(
-        "mean number of decision regions on random slices", counts.region_counts, region_count, _POINTS
+        "mean number of decision regions on random slices", partial(counts.on_slices, region_count), region_count,
+        _POINTS,
     ),
     "linear_region_count": _Instrument(
-        "mean exact number of linear regions on random slices", counts.linear_region_counts, linear_region_count,
+        "mean exact number of linear regions on random slices", partial(counts.on_slices, linear_region_count),
+        linear_region_count,
         _POINTS,
     ),
     "linear_regions": _Instrument(

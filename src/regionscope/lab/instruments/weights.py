@@ -46,38 +46,20 @@ def distance(context: MeasurementContext, options: dict[str, Any]) -> Read:
 def margin(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``output_margin`` over labelled data."""
     own = passed(output_margin, options)
-
-    def make(part: str) -> Read:
-        data = context.data(part)
-        return lambda model: output_margin(model, data.inputs, data.labels, **own)
-
-    return for_each(options["points"], make)
+    return _on_labelled(context, options, lambda model, x, y: output_margin(model, x, y, **own))
 
 
 def sharpest(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``sharpness`` on a sample of labelled data, for the loss that is trained on."""
-    own = {
-        **passed(sharpness, options),
-        "seed": context.seed_of(options),
-        "loss": _squared if context.loss_of(options) == "mse" else None,
-    }
-
-    def make(part: str) -> Read:
-        data = context.data(part)
-        return lambda model: sharpness(model, data.inputs, data.labels, **own)
-
-    return for_each(options["points"], make)
+    squared = _squared if context.loss_of(options) == "mse" else None
+    own = {**passed(sharpness, options), "seed": context.seed_of(options), "loss": squared}
+    return _on_labelled(context, options, lambda model, x, y: sharpness(model, x, y, **own))
 
 
 def error(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``error_rate`` on labelled data."""
     own = passed(error_rate, options)
-
-    def make(part: str) -> Read:
-        inputs, labels = context.labelled(part, options["n"], context.seed_of(options))
-        return lambda model: error_rate(model, inputs, labels, **own)
-
-    return for_each(options["points"], make)
+    return _on_labelled(context, options, lambda model, x, y: error_rate(model, x, y, **own))
 
 
 def gap(context: MeasurementContext, options: dict[str, Any]) -> Read:
@@ -90,10 +72,17 @@ def gap(context: MeasurementContext, options: dict[str, Any]) -> Read:
 def loss(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """Mean loss on labelled data, of the kind that is trained on."""
     kind = context.loss_of(options)
+    return _on_labelled(context, options, lambda model, x, y: evaluate(model, x, y, loss=kind)[0])
+
+
+def _on_labelled(
+    context: MeasurementContext, options: dict[str, Any], read: Callable[[Any, Tensor, Tensor], Any]
+) -> Read:
+    """``read(model, inputs, labels)`` on the points that are asked for, or on a seeded choice of ``n`` of them."""
 
     def make(part: str) -> Read:
-        data = context.data(part)
-        return lambda model: evaluate(model, data.inputs, data.labels, loss=kind)[0]
+        inputs, labels = context.labelled(part, options.get("n"), context.seed_of(options))
+        return lambda model: read(model, inputs, labels)
 
     return for_each(options["points"], make)
 
