@@ -24,13 +24,13 @@ from fuzz.compare import piece_of
 from fuzz.networks import FAMILIES, network
 from fuzz.truth import truth_of
 from regionscope.certificate.bits import Bits, distinct
-from regionscope.certificate.claim import Claim
+from regionscope.certificate.claim import ClaimedPartition
 from regionscope.certificate.columns import Value, first_steps, reads
 from regionscope.certificate.columns import affine as columns_of_affine
 from regionscope.certificate.filter import screen
 from regionscope.certificate.frames import corner_frames, frames_of
 from regionscope.certificate.integers import IntegerNetwork, homogeneous
-from regionscope.certificate.steps import Affine, Largest, read_steps
+from regionscope.certificate.steps import AffineStep, Largest, read_steps
 from regionscope.certificate.vertices import look
 from regionscope.errors import LimitReached, MissingLibrary
 from regionscope.network import trace
@@ -142,7 +142,7 @@ def test_error_bounds_hold(by_vertices: bool) -> None:
     layers = [nn.Linear(2, 9), nn.LeakyReLU(0.1), nn.Linear(9, 9), nn.Hardsigmoid(), nn.Linear(9, 3)]
     part = rs.linear_regions(nn.Sequential(*layers).double(), SQUARE)
     assert part.program is not None
-    claim, steps = Claim.of(part), read_steps(part.program)
+    claim, steps = ClaimedPartition.of(part), read_steps(part.program)
     code, exact = Bits(steps, 4), IntegerNetwork(steps, part.slice)
     corners = corner_frames(claim.points, claim.offsets, claim.owner)
     boxes = frames_of(claim.vertices, claim.corners, claim.offsets)
@@ -188,7 +188,7 @@ def test_the_first_layer_is_sharp() -> None:
     steps = read_steps(trace(nn.Sequential(nn.Linear(400, 3), nn.ReLU()).double(), (400,)))
     values, first = first_steps(steps, line, np.ones(1))
     step, columns = steps.steps[0], np.stack([line.origin.numpy().ravel(), line.basis.numpy().ravel()], 1)
-    assert isinstance(step, Affine)
+    assert isinstance(step, AffineStep)
     value = values[next(reads(steps.steps[first]))]
     true = fractions(step.terms[0][1].sparse.toarray()) @ fractions(columns)
     true[:, 0] += fractions(step.shift)
@@ -207,7 +207,7 @@ def test_frames_of_flat_regions_and_numbers_that_overflow_prove_nothing() -> Non
         for parameter in huge.parameters():
             parameter.fill_(2.0**99)
     part = rs.linear_regions(mlp(2, 2, 2), SQUARE)
-    claim, steps = Claim.of(part), read_steps(trace(huge, (2,)))
+    claim, steps = ClaimedPartition.of(part), read_steps(trace(huge, (2,)))
     corners = corner_frames(claim.points, claim.offsets, claim.owner)
     assert not look(steps, part.slice, claim, corners, Bits(steps, 4)).sure.any()
 

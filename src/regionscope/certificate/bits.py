@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.integers import Pattern
 from regionscope.certificate.matrices import Sparse
-from regionscope.certificate.steps import Affine, Largest, Pieces, Steps
-
-__all__ = ["Bits", "Packed", "distinct"]
+from regionscope.certificate.steps import AffineStep, Largest, PiecewiseStep, Steps
 
 Packed = NDArray[np.uint8]
 Index = NDArray[np.int64]
@@ -51,7 +49,7 @@ class Bits:
         """Follow the outputs of ReLUs through steps that copy them."""
         found, known, parts = {}, dict[str, Index](), iter(self.parts)
         for step in steps.steps:
-            if isinstance(step, Affine):
+            if isinstance(step, AffineStep):
                 known[step.writes] = _copied(step, known)
                 continue
             part = next(parts)
@@ -59,7 +57,7 @@ class Bits:
                 own = known[step.source][step.groups]
                 if (usable := (own >= 0).all(axis=1, keepdims=True)).any():
                     found[step.layer] = np.where(usable, own, -1).ravel()
-            relu = isinstance(step, Pieces) and _is_relu(step)
+            relu = isinstance(step, PiecewiseStep) and _is_relu(step)
             known[step.writes] = 8 * part.start + np.arange(step.n_units) if relu else np.full(step.n_units, -1)
         return found
 
@@ -147,12 +145,12 @@ class Bits:
         return differs
 
 
-def _is_relu(fold: Pieces) -> bool:
+def _is_relu(fold: PiecewiseStep) -> bool:
     plain = fold.at == (0.0,) and fold.divisor == 1 and not fold.shifts.any()
     return plain and bool((fold.slopes == [[0.0], [1.0]]).all())
 
 
-def _copied(step: Affine, known: dict[str, Index]) -> Index:
+def _copied(step: AffineStep, known: dict[str, Index]) -> Index:
     """For each entry that is a copy of one that is known, what is known of it; else -1."""
     found = np.full(len(step.shift), -1)
     total = np.sum([matrix.terms for _, matrix in step.terms], axis=0)

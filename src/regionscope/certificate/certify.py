@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from regionscope.certificate.bits import Bits, distinct
-from regionscope.certificate.claim import Claim, Index
+from regionscope.certificate.claim import ClaimedPartition, Index
 from regionscope.certificate.corners import Proof, prove
 from regionscope.certificate.document import document
 from regionscope.certificate.filter import Screened, screen
@@ -29,13 +29,11 @@ from regionscope.certificate.matrices import TooLarge
 from regionscope.certificate.regions import TrueRegion, TrueRegions
 from regionscope.certificate.result import Certificate, Refutation
 from regionscope.certificate.steps import read_steps
-from regionscope.certificate.truth import Counts, Graph, components, count
+from regionscope.certificate.truth import Counts, RegionGraph, components, count
 from regionscope.certificate.vertices import FAR, look
 from regionscope.checks import whole
 from regionscope.errors import InputError, LimitReached
 from regionscope.extras import needed
-
-__all__ = ["certify"]
 
 _OFF = 1e-6  # of the extent of the slice: a stored vertex that is farther from the true one is refuted
 
@@ -73,7 +71,7 @@ class _Judge:
     def __init__(self, part: Any, program: Any, most: int) -> None:
         needed("flint", who="certify() needs", library="python-flint", extra="exact")
         self.part, self.most = part, most
-        self.claim = Claim.of(part)
+        self.claim = ClaimedPartition.of(part)
         self.steps = read_steps(program)
         self.border = len(part.slice.halfspaces[1])
         self.n_rows = self.border + self.steps.n_rows
@@ -275,11 +273,11 @@ class _Judge:
             document=evidence,
         )
 
-    def _graph(self) -> Graph:
+    def _graph(self) -> RegionGraph:
         bits, slopes, error = self.screened.bits, self.screened.slopes, self.screened.slope_error
         inner = self.claim.wall_regions[(self.claim.wall_regions >= 0).all(1)]
         if not self.reasons:
-            return Graph(self.code, bits, inner, slopes, error)
+            return RegionGraph(self.code, bits, inner, slopes, error)
         good = np.flatnonzero(self.settled)
         place = {self._key(i): n for n, i in enumerate(good.tolist())}
         place |= {key: len(good) + n for n, key in enumerate(self.found)}
@@ -290,7 +288,7 @@ class _Judge:
         more = [(place[key], place[other]) for key, true in self.found.items() for other in true.behind if other]
         every = np.concatenate([pairs, np.array(more, dtype=np.int64).reshape(-1, 2)])
         patterns = np.array([_pattern(key) for key in place]).reshape(len(place), -1)
-        return Graph(self.code, self.code.encode(patterns), every, slopes[good], error[good])
+        return RegionGraph(self.code, self.code.encode(patterns), every, slopes[good], error[good])
 
     def _clusters(self) -> list[Refutation]:
         """Refuted regions that hang together, with the number of true regions in their place."""

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.steps import Numbers
-
-__all__ = ["Claim", "Index"]
+from regionscope.certificate.matrices import Numbers
 
 Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Claim:
+class ClaimedPartition:
     """The arrays of a partition; see ``Partition`` and ``Walls``. ``dim``: of the slice."""
 
     dim: int
@@ -30,17 +28,17 @@ class Claim:
     wall_layer: Index
 
     @staticmethod
-    def of(part: Any) -> Claim:
+    def of(part: Any) -> ClaimedPartition:
         walls = part.walls
         arrays = (part.corners, part.offsets, walls.vertices, walls.offsets, walls.regions, walls.layer)
-        return Claim(part.slice.dim, part.vertices.cpu().numpy(), *(array.cpu().numpy() for array in arrays))
+        return ClaimedPartition(part.slice.dim, part.vertices.cpu().numpy(), *(array.cpu().numpy() for array in arrays))
 
     @property
     def n(self) -> int:
         """Number of regions."""
         return len(self.offsets) - 1
 
-    def part(self, regions: Index) -> Claim:
+    def part(self, regions: Index) -> ClaimedPartition:
         """The same claim with the corners of these regions only; its walls stay."""
         counts = np.diff(self.offsets)[regions]
         offsets = np.concatenate([[0], np.cumsum(counts)])

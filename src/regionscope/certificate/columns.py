@@ -18,10 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from regionscope.certificate.frames import EPS
-from regionscope.certificate.steps import Affine, Fold, Numbers, Steps
+from regionscope.certificate.matrices import Numbers
+from regionscope.certificate.steps import AffineStep, Fold, Steps
 from regionscope.geometry import Slice
-
-__all__ = ["Value", "affine", "first_steps", "padded", "reads"]
 
 _LEAST = 2.0**-700  # added to bounds in place of what underflows
 
@@ -48,9 +47,9 @@ def padded(bound: Numbers) -> Numbers:
     return np.where(bound > 0, bound + _LEAST, bound)
 
 
-def reads(step: Affine | Fold) -> Iterator[str]:
+def reads(step: AffineStep | Fold) -> Iterator[str]:
     """The names of the tensors that a step reads."""
-    if isinstance(step, Affine):
+    if isinstance(step, AffineStep):
         yield from (name for name, _ in step.terms)
     else:
         yield step.source
@@ -64,9 +63,9 @@ def first_steps(steps: Steps, slice: Slice, reach: Numbers) -> tuple[dict[str, V
     weights = (1 + 8 * EPS) * np.array([1.0, *reach])
     inputs = np.stack([slice.origin.reshape(-1).cpu().numpy(), *slice.basis.flatten(1).cpu().numpy()], 1)
     values = {steps.input_name: Value(inputs, np.zeros(len(inputs)), np.abs(inputs) @ weights)}
-    first = next((i for i, step in enumerate(steps.steps) if not isinstance(step, Affine)), len(steps.steps))
+    first = next((i for i, step in enumerate(steps.steps) if not isinstance(step, AffineStep)), len(steps.steps))
     for step in steps.steps[:first]:
-        assert isinstance(step, Affine)
+        assert isinstance(step, AffineStep)
         if step.moved is not None:
             values[step.writes] = Value(*(each[step.moved] for each in values[step.terms[0][0]]))
             continue
@@ -79,7 +78,7 @@ def first_steps(steps: Steps, slice: Slice, reach: Numbers) -> tuple[dict[str, V
     return {name: value for name, value in values.items() if name in read}, first
 
 
-def affine(step: Affine, values: dict[str, Value], shifted: int | None) -> tuple[Numbers, Numbers]:
+def affine(step: AffineStep, values: dict[str, Value], shifted: int | None) -> tuple[Numbers, Numbers]:
     """The result of an affine step and its errors. shifted: number of columns to which the shift is added."""
     share = (9 + sum(int(matrix.terms.max(initial=0)) for _, matrix in step.terms)) * EPS
     numbers, bound = np.zeros((len(step.shift), 1)), np.zeros(len(step.shift))
@@ -94,7 +93,7 @@ def affine(step: Affine, values: dict[str, Value], shifted: int | None) -> tuple
     return numbers, padded((1 + share) * bound + shift)
 
 
-def _sharp(step: Affine, columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
+def _sharp(step: AffineStep, columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
     """The same for exact columns (n, 1 + k), where most of the product is exact."""
     matrix, n = step.terms[0][1], max(1, len(columns))
     bits = (52 - n.bit_length()) // 2

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.claim import Claim, Index
+from regionscope.certificate.claim import ClaimedPartition, Index
 from regionscope.certificate.filter import Near, size
 from regionscope.certificate.frames import EPS, Local, inverse_of
-from regionscope.certificate.steps import Numbers
-
-__all__ = ["Proof", "prove"]
+from regionscope.certificate.matrices import Numbers
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Proof:
 
 
 def prove(
-    claim: Claim,
+    claim: ClaimedPartition,
     frames: Local,
     near: Near,
     meeting: Index,
@@ -106,7 +104,7 @@ def _corrected_in_space(start: Numbers, lines: list[tuple[Numbers, Numbers]]) ->
     return point, np.where(off < 0.5, radius, np.inf)
 
 
-def _closed(claim: Claim, meeting: Index, n_rows: int) -> NDArray[np.bool_]:
+def _closed(claim: ClaimedPartition, meeting: Index, n_rows: int) -> NDArray[np.bool_]:
     """Whether each of the three edges of a corner ends in one other corner, and no corner is there twice."""
     rows = np.sort(meeting, 1)
     edge = np.concatenate(
@@ -139,7 +137,7 @@ def _solution(lines: list[tuple[Numbers, Numbers]], point: Numbers) -> Numbers:
     return np.stack([x, y], 1) / determinant[:, None]
 
 
-def _turns(claim: Claim, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
+def _turns(claim: ClaimedPartition, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
     """Whether the corner is surely a left turn; on a line, whether it surely lies behind the other corner."""
     following = np.arange(1, len(point) + 1)
     following[claim.offsets[1:] - 1] = claim.offsets[:-1]
@@ -161,7 +159,7 @@ def _turns(claim: Claim, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
 
 
 def _signs(
-    claim: Claim, frames: Local, near: Near, n_rows: int, lines: list[Index], point: Numbers, radius: Numbers
+    claim: ClaimedPartition, frames: Local, near: Near, n_rows: int, lines: list[Index], point: Numbers, radius: Numbers
 ) -> tuple[Index, float]:
     """How many constraints of each region are not surely positive at a corner that does not define them."""
     region = near.key // n_rows

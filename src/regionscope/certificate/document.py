@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 
 from regionscope.certificate.integers import as_integers
-from regionscope.certificate.steps import Affine, Largest, Numbers, Step, Steps
-from regionscope.certificate.truth import Graph
+from regionscope.certificate.matrices import Numbers
+from regionscope.certificate.steps import AffineStep, Largest, Step, Steps
+from regionscope.certificate.truth import RegionGraph
 from regionscope.geometry import Slice
-
-__all__ = ["FORMAT", "document"]
 
 FORMAT = "regionscope certificate 1"
 
 
-def document(steps: Steps, slice: Slice, graph: Graph, counts: dict[str, Any]) -> dict[str, Any]:
+def document(steps: Steps, slice: Slice, graph: RegionGraph, counts: dict[str, Any]) -> dict[str, Any]:
     """The evidence of a certificate, ready for ``json.dump``."""
     flat = np.concatenate([slice.basis.flatten(1).cpu().numpy(), slice.origin.reshape(1, -1).cpu().numpy()])
     normals, bounds = (part.cpu().numpy() for part in slice.halfspaces)
@@ -52,7 +51,7 @@ def _fractions(numbers: Numbers) -> dict[str, Any]:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    if isinstance(step, Affine):
+    if isinstance(step, AffineStep):
         terms = []
         for source, matrix in step.terms:
             sparse = matrix.sparse

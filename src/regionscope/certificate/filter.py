@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from regionscope.certificate.bits import Bits, Packed
 from regionscope.certificate.columns import Value, first_steps, padded, reads
 from regionscope.certificate.frames import EPS, Frames
-from regionscope.certificate.steps import Affine, Fold, Largest, Numbers, Pieces, Steps
+from regionscope.certificate.matrices import Numbers
+from regionscope.certificate.steps import AffineStep, Fold, Largest, PiecewiseStep, Steps
 from regionscope.geometry import Slice
-
-__all__ = ["Near", "Screened", "screen", "size"]
 
 _REACH = 1.01  # corners lie this far from the reference, after they have been corrected
 _BYTES = 1 << 28
@@ -59,12 +58,14 @@ class Screened:
 def screen(steps: Steps, slice: Slice, frames: Frames, bits: Bits) -> Screened:
     """Patterns, near constraints and slopes of all regions. Cost: at most k + 2 forward passes for each region."""
     n, k = frames.reference.shape
-    widest = max([len(step.shift) for step in steps.steps if isinstance(step, Affine)], default=1)
+    widest = max([len(step.shift) for step in steps.steps if isinstance(step, AffineStep)], default=1)
     rows = max(1, _BYTES // (8 * (k + 2) * max(1, widest)))
     low, high = frames.low.min(0), frames.high.max(0)
     reach = np.maximum(np.abs(low), np.abs(high)) + 4 * (high - low) + 2.0**-190  # of [-3, 3]^k in all frames
     start, first = first_steps(steps, slice, reach)
-    blocks = [_Block(slice, frames.part(i, i + rows), i, steps, start, bits).run(first) for i in range(0, n, rows)]
+    blocks = [
+        _FilterBlock(slice, frames.part(i, i + rows), i, steps, start, bits).run(first) for i in range(0, n, rows)
+    ]
     near = Near(*(np.concatenate(parts) for parts in zip(*(block.near for block in blocks), strict=True)))
     order = near.key.argsort(kind="stable")
     return Screened(
@@ -112,7 +113,7 @@ class _AtRegions:
     rows: Numbers
 
 
-class _Block:
+class _FilterBlock:
     """Some regions on their way through the network: values (k + 1, entries, groups), errors (entries, groups)."""
 
     def __init__(
@@ -136,14 +137,14 @@ class _Block:
             self.values[name] = np.stack([here.numbers, *slopes.T[..., None]])
             self.errors[name] = here.error[:, None]
 
-    def run(self, first: int) -> _Block:
+    def run(self, first: int) -> _FilterBlock:
         """Carry the regions through the steps from ``first`` on."""
         self._borders()
         last = {name: i for i, step in enumerate(self.steps.steps) for name in reads(step)}
         for i, step in enumerate(self.steps.steps[first:], first):
-            if isinstance(step, Affine):
+            if isinstance(step, AffineStep):
                 self._affine(step)
-            elif isinstance(step, Pieces):
+            elif isinstance(step, PiecewiseStep):
                 self._pieces(step)
             else:
                 self._largest(step)
@@ -196,7 +197,7 @@ class _Block:
             out[1 + i] *= ratio[:, i]
         return out, padded(grown * (error + (2 * self.k + 8) * EPS * size(rows)))
 
-    def _affine(self, step: Affine) -> None:
+    def _affine(self, step: AffineStep) -> None:
         if (moved := step.moved) is not None:
             ((source, _),) = step.terms
             here, error = self.values[source], self.errors[source]
@@ -218,7 +219,7 @@ class _Block:
         bound += np.where(bound > 0, share * np.abs(step.shift)[:, None], 0)  # a shift alone is not rounded
         self.values[step.writes], self.errors[step.writes] = out, padded(bound)
 
-    def _pieces(self, fold: Pieces) -> None:
+    def _pieces(self, fold: PiecewiseStep) -> None:
         here, error = self.values[fold.source], self.errors[fold.source]
         spread = _spread(here)
         exact = (error == 0) & (spread == 0)  # a constant that is known
@@ -288,7 +289,7 @@ class _Block:
                 rows, error = self._moved(rows, error, old, parent, self.frames, to)
             self.values[name], self.errors[name] = rows, error
 
-    def _through(self, fold: Pieces) -> None:
+    def _through(self, fold: PiecewiseStep) -> None:
         here, error = self.values[fold.source], self.errors[fold.source]
         piece = self.pattern[self.member, self.column - fold.n_units : self.column].T
         index = np.arange(len(error))[:, None]

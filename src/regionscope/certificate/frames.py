@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.steps import Numbers
-
-__all__ = ["EPS", "CornerFrames", "Frames", "Local", "corner_frames", "frames_of", "inverse_of"]
+from regionscope.certificate.matrices import Numbers
 
 EPS = 2.0**-52  # machine epsilon of float64: twice the largest relative error of one operation
 

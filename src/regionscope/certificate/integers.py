@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.steps import Fold, Largest, Matrix, Pieces, Step, Steps
+from regionscope.certificate.matrices import Matrix
+from regionscope.certificate.steps import Fold, Largest, PiecewiseStep, Step, Steps
 from regionscope.extras import needed
 from regionscope.geometry import Slice
-
-__all__ = ["Cell", "IntegerNetwork", "as_integers", "homogeneous"]
 
 Integers = NDArray[Any]  # of Python integers
 Pattern = NDArray[np.int16]
@@ -43,7 +42,7 @@ def as_integers(numbers: NDArray[np.float64]) -> tuple[Integers, int]:
 
 
 @dataclass(frozen=True)
-class Cell:
+class PatternCell:
     """What integers say about one pattern: constraints (n, k + 1) that are >= 0 on its region, and the outputs there.
 
     degenerate: whether a unit is at its threshold, or two candidates are equal, on the whole region.
@@ -104,7 +103,7 @@ class _AffineStep:
 
 @dataclass(frozen=True)
 class _PiecesStep:
-    fold: Pieces
+    fold: PiecewiseStep
     slopes: Integers
     shifts: Integers
 
@@ -150,7 +149,7 @@ class IntegerNetwork:
             if step.writes:
                 known[step.writes] = known[step.source]
             return _LargestStep(step)
-        if isinstance(step, Pieces):
+        if isinstance(step, PiecewiseStep):
             return self._pieces(step)
         products = [(source, _Product(matrix)) for source, matrix in step.terms]
         shift, below = as_integers(step.shift)
@@ -160,7 +159,7 @@ class IntegerNetwork:
         known[step.writes] = out
         return _AffineStep(step.writes, products, shift * (out // below))
 
-    def _pieces(self, step: Pieces) -> _PiecesStep:
+    def _pieces(self, step: PiecewiseStep) -> _PiecesStep:
         below = self.denominators[step.source]
         numbers, of_at = as_integers(np.array(step.at))
         at = [(of_at, int(number) * below) for number in numbers]
@@ -179,7 +178,7 @@ class IntegerNetwork:
             step.run(values, ones, choose)
         return values[self.source.output_name]
 
-    def cell(self, pattern: Pattern) -> Cell:
+    def cell(self, pattern: Pattern) -> PatternCell:
         """Constraints and outputs of a pattern, as functions of the slice coordinates.
 
         Constraints are those of the border, then for each fold those of its units in order: for each threshold, or for
@@ -201,7 +200,7 @@ class IntegerNetwork:
             return own
 
         outputs = self._run(self.inputs, ones, choose)
-        return Cell(np.concatenate(rows), outputs, degenerate)
+        return PatternCell(np.concatenate(rows), outputs, degenerate)
 
     def flipped(self, pattern: Pattern, row: int) -> Pattern:
         """The pattern behind a facet on which only this constraint is zero."""

@@ -23,8 +23,6 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.network.rules.convolution import conv2d_by_product
 
-__all__ = ["Layer", "Matrix", "Numbers", "Sparse", "TooLarge", "flat", "terms_of", "whole_layer"]
-
 Numbers = NDArray[np.float64]
 
 _PROBE = 2.0**900

@@ -14,8 +14,6 @@ import numpy as np
 
 from regionscope.certificate.integers import Integers
 
-__all__ = ["Polytope", "region_of"]
-
 Point = tuple[int, ...]
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from regionscope.certificate.integers import IntegerNetwork, Pattern
 from regionscope.certificate.polytopes import Polytope, region_of
 
-__all__ = ["TrueRegion", "TrueRegions"]
-
 
 @dataclass(frozen=True)
 class TrueRegion:

@@ -13,8 +13,6 @@ from regionscope.errors import InputError
 from regionscope.types import Reading
 from regionscope.writing import replace_file
 
-__all__ = ["Certificate", "Refutation"]
-
 
 @dataclass(frozen=True)
 class Refutation:

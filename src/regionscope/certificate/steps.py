@@ -26,11 +26,9 @@ from regionscope.network.operations import Fixed
 from regionscope.network.program import Instruction
 from regionscope.network.rules.activations import ramp, without_groups
 
-__all__ = ["Affine", "Fold", "Largest", "Matrix", "Numbers", "Pieces", "Step", "Steps", "read_steps"]
-
 
 @dataclass(frozen=True, eq=False)
-class Affine:
+class AffineStep:
     """writes = sum of matrix @ source over the terms + shift."""
 
     writes: str
@@ -50,7 +48,7 @@ class Affine:
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class PiecewiseStep:
     """writes = (slopes[p] * source + shifts[p]) / divisor, entry by entry, where p counts the thresholds below it.
 
     at: thresholds, ascending. slopes, shifts: (pieces, n). layer: index of the nonlinearity. An empty ``writes`` only
@@ -96,8 +94,8 @@ class Largest:
         return int(self.groups.shape[1])
 
 
-Fold = Pieces | Largest
-Step = Affine | Pieces | Largest
+Fold = PiecewiseStep | Largest
+Step = AffineStep | PiecewiseStep | Largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +111,7 @@ class Steps:
     @property
     def folds(self) -> list[Fold]:
         """The steps that fold, in order; a pattern has their units one after another."""
-        return [step for step in self.steps if not isinstance(step, Affine)]
+        return [step for step in self.steps if not isinstance(step, AffineStep)]
 
     @property
     def n_units(self) -> int:
@@ -129,7 +127,7 @@ class Steps:
 def read_steps(program: Program) -> Steps:
     """The steps of a float64 program. Cost: one row through each operation for each entry of its inputs."""
     with torch.no_grad(), full_precision():
-        reader = _Reader(program)
+        reader = _StepReader(program)
         steps: list[Step] = [*reader.affine(program.instructions)]
         for layer, kink in enumerate(program.kinks):
             steps += reader.fold(kink, layer)
@@ -139,21 +137,21 @@ def read_steps(program: Program) -> Steps:
     return Steps(tuple(steps), program.input_name, program.output_name, names, has_decision)
 
 
-class _Reader:
+class _StepReader:
     """Follows a program with one row of zeros, to know the shapes, and reads each operation as it goes."""
 
     def __init__(self, program: Program) -> None:
         row = torch.zeros(1, *program.input_shape, dtype=torch.float64, device=program.device)
         self.values = {program.input_name: row}
 
-    def affine(self, instructions: Sequence[Instruction]) -> Iterator[Affine]:
+    def affine(self, instructions: Sequence[Instruction]) -> Iterator[AffineStep]:
         for each in instructions:
             reads = [self.values[name] for name in each.reads]
             function = partial(_with_constants, each.function, each.constants)
             result = function(*reads)
             whole = whole_layer(each.function, each.constants, reads)
             terms = terms_of(function, each.reads, reads) if whole is None else [(each.reads[0], whole)]
-            yield Affine(each.writes, tuple(terms), flat(result)[0])
+            yield AffineStep(each.writes, tuple(terms), flat(result)[0])
             self.values[each.writes] = torch.zeros_like(result)
 
     def fold(self, kink: Kink, layer: int) -> list[Step]:
@@ -171,11 +169,11 @@ class _Reader:
         if unchanged and inside.data_ptr() == reads[0].data_ptr():  # the numbers of its only input, in the same order
             steps: list[Step] = [_sum_with(first.reads[0], before, len(shift), (), shift)]
         else:
-            steps = [Affine(before, tuple(terms_of(values, first.reads, reads)), shift)]
+            steps = [AffineStep(before, tuple(terms_of(values, first.reads, reads)), shift)]
         if kink.kind == "argmax":
             if isinstance(cuts, Maxima):
                 return [*steps, Largest("", before, layer, cuts.groups.cpu().numpy())]
-            return [*steps, Pieces("", before, layer, (0.0,), np.zeros((2, 1)), np.zeros((2, 1)))]
+            return [*steps, PiecewiseStep("", before, layer, (0.0,), np.zeros((2, 1)), np.zeros((2, 1)))]
         if isinstance(cuts, Maxima):
             after = f"{first.writes} behind its fold"
             return [
@@ -192,7 +190,7 @@ class _Reader:
 
         def fold(at: Sequence[float], pieces: Sequence[tuple[float, float]], divisor: int = 1) -> list[Step]:
             table = np.repeat(np.array(pieces, dtype=np.float64)[:, :, None], n, 2)
-            return [Pieces(first.writes, before, layer, tuple(at), table[:, 0], table[:, 1], divisor)]
+            return [PiecewiseStep(first.writes, before, layer, tuple(at), table[:, 0], table[:, 1], divisor)]
 
         if function in (torch.maximum, torch.minimum):
             return self._larger(first, layer, before, n, function is torch.maximum)
@@ -200,7 +198,7 @@ class _Reader:
             row = torch.ones_like(self.values[first.reads[0]])
             low, high = (flat(first.function(sign * row, *first.constants)) for sign in (-1.0, 1.0))
             slopes = np.concatenate([-low, high])
-            return [Pieces(first.writes, before, layer, (0.0,), slopes, np.zeros((2, n)))]
+            return [PiecewiseStep(first.writes, before, layer, (0.0,), slopes, np.zeros((2, n)))]
         if function is torch.clamp:
             least, most = args
             bounds = [bound for bound in (least, most) if math.isfinite(bound)]
@@ -220,7 +218,7 @@ class _Reader:
         """max(a, b) as b + max(a - b, 0), and min(a, b) as b + min(a - b, 0)."""
         part, shape = f"{first.writes} without its second input", self.values[first.writes].shape
         slopes = np.repeat([[0.0], [1.0]] if largest else [[1.0], [0.0]], n, 1)
-        step = Pieces(part, before, layer, (0.0,), slopes, np.zeros((2, n)))
+        step = PiecewiseStep(part, before, layer, (0.0,), slopes, np.zeros((2, n)))
         if len(first.reads) == 1:
             bound = flat(first.constants[0].expand(shape))[0]
             return [step, _sum_with(part, first.writes, n, (), bound)]
@@ -252,8 +250,8 @@ def _direction(first: Instruction) -> float:
 
 def _sum_with(
     source: str, writes: str, n: int, more: tuple[tuple[str, Matrix], ...], shift: Numbers, factor: float = 1.0
-) -> Affine:
+) -> AffineStep:
     """writes = factor * source + the other terms + shift."""
     diagonal = np.arange(n)
     matrix = csr_array((np.full(n, factor), (diagonal, diagonal)), shape=(n, n))
-    return Affine(writes, ((source, Sparse(matrix)), *more), shift)
+    return AffineStep(writes, ((source, Sparse(matrix)), *more), shift)

@@ -15,13 +15,12 @@ from regionscope.certificate.bits import Bits, Packed, distinct
 from regionscope.certificate.claim import Index
 from regionscope.certificate.frames import EPS
 from regionscope.certificate.integers import Integers
-from regionscope.certificate.steps import Affine, Largest, Numbers, Steps
-
-__all__ = ["Counts", "Graph", "count"]
+from regionscope.certificate.matrices import Numbers
+from regionscope.certificate.steps import AffineStep, Largest, Steps
 
 
 @dataclass(frozen=True)
-class Graph:
+class RegionGraph:
     """Regions as nodes and their walls as pairs.
 
     code, bits: patterns (r, bytes). pairs: (w, 2). slopes, slope_error: (s, c, k) of the outputs of the first s
@@ -62,7 +61,7 @@ class Counts:
         return found | ({"pieces": len(self.labels), "decision": self.decision} if len(self.labels) else {})
 
 
-def count(steps: Steps, graph: Graph, outputs: Callable[[int], Integers]) -> Counts:
+def count(steps: Steps, graph: RegionGraph, outputs: Callable[[int], Integers]) -> Counts:
     """Count the regions of a graph. outputs: returns the outputs of a region as integer functions."""
     n, ends = len(graph.bits), graph.code.ends.tolist()
     drawn = dict(zip(steps.layers, ends, strict=True))
@@ -83,7 +82,7 @@ def components(n: int, pairs: Index) -> Index:
     return found
 
 
-def _same_maps(steps: Steps, graph: Graph, outputs: Callable[[int], Integers]) -> NDArray[np.bool_]:
+def _same_maps(steps: Steps, graph: RegionGraph, outputs: Callable[[int], Integers]) -> NDArray[np.bool_]:
     """Whether the maps on both sides of each wall are equal; compared in integers where floats and patterns leave it
     open."""
     pairs, known = graph.pairs, len(graph.slopes)
@@ -106,7 +105,7 @@ def _same_maps(steps: Steps, graph: Graph, outputs: Callable[[int], Integers]) -
     return equal
 
 
-def _same_by_patterns(steps: Steps, graph: Graph, pairs: Index) -> NDArray[np.bool_]:
+def _same_by_patterns(steps: Steps, graph: RegionGraph, pairs: Index) -> NDArray[np.bool_]:
     """Whether the outputs on both sides of walls cannot differ: no entry that they read depends on a unit that changes.
 
     A unit that is off on both sides, or a candidate that wins on neither, passes nothing on.
@@ -114,7 +113,7 @@ def _same_by_patterns(steps: Steps, graph: Graph, pairs: Index) -> NDArray[np.bo
     changed = {steps.input_name: np.zeros((1, len(pairs)), dtype=bool)}
     folds = iter(range(len(graph.code.folds)))
     for step in steps.steps:
-        if isinstance(step, Affine):
+        if isinstance(step, AffineStep):
             reached = np.zeros((len(step.shift), len(pairs)), dtype=bool)
             for source, matrix in step.terms:
                 if (some := np.flatnonzero(changed[source].any(0))).size:

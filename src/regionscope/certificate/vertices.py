@@ -35,29 +35,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.certificate.bits import Bits, Packed
-from regionscope.certificate.claim import Claim, Index
+from regionscope.certificate.claim import ClaimedPartition, Index
 from regionscope.certificate.columns import Value, affine, first_steps, padded, reads
 from regionscope.certificate.filter import Near, Screened, size
 from regionscope.certificate.frames import EPS, CornerFrames
-from regionscope.certificate.steps import Affine, Largest, Numbers, Pieces, Steps
+from regionscope.certificate.matrices import Numbers
+from regionscope.certificate.steps import AffineStep, Largest, PiecewiseStep, Steps
 from regionscope.geometry import Slice
-
-__all__ = ["FAR", "look"]
 
 FAR = 2.0**-14  # by how much a true corner may differ from the stored one, in frame coordinates
 _BLOCK = 1 << 21  # numbers in an array
 _Flag = TypeVar("_Flag", np.uint8, np.bool_)
 
 
-def look(steps: Steps, slice: Slice, claim: Claim, frames: CornerFrames, bits: Bits) -> Screened:
+def look(steps: Steps, slice: Slice, claim: ClaimedPartition, frames: CornerFrames, bits: Bits) -> Screened:
     """Patterns, near constraints and slopes of all regions, from one forward pass of all vertices."""
     start, first = first_steps(steps, slice, np.abs(claim.vertices).max(0))
-    widest = max([len(step.shift) for step in steps.steps[first:] if isinstance(step, Affine)], default=1)
+    widest = max([len(step.shift) for step in steps.steps[first:] if isinstance(step, AffineStep)], default=1)
     order, found = [], []
     for regions in _strips(claim, max(1, _BLOCK // max(1, widest))):
         order.append(regions)
         with np.errstate(over="ignore", invalid="ignore"):
-            found.append(_Block(claim, frames, bits, slice, regions, start).run(steps, first))
+            found.append(_VertexBlock(claim, frames, bits, slice, regions, start).run(steps, first))
     place = np.concatenate(order).argsort()
     parts = [np.concatenate(each) for each in zip(*((b.bits, b.sure, *b.slopes) for b in found), strict=True)]
     key, rows, error = (np.concatenate(each) for each in zip(*(block.near for block in found), strict=True))
@@ -66,7 +65,7 @@ def look(steps: Steps, slice: Slice, claim: Claim, frames: CornerFrames, bits: B
     return Screened(packed, sure, Near(key[by_key], rows[by_key], error[by_key]), slopes, slope_error)
 
 
-def _strips(claim: Claim, most: int) -> Iterator[Index]:
+def _strips(claim: ClaimedPartition, most: int) -> Iterator[Index]:
     """The regions in blocks of neighbours."""
     n_blocks = -(-claim.n // most)
     place = claim.vertices[claim.corners[claim.offsets[:-1]]]
@@ -75,7 +74,7 @@ def _strips(claim: Claim, most: int) -> Iterator[Index]:
     yield from np.array_split(order, n_blocks)
 
 
-class _Block:
+class _VertexBlock:
     """Some regions and their vertices on their way through the network.
 
     loops: (corners,) the vertices of the regions one after another. base: (k + 1, regions) those of their frames.
@@ -83,7 +82,13 @@ class _Block:
     """
 
     def __init__(
-        self, claim: Claim, frames: CornerFrames, bits: Bits, slice: Slice, regions: Index, start: dict[str, Value]
+        self,
+        claim: ClaimedPartition,
+        frames: CornerFrames,
+        bits: Bits,
+        slice: Slice,
+        regions: Index,
+        start: dict[str, Value],
     ) -> None:
         self.code, self.k, self.regions = bits, claim.dim, regions
         counts = np.diff(claim.offsets)[regions]
@@ -112,14 +117,14 @@ class _Block:
         self._keep(np.nonzero(np.abs(value) <= limit), value, 0.0, error, -self.border)
         self.sure &= ~self._any((value < -limit).T).any(1)
 
-    def run(self, steps: Steps, first: int) -> _Block:
+    def run(self, steps: Steps, first: int) -> _VertexBlock:
         """Carry the vertices through the steps from ``first`` on."""
         last = {name: i for i, step in enumerate(steps.steps) for name in reads(step)} | {steps.output_name: -1}
         parts = iter(self.code.parts)
         for i, step in enumerate(steps.steps[first:], first):
-            if isinstance(step, Affine):
+            if isinstance(step, AffineStep):
                 self.values[step.writes] = self._after(step)
-            elif isinstance(step, Pieces):
+            elif isinstance(step, PiecewiseStep):
                 self._pieces(step, next(parts))
             else:
                 self._largest(step, next(parts))
@@ -131,7 +136,7 @@ class _Block:
         self._finish(steps)
         return self
 
-    def _after(self, step: Affine) -> Value:
+    def _after(self, step: AffineStep) -> Value:
         if (moved := step.moved) is not None:
             (value,) = (self.values[name] for name in reads(step))
             identity = len(moved) == len(value.error) and (moved == np.arange(len(moved))).all()
@@ -139,7 +144,7 @@ class _Block:
         numbers, error = affine(step, self.values, None)
         return Value(numbers, error, np.maximum(numbers.max(1), -numbers.min(1)))
 
-    def _pieces(self, fold: Pieces, part: slice) -> None:
+    def _pieces(self, fold: PiecewiseStep, part: slice) -> None:
         x, error, size = self.values[fold.source]
         n, stride = len(fold.at), 8 * part.start
         above = np.empty((fold.n_units, n, x.shape[1]), dtype=bool)
@@ -270,7 +275,7 @@ def _local(values: Numbers) -> Numbers:
     return rows
 
 
-def _through(fold: Pieces, value: Value, off: Numbers) -> Value:
+def _through(fold: PiecewiseStep, value: Value, off: Numbers) -> Value:
     """The values behind a fold."""
     x, error, size = value
     steepest, shifts = np.abs(fold.slopes).max(0) / fold.divisor, np.abs(fold.shifts).max(0) / fold.divisor

@@ -18,8 +18,6 @@ from regionscope.network.call.untouched import untouched
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.types import Estimate, Reading
 
-__all__ = ["Deformation", "deformation", "trusted_radius"]
-
 
 @dataclass(frozen=True, eq=False)
 class Deformation:

@@ -193,7 +193,9 @@ class _LayerLister(ForwardObserver):
         if sources is not None:
             self._followed |= sources
             feeding = frozenset[type[nn.Module]]().union(*(self.layers[i].kinds for i in sources))
-            self._add(name, "activation", found.values, kind, len(found.at), feeding, sorted(sources))
+            self._add(
+                name, "activation", found.values, kind, folds=len(found.at), feeding=feeding, sources=sorted(sources)
+            )
             sources = frozenset()
         return self._run(func, args, kwargs, sources)
 
@@ -241,6 +243,7 @@ class _LayerLister(ForwardObserver):
         role: Role,
         values: Tensor,
         kind: type[nn.Module] | None,
+        *,
         folds: int = 1,
         feeding: frozenset[type[nn.Module]] = frozenset(),
         sources: Sequence[int] = (),

@@ -18,8 +18,6 @@ from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, one_line
 
-__all__ = ["FoldProfile", "Migration", "fold_migration", "fold_profiles"]
-
 Distance = Callable[[Tensor], Tensor]
 
 
@@ -155,9 +153,9 @@ def fold_migration(
         or a DataLoader. The options from ``max_regions`` on are those of ``decision_regions``.
     Cost: that of ``decision_regions``, and resolution² points times (data + boundary pieces) distances a slice.
     """
-    where = [slice] if isinstance(slice, Slice) else list(slice)
+    slices = [slice] if isinstance(slice, Slice) else list(slice)
     found = decision_regions(
-        model, where, max_regions=max_regions, memory=memory, tolerance=tolerance, progress=progress,
+        model, slices, max_regions=max_regions, memory=memory, tolerance=tolerance, progress=progress,
         output=output, args=args,
     )  # fmt: skip
     return fold_profiles(found, inputs, bins=bins, resolution=resolution)
@@ -298,12 +296,12 @@ def _pieces(ends: Tensor, step: float) -> tuple[Tensor, Tensor]:
     return ends[of, 0] + ((place + 0.5) / n[of])[:, None] * along[of], length[of] / n[of]
 
 
-def _room(where: Slice, resolution: int) -> Tensor:
+def _room(slice: Slice, resolution: int) -> Tensor:
     """Coordinates (n, k) of the centres of an even grid, where they lie in the domain."""
-    corners = where.corners.cpu()
+    corners = slice.corners.cpu()
     low, high = corners.amin(0), corners.amax(0)
-    n = resolution if where.dim == 2 else resolution * 8
+    n = resolution if slice.dim == 2 else resolution * 8
     steps = (torch.arange(n, dtype=torch.float64, device="cpu") + 0.5) / n
-    grid = torch.cartesian_prod(*[low[i] + (high[i] - low[i]) * steps for i in range(where.dim)]).reshape(-1, where.dim)
-    matrix, limit = (each.cpu() for each in where.halfspaces)
+    grid = torch.cartesian_prod(*[low[i] + (high[i] - low[i]) * steps for i in range(slice.dim)]).reshape(-1, slice.dim)
+    matrix, limit = (each.cpu() for each in slice.halfspaces)
     return grid[(grid @ matrix.T <= limit + 1e-9 * (high - low).max()).all(1)]

@@ -22,8 +22,6 @@ from regionscope.network.output import Arguments
 from regionscope.network.token_ids import read_tokens, without_padding
 from regionscope.types import Estimate, Reading
 
-__all__ = ["FEATURES", "SplineFeatures", "spline_features"]
-
 FEATURES = (
     "positive_mean",
     "positive_min",

@@ -11,9 +11,6 @@ from regionscope.geometry.ragged import owners
 from regionscope.network import Program, full_precision
 from regionscope.tolerance import TINY
 
-__all__ = ["AffineMaps", "affine_maps", "different_maps", "maps_at", "widest_simplex"]
-
-
 _ROUNDED = 1e-9  # of a slope: smaller differences are left to the derivatives
 
 

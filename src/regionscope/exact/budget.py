@@ -15,8 +15,6 @@ from regionscope.geometry import Slice
 from regionscope.geometry.arrays import as_tensors, bincount, numpy_on_cpu
 from regionscope.network import Kink, Program, Values
 
-__all__ = ["Budget", "Keep", "Record", "TooManyRegions", "bytes_of", "corner_inputs", "inputs_of"]
-
 Keep = Callable[[int, Callable[[], tuple[Tensor, Tensor]], Tensor, Values], Tensor | None]
 """Which cells to go on with behind a nonlinearity: a mask (r,), at least one of them True, or None for all, from the
 nonlinearity's index, a function for the corners and offsets of the cells, the coordinates (v, k) and the live values at
@@ -127,12 +125,12 @@ def bytes_of(values: Mapping[str, Tensor]) -> int:
 
 def corner_inputs(program: Program, slices: Sequence[Slice]) -> Tensor:
     """Network inputs (v, *input_shape) of the corners of all slices, one slice after another."""
-    counts = {len(piece.corners) for piece in slices}
+    counts = {len(slice.corners) for slice in slices}
     if len(slices) == 1 or len(counts) > 1:
-        return torch.cat([piece.embed(piece.corners.to(program.device), dtype=program.dtype) for piece in slices])
+        return torch.cat([slice.embed(slice.corners.to(program.device), dtype=program.dtype) for slice in slices])
     origins, bases, corners = (
         torch.stack(parts).to(program.device, torch.float64)
-        for parts in zip(*((piece.origin, piece.basis, piece.corners) for piece in slices), strict=True)
+        for parts in zip(*((slice.origin, slice.basis, slice.corners) for slice in slices), strict=True)
     )
     found = torch.baddbmm(origins.flatten(1)[:, None], corners, bases.flatten(2))
     return found.reshape(-1, *program.input_shape).to(program.dtype)
@@ -144,4 +142,4 @@ def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, slice_i
         return slices[0].embed(coords.to(program.device), dtype=program.dtype)
     counts = torch.bincount(slice_id, minlength=len(slices)).tolist()
     parts = zip(slices, coords.to(program.device).split(counts), strict=True)
-    return torch.cat([piece.embed(own, dtype=program.dtype) for piece, own in parts if len(own)])
+    return torch.cat([slice.embed(own, dtype=program.dtype) for slice, own in parts if len(own)])

@@ -21,8 +21,6 @@ from regionscope.geometry.arrays import arange, argsort, as_tensors, largest_row
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
 
-__all__ = ["check_coverage", "check_maps", "check_network", "check_sample"]
-
 _ADVICE = "Look for very large weights. If there are none, report the model and the slice."
 _ROWS = 4096
 _ACCURACY = Tolerance.of(torch.float64).slope
@@ -61,7 +59,7 @@ def check_maps(maps: AffineMaps, region: Tensor, coords: Tensor, outputs: Tensor
         )
 
 
-def check_network(program: Program, piece: Slice, interior: Tensor, maps: AffineMaps, rounding: float) -> None:
+def check_network(program: Program, slice: Slice, interior: Tensor, maps: AffineMaps, rounding: float) -> None:
     """Map and network agree at the interior point (r, k) of each region, and no two regions show one pattern there.
 
     Regions thinner than rounding may share a pattern. Cost: one forward pass over the regions.
@@ -70,10 +68,9 @@ def check_network(program: Program, piece: Slice, interior: Tensor, maps: Affine
     thin = maps.noise * maps.extent > accuracy * max(maps.size, TINY)
     seen: dict[bytes, int] = {}
     with torch.no_grad(), full_precision():
-        for start in range(0, len(interior), _ROWS):
-            rows = slice(start, start + _ROWS)
-            coords = interior[rows]
-            inputs = piece.embed(coords, dtype=program.dtype)
+        for rows in torch.arange(len(interior), device=interior.device).split(_ROWS):
+            start, coords = int(rows[0]), interior[rows]
+            inputs = slice.embed(coords, dtype=program.dtype)
             expected = maps.constant[rows] + (coords[:, None] @ maps.slope[rows])[:, 0]
             gap = (program(inputs).to(expected) - expected).abs().amax(1)
             allowed = accuracy * maps.size + rounding + 16 * maps.noise[rows] * maps.extent

@@ -30,8 +30,6 @@ from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading
 
-__all__ = ["DecisionRegions", "decision_regions", "holds_decisions"]
-
 _LABELS = ("piece_labels", "piece_regions", "labels")  # stored beside the arrays of the partition
 
 

@@ -23,8 +23,6 @@ from torch import Tensor, nn
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
 
-__all__ = ["KnownAnswer", "build_layers", "build_slice", "known_answers", "weights_checksum"]
-
 LAYERS: Mapping[str, type[nn.Module]] = {
     layer.__name__: layer
     for layer in (nn.Conv2d, nn.Flatten, nn.Hardtanh, nn.LeakyReLU, nn.Linear, nn.MaxPool2d, nn.ReLU)

@@ -31,8 +31,6 @@ from regionscope.geometry.maxima import Candidates, breaks_along, leaders
 from regionscope.geometry.planar.split import Units
 from regionscope.network import Maxima, Program, Thresholds
 
-__all__ = ["LineState", "cut_line", "partition_lines"]
-
 
 @dataclass(frozen=True)
 class LineState:
@@ -61,7 +59,7 @@ def partition_lines(
 
     consume: called with each finished part, which is then forgotten; the result is the last part.
     """
-    coords = torch.cat([piece.corners.to(program.device, torch.float64) for piece in slices])
+    coords = torch.cat([slice.corners.to(program.device, torch.float64) for slice in slices])
     slice_id = numpy_on_cpu(torch.arange(len(slices), device=program.device).repeat_interleave(2))
     values = program.begin(corner_inputs(program, slices))
     layer = full(len(slice_id), -1, slice_id)

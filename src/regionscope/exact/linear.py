@@ -31,11 +31,6 @@ from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 
-__all__ = [
-    "BatchResult", "Consume", "Progress", "as_list", "check_shapes", "cut_slices", "exact_regions", "linear_regions",
-    "on_workers", "one_shape", "program_of",
-]  # fmt: skip
-
 Progress = Callable[[float], None]
 Consume = Callable[[RegionBatch], None]
 
@@ -126,12 +121,12 @@ class BatchResult:
         covered = torch.stack([part.sizes.sum() for part in parts]).tolist()
         rounding, snapped = self.rounding.tolist(), self.snapped.tolist()
         partitions = []
-        for i, (piece, part) in enumerate(zip(self.slices, parts, strict=True)):
-            scale = piece.scale
-            self.must_cover(piece, covered[i] * scale)
+        for i, (slice, part) in enumerate(zip(self.slices, parts, strict=True)):
+            scale = slice.scale
+            self.must_cover(slice, covered[i] * scale)
             partitions.append(
                 Partition(
-                    slice=piece,
+                    slice=slice,
                     vertices=part.coords,
                     outputs=part.outputs,
                     corners=part.corners,
@@ -147,9 +142,9 @@ class BatchResult:
             )
         return partitions
 
-    def must_cover(self, piece: Slice, total: float) -> None:
+    def must_cover(self, slice: Slice, total: float) -> None:
         """A number of regions that leave a part of the slice out would look like any other."""
-        size = piece.size
+        size = slice.size
         if not abs(total - size) <= LOST * size:
             raise CheckFailed(
                 f"Expected regions that cover the slice, got regions that add up to {total / size:.6f} of the slice. "
@@ -271,10 +266,10 @@ def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
     slices = list(slice) if isinstance(slice, Sequence) else [slice]
     if not slices:
         raise InputError("Expected at least one Segment, Simplex or Box, got an empty list.")
-    for piece in slices:
-        if not hasattr(type(piece), "embed"):  # isinstance would compute every property of the protocol
-            raise InputError(f"Expected a Segment, Simplex or Box, got {type(piece).__name__}.")
-    dims = sorted({piece.dim for piece in slices})
+    for slice in slices:
+        if not hasattr(type(slice), "embed"):  # isinstance would compute every property of the protocol
+            raise InputError(f"Expected a Segment, Simplex or Box, got {type(slice).__name__}.")
+    dims = sorted({slice.dim for slice in slices})
     if len(dims) > 1:
         raise InputError(f"Expected slices of one dimension, got {dims}. Call once for each dimension.")
     return slices
@@ -282,16 +277,16 @@ def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
 
 def check_shapes(program: Program, slices: Sequence[Slice]) -> None:
     """Raise unless the slices consist of inputs of the network."""
-    for piece in slices:
-        if piece.input_shape != program.input_shape:
+    for slice in slices:
+        if slice.input_shape != program.input_shape:
             raise SliceError(
                 f"Expected a slice in inputs of shape {program.input_shape}, for which the network was read, got "
-                f"{piece.input_shape}."
+                f"{slice.input_shape}."
             )
 
 
 def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
-    shapes = {piece.input_shape for piece in slices}
+    shapes = {slice.input_shape for slice in slices}
     if len(shapes) > 1:
         raise SliceError(f"Expected slices in inputs of one shape, got {sorted(shapes)}.")
     return next(iter(shapes))

@@ -33,8 +33,6 @@ from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
 from regionscope.writing import counted
 
-__all__ = ["Partition"]
-
 _BYTES = 1 << 26  # of live values, where the network is evaluated on many regions
 _ARRAYS = ("vertices", "outputs", "corners", "offsets", "sizes")
 _WALLS = tuple(each.name for each in fields(Walls))
@@ -359,17 +357,17 @@ class Partition:
     @staticmethod
     def from_arrays(about: dict[str, Any], arrays: dict[str, Tensor], program: Program | None) -> Partition:
         """The partition whose ``to_arrays`` these are; further arrays are ignored."""
-        piece, outputs = slice_from_json(about["slice"]), arrays["outputs"].shape[1]
+        slice, outputs = slice_from_json(about["slice"]), arrays["outputs"].shape[1]
         if program is not None:
             of_kind("program", program, Program, advice="Read the network with trace(model, input_shape)")
-            if (program.input_shape, program.n_outputs) != (piece.input_shape, outputs):
+            if (program.input_shape, program.n_outputs) != (slice.input_shape, outputs):
                 raise InputError(
-                    f"Expected the network of the partition, with inputs of shape {piece.input_shape} and "
+                    f"Expected the network of the partition, with inputs of shape {slice.input_shape} and "
                     f"{counted(outputs, 'output')}, got one with inputs of shape {program.input_shape} and "
                     f"{counted(program.n_outputs, 'output')}."
                 )
         return Partition(
-            slice=piece,
+            slice=slice,
             **{name: arrays[name] for name in _ARRAYS},
             walls=Walls(**{name: arrays[f"wall_{name}"] for name in _WALLS}),
             by_layer=about["by_layer"],

@@ -20,8 +20,6 @@ from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, ta
 from regionscope.geometry.ragged import gather_rows, owners
 from regionscope.network import Maxima, Program, Thresholds
 
-__all__ = ["Consume", "PlaneState", "cut_plane", "partition_planes", "plane_mesh"]
-
 Consume = Callable[[Mesh, Tensor, Tensor], None]
 """Takes finished cells: their mesh, the coordinates (v, 2) and the outputs (v, c) at its vertices."""
 
@@ -42,8 +40,8 @@ class PlaneState:
 
 def plane_mesh(slices: Sequence[Slice], device: torch.device) -> tuple[Mesh, Tensor, Tensor]:
     """One cell a slice: its mesh, the coordinates of its corners and their slices."""
-    sizes = torch.tensor([len(piece.corners) for piece in slices], device=device)
-    coords = torch.cat([piece.corners.to(device, torch.float64) for piece in slices])
+    sizes = torch.tensor([len(slice.corners) for slice in slices], device=device)
+    coords = torch.cat([slice.corners.to(device, torch.float64) for slice in slices])
     none = torch.full((len(coords),), -1, dtype=torch.int64, device=device)
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
     corners = torch.arange(len(coords), device=device)

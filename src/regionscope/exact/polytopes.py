@@ -18,8 +18,6 @@ from regionscope.geometry.slices import Slice
 from regionscope.network import Maxima, Program, Thresholds
 from regionscope.writing import counted
 
-__all__ = ["CellPartition", "CellState", "carry_cells", "partition_cells"]
-
 
 @dataclass(frozen=True)
 class CellPartition:

@@ -25,8 +25,6 @@ from regionscope.geometry import Slice
 from regionscope.network import Maxima, Program, Thresholds
 from regionscope.tolerance import Tolerance
 
-__all__ = ["ReferenceDecision", "ReferencePartition", "reference_partition", "reference_regions"]
-
 Labels = NDArray[np.int64]
 TOLERANCE = Tolerance.of(torch.float64)
 
@@ -82,28 +80,28 @@ class ReferenceDecision:
         return int(self.components.max()) + 1
 
 
-def reference_partition(program: Program, piece: Slice) -> ReferencePartition:
-    """Cut ``piece`` at every kink of the program, in order."""
-    return _partition(program, piece, *_activation_cells(program, piece))
+def reference_partition(program: Program, slice: Slice) -> ReferencePartition:
+    """Cut ``slice`` at every kink of the program, in order."""
+    return _partition(program, slice, *_activation_cells(program, slice))
 
 
-def reference_regions(program: Program, piece: Slice) -> tuple[ReferencePartition, ReferenceDecision]:
-    """Both partitions of ``piece`` from one pass through the program: cut at every kink, and for the labels once more
+def reference_regions(program: Program, slice: Slice) -> tuple[ReferencePartition, ReferenceDecision]:
+    """Both partitions of ``slice`` from one pass through the program: cut at every kink, and for the labels once more
     where the largest output changes; there, pieces of equal label are joined.
     """
-    cells, by_layer = _activation_cells(program, piece)
-    return _partition(program, piece, cells, by_layer), _decision(program, piece, cells)
+    cells, by_layer = _activation_cells(program, slice)
+    return _partition(program, slice, cells, by_layer), _decision(program, slice, cells)
 
 
-def _partition(program: Program, piece: Slice, cells: list[Cell], by_layer: dict[str, int]) -> ReferencePartition:
-    pairs = neighbours(cells, _extent(piece), TOLERANCE.slope)
+def _partition(program: Program, slice: Slice, cells: list[Cell], by_layer: dict[str, int]) -> ReferencePartition:
+    pairs = neighbours(cells, _extent(slice), TOLERANCE.slope)
     interior = np.array([cell.center for cell in cells])
-    slopes = _slopes(program, piece, interior)
+    slopes = _slopes(program, slice, interior)
     sizes = [TOLERANCE.slope * np.abs(slope).max() for slope in slopes]
     same = [(i, j) for i, j in pairs if np.abs(slopes[i] - slopes[j]).max() <= max(sizes[i], sizes[j])]
     return ReferencePartition(
         vertices=[ordered(cell) for cell in cells],
-        sizes=np.array([measure(cell) for cell in cells]) * piece.scale,
+        sizes=np.array([measure(cell) for cell in cells]) * slice.scale,
         interior=interior,
         by_layer=by_layer,
         linear=_components(len(cells), same),
@@ -111,8 +109,8 @@ def _partition(program: Program, piece: Slice, cells: list[Cell], by_layer: dict
     )
 
 
-def _decision(program: Program, piece: Slice, cells: list[Cell]) -> ReferenceDecision:
-    outputs = _outputs(program, piece, np.concatenate([cell.vertices for cell in cells]))
+def _decision(program: Program, slice: Slice, cells: list[Cell]) -> ReferenceDecision:
+    outputs = _outputs(program, slice, np.concatenate([cell.vertices for cell in cells]))
     zero = TOLERANCE.zero * float(np.abs(outputs).max())
     numbers = itertools.count(_first_free_facet(cells))
     pieces: list[Cell] = []
@@ -121,24 +119,24 @@ def _decision(program: Program, piece: Slice, cells: list[Cell]) -> ReferenceDec
         for label, part in _by_label(cell.with_values(values), zero, numbers):
             pieces.append(part)
             labels.append(label)
-    pairs = neighbours(pieces, _extent(piece), TOLERANCE.slope)
+    pairs = neighbours(pieces, _extent(slice), TOLERANCE.slope)
     return ReferenceDecision(
         vertices=[ordered(part) for part in pieces],
-        sizes=np.array([measure(part) for part in pieces]) * piece.scale,
+        sizes=np.array([measure(part) for part in pieces]) * slice.scale,
         interior=np.array([part.center for part in pieces]),
         labels=np.array(labels),
         components=_components(len(pieces), [(i, j) for i, j in pairs if labels[i] == labels[j]]),
     )
 
 
-def _activation_cells(program: Program, piece: Slice) -> tuple[list[Cell], dict[str, int]]:
-    normals, offsets = piece.halfspaces
-    cells = [root_cell(piece.corners.numpy(), normals.numpy(), offsets.numpy())]
+def _activation_cells(program: Program, slice: Slice) -> tuple[list[Cell], dict[str, int]]:
+    normals, offsets = slice.halfspaces
+    cells = [root_cell(slice.corners.numpy(), normals.numpy(), offsets.numpy())]
     numbers = itertools.count(len(offsets))
     by_layer = {}
     for depth, kink in enumerate(program.kinks):
         corners = np.concatenate([cell.vertices for cell in cells])
-        cuts = kink.cuts(_values_before(program, depth, _embed(program, piece, corners)))
+        cuts = kink.cuts(_values_before(program, depth, _embed(program, slice, corners)))
         values = cuts.values.double().numpy()
         zero = TOLERANCE.zero * float(np.abs(values).max(initial=0.0))
         parts: list[Cell] = []
@@ -207,8 +205,8 @@ def _by_label(cell: Cell, zero: float, numbers: Iterator[int]) -> list[tuple[int
     return [(int(part.values.max() > zero), part) for part in _two_sides(cell, 0, 0.0, zero, numbers)]
 
 
-def _embed(program: Program, piece: Slice, coords: Array) -> Tensor:
-    return piece.embed(torch.from_numpy(coords), dtype=program.dtype)
+def _embed(program: Program, slice: Slice, coords: Array) -> Tensor:
+    return slice.embed(torch.from_numpy(coords), dtype=program.dtype)
 
 
 def _values_before(program: Program, depth: int, inputs: Tensor) -> dict[str, Tensor]:
@@ -219,25 +217,25 @@ def _values_before(program: Program, depth: int, inputs: Tensor) -> dict[str, Te
     return values
 
 
-def _outputs(program: Program, piece: Slice, coords: Array) -> Array:
-    return np.asarray(program(_embed(program, piece, coords)).double().numpy())
+def _outputs(program: Program, slice: Slice, coords: Array) -> Array:
+    return np.asarray(program(_embed(program, slice, coords)).double().numpy())
 
 
-def _slopes(program: Program, piece: Slice, interior: Array) -> Array:
+def _slopes(program: Program, slice: Slice, interior: Array) -> Array:
     """Derivative (r, c, k) of the outputs by the coordinates inside each region, times the extent of the slice.
 
     By reverse-mode differentiation: differences between corners would lose digits on small cells.
     """
     coords = torch.from_numpy(interior).requires_grad_()
-    outputs = program.differentiable(piece.embed(coords, dtype=program.dtype))
+    outputs = program.differentiable(slice.embed(coords, dtype=program.dtype))
     if not outputs.requires_grad:
-        return np.zeros((*outputs.shape, piece.dim))
+        return np.zeros((*outputs.shape, slice.dim))
     columns = [torch.autograd.grad(column.sum(), coords, retain_graph=True)[0] for column in outputs.unbind(1)]
-    return np.asarray(torch.stack(columns, 1).numpy() * _extent(piece))
+    return np.asarray(torch.stack(columns, 1).numpy() * _extent(slice))
 
 
-def _extent(piece: Slice) -> Array:
-    return np.asarray(np.ptp(piece.corners.numpy(), axis=0))
+def _extent(slice: Slice) -> Array:
+    return np.asarray(np.ptp(slice.corners.numpy(), axis=0))
 
 
 def _rows_of(cells: list[Cell], values: Array) -> list[Array]:

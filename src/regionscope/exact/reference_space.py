@@ -15,8 +15,6 @@ from scipy.spatial import ConvexHull
 
 from regionscope.tolerance import FLAT
 
-__all__ = ["Array", "Cell", "clip", "measure", "neighbours", "ordered", "root_cell"]
-
 Array = NDArray[np.float64]
 
 

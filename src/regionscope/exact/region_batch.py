@@ -20,8 +20,6 @@ from regionscope.geometry.polytope.faces import facets, volumes
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
 from regionscope.network import Program
 
-__all__ = ["RegionBatch"]
-
 
 @dataclass(frozen=True)
 class RegionBatch:

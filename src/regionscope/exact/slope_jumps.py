@@ -37,8 +37,6 @@ from regionscope.network import Kink, Maxima, Program, Thresholds, Values, full_
 from regionscope.network.program import Instruction
 from regionscope.tolerance import Tolerance
 
-__all__ = ["output_rounding", "slope_jumps"]
-
 _SCALE = 2.0**60
 _COPIES = 3
 _SHAKE = 2.0**-26

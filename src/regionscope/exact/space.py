@@ -23,8 +23,6 @@ from regionscope.geometry.spatial.faces import Unresolved
 from regionscope.geometry.spatial.solids import NotPolytopes, Solids
 from regionscope.network import Program, Thresholds
 
-__all__ = ["SpacePartition", "SpaceState", "begin_space", "cut_space", "partition_space"]
-
 _HEADROOM = 3  # slices are divided when they have this share of the vertices that may be live
 
 

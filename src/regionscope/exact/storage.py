@@ -21,8 +21,6 @@ from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
 from regionscope.writing import ARRAY_FILE_ERRORS, parse_json, replace_file
 
-__all__ = ["array_names", "load_arrays", "save_arrays", "slice_from_json", "slice_to_json"]
-
 _FORMAT = 3
 _KINDS: dict[str, type[Segment] | type[Simplex] | type[Box]] = {"Segment": Segment, "Simplex": Simplex, "Box": Box}
 
@@ -71,16 +69,16 @@ def _checksum(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
 
 def _check(about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
     """``ValueError`` with the reason unless all arrays fit together and the regions cover the slice."""
-    piece = slice_from_json(about["slice"])
-    inputs = (piece.origin, piece.basis, piece.corners)
-    if piece.basis.shape[1:] != piece.origin.shape or not all(bool(part.isfinite().all()) for part in inputs):
+    slice = slice_from_json(about["slice"])
+    inputs = (slice.origin, slice.basis, slice.corners)
+    if slice.basis.shape[1:] != slice.origin.shape or not all(bool(part.isfinite().all()) for part in inputs):
         raise ValueError("its slice is not valid")
     layers, complete = about["by_layer"], bool(Status(**about["status"]))
     kinds = (Tolerance(**about["tolerance"]), Stats(**about["stats"]))
     counts = layers.values() if isinstance(layers, dict) else [layers]
     if not all(map(is_whole, counts)) or not all(map(_is_numbers, kinds)):
         raise ValueError("its header lacks numbers")
-    v, k, r = len(arrays["vertices"]), piece.dim, len(arrays["sizes"])
+    v, k, r = len(arrays["vertices"]), slice.dim, len(arrays["sizes"])
     _numbers(arrays, "vertices", (v, k), torch.float64)
     _numbers(arrays, "outputs", (v, arrays["outputs"].shape[-1]), torch.float64, torch.float32)
     _numbers(arrays, "sizes", (r,), torch.float64)
@@ -98,7 +96,7 @@ def _check(about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
         _indices(arrays, "piece_regions", (r,), 0, len(arrays["labels"]))
     if r < max(layers.values(), default=0):
         raise ValueError(f"it has {r} regions, but its counts are larger")
-    if not abs(float(arrays["sizes"].sum()) - piece.size) <= LOST * piece.size:
+    if not abs(float(arrays["sizes"].sum()) - slice.size) <= LOST * slice.size:
         raise ValueError("its regions do not cover its slice")
 
 
@@ -153,17 +151,17 @@ def _opened(path: Path) -> Iterator[Any]:
         raise InputError(sentence) from error
 
 
-def slice_to_json(piece: Slice) -> dict[str, Any]:
+def slice_to_json(slice: Slice) -> dict[str, Any]:
     """A slice as JSON: its kind and its parts. JSON writes a float64 with all the digits that give it back."""
     about: dict[str, Any] = {
-        "kind": type(piece).__name__,
-        "origin": piece.origin.tolist(),
-        "basis": piece.basis.tolist(),
+        "kind": type(slice).__name__,
+        "origin": slice.origin.tolist(),
+        "basis": slice.basis.tolist(),
     }
-    if isinstance(piece, Segment):
-        about |= {"lo": piece.lo, "hi": piece.hi}
-    if isinstance(piece, Box):
-        about["radius"] = piece.radius.tolist()
+    if isinstance(slice, Segment):
+        about |= {"lo": slice.lo, "hi": slice.hi}
+    if isinstance(slice, Box):
+        about["radius"] = slice.radius.tolist()
     return about
 
 

@@ -25,8 +25,6 @@ from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, one_line
 
-__all__ = ["FinishedRegions", "RegionTotals", "SizeHistogram", "stream_regions"]
-
 
 @dataclass(frozen=True, eq=False)
 class FinishedRegions:
@@ -149,12 +147,12 @@ def stream_regions(
     slices = as_list(slice)
     if len(slices) > 1:
         raise InputError(f"Expected one slice, got {len(slices)}. Call once for each slice.")
-    piece = slices[0]
-    if piece.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {piece.dim}. Use linear_regions.")
+    slice = slices[0]
+    if slice.dim > 2:
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}. Use linear_regions.")
     if consume is not None and not callable(consume):
         raise InputError(f"Expected a function of FinishedRegions, got {type(consume).__name__}. Pass a function.")
-    program, scale = program_of(select_output(model, output, args), [piece]), piece.scale
+    program, scale = program_of(select_output(model, output, args), [slice]), slice.scale
     counts: list[int] = []
     size = 0.0
 
@@ -164,12 +162,12 @@ def stream_regions(
         counts.append(len(sizes))
         size += float(sizes.sum())
         if consume is not None:
-            consume(FinishedRegions(piece, part.coords, part.outputs, part.corners, part.offsets, sizes))
+            consume(FinishedRegions(slice, part.coords, part.outputs, part.corners, part.offsets, sizes))
 
     result = exact_regions(
-        program, [piece], max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
+        program, [slice], max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
         progress=progress, consume=take,
     )  # fmt: skip
-    result.must_cover(piece, size)
+    result.must_cover(slice, size)
     stats = Stats(int(result.snapped[0]), float(result.rounding[0]), result.seconds)
-    return RegionTotals(piece, sum(counts), result.by_layer[0], size, len(counts), max(counts), stats)
+    return RegionTotals(slice, sum(counts), result.by_layer[0], size, len(counts), max(counts), stats)

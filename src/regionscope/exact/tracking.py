@@ -16,8 +16,6 @@ from regionscope.exact.partition import Partition
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners, ranges
 from regionscope.tolerance import WITHIN
 
-__all__ = ["carry_over", "follow", "locate"]
-
 _PAIRS = 1 << 20  # pairs of a point and a region that are looked at together
 
 

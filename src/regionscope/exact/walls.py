@@ -10,8 +10,6 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-__all__ = ["Walls", "components"]
-
 
 @dataclass(frozen=True)
 class Walls:

@@ -17,8 +17,6 @@ from regionscope.network import Cuts, Kink, Program, Thresholds, Values
 from regionscope.network.call.threads import threads_for
 from regionscope.tolerance import LEAST, Tolerance
 
-__all__ = ["at_vertices", "probe_points", "snapped_signs", "zero_tolerances_of"]
-
 _PROBES = 16  # beside the corners
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 _OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
@@ -38,7 +36,7 @@ def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tol
     Cost: the corners run to the first nonlinearity, where the values of the other points are combined from theirs; from
     there on all points run.
     """
-    rows, sizes = max(1, budget.inputs(program) // 2), [len(piece.corners) for piece in slices]
+    rows, sizes = max(1, budget.inputs(program) // 2), [len(slice.corners) for slice in slices]
     order: list[int] = []
     blocks: list[list[tuple[Tensor, Tensor]]] = []
     for n_corners in sorted(set(sizes)):

@@ -15,8 +15,6 @@ from torch import Tensor
 from regionscope.geometry.arrays import arange, array, as_tensors, cat, double, full, numpy_on_cpu, repeat, stack, take
 from regionscope.geometry.ragged import gather_rows, offsets_of
 
-__all__ = ["Interpolation", "OnEdges"]
-
 _TERMS = (1, 2, 4, 3)
 """Old vertices in the interpolation of: an old vertex, a point inside an edge, a crossing, a triple point."""
 _LARGE = 1 << 18  # numbers in a result from which the threads of MKL pay

@@ -14,8 +14,6 @@ from regionscope.errors import SliceError
 from regionscope.tolerance import Tolerance
 from regionscope.writing import counted
 
-__all__ = ["PointLike", "check_distinct", "check_rank", "read_numbers", "read_point", "read_points"]
-
 PointLike = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
 RANK = Tolerance.of(torch.float64).rank

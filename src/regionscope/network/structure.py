@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["Structure", "only_torch", "structure_of"]
-
 Structure = tuple[tuple[Any, ...], ...]
 _PLAIN = (int, float, str, tuple, list, torch.dtype, torch.device, type(None))
 

@@ -18,11 +18,9 @@ from regionscope.network import Program
 from regionscope.tolerance import UNIT
 from regionscope.verification.search import Found
 
-__all__ = ["margin_by_partition"]
-
 
 def margin_by_partition(
-    program: Program, where: Slice, factors: Array, bounds: Array, alternatives: list[list[int]],
+    program: Program, slice: Slice, factors: Array, bounds: Array, alternatives: list[list[int]],
     *, deadline: float = math.inf, max_regions: int | None = None,
 ) -> Found:  # fmt: skip
     """Build all regions of a slice; in each, slacks are affine, so the best smallest slack is a linear program.
@@ -32,15 +30,15 @@ def margin_by_partition(
     """
     try:
         result = exact_regions(
-            program, [where], max_regions=max_regions, on_limit="raise", memory=None, tolerance=None, progress=None,
+            program, [slice], max_regions=max_regions, on_limit="raise", memory=None, tolerance=None, progress=None,
             deadline=deadline,
         )  # fmt: skip
     except LimitReached:
         with torch.no_grad():
-            outputs = program(where.embed(where.corners))
+            outputs = program(slice.embed(slice.corners))
         margins = _margins(bounds[:, None] - factors @ outputs.double().numpy().T, alternatives)
         best = int(margins.argmax())
-        return Found(float(margins[best]), where.corners[best].numpy(), math.inf, 0.0, 1, False, estimated=True)
+        return Found(float(margins[best]), slice.corners[best].numpy(), math.inf, 0.0, 1, False, estimated=True)
     return _best_of(result.partitions()[0], factors, bounds, alternatives, deadline)
 
 

@@ -26,8 +26,6 @@ from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
 
-__all__ = ["Verification", "verify"]
-
 MOST_FREE = 3
 _MOST_CELLS = 2_000_000
 _OPEN = Found(-math.inf, np.zeros(0), math.inf, 0.0, 0, False)
@@ -149,22 +147,22 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
         for i, factor in constraint.terms:
             row[i] = float(factor)
     try:
-        where = _box(program, case)
+        slice = _box(program, case)
     except SliceError:  # its corners are one point, up to rounding
         return Found(-math.inf, np.zeros(len(case.free)), math.inf, 0.0, 0, True)
-    if where is None:
+    if slice is None:
         with torch.no_grad():
             slacks = bounds - factors @ program(_middle(program, case)[None])[0].double().numpy()
         margin = float(np.max([slacks[each].min() for each in alternatives]))
         size = 1024 * UNIT * float(np.abs(bounds).max() + np.abs(slacks).max())
         return Found(margin, np.zeros(0), margin, size, 1, True, estimated=True)
     try:
-        staged = with_slacks(read_stages(program, where.embed, where.dim), factors, bounds)
+        staged = with_slacks(read_stages(program, slice.embed, slice.dim), factors, bounds)
     except NotSingleEntries:
         return margin_by_partition(
-            program, where, factors, bounds, alternatives, deadline=deadline, max_regions=max_regions
+            program, slice, factors, bounds, alternatives, deadline=deadline, max_regions=max_regions
         )
-    return largest_margin(staged, alternatives, where, deadline=deadline, max_cells=max_regions)
+    return largest_margin(staged, alternatives, slice, deadline=deadline, max_cells=max_regions)
 
 
 def _middle(program: Program, case: Case) -> Tensor:
@@ -207,8 +205,8 @@ def _verdict(model: nn.Module, program: Program, property: Property, found: list
 
 
 def _point(program: Program, case: Case, coords: Array) -> Tensor:
-    where = _box(program, case)
-    return _middle(program, case) if where is None else where.embed(torch.from_numpy(coords)[None])[0]
+    slice = _box(program, case)
+    return _middle(program, case) if slice is None else slice.embed(torch.from_numpy(coords)[None])[0]
 
 
 def _in_float32(point: Tensor, case: Case) -> Tensor:

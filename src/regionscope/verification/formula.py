@@ -8,8 +8,6 @@ from fractions import Fraction
 
 from regionscope.errors import InputError
 
-__all__ = ["Atom", "Linear", "alternatives", "conjunction"]
-
 Variable = tuple[str, int]
 """("X", i) for input i or ("Y", i) for output i."""
 _MOST = 200_000  # inequalities in disjunctive form

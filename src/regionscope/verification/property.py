@@ -9,8 +9,6 @@ from fractions import Fraction
 from regionscope.errors import InputError
 from regionscope.verification.formula import Atom
 
-__all__ = ["Case", "Constraint", "Property", "property_of"]
-
 _LARGEST = Fraction(10) ** 300  # of a number: float64 ends at 1.8e308
 
 

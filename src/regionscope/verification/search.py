@@ -23,8 +23,6 @@ from regionscope.geometry.polytope.complex import Complex, join
 from regionscope.geometry.polytope.split import bisect
 from regionscope.tolerance import UNIT
 
-__all__ = ["Found", "largest_margin"]
-
 _ENTRIES = 3e6  # numbers that the bounds of one batch of cells hold
 
 
@@ -56,10 +54,10 @@ class _Pool:
 
 
 def largest_margin(
-    staged: Staged, alternatives: list[list[int]], where: Slice, *, deadline: float, max_cells: int
+    staged: Staged, alternatives: list[list[int]], slice: Slice, *, deadline: float, max_cells: int
 ) -> Found:
     """Maximise the margin over the slice. staged: the network up to the slacks, of which alternatives are lists."""
-    cells, coords = Complex.of_domains([(where.corners, *where.halfspaces)])
+    cells, coords = Complex.of_domains([(slice.corners, *slice.halfspaces)])
     hinge_tolerances, error = rounding_of(staged, with_ones(coords.numpy()))
     search = _Search(staged, alternatives, hinge_tolerances, float(error.max()))
     search.evaluate(with_ones(coords.numpy()))

@@ -21,8 +21,6 @@ from regionscope.errors import InputError
 from regionscope.verification.formula import Atom, Linear, alternatives, conjunction
 from regionscope.verification.property import Property, property_of
 
-__all__ = ["read_vnnlib"]
-
 _TOKEN = re.compile(r';.*|"[^"]*"|[()]|[^\s()\[\];"]*[ \t]{0,9}\[[^\]\n]*\]|[^\s();"]+|"')
 _TENSOR = re.compile(r'(\S+) (\w+)\s*\[\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\]( ".*")?')  # with its name in the ONNX file
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)

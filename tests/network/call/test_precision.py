@@ -117,9 +117,9 @@ def test_exact_regions(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     advance, before = Kink.advance, everything()
 
-    def noting(self: Kink, values: Values, *, consume: bool = False) -> Values:
+    def noting(self: Kink, values: Values, **own: Any) -> Values:
         seen.extend(flags())
-        return advance(self, values, consume=consume)
+        return advance(self, values, **own)
 
     monkeypatch.setattr(Kink, "advance", noting)
     part = rs.linear_regions(nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1)), rs.Segment([0, 0], [1, 1]))

@@ -23,13 +23,11 @@ from regionscope.exact.bounding.merge import Array, Indices, Matrix, Stage
 from regionscope.exact.bounding.stages import Staged
 from regionscope.tolerance import UNIT
 
-__all__ = ["Bounds", "Crossings", "bound_cells", "on_vertices", "padded_points", "rounding_of", "with_ones"]
-
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
-class Crossings:
+class HingeCrossings:
     """The hinges of one stage that change sides on a cell, and the steepness (H, b) of all hinges.
 
     hinge, cell: which. gap: how much the enclosure leaves open. exact: whether ``line``, z - t as an affine function
@@ -50,7 +48,7 @@ class Bounds:
 
     low: Array
     high: Array
-    crossings: tuple[Crossings, ...]
+    crossings: tuple[HingeCrossings, ...]
 
 
 def on_vertices(functions: Array, points: Array) -> Array:
@@ -90,7 +88,7 @@ def _times(matrix: Matrix, state: Array) -> Array:
 
 def _hinges(
     stage: Stage, low: Array, high: Array, points: Array, tolerance: Array
-) -> tuple[tuple[Array, Array], Crossings]:
+) -> tuple[tuple[Array, Array], HingeCrossings]:
     """Lower and upper affine functions (H, b, k + 1) of the hinges."""
     below = low[stage.units]
     below[:, :, 0] -= stage.at[:, None]
@@ -116,7 +114,7 @@ def _hinges(
     upper = lower if one_line else _sided(slope, above, below)
     upper[hinge, cell, 0] -= (chord + tilt) * a
     exact = np.ones(len(hinge), bool) if above is below else (above[hinge, cell] == line).all(1)
-    return (lower, upper), Crossings(hinge, cell, -a * b / (b - a), exact, line, np.abs(slope))
+    return (lower, upper), HingeCrossings(hinge, cell, -a * b / (b - a), exact, line, np.abs(slope))
 
 
 def _sided(slope: Array, near_side: Array, far_side: Array) -> Array:

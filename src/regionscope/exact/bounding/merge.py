@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-__all__ = ["Array", "Indices", "Matrix", "Stage", "merged", "stored"]
-
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Indices = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 Matrix = Any

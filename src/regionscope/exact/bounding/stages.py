@@ -20,8 +20,6 @@ from torch import Tensor
 from regionscope.exact.bounding.merge import Array, Stage, merged, stored
 from regionscope.network import Kink, Program, Thresholds, Values
 
-__all__ = ["NotSingleEntries", "Staged", "read_matrices", "read_stages", "with_slacks"]
-
 _ROWS = 512  # unit vectors run at a time
 _SCALE = 2.0**40  # of the unit vectors, so that offsets do not round the entries
 
@@ -133,7 +131,7 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Fold:
+class _HingeSum:
     """Entry z becomes offset + slope z + sum over t of jumps[t] max(z - at[t], 0)."""
 
     offset: Array
@@ -142,7 +140,7 @@ class _Fold:
     jumps: Array
 
 
-def _as_hinges(fold: _Fold, place: slice, matrix: Any, offset: Array, n: int) -> Stage:
+def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: Array, n: int) -> Stage:
     """``matrix`` acts on the folded state and on what was kept; make it act on the state and on its hinges."""
     mine = matrix[:, place]
     slopes = np.ones(n)
@@ -164,7 +162,7 @@ def _as_hinges(fold: _Fold, place: slice, matrix: Any, offset: Array, n: int) ->
     )
 
 
-def _read_fold(kink: Kink, value: Tensor) -> _Fold:
+def _read_fold(kink: Kink, value: Tensor) -> _HingeSum:
     """Thresholds, slopes and jumps of each entry, from values of the fold at a few points."""
     fold = kink.instructions[0]
     zero, one = torch.zeros_like(value), torch.ones_like(value)
@@ -189,4 +187,4 @@ def _read_fold(kink: Kink, value: Tensor) -> _Fold:
     values = np.stack([at(z) for z in points])
     slopes = np.diff(values, axis=0) / np.diff(points, axis=0)
     offset = values[1] - slopes[0] * thresholds[0]
-    return _Fold(offset, slopes[0], thresholds, np.diff(slopes, axis=0))
+    return _HingeSum(offset, slopes[0], thresholds, np.diff(slopes, axis=0))

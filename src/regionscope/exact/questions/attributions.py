@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_memory, check_positive, check_progress
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.linear import Progress
-from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pieces_of, rises
+from regionscope.exact.questions.paths import PathPieces, Paths, input_gradients, pieces_of, rises
 from regionscope.exact.questions.steps import StepsNeeded, quadrature_errors
 from regionscope.exact.questions.weights import Target, output_weights
 from regionscope.inputs import Inputs, read_array, read_examples
@@ -28,8 +28,6 @@ from regionscope.network import Program, Values, select_output, trace
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import TINY
 from regionscope.types import Reading
-
-__all__ = ["Attributions", "attribute", "integrated_gradients", "read_logits"]
 
 Numbers = float | Tensor | np.ndarray[Any, Any] | list[Any] | tuple[Any, ...]
 _ROUNDING = 2.0**-44  # of the largest target on a path: a total variation below this is rounding
@@ -160,7 +158,7 @@ def attribute(
     return Attributions(mean_over.reshape(paths.inputs.shape), worst, pieces, paths)
 
 
-def _weighted(some: Pieces, place: Tensor, n: int) -> Values:
+def _weighted(some: PathPieces, place: Tensor, n: int) -> Values:
     """The gradients of the pieces, weighted by their lengths and added up by path; place: (pieces,) below n."""
     index = torch.arange(len(place), device=place.device)
     found = {}

@@ -15,8 +15,6 @@ from scipy.sparse import csr_array
 from regionscope.errors import InputError
 from regionscope.extras import needed
 
-__all__ = ["dual_graph", "geojson", "networkx_graph", "pandas_table", "svg_paths"]
-
 Array = NDArray[Any]
 Columns = Mapping[str, Array]
 

@@ -14,8 +14,6 @@ from regionscope.geometry import Slice
 from regionscope.geometry.ragged import owners
 from regionscope.types import Reading
 
-__all__ = ["Extremes", "RegionExtremes", "extremes"]
-
 
 @dataclass(frozen=True, eq=False)
 class RegionExtremes:
@@ -70,7 +68,7 @@ class Extremes:
 
 
 def extremes(
-    piece: Slice, vertices: Tensor, outputs: Tensor, corners: Tensor, offsets: Tensor, weights: Tensor
+    slice: Slice, vertices: Tensor, outputs: Tensor, corners: Tensor, offsets: Tensor, weights: Tensor
 ) -> Extremes:
     """Extremes of ``outputs @ weights``; arguments as in ``Partition``, weights (c,)."""
     values = outputs.double() @ weights.to(outputs.device)
@@ -79,8 +77,8 @@ def extremes(
     at_corner = values[corners]
     lowest, place_of_lowest = _by_region(at_corner, of, len(offsets) - 1)
     highest, place_of_highest = _by_region(-at_corner, of, len(offsets) - 1)
-    regions = RegionExtremes(piece, vertices, lowest, -highest, corners[place_of_lowest], corners[place_of_highest])
-    points = piece.embed(vertices[[low, high]])
+    regions = RegionExtremes(slice, vertices, lowest, -highest, corners[place_of_lowest], corners[place_of_highest])
+    points = slice.embed(vertices[[low, high]])
     return Extremes(
         float(values[low]), float(values[high]), points[0], points[1], vertices[low], vertices[high], regions, values
     )

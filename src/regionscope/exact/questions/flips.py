@@ -20,8 +20,6 @@ from regionscope.network import Program, select_output
 from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading
 
-__all__ = ["Flip", "Flips", "first_flip", "flips", "flips_of"]
-
 _SHOWN = 4  # flips in a repr
 _WINDOW = 64  # pieces that first_flip wants to build at a time
 _FIRST = 1 / 64  # of the distance, that it builds first
@@ -144,7 +142,7 @@ def flips_of(dec: DecisionRegions) -> Flips:
     return _flips_between(dec.partition.program, dec.partition.slice, _Pieces.of(dec))
 
 
-def _flips_between(program: Program, piece: Slice, pieces: _Pieces) -> Flips:
+def _flips_between(program: Program, slice: Slice, pieces: _Pieces) -> Flips:
     """The flips between neighbouring pieces. Cost: a forward and a backward pass at two points for each flip."""
     here = (pieces.label[1:] != pieces.label[:-1]).nonzero()[:, 0]
     at = pieces.start[here + 1]
@@ -155,12 +153,12 @@ def _flips_between(program: Program, piece: Slice, pieces: _Pieces) -> Flips:
     else:
         weights = torch.eye(c, dtype=torch.float64, device=at.device)[after]
         weights[torch.arange(len(here), device=at.device), before] -= 1
-    along = piece.basis.flatten().to(at.device)
+    along = slice.basis.flatten().to(at.device)
     along = along / along.norm()
     slope_before, slope = (
-        gradients(program, piece.embed(pieces.middle[some, None]), weights) @ along for some in (here, here + 1)
+        gradients(program, slice.embed(pieces.middle[some, None]), weights) @ along for some in (here, here + 1)
     )
-    return Flips(at, piece.embed(at[:, None]), before, after, slope, slope_before)
+    return Flips(at, slice.embed(at[:, None]), before, after, slope, slope_before)
 
 
 def first_flip(

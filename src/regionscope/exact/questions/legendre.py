@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["gauss_legendre"]
-
 Array = NDArray[np.float64]
 _SMALL = 20  # up to this order Tricomi's approximation is too coarse for two steps
 _NODES = 4096  # worked on together: small enough for the caches

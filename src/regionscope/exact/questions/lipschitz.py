@@ -24,8 +24,6 @@ from regionscope.geometry import Slice
 from regionscope.tolerance import TINY
 from regionscope.types import Reading
 
-__all__ = ["Lipschitz", "lipschitz", "operator_norms"]
-
 _ACCURATE = 1e-9  # relative error of a norm that needs no second look
 _DIRECTIONS = 1 << 20
 _NUMBERS = 1 << 22  # worked on at a time
@@ -63,7 +61,7 @@ class Lipschitz:
 
 
 def lipschitz(
-    piece: Slice,
+    slice: Slice,
     maps: AffineMaps,
     interior: Tensor,
     *,
@@ -80,7 +78,7 @@ def lipschitz(
     if norm not in (1, 2, math.inf):
         raise InputError(f"Expected norm 1, 2 or inf, got {norm!r}.")
     slope = _chosen(maps.slope, weights)
-    measure = _Measure.of(piece, norm)
+    measure = _Measure.of(slice, norm)
     norms = measure(slope)
     terms = slope.shape[2] if weights is None else float(weights.abs().sum())
     unsure = maps.noise * (1 + rounding / max(maps.error, TINY)) * terms * measure.largest
@@ -90,12 +88,12 @@ def lipschitz(
         norms[again] = measure(_chosen(derivatives(again), weights))
     region = int(norms.argmax())
     coords = interior[region]
-    return Lipschitz(float(norms[region]), float(norm), region, piece.embed(coords[None])[0], coords, norms)
+    return Lipschitz(float(norms[region]), float(norm), region, slice.embed(coords[None])[0], coords, norms)
 
 
-def operator_norms(piece: Slice, slope: Tensor, norm: float) -> Tensor:
+def operator_norms(slice: Slice, slope: Tensor, norm: float) -> Tensor:
     """Operator norms (r,) of slopes (r, k, c) in slice coordinates, with the norm of input space."""
-    return _Measure.of(piece, norm)(slope)
+    return _Measure.of(slice, norm)(slope)
 
 
 def _chosen(slope: Tensor, weights: Tensor | None) -> Tensor:
@@ -113,14 +111,14 @@ class _Measure:
     norm: float
 
     @staticmethod
-    def of(piece: Slice, norm: float) -> _Measure:
-        basis = piece.basis.flatten(1).double().cpu()
+    def of(slice: Slice, norm: float) -> _Measure:
+        basis = slice.basis.flatten(1).double().cpu()
         if norm == 2:
             upper = torch.linalg.qr(basis.T).R
             found = torch.linalg.inv(upper).T.contiguous()  # rows @ basis are orthonormal
         else:
             found = _ball(basis, norm)
-        return _Measure(found.to(piece.basis.device), norm)
+        return _Measure(found.to(slice.basis.device), norm)
 
     @property
     def largest(self) -> float:

@@ -14,8 +14,6 @@ from regionscope.geometry import Segment
 from regionscope.network import Program, Values, full_precision
 from regionscope.network.program import Instruction
 
-__all__ = ["Paths", "Pieces", "gradients", "input_gradients", "pieces_of", "rises"]
-
 _PIECES = 1 << 18  # about this number of pieces is cut at a time
 _PATHS = 256
 _FIRST = 8  # paths, before it is known how many pieces a path has
@@ -52,7 +50,7 @@ class Paths:
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class PathPieces:
     """Linear pieces of some paths, in order along each.
 
     path: (n,) the path of a piece. start, end: (n,) where it starts and ends, as shares of the path. low, high: (n,)
@@ -68,7 +66,7 @@ class Pieces:
     gradient: Values
 
 
-def pieces_of(paths: Paths, *, memory: int | None = None, progress: Progress | None = None) -> Iterator[Pieces]:
+def pieces_of(paths: Paths, *, memory: int | None = None, progress: Progress | None = None) -> Iterator[PathPieces]:
     """All pieces of all paths, path by path, a batch at a time; a path of length 0 has none.
 
     The gradient is taken at the middle of a piece. What comes before the first nonlinearity is affine, so its values
@@ -99,7 +97,7 @@ def _ids(paths: Paths) -> Tensor:
     return torch.arange(len(paths), device=paths.pairs.device)
 
 
-def _chunk(paths: Paths, chosen: Tensor, memory: int | None, tell: Progress) -> Iterator[Pieces]:
+def _chunk(paths: Paths, chosen: Tensor, memory: int | None, tell: Progress) -> Iterator[PathPieces]:
     """The pieces of the chosen paths, which are cut together."""
     program, shape = paths.program, paths.program.input_shape
     starts, ends = paths.ends(chosen)
@@ -120,7 +118,7 @@ def _chunk(paths: Paths, chosen: Tensor, memory: int | None, tell: Progress) -> 
         middle = ((at[a] + at[b]) / 2).to(program.dtype)
         here = {name: _between(low[own], ends_at[1][name][own], middle) for name, low in ends_at[0].items()}
         gradient = _gradients(program, here, paths.weights[paths.pairs[path[some], 0]], _folded(program))
-        yield Pieces(path[some], at[a], at[b], values[a], values[b], gradient)
+        yield PathPieces(path[some], at[a], at[b], values[a], values[b], gradient)
         tell(_CUTTING + (1 - _CUTTING) * min(1.0, (begin + rows) / n))
 
 

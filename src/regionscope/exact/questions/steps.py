@@ -22,11 +22,9 @@ from regionscope.checks import whole
 from regionscope.exact.budget import Budget
 from regionscope.exact.linear import Progress
 from regionscope.exact.questions.legendre import gauss_legendre
-from regionscope.exact.questions.paths import Paths, Pieces, input_gradients, pieces_of
+from regionscope.exact.questions.paths import PathPieces, Paths, input_gradients, pieces_of
 from regionscope.tolerance import TINY
 from regionscope.types import Reading, one_line
-
-__all__ = ["RULES", "StepsNeeded", "quadrature", "quadrature_errors"]
 
 Array = NDArray[np.float64]
 
@@ -193,7 +191,7 @@ def _relative(paths: Paths, nodes: _Nodes, memory: int | None, tell: Progress) -
         exact.zero_()
 
 
-def _by_path(batches: Iterator[Pieces]) -> Iterator[tuple[int, Pieces]]:
+def _by_path(batches: Iterator[PathPieces]) -> Iterator[tuple[int, PathPieces]]:
     """The pieces of one path at a time, a part of it if it is long."""
     for some in batches:
         ids, counts = some.path.unique_consecutive(return_counts=True)
@@ -203,4 +201,4 @@ def _by_path(batches: Iterator[Pieces]) -> Iterator[tuple[int, Pieces]]:
             rows = slice(start, end)
             gradient = {name: values[rows] for name, values in some.gradient.items()}
             own = some.path[rows], some.start[rows], some.end[rows], some.low[rows], some.high[rows]
-            yield path, Pieces(*own, gradient)
+            yield path, PathPieces(*own, gradient)

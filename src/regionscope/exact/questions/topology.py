@@ -27,8 +27,6 @@ from regionscope.geometry import Slice
 from regionscope.types import Reading
 from regionscope.writing import counted
 
-__all__ = ["ClassTopology", "Topology", "topology"]
-
 
 @dataclass(frozen=True)
 class ClassTopology:
@@ -78,14 +76,14 @@ class Topology(Mapping[int, ClassTopology]):
 
 
 def topology(
-    piece: Slice, vertices: Tensor, walls: Walls, corners: Tensor, owner: Tensor, regions: Tensor, labels: Tensor
+    slice: Slice, vertices: Tensor, walls: Walls, corners: Tensor, owner: Tensor, regions: Tensor, labels: Tensor
 ) -> Topology:
     """The topology of each class that occurs.
 
     corners: (n,) vertices of all pieces; owner: (n,) the piece of each. regions: (r,) the decision region of each
     piece. labels: (count,) the label of each decision region.
     """
-    basis = piece.basis.flatten(1)
+    basis = slice.basis.flatten(1)
     ends = walls.vertices.reshape(-1, 2)
     sides = torch.where(walls.regions < 0, -1, regions[walls.regions])
     border = (sides < 0).any(1)

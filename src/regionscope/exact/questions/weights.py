@@ -12,8 +12,6 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
 
-__all__ = ["Target", "output_weights"]
-
 Target = int | Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
 

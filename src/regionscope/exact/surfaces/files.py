@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from regionscope.errors import InputError
 from regionscope.writing import replace_file
 
-__all__ = ["MESH_FILES", "write_mesh"]
-
 Array = NDArray[Any]
 
 

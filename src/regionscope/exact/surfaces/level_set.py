@@ -27,8 +27,6 @@ from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Stats
 
-__all__ = ["level_set"]
-
 
 def level_set(
     model: nn.Module | Program,
@@ -65,24 +63,24 @@ def level_set(
         their values fill the memory.
     """
     started = time.perf_counter()
-    (where,) = as_list(slice)
-    if where.dim not in (2, 3):
-        raise InputError(f"Expected a slice of dimension 2 or 3, got {where.dim}. Use flips() on a Segment.")
+    (slice,) = as_list(slice)
+    if slice.dim not in (2, 3):
+        raise InputError(f"Expected a slice of dimension 2 or 3, got {slice.dim}. Use flips() on a Segment.")
     if max_regions is not None:
         whole("max_regions", max_regions)
     check_memory(memory)
     check_progress(progress)
-    program = program_of(select_output(model, output, args), [where])
-    check_shapes(program, [where])
+    program = program_of(select_output(model, output, args), [slice])
+    check_shapes(program, [slice])
     tolerance = tolerance or Tolerance.of(program.dtype)
     levels, cut = _levels(program, real("value", value), target, classes)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
-        zero_tolerances = zero_tolerances_of(cut, [where], tolerance, budget)
+        zero_tolerances = zero_tolerances_of(cut, [slice], tolerance, budget)
         record = Record.start(len(cut.kinks), 1, progress)
-        keep = Pruning(program, where, levels, float(zero_tolerances[-1]))
+        keep = Pruning(program, slice, levels, float(zero_tolerances[-1]))
         try:
-            found = cut_slices(cut, [where], zero_tolerances, budget, record, keep)
+            found = cut_slices(cut, [slice], zero_tolerances, budget, record, keep)
         except TooManyRegions as limit:
             raise LimitReached(
                 f"Expected at most max_regions = {max_regions} regions, got more after '{cut.kinks[limit.kink].name}'. "
@@ -92,7 +90,7 @@ def level_set(
             progress(1.0)
         stats = Stats(int(record.snapped.sum()), float(zero_tolerances[-1]), time.perf_counter() - started)
         below, above, flat = _sides(found, levels, classes, float(zero_tolerances[-1]))
-        return _surface(found, where, below, above, flat, stats, value, classes)
+        return _surface(found, slice, below, above, flat, stats, value, classes)
 
 
 def _levels(
@@ -142,7 +140,7 @@ def _sides(
 
 
 def _surface(
-    found: RegionBatch, where: Slice, below: Tensor, above: Tensor, flat: Tensor, stats: Stats, value: float,
+    found: RegionBatch, slice: Slice, below: Tensor, above: Tensor, flat: Tensor, stats: Stats, value: float,
     classes: int | Sequence[int] | None,
 ) -> LevelSet:  # fmt: skip
     """The walls between regions below and above, oriented, with the vertices that they use."""
@@ -154,7 +152,7 @@ def _surface(
     middle = _centres(found, inner)
     index, offsets = gather_rows(walls.offsets, chosen)
     corners = walls.vertices[index]
-    if where.dim == 3:
+    if slice.dim == 3:
         if not found.in_order:
             corners, offsets = ordered_corners(walls, chosen, inner)
         normals = normals_of(found.coords, corners, offsets)
@@ -170,13 +168,13 @@ def _surface(
     used, corners = torch.unique(corners, return_inverse=True)
     regions = flat.nonzero()[:, 0]
     return LevelSet(
-        slice=where,
+        slice=slice,
         vertices=found.coords[used],
         corners=corners,
         offsets=offsets,
         normals=normals / size.clamp(min=torch.finfo(size.dtype).tiny)[:, None] + 0.0,  # no -0
         flat=_centres(found, regions),
-        flat_size=float(found.sizes[regions].sum()) * where.scale,
+        flat_size=float(found.sizes[regions].sum()) * slice.scale,
         value=None if classes is not None else float(value),
         classes=None if classes is None else tuple(classes) if isinstance(classes, Sequence) else (classes,),
         n_regions=len(found.offsets) - 1,

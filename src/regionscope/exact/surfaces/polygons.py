@@ -13,8 +13,6 @@ from regionscope.errors import CheckFailed
 from regionscope.exact.walls import Walls
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
 
-__all__ = ["normals_of", "ordered_corners"]
-
 
 def ordered_corners(walls: Walls, chosen: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
     """Corners and offsets of the walls ``chosen`` (f,) of 3-D cells, each in the order of its boundary.

@@ -28,8 +28,6 @@ from regionscope.geometry import Slice
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Program, Values
 
-__all__ = ["Levels", "Pruning"]
-
 _MOST_UNITS = 4096  # of a layer: for larger ones the matrices cost more than they save
 _BYTES = 1 << 28  # of the values at the vertices of cells that are worked on at a time
 _COPIES = 8  # of the values of a group of cells, in memory at a time
@@ -57,19 +55,19 @@ class Levels:
 class Pruning:
     """A mask of the cells that the set may meet, after each nonlinearity."""
 
-    def __init__(self, program: Program, where: Slice, levels: Levels, zero_tolerance: float) -> None:
+    def __init__(self, program: Program, slice: Slice, levels: Levels, zero_tolerance: float) -> None:
         self.program, self.levels, self.zero_tolerance = program, levels, 2 * zero_tolerance
         self.steps: list[_Step] = []
         self.dtype = torch.float64
         if max((kink.n_units for kink in program.kinks), default=0) > _MOST_UNITS:
             return
         try:
-            first, stages, self.names = read_matrices(program, where.embed, where.dim)
+            first, stages, self.names = read_matrices(program, slice.embed, slice.dim)
         except NotSingleEntries:
             return  # a maximum of several values: only the outputs tell
         if not stages or self.names[-1] != (program.output_name,):
             return
-        units, error = rounding_of(Staged(first, tuple(stages)), with_ones(where.corners.cpu().numpy()))
+        units, error = rounding_of(Staged(first, tuple(stages)), with_ones(slice.corners.cpu().numpy()))
         self.tolerance = self.zero_tolerance + float((levels.factors.abs().cpu() @ torch.from_numpy(error)).max())
         sizes = [own.max(initial=0.0) for own in units]
         if _FITS[0] < min(sizes) and max(sizes) < _FITS[1]:

@@ -19,8 +19,6 @@ from regionscope.geometry import Slice
 from regionscope.geometry.ragged import next_in_row, owners, ranges
 from regionscope.types import Reading, Stats
 
-__all__ = ["Faces", "LevelSet"]
-
 
 class Faces(NamedTuple):
     """Ragged faces: face i has the vertices ``corners[offsets[i]:offsets[i + 1]]``."""

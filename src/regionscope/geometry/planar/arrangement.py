@@ -208,7 +208,7 @@ def _rank(found: _Entries, n: int) -> Meetings:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class CutPieces:
     """What chords leave of the cells that they cut.
 
     touched: the cells that are cut, ascending. cell: (n,) the old cell of each piece.
@@ -238,11 +238,11 @@ class Pieces:
         )
 
 
-def divide(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> Pieces:
+def divide(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> CutPieces:
     """The pieces of the cells that have a chord, in the order of these cells. ``vertex`` (x,): of each crossing."""
     if len(chords) == 0:
         none, zero = chords.cell, full(1, 0, chords.cell)
-        return Pieces(none, none, none, none, zero, zero, full((0, 2), 0, none))
+        return CutPieces(none, none, none, none, zero, zero, full((0, 2), 0, none))
     new = mask(len(chords), True, chords.cell)
     new[1:] = chords.cell[1:] != chords.cell[:-1]
     touched = take(chords.cell, nonzero(new))
@@ -258,7 +258,7 @@ def divide(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> Pieces:
     chord_cell = take(chords.cell, owners(parts, m))
     half_cell = cat([take(touched, owners(slot_offsets, len(slots))), chord_cell, chord_cell])
     cell = take(half_cell, take(loops, loop_offsets[:-1]))
-    return Pieces(touched, cell, take(origin, loops), take(side, loops), loop_offsets, parts, nodes)
+    return CutPieces(touched, cell, take(origin, loops), take(side, loops), loop_offsets, parts, nodes)
 
 
 def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Tensor]:

@@ -124,7 +124,7 @@ def stitch(parts: list[Part], n_vertices: int, first_tag: int, n_tags: int) -> t
 
 
 @dataclass(frozen=True)
-class _Chain:
+class _TaggedEdges:
     """The pieces of all tagged edges of a part, sorted by tag and along it.
 
     tag: (x,) counted from 0. edge: (x,) the piece. end: (x,) the vertex of the part at which the piece ends.
@@ -180,7 +180,7 @@ class _Seams:
         direction = self.stop[tag] - start
         return ((point - start) * direction).sum(-1) / (direction * direction).sum(-1)
 
-    def chain(self, part: Part) -> _Chain:
+    def chain(self, part: Part) -> _TaggedEdges:
         """The pieces of the tagged edges of a part, in order."""
         edge = self.edges(part.mesh)
         tag = part.mesh.tags[edge] - self.first
@@ -188,10 +188,10 @@ class _Seams:
         first, second = (self.along(part.arrays[0][ends], tag) for ends in vertices.unbind(1))
         end = torch.where(first < second, vertices[:, 1], vertices[:, 0])
         order = sort_by(tag, torch.maximum(first, second))
-        return _Chain(part, tag[order], edge[order], end[order])
+        return _TaggedEdges(part, tag[order], edge[order], end[order])
 
 
-def _even_out(chains: list[_Chain], seams: _Seams) -> list[_Chain]:
+def _even_out(chains: list[_TaggedEdges], seams: _Seams) -> list[_TaggedEdges]:
     """Where rounding gave one part a point that the other does not have, give it to the other as well."""
     counts = torch.stack([torch.bincount(chain.tag, minlength=seams.count) for chain in chains])
     most = counts.amax(0)
@@ -206,7 +206,7 @@ def _even_out(chains: list[_Chain], seams: _Seams) -> list[_Chain]:
     return [seams.chain(_insert(chain.part, lacking) if lacking else chain.part) for chain, lacking in pairs]
 
 
-def _missing_points(rich: _Chain, poor: _Chain, tag: int, seams: _Seams) -> list[tuple[int, float]]:
+def _missing_points(rich: _TaggedEdges, poor: _TaggedEdges, tag: int, seams: _Seams) -> list[tuple[int, float]]:
     """(edge of the poorer part, t) for each point of the richer part that has no partner, farthest from any first."""
     where: list[list[float]] = []
     for chain in (rich, poor):
@@ -237,7 +237,7 @@ def _insert(part: Part, lacking: list[tuple[int, float]]) -> Part:
     return Part(mesh, tuple(interpolation.apply(array) for array in part.arrays), part.shared)
 
 
-def _twins(chains: list[_Chain], items: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _twins(chains: list[_TaggedEdges], items: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Pairs (second, first) of items that stand at the same place of the same chain in two parts."""
     tag = torch.cat([chain.tag for chain in chains])
     item = torch.cat(items)
@@ -254,7 +254,7 @@ def _twins(chains: list[_Chain], items: list[Tensor]) -> tuple[Tensor, Tensor]:
     return item[second], item[first]
 
 
-def _number_vertices(chains: list[_Chain], n_vertices: int) -> tuple[list[Tensor], int]:
+def _number_vertices(chains: list[_TaggedEdges], n_vertices: int) -> tuple[list[Tensor], int]:
     """The number of every vertex of every part in the whole: shared ones once, those on tagged edges once."""
     device = chains[0].part.mesh.edges.device
     counts = torch.tensor([chain.part.mesh.n_vertices for chain in chains], device="cpu")

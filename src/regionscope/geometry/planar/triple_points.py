@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from regionscope.tolerance import FLAT, SLIVER, TINY
 
-__all__ = ["CellEnvelope", "envelope_on_cell", "fan_weights"]
-
 Array = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from regionscope.geometry.bitsets import pack
 from regionscope.geometry.ragged import gather_rows, mean_of_rows, offsets_of, owners
 from regionscope.tolerance import Tolerance
 
-__all__ = ["NO_WALL", "Complex", "centres", "join", "squeeze"]
-
 NO_WALL = int(torch.iinfo(torch.int64).min)  # fills the rows of Complex.walls
 
 Domain = tuple[Tensor, Tensor, Tensor]  # corners (m, k), A (h, k), b (h,) with hull of corners = {c : A c <= b}

@@ -31,8 +31,6 @@ from regionscope.geometry.spatial.faces import FaceCut, Unresolved
 from regionscope.geometry.spatial.sections import Sections
 from regionscope.geometry.spatial.solids import Solids
 
-__all__ = ["assemble"]
-
 _ONES = 0x0101010101010101  # the lowest bit of each byte
 _GATHER = 0x0102040810204080  # times a word: brings the lowest bits of its bytes together in the highest byte
 _MIX = 0x2545F4914F6CDD1D  # times a word: spreads its bits

@@ -48,8 +48,6 @@ from regionscope.geometry.spatial.faces import FaceCut, Unresolved, cut_faces, l
 from regionscope.geometry.spatial.sections import Sections, find_sections
 from regionscope.geometry.spatial.solids import Solids
 
-__all__ = ["cut_solids"]
-
 _ROUNDS = 64  # far more than any cut is known to need
 _BOTH = 3  # the code of a unit that is positive at one end and negative at the other, see ``SignTable``
 

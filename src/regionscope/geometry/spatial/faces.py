@@ -35,8 +35,6 @@ from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges, runs
 from regionscope.geometry.spatial.solids import Solids
 
-__all__ = ["Curves", "FaceCut", "Unresolved", "cut_faces", "loosen"]
-
 
 class Unresolved(ArithmeticError):
     """Rounding left signs that fit no flat cut: those of the cells, or of keys cell * n_units + unit, in ``where``."""

@@ -30,9 +30,9 @@ from regionscope.geometry.arrays import (
 from regionscope.geometry.crossing import coincident
 from regionscope.geometry.planar.arrangement import (
     Chords,
+    CutPieces,
     Evaluate,
     Meetings,
-    Pieces,
     alternating_pairs,
     divide,
     walk,
@@ -41,8 +41,6 @@ from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.ragged import offsets_of, owners, ranges, runs, sort_within
 from regionscope.geometry.spatial.faces import Curves, FaceCut, Unresolved
-
-__all__ = ["Sections", "find_sections"]
 
 
 @dataclass(frozen=True)
@@ -331,7 +329,7 @@ def _pieces(
     )
 
 
-def _line_parts(lines: _Lines, counts: Tensor, found: Pieces, n_edges: int) -> tuple[Tensor, Tensor]:
+def _line_parts(lines: _Lines, counts: Tensor, found: CutPieces, n_edges: int) -> tuple[Tensor, Tensor]:
     """The parts of each line as edges, once; and the sides of the pieces, numbered accordingly."""
     start = offsets_of(counts + 1)
     total = len(found.nodes) // 2

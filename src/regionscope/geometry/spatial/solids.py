@@ -31,8 +31,6 @@ from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.polytope.complex import NO_WALL, Complex, Domain
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges
 
-__all__ = ["NotPolytopes", "Solids"]
-
 _ENTRIES = 1 << 16  # corners of cells that are sorted at a time
 
 

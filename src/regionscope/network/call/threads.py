@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["threads_for"]
-
 _FEW_BYTES = 1 << 20  # of live values
 
 

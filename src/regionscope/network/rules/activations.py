@@ -194,7 +194,7 @@ def _minimum(call: Call, a: Operand, b: Operand) -> Data:
 # the largest or smallest of a group
 
 
-class Extremes(NamedTuple):
+class MaxResult(NamedTuple):
     """What ``torch.max(x, dim)`` returns; the indices jump and may not be used."""
 
     values: Any
@@ -232,7 +232,7 @@ def _extreme(call: Call, x: Operand, other: Any, dim: Any, keepdim: bool, larges
     if isinstance(other, Data | Tensor) or not isinstance(x, Data):
         return _larger(call, x, other, largest=largest)
     along = other if dim is None else dim
-    return Extremes(_along(call, x, along, keepdim, largest), Refused(INDICES))
+    return MaxResult(_along(call, x, along, keepdim, largest), Refused(INDICES))
 
 
 @rule("max", data=("x", "other"), any_axis=True)
