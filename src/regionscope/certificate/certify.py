@@ -25,7 +25,6 @@ from regionscope.certificate.document import document
 from regionscope.certificate.filter import Screened, screen
 from regionscope.certificate.frames import Local, corner_frames, frames_of
 from regionscope.certificate.integers import IntegerNetwork, Integers, Pattern, homogeneous
-from regionscope.certificate.matrices import TooLarge
 from regionscope.certificate.regions import TrueRegion, TrueRegions
 from regionscope.certificate.result import Certificate, Refutation
 from regionscope.certificate.steps import read_steps
@@ -60,7 +59,7 @@ def certify(part: Any, decision: tuple[Index, Index] | None = None, *, max_recom
         judge.prove()
         judge.recompute()
         return judge.verdict(linear_ids, decision, start)
-    except TooLarge as limit:
+    except LimitReached as limit:
         judge.give_up()
         return judge.verdict(linear_ids, decision, start, str(limit))
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 from torch import Tensor
 
-from regionscope.errors import InputError
+from regionscope.errors import InputError, LimitReached
 from regionscope.network.rules.convolution import conv2d_by_product
 
 Numbers = NDArray[np.float64]
@@ -30,10 +30,6 @@ _SEEN = 2.0**60  # a probe's answer must be this much larger than the shift
 _SMALLEST = 2.0**-300  # of the constants that are accepted, so that products of two layers do not underflow
 _ENTRIES = 1 << 22  # of a block of probes
 _MOST = 50_000_000  # numbers in a matrix that is written out
-
-
-class TooLarge(InputError):
-    """A matrix has too many entries to be written out."""
 
 
 class Matrix(Protocol):
@@ -188,7 +184,7 @@ def terms_of(
 
 def _check_entries(entries: int) -> None:
     if entries > _MOST:
-        raise TooLarge(
+        raise LimitReached(
             f"Expected layers with at most {_MOST:,} weights between their entries, got at least {entries:,}. Integers "
             "need the matrix of each layer, where a convolution has its weights once for each position. Certify a "
             "network with smaller layers or smaller images."
