@@ -73,8 +73,8 @@ def cases() -> dict[str, Callable[[], tuple[nn.Module, rs.Slice]]]:
         "CNN, triangle": lambda: (Residual().eval(), rs.Simplex(images(3, 1, 8, 8))),
         "max-pooling CNN, triangle": lambda: (pooling(4, 4, 2, 2, 8), rs.Simplex(images(3, 1, 8, 8))),
         "max-pooling CNN with windows that overlap, triangle": lambda: (
-            pooling(4, 4, 3, 2, 8),
-            rs.Simplex(images(3, 1, 8, 8)),
+            pooling(4, 4, 3, 2, 12),
+            rs.Simplex(images(3, 1, 12, 12)),
         ),
         "max-pooling CNN 28 x 28, segment": lambda: (pooling(6, 16, 2, 2, 28), rs.Segment(*images(2, 1, 28, 28))),
         "3-[16]^2, cube": lambda: (mlp(3, 16, 16, 3), rs.Box.between(-1.0, 1.0, (3,))),
