@@ -89,7 +89,7 @@ def test_nasty_cases_in_float32(case: Case) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(problems())
 def test_random_networks(problem: Problem) -> None:
     try:
