@@ -14,7 +14,6 @@ from regionscope.geometry import Slice
 from regionscope.geometry.arrays import as_tensors
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Cuts, Kink, Program, Thresholds, Values
-from regionscope.network.call.threads import threads_for
 from regionscope.tolerance import LEAST, Tolerance
 
 _PROBES = 16  # beside the corners
@@ -45,11 +44,10 @@ def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tol
         for start in range(0, len(mine), step):
             own = mine[start : start + step]
             corners = corner_inputs(program, [slices[i] for i in own])
-            with threads_for(3 * len(own) * len(weights) * program.row_bytes):
-                parts = [
-                    _magnitudes(program, corners, part.to(program.device, program.dtype))
-                    for part in weights.split(len(weights) if len(own) > 1 else rows)
-                ]
+            parts = [
+                _magnitudes(program, corners, part.to(program.device, program.dtype))
+                for part in weights.split(len(weights) if len(own) > 1 else rows)
+            ]
             blocks.append(_joined(parts, lambda x: torch.stack(x).amax(0)) if len(parts) > 1 else parts[0])
             order += own
     largest = blocks[0]  # of each layer (slices,), of each of its units (slices, units)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
-from regionscope.network.call.threads import threads_for
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.cuts import Cuts
 from regionscope.network.private_copy import weights_of
@@ -51,10 +50,9 @@ class Instruction:
         values[self.writes] = function(*inputs, *self.constants)
 
 
-def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool, row_bytes: int) -> Values:
-    with threads_for(row_bytes * max((len(value) for value in values.values()), default=0)):
-        for instruction in instructions:
-            instruction.run(values, consume)
+def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool) -> Values:
+    for instruction in instructions:
+        instruction.run(values, consume)
     return values
 
 
@@ -94,10 +92,10 @@ class Kink:
         """
         values, first = values if consume else dict(values), self.instructions[0]
         if noise is None:
-            return _run(self.instructions, values, consume, self.row_bytes)
+            return _run(self.instructions, values, consume)
         first.run(values, False, True)
         values[first.writes] = values[first.writes] + noise.reshape(values[first.writes].shape)
-        return _run(self.instructions[1:], values, consume, self.row_bytes)
+        return _run(self.instructions[1:], values, consume)
 
     def pattern(self, values: Values) -> Tensor:
         """(v, n_units) int8 or int16: the side or piece each unit is on (see ``Thresholds`` and ``Maxima``)."""
@@ -146,7 +144,7 @@ class Program:
 
     def begin(self, x: Tensor) -> Values:
         """Run all that is affine before the first kink on rows ``x``, (v, *input_shape); return the live values."""
-        return _run(self.instructions, {self.input_name: self._checked(x)}, False, self.row_bytes)
+        return _run(self.instructions, {self.input_name: self._checked(x)}, False)
 
     def outputs(self, values: Values) -> Tensor:
         """(v, c): the outputs, flattened per row, once the last kink has advanced."""

@@ -257,7 +257,7 @@ def _paired(matrix: Tensor) -> Tensor:
 def _columns(cells: Tensor, corners: Tensor, offsets: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, list[Tensor]]]:
     """Groups of the cells, those with more vertices first, for extremes of ``rows`` (v, n) at their vertices.
 
-    Column j has vertex j of each cell of the group that has so many, which are the first ones of the group.
+    Column j holds vertex j of the first cells of the group, those with more than j vertices.
     """
     if len(cells) == 0:
         return
