@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from network.architectures import ARCHITECTURES, Architecture, Lambda, freshly_built
 from regionscope.network import Kink, Maxima, Thresholds, trace
-from regionscope.network.program import Instruction
 
 
 def only_kink(module: nn.Module, shape: tuple[int, ...]) -> Kink:
@@ -283,22 +282,3 @@ def test_pairs_of_operations_agree_with_torch() -> None:
         program = trace(Lambda(lambda s, x, f=f, g=g: g(F.relu(f(x)))), (4, 6))
         expected = g(F.relu(f(x))).flatten(1)
         assert torch.allclose(program(x), expected, rtol=1e-13, atol=1e-13), (first, second)
-
-
-def test_few_rows_run_in_one_thread_and_leave_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    program = trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)), (4,))
-    run = Instruction.run
-    monkeypatch.setattr(
-        Instruction, "run", lambda self, *args: seen.append(torch.get_num_threads()) or run(self, *args)
-    )
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        for rows in (3, 40_000):
-            program(torch.zeros(rows, 4, dtype=torch.float64))
-        assert set(seen[: len(seen) // 2]) == {1}
-        assert set(seen[len(seen) // 2 :]) == {2}
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
