@@ -40,7 +40,7 @@ _OFF = 1e-6  # of the extent of the slice: a stored vertex that is farther from 
 def certify(part: Any, decision: tuple[Index, Index] | None = None, *, max_recomputed: int = 10_000) -> Certificate:
     """Certify a partition that carries its network. See ``Partition.certify``.
 
-    decision: the label and the decision region of each piece, where pieces are cut at the decision boundary.
+    decision: label and decision region of each piece, for partitions that are cut at the decision boundary.
     """
     start = time.perf_counter()
     whole("max_recomputed", max_recomputed)

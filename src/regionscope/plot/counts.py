@@ -21,7 +21,7 @@ from regionscope.sampled.grid import LabelMap
 
 
 def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContainer:
-    """One bar for each number of regions, as high as the number of slices that have it; the mean and its interval."""
+    """Histogram of the number of regions over the slices, with the mean and its interval."""
     count_for("count_histogram", result)
     ax = style.axes_or_current(ax)
     numbers, times = np.unique(result.counts.numpy(), return_counts=True)

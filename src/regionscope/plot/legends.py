@@ -46,9 +46,9 @@ class ClassLegend(Legend):
 def class_legend(labels: Tensor, *, ax: Axes | None = None, class_names: Sequence[str] | None = None) -> ClassLegend:
     """A legend to the right of the axes with one entry for each class that occurs in ``labels`` (n,).
 
-    class_names: the name of each class, by label; "class 3" without. A second call on the same axes adds its classes,
-    by the names of the first call.
-    A figure without a layout engine gets a constrained layout, so that the legend is not cut off.
+    class_names: name of each class, by label; "class 3" by default. A second call on the same axes adds its classes,
+    with the names of the first call. A figure without a layout engine gets a constrained layout, so that the legend is
+    not cut off.
     """
     ax = style.axes_or_current(ax)
     shown = sorted(int(label) for label in labels.unique())

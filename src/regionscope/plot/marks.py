@@ -38,8 +38,8 @@ def data(
 ) -> list[PathCollection]:
     """Scatter ``points`` (n, 2) coloured by ``labels`` (n,); one artist for each class, each with its own marker.
 
-    Where there are many, markers are smaller, so that no class covers another. class_names: adds a legend with the
-    classes that occur, outside the axes.
+    Markers become smaller if there are many, so that no class covers another. class_names: names for a legend outside
+    the axes, with the classes that occur.
     """
     if points.ndim != 2 or points.shape[1] != 2:
         raise InputError(f"Expected points of shape (n, 2), got {tuple(points.shape)}.")
@@ -123,7 +123,7 @@ def thumbnails(
     image_shape: Sequence[int] | None = None,
     size: float = 0.2,
 ) -> list[AnnotationBbox]:
-    """Show images beside the points of a slice where they lie: the corners of a plane through three images.
+    """Show images next to their points on a slice, such as the corners of a plane through three images.
 
     Each image gets a dot at its place and a thumbnail next to it, away from the other images, in a frame of the colour
     of its label. images: (n, *input_shape). image_shape: (height, width), (channels, height, width) or (height, width,
