@@ -74,7 +74,7 @@ class Attributions:
         """
         if self.paths is None:
             raise InputError(
-                "Expected attributions with their network, got a copy that went through pickle. Call "
+                "Expected attributions with their network, got a pickled copy without it. Call "
                 "integrated_gradients again."
             )
         check_positive(tolerance=tolerance)
