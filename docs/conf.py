@@ -34,7 +34,7 @@ suppress_warnings = ["ref.python"]  # a name like Partition is in its module and
 toc_object_entries = False  # names of functions in the menu of every page make building it take minutes
 html_theme = "furo"
 html_static_path = ["_static"]
-html_css_files = ["notebooks.css"]
+html_css_files = ["site.css"]
 html_title = f"regionscope {release}"
 
 autodoc_member_order = "bysource"
