@@ -42,9 +42,9 @@ def orthonormal_frames(
     """P = ``dims`` random orthonormal directions: the Q of a QR decomposition of a Gaussian matrix (Haar distributed).
 
     dims: by default min(25, d) for inputs of d numbers.
-    One frame (P, *input_shape) for all points, or one for each of ``points`` points: (points, P, *input_shape). Keep
-    the result and pass it as ``frames=`` at every step of a training, and the curve has no noise from the directions.
-    The same seed gives the same frames on every device; a ``generator`` moves on from call to call.
+    Returns one frame (P, *input_shape) for all points, or one for each of ``points`` points: (points, P, *input_shape).
+    If you pass the same frames as ``frames=`` at every training step, the curve has no noise from the directions. The
+    same seed gives the same frames on every device; a ``generator`` gives new ones at each call.
 
     The frames of several points are independent for d < 256. For larger d, 16 points in a row share one frame, whose d
     coordinates are shifted cyclically by a random number of places and change their signs at random, anew for each

@@ -35,8 +35,8 @@ class ComplexityAxes:
 def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, band: float = BAND) -> ComplexityAxes:
     """Accuracy (left axis) and mean LC at each set of points (right axis) over steps.
 
-    The band around each LC curve is ± ``band`` standard deviations over the points. Steps that span a factor of ten
-    are log-scaled. Step 0 is drawn at the left end: the scale is linear up to the first step after it.
+    The band around each LC curve is ± ``band`` standard deviations over the points. The steps have a logarithmic scale
+    if they span a factor of ten. Step 0 is at the left end: the scale is linear up to the first step after it.
     """
     if not history.rows:
         raise InputError("Expected a history with at least one step, got an empty one. Measure a step first.")

@@ -46,9 +46,9 @@ class ClassLegend(Legend):
 def class_legend(labels: Tensor, *, ax: Axes | None = None, class_names: Sequence[str] | None = None) -> ClassLegend:
     """A legend to the right of the axes with one entry for each class that occurs in ``labels`` (n,).
 
-    class_names: the name of each class, by label; "class 3" without. A second call on the same axes adds its classes,
-    by the names of the first call.
-    A figure without a layout engine gets a constrained layout, so that the legend is not cut off.
+    class_names: name of each class, by label; "class 3" by default. A second call on the same axes adds its classes,
+    with the names of the first call. A figure without a layout engine gets a constrained layout, so that the legend is
+    not cut off.
     """
     ax = style.axes_or_current(ax)
     shown = sorted(int(label) for label in labels.unique())
@@ -80,12 +80,13 @@ def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend
 def make_room(ax: Axes) -> None:
     """Lay the figure out so that what stands outside the axes is not cut off, by a constrained layout if it has none.
 
-    Where axes have equal scales, a layout needs two rounds. This is the first, and drawing the figure the second.
+    Where axes have equal scales, a layout needs up to three rounds. Two are made here; drawing the figure is the third.
     """
     figure: Any = ax.get_figure(root=True)
     if figure.get_layout_engine() is None:
         figure.set_layout_engine("constrained")
-    figure.get_layout_engine().execute(figure)
+    for _ in range(2):
+        figure.get_layout_engine().execute(figure)
 
 
 def _make(ax: Axes, classes: dict[int, str], names: Sequence[str] | None, marks: dict[str, Line2D]) -> ClassLegend:

@@ -24,9 +24,9 @@ _ZOOM = 0.8  # leaves room for the labels of the axes
 
 
 def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
-    """The segments of a level set on a plane, or its polygons in space, each in a tint of its own and shaded.
+    """Draw the segments of a level set on a plane, or its polygons in space, each shaded in its own tint.
 
-    ax: for a surface three-dimensional axes, as from ``figure.add_subplot(projection="3d")``. Returns a
+    ax: three-dimensional axes for a surface, as from ``figure.add_subplot(projection="3d")``. Returns a
     ``LineCollection`` or a ``Poly3DCollection`` with one entry for each face.
     """
     of_kind("plot.level_set()", found, LevelSet, advice="regionscope.level_set(model, slice) gives one")

@@ -13,10 +13,10 @@ _UNTAGGED = ("aten::random", "aten::random_")  # torch does not tag them as rand
 
 
 class Draws(TorchDispatchMode):
-    """Notes the operations of this thread that draw from torch's global generators while it is entered.
+    """Context that records which operations of this thread draw from torch's global generators.
 
-    The generators belong to the whole process: a training loop in another thread moves them too, so that their states
-    alone do not say who has drawn.
+    The generators belong to the whole process: a training loop in another thread changes them too, so their states
+    alone do not show which thread has drawn.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -36,7 +36,7 @@ class Draws(TorchDispatchMode):
         return self._before is not None
 
     def put_back(self) -> None:
-        """Set the generators to where they stood before, unless another thread may have drawn as well."""
+        """Restore the generators, unless another thread may have drawn as well."""
         now = random_states(self._device)
         if threading.active_count() == 1:
             before = self._at_first
