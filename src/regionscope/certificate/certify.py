@@ -159,8 +159,11 @@ class _Judge:
         """The side of the slice that each outer wall lies on."""
         normals, bounds = (part.cpu().numpy() for part in self.part.slice.halfspaces)
         claim = self.claim
-        gap = np.abs(bounds - claim.vertices @ normals.T)[claim.wall_vertices]
-        found: Index = np.maximum.reduceat(gap, claim.wall_offsets[:-1])[walls].argmin(1)
+        counts = np.diff(claim.wall_offsets)[walls]
+        starts = np.cumsum(counts) - counts
+        entry = np.arange(counts.sum()) + np.repeat(claim.wall_offsets[walls] - starts, counts)
+        gap = np.abs(bounds - claim.vertices[claim.wall_vertices[entry]] @ normals.T)
+        found: Index = np.maximum.reduceat(gap, starts).argmin(1)
         return found
 
     def _refute(self, regions: Index, reason: str) -> None:
@@ -333,8 +336,12 @@ class _Judge:
 
 def _same_parts(a: Index, b: Index) -> bool:
     """Whether two numberings divide the same things into the same parts."""
-    both = len(np.unique(a * (int(b.max(initial=0)) + 1) + b))
-    return both == len(np.unique(a)) == len(np.unique(b))
+    one_in_other = []
+    for mine, other in ((a, b), (b, a)):
+        partner = np.empty(int(mine.max(initial=0)) + 1, dtype=np.int64)
+        partner[mine] = other
+        one_in_other.append(bool((partner[mine] == other).all()))
+    return all(one_in_other)
 
 
 def _pattern(key: bytes) -> Pattern:

@@ -36,8 +36,7 @@ class Value(NamedTuple):
     def at(self, points: Numbers) -> Value:
         """Affine functions at points (n, k) of the slice."""
         k = points.shape[1]
-        numbers = self.numbers[:, 1:] @ points.T
-        numbers += self.numbers[:, :1]
+        numbers = self.numbers @ np.concatenate([np.ones((1, len(points))), points.T])
         slopes = np.abs(self.numbers[:, 1:]).sum(1)
         return Value(numbers, padded(self.error + np.where(slopes > 0, (k + 8) * EPS * self.size, 0)), self.size)
 

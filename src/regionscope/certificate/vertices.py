@@ -45,6 +45,7 @@ from regionscope.geometry import Slice
 
 FAR = 2.0**-14  # by how much a true corner may differ from the stored one, in frame coordinates
 _BLOCK = 1 << 21  # numbers in an array
+_CACHED = 1 << 15  # numbers that several operations read one after another
 _Flag = TypeVar("_Flag", np.uint8, np.bool_)
 
 
@@ -52,12 +53,11 @@ def look(steps: Steps, slice: Slice, claim: ClaimedPartition, frames: CornerFram
     """Patterns, near constraints and slopes of all regions, from one forward pass of all vertices."""
     start, first = first_steps(steps, slice, np.abs(claim.vertices).max(0))
     widest = max([len(step.shift) for step in steps.steps[first:] if isinstance(step, AffineStep)], default=1)
-    order, found = [], []
+    found = []
     for regions in _strips(claim, max(1, _BLOCK // max(1, widest))):
-        order.append(regions)
         with np.errstate(over="ignore", invalid="ignore"):
             found.append(_VertexBlock(claim, frames, bits, slice, regions, start).run(steps, first))
-    place = np.concatenate(order).argsort()
+    place = np.concatenate([block.regions for block in found]).argsort()
     parts = [np.concatenate(each) for each in zip(*((b.bits, b.sure, *b.slopes) for b in found), strict=True)]
     key, rows, error = (np.concatenate(each) for each in zip(*(block.near for block in found), strict=True))
     by_key = key.argsort()
@@ -75,10 +75,11 @@ def _strips(claim: ClaimedPartition, most: int) -> Iterator[Index]:
 
 
 class _VertexBlock:
-    """Some regions and their vertices on their way through the network.
+    """Some regions and their vertices on their way through the network; those with many corners first.
 
-    loops: (corners,) the vertices of the regions one after another. base: (k + 1, regions) those of their frames.
-    packed, open: (vertices, bytes) signs, and which of them are not decided.
+    corners: the first vertex of each region, the second one, and so on. base: (k + 1, regions) those of their frames.
+    around: the regions at the first vertex, at the second one, and so on; many: how many these are, and first: where
+    they start. packed, open: (vertices, bytes) signs, and which of them are not decided.
     """
 
     def __init__(
@@ -90,20 +91,27 @@ class _VertexBlock:
         regions: Index,
         start: dict[str, Value],
     ) -> None:
-        self.code, self.k, self.regions = bits, claim.dim, regions
         counts = np.diff(claim.offsets)[regions]
-        self.offsets = np.concatenate([[0], np.cumsum(counts)])
-        self.owner = np.repeat(np.arange(len(regions)), counts)
-        entry = np.arange(len(self.owner)) + (claim.offsets[regions] - self.offsets[:-1])[self.owner]
-        vertices, self.loops = np.unique(claim.corners[entry], return_inverse=True)
-        self.base = self.loops[frames.base[:, regions] - claim.offsets[regions] + self.offsets[:-1]]
-        self.inverse, self.off = frames.inverse[regions], frames.off[regions]
-        self.points = claim.vertices[vertices]
-        self.around = self.loops.argsort(kind="stable")  # corners by vertex
-        self.many = np.bincount(self.loops, minlength=len(vertices))
+        order = (-counts).argsort(kind="stable")
+        self.code, self.k, self.regions, counts = bits, claim.dim, regions[order], counts[order]
+        start_of, ends = claim.offsets[self.regions], np.cumsum(counts)
+        owner = np.repeat(np.arange(len(regions)), counts)
+        used = claim.corners[np.arange(len(owner)) + (start_of - ends + counts)[owner]]
+        place = np.zeros(len(claim.vertices), dtype=np.int64)
+        place[used] = 1
+        vertices = np.flatnonzero(place)
+        place[vertices] = np.arange(len(vertices))
+        rest = [self.regions[counts > j] for j in range(int(counts[0]))]
+        self.corners = [place[claim.corners[claim.offsets[some] + j]] for j, some in enumerate(rest)]
+        self.base = place[claim.corners[frames.base[:, self.regions]]]
+        self.inverse, self.off = frames.inverse[self.regions], frames.off[self.regions]
+        self.points, loops = claim.vertices[vertices], place[used]
+        self.around = owner[loops.argsort(kind="stable")]
+        self.many = np.bincount(loops, minlength=len(vertices))
+        self.first = np.cumsum(self.many) - self.many
         self.packed, self.open = (np.zeros((len(vertices), bits.n_bytes), dtype=np.uint8) for _ in range(2))
         self.bits = np.zeros((len(regions), bits.n_bytes), dtype=np.uint8)
-        self.sure = frames.sound[regions]
+        self.sure = frames.sound[self.regions]
         self.found: list[tuple[Index, Index, Numbers, Numbers]] = []  # regions, bits, rows, errors
         self.values = {name: value.at(self.points) for name, value in start.items()}
         self.sure &= all(np.isfinite(value.size + value.error).all() for value in self.values.values())
@@ -115,7 +123,7 @@ class _VertexBlock:
     def _borders(self, value: Numbers, error: Numbers, size: Numbers) -> None:
         limit = _limit(error, size)[:, None]
         self._keep(np.nonzero(np.abs(value) <= limit), value, 0.0, error, -self.border)
-        self.sure &= ~self._any((value < -limit).T).any(1)
+        self.sure &= ~self._any((value < -limit).any(0)[:, None])[:, 0]
 
     def run(self, steps: Steps, first: int) -> _VertexBlock:
         """Carry the vertices through the steps from ``first`` on."""
@@ -142,30 +150,34 @@ class _VertexBlock:
             identity = len(moved) == len(value.error) and (moved == np.arange(len(moved))).all()
             return value if identity else Value(*(each[moved] for each in value))
         numbers, error = affine(step, self.values, None)
-        return Value(numbers, error, np.maximum(numbers.max(1), -numbers.min(1)))
+        sizes = [np.maximum(numbers[rows].max(1), -numbers[rows].min(1)) for rows in _few_rows(numbers)]
+        return Value(numbers, error, np.concatenate(sizes))
 
     def _pieces(self, fold: PiecewiseStep, part: slice) -> None:
         x, error, size = self.values[fold.source]
         n, stride = len(fold.at), 8 * part.start
         above = np.empty((fold.n_units, n, x.shape[1]), dtype=bool)
+        close = np.empty(x.shape, dtype=bool)
         off = np.zeros(fold.n_units)  # from thresholds whose side is not decided
         for t, at in enumerate(fold.at):
-            np.greater(x, at, out=above[:, t])
-            gap = x - at if at else x
             bound, reach = (error + 2 * EPS * (size + abs(at)), size + abs(at)) if at else (error, size)
-            unit, vertex = np.nonzero(np.abs(gap) <= _limit(bound, reach)[:, None])
+            limit = _limit(bound, reach)[:, None]
+            for rows in _few_rows(x):
+                np.greater(x[rows], at, out=above[rows, t])
+                np.less_equal(np.abs(x[rows] - at if at else x[rows]), limit[rows], out=close[rows])
+            unit, vertex = np.divmod(np.flatnonzero(close), x.shape[1])
             self._keep((unit, vertex), x, at, bound, stride + t, n)
-            distance = np.abs(gap[unit, vertex])
+            distance = np.abs(x[unit, vertex] - at)
             undecided = distance <= 8 * bound[unit]
             unit, vertex = unit[undecided], vertex[undecided]
             np.maximum.at(off, unit, distance[undecided])
             bit = stride + unit * n + t
             np.bitwise_or.at(self.open, (vertex, bit >> 3), (1 << (bit & 7)).astype(np.uint8))
-        flags = above.reshape(-1, x.shape[1])
-        self.packed[:, part] = np.packbits(np.ascontiguousarray(flags.T), axis=1, bitorder="little")
+        self.packed[:, part] = _packed(above.reshape(-1, x.shape[1]))
         above_zero, left_open = self.packed[:, part], self.open[:, part]
-        self.bits[:, part] = self._any(above_zero & ~left_open)
-        self.sure &= ((self.bits[:, part] ^ self._any(~(above_zero | left_open))) == 255).all(1)
+        seen = self._any(np.concatenate([above_zero & ~left_open, ~(above_zero | left_open)], 1))
+        self.bits[:, part], below = np.split(seen, 2, axis=1)
+        self.sure &= ((self.bits[:, part] ^ below) == 255).all(1)
         if fold.writes:
             self.values[fold.writes] = _through(fold, self.values[fold.source], n * off)
 
@@ -189,7 +201,7 @@ class _VertexBlock:
         unit, vertex = np.nonzero(close.sum(1, dtype=np.uint8) > 1)  # the winner is one of them
         pair, candidate = np.nonzero(close[unit, :, vertex])
         flags = beaten.reshape(-1, x.shape[1])
-        lost = self._any(np.packbits(np.ascontiguousarray(flags.T), axis=1, bitorder="little"))
+        lost = self._any(_packed(flags))
         left = np.unpackbits(~lost, axis=1, count=flags.shape[0], bitorder="little").reshape(-1, fold.n_units, m)
         best, on = self._winners(left, self.code.on(self.bits, fold.layer))
         chosen = (np.arange(m) == best[:, :, None]) & on
@@ -228,17 +240,16 @@ class _VertexBlock:
         unit, vertex = where
         many = self.many[vertex]
         within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        corner = self.around[np.repeat((np.cumsum(self.many) - self.many)[vertex], many) + within]
-        region, number = np.divmod(np.unique(self.owner[corner] * n + np.repeat(unit, many)), n)
+        found = np.zeros(len(self.regions) * n, dtype=bool)
+        found[self.around[np.repeat(self.first[vertex], many) + within] * n + np.repeat(unit, many)] = True
+        region, number = np.divmod(np.flatnonzero(found), n)
         return region, number
 
     def _any(self, flags: NDArray[_Flag]) -> NDArray[_Flag]:
         """Bits (vertices, bytes) that are set at a corner of each region."""
-        found: NDArray[_Flag] = flags[self.loops[self.offsets[:-1]]]
-        counts = np.diff(self.offsets)
-        for j in range(1, int(counts.max())):
-            more = np.flatnonzero(counts > j)
-            found[more] |= flags[self.loops[self.offsets[more] + j]]
+        found = np.take(flags, self.corners[0], axis=0)
+        for more in self.corners[1:]:
+            found[: len(more)] |= np.take(flags, more, axis=0)
         return found
 
     def _finish(self, steps: Steps) -> None:
@@ -261,6 +272,22 @@ class _VertexBlock:
             np.einsum("rij,jcr->rci", self.inverse, rises),
             (1 + 16 * EPS) * np.einsum("rij,cr->rci", np.abs(self.inverse), doubt),
         )
+
+
+def _few_rows(numbers: Numbers) -> list[slice]:
+    """Rows that fit into the cache together."""
+    step = max(1, _CACHED // max(1, numbers.shape[1]))
+    return [slice(i, i + step) for i in range(0, max(1, len(numbers)), step)]
+
+
+def _packed(flags: NDArray[np.bool_]) -> Packed:
+    """Flags (bits, vertices) as bytes (vertices, bytes), the lowest bit first."""
+    found = np.zeros((-(-len(flags) // 8), flags.shape[1]), dtype=np.uint8)
+    for bit in range(7, -1, -1):
+        rows = flags[bit::8].view(np.uint8)
+        found += found
+        found[: len(rows)] |= rows
+    return np.ascontiguousarray(found.T)
 
 
 def _limit(error: Numbers, size: Numbers) -> Numbers:
