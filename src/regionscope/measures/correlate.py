@@ -132,6 +132,11 @@ def correlation_table(
     columns: name -> one number per run. by: group of each run (its architecture, for instance). A row without a
     correlation gives the reason.
     """
+    if not isinstance(columns, Mapping):
+        raise InputError(
+            f"Expected a mapping from names to one number per run, got {type(columns).__name__}. For a table of runs, "
+            "pass {name: table.column(name) for name in (...)}."
+        )
     if target not in columns:
         raise InputError(f"Expected target to be one of the columns {sorted(columns)}, got {target!r}.")
     n = len(columns[target])
@@ -264,5 +269,7 @@ def _numbers(values: Numbers, name: str) -> Array:
     if array.ndim != 1:
         raise InputError(f"Expected {name} to be a flat list of numbers, got shape {array.shape}.")
     if not bool(np.isfinite(array).all()):
-        raise InputError(f"Expected {name} to be finite, got NaN or infinite values. Remove those runs.")
+        raise InputError(
+            f"Expected {name} to be finite, got None, NaN or infinite values. Remove those runs from all lists."
+        )
     return array

@@ -116,8 +116,10 @@ def bootstrap_interval(values: Tensor, *, seed: int | None, level: float = 0.95)
     """Percentile interval of the mean from 2,000 resamples of ``values`` (n,). Efron & Tibshirani 1993, chapter 13.
 
     A resample of n values with replacement is a multinomial draw over the distinct values. Cost: 2,000 times their
-    number.
+    number. The interval of a single value is not known: NaN.
     """
+    if len(values) < 2:
+        return math.nan, math.nan
     distinct, times = np.unique(values.numpy(), return_counts=True)
     n = len(values)
     drawn = np.random.default_rng(seed or 0).multinomial(n, times / n, size=_RESAMPLES)

@@ -65,11 +65,9 @@ class RegionCount:
 
     def __repr__(self) -> str:
         low, high = self.interval
+        error = f" ± {self.stderr:.2g}, 95% [{low:.4g}, {high:.4g}]" if self.n > 1 else ""
         state = "" if self.status else ", incomplete"
-        return (
-            f"RegionCount({self.value:.4g} ± {self.stderr:.2g}, 95% [{low:.4g}, {high:.4g}], n={self.n}, "
-            f"dim={self.dim}, method={self.method!r}{state})"
-        )
+        return f"RegionCount({self.value:.4g}{error}, n={self.n}, dim={self.dim}, method={self.method!r}{state})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each slice: its count, and that of the first lattice if refined."""
@@ -102,7 +100,7 @@ class RegionCount:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """95% bootstrap interval of the mean, over slices."""
+        """95% bootstrap interval of the mean, over slices (NaN for one slice)."""
         return bootstrap_interval(self.counts, seed=self.seed)
 
     @cached_property

@@ -27,8 +27,10 @@ def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContai
     numbers, times = np.unique(result.counts.numpy(), return_counts=True)
     bars = ax.bar(numbers, times, width=0.85, color=style.SKY)
     ax.axvline(result.value, color=style.BLACK, linewidth=style.BOUNDARY_WIDTH, label="mean")
-    low, high = result.interval
-    ax.axvspan(low, high, color=style.BLACK, alpha=style.BAND_ALPHA, linewidth=0, label="95% interval of the mean")
+    if result.n > 1:
+        ax.axvspan(
+            *result.interval, color=style.BLACK, alpha=style.BAND_ALPHA, linewidth=0, label="95% interval of the mean"
+        )
     ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
     if len(numbers) == 1:
         ax.set_xlim(numbers[0] - 1.5, numbers[0] + 1.5)

@@ -80,12 +80,13 @@ def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend
 def make_room(ax: Axes) -> None:
     """Lay the figure out so that what stands outside the axes is not cut off, by a constrained layout if it has none.
 
-    Where axes have equal scales, a layout needs two rounds. This is the first, and drawing the figure the second.
+    Where axes have equal scales, a layout needs up to three rounds. Two are made here; drawing the figure is the third.
     """
     figure: Any = ax.get_figure(root=True)
     if figure.get_layout_engine() is None:
         figure.set_layout_engine("constrained")
-    figure.get_layout_engine().execute(figure)
+    for _ in range(2):
+        figure.get_layout_engine().execute(figure)
 
 
 def _make(ax: Axes, classes: dict[int, str], names: Sequence[str] | None, marks: dict[str, Line2D]) -> ClassLegend:

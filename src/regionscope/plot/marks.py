@@ -20,6 +20,7 @@ from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, Labels, read_examples
 from regionscope.plot import style
+from regionscope.plot.kinds import slice_for
 from regionscope.plot.legends import ClassLegend, class_legend, make_room, mark_legend
 from regionscope.plot.regions import frame_slice
 
@@ -88,8 +89,7 @@ def points(
     legend names up to 20 classes by their labels. marker: that of Matplotlib for all points; without it, one for each
     class. size: area of a marker in square points. label: name of these points in the legend.
     """
-    if slice.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
+    slice = slice_for("points", slice)
     ax = style.axes_or_current(ax)
     x, own = _read(inputs, labels)
     coords, distances = (found.cpu() for found in slice.project(x))
@@ -130,8 +130,7 @@ def thumbnails(
     channels); without it, the shape of an input, or a square for flat inputs of one or three channels. size: width of
     a thumbnail, as a share of the axes. A figure without a layout engine gets a constrained layout.
     """
-    if slice.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
+    slice = slice_for("thumbnails", slice)
     ax = style.axes_or_current(ax)
     x, own = _read(images, labels)
     pictures = as_pictures(x, image_shape)

@@ -50,7 +50,10 @@ class Schedule:
     def includes(self, step: int, *, per_epoch: int | None = None) -> bool:
         """Whether ``step`` is chosen, if the last step is not known."""
         if self.epoch_periods and per_epoch is None:
-            raise InputError(f'Expected steps_per_epoch for the schedule "{self}", which counts epochs, got None.')
+            raise InputError(
+                f'Expected steps_per_epoch for the schedule "{self}", which counts epochs, got None. Pass '
+                "Monitor(..., steps_per_epoch=...), or count epochs yourself: when=every(1) and monitor(epoch, model)."
+            )
         periods = (*self.periods, *(each * (per_epoch or 1) for each in self.epoch_periods))
         return step in self._chosen or any(step % period == 0 for period in periods)
 
