@@ -109,27 +109,32 @@ def _make(ax: Axes, classes: dict[int, str], names: Sequence[str] | None, marks:
     return legend
 
 
-def free_legend(ax: Axes) -> None:
-    """A legend in the first place of the axes that is free, else outside.
+def free_legend(*panels: Axes) -> None:
+    """A legend in the first place of each panel that is free, else outside.
 
     Outside is below the axes in a figure of several panels; else on the right, or below where the legend is wide. To be
     called when everything is drawn, in a figure with a constrained layout.
     """
-    figure: Any = ax.get_figure(root=True)
-    handles, labels = ax.get_legend_handles_labels()
-    if not handles:
-        return
+    figure: Any = panels[0].get_figure(root=True)
     if figure.stale:
         figure.draw_without_rendering()  # now it is known where everything is
+    for ax in panels:
+        if ax.get_legend_handles_labels()[0] and not _legend_inside(ax, figure):
+            figure.draw_without_rendering()
+
+
+def _legend_inside(ax: Axes, figure: Any) -> bool:
+    """Add a legend, and say whether it stands inside the axes, where it moves nothing else."""
+    handles, labels = ax.get_legend_handles_labels()
     legend = ax.legend(frameon=False, fontsize="small")
     box, area, pad = legend.get_window_extent(), ax.get_window_extent(), _pad(legend, figure)
     for name, where in _CORNERS.items():
         if is_free(_inside(area, box.width, box.height, where, pad).padded(pad), ax):
             legend.set_loc(name)
-            return
+            return True
     if len(figure.axes) > 1:
         ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, _BELOW), ncols=2)
-        return
+        return False
     legend.remove()
     wide = figure.bbox.width
     if box.width <= _NARROW * wide:
@@ -137,7 +142,7 @@ def free_legend(ax: Axes) -> None:
     else:
         columns = min(len(labels), max(1, int(wide // (box.width + 4 * pad))))  # 4: the space between two columns
         figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=columns)
-    figure.draw_without_rendering()
+    return False
 
 
 def _inside(area: Bbox, width: float, height: float, where: tuple[float, float], pad: float) -> Bbox:
