@@ -88,13 +88,14 @@ class Kink:
 
         ``values`` is left as it is. With ``consume=True`` the dictionary is emptied and its tensors may be overwritten,
         which spares a copy of the pre-activations; the input given to ``begin`` is not written to even then.
-        noise: numbers added to what the nonlinearity itself gives.
+        noise: (2, n, units) added to what the nonlinearity itself gives for the last 2 n rows.
         """
         values, first = values if consume else dict(values), self.instructions[0]
         if noise is None:
             return _run(self.instructions, values, consume)
         first.run(values, False, True)
-        values[first.writes] = values[first.writes] + noise.reshape(values[first.writes].shape)
+        last = values[first.writes][-noise[..., 0].numel() :]
+        last += noise.reshape(last.shape)
         return _run(self.instructions[1:], values, consume)
 
     def pattern(self, values: Values) -> Tensor:
