@@ -108,7 +108,7 @@ class Bits:
         """For pairs (w, 2) of neighbours: the constraint of each region that is zero on their wall (w, 2), -1 unless
         one unit alone differs, by one piece; and the first nonlinearity at which they differ (w,), -1 if at none."""
         rows, layer = np.full((len(pairs), 2), -1, dtype=np.int64), np.full(len(pairs), -1, dtype=np.int64)
-        step = max(1, (1 << 24) // max(1, self.n_bytes))
+        step = max(1, (1 << 20) // max(1, self.n_bytes))
         for i in range(0, len(pairs) if self.n_bytes else 0, step):
             here, there = (np.take(bits, side, axis=0) for side in pairs[i : i + step].T)
             differs, index = self._essential(here ^ there), np.arange(len(here))

@@ -151,9 +151,9 @@ class _Judge:
 
     def _meeting(self) -> Index:
         """The k constraints that are zero in each corner (corners, k); -1 if they are not known."""
-        claim, walls = self.claim, self.claim.meeting
-        side = (claim.wall_regions[walls, 1] == claim.owner[:, None]).astype(np.int64)
-        return np.where(walls >= 0, self.rows[walls, side], -1)
+        walls = self.claim.meeting
+        side = np.take(self.claim.wall_regions[:, 1], walls) == self.claim.owner[:, None]
+        return np.where(walls >= 0, np.take(self.rows.reshape(-1), 2 * walls + side), -1)
 
     def _border_rows(self, walls: Index) -> Index:
         """The side of the slice that each outer wall lies on."""
