@@ -17,6 +17,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regionscope.certificate.bits import Bits, distinct
 from regionscope.certificate.claim import ClaimedPartition, Index
@@ -107,7 +108,7 @@ class _Judge:
             self.screened = look(self.steps, self.part.slice, claim, frames, self.code)
             self._read_walls(np.arange(len(claim.wall_regions)))
             self.proof = self._proved(everything, self.screened, frames, reach=3.0, step=FAR)
-        rest = np.flatnonzero(~self.proof.proved)
+        rest = np.flatnonzero(~self._settled())
         if len(rest):
             self._prove_again(rest, in_floats)
         wrong = (self.layer != claim.wall_layer) & (self.layer >= 0)
@@ -170,6 +171,10 @@ class _Judge:
         for region in regions.tolist():
             self.reasons.setdefault(int(region), reason)
 
+    def _settled(self) -> NDArray[np.bool_]:
+        """The regions that are proved, with stored vertices that are close to the true ones."""
+        return self.proof.proved & (self.proof.moved <= _OFF * self.extent)
+
     def recompute(self) -> None:
         """Compute the regions that floats do not prove in integers; where they differ, find the true ones around."""
         claim, proof = self.claim, self.proof
@@ -177,7 +182,7 @@ class _Judge:
             same = Counter(row.tobytes() for row in self.screened.bits)
             twice = [i for i, row in enumerate(self.screened.bits) if same[row.tobytes()] > 1]
             self._refute(np.array(twice), "two regions have the same pattern")
-        settled = proof.proved & (proof.moved <= _OFF * self.extent)
+        settled = self._settled()
         doubtful = np.flatnonzero(~settled)
         around = self._neighbours(doubtful)
         per_corner = np.diff(claim.offsets) * self.n_rows

@@ -40,7 +40,7 @@ class Certificate:
     signs: of all constraints at all corners. recomputed: signs decided in integers. unproved: signs left open.
     document: returns what an independent checker needs, ready for JSON; None unless the partition is certified.
     nearest_tie: smallest distance of a corner to the zero set of another unit, in slice coordinates, among the units
-        that are below 2^-11 of their largest value at a corner of the region. vertex_error: largest distance of a
+        that are below 2^-9 of their largest value at a corner of the region. vertex_error: largest distance of a
         stored vertex from the true one, as far as floats bound it. reason: why integers could not decide signs that are
         left open; empty if they were too many.
     """

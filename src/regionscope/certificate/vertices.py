@@ -8,7 +8,7 @@ the computed value at a vertex. The bound E_u is such that
 
 A sign is *decided* if |x_u(v)| > 8 E_u. By induction over the steps:
 
-- Affine, W and b: E = |W| E_in + (n + 8) 2^-52 (|W| X + |b|) for n terms, where X is the largest |x| in the block; see
+- Affine, W and b: E = |W| E_in + (n + 9) 2^-53 (|W| X + |b|) for n terms, where X is the largest |x| in the block; see
   ``columns``, which also starts the induction.
 - Pieces with slopes at most S: where the sign is decided, p and the computation take the same piece, and E grows at
   most by the factor S. Where it is not, they may take different ones. These agree at the threshold, from which x is at
@@ -21,9 +21,9 @@ then (1) holds for it. Three corners a, b, c of R (two on a line, four in space)
 q -> a + q_1 (b - a) + q_2 (c - a). In it f_u is known exactly from three values:
 f_u(a) + q_1 (f_u(b) - f_u(a)) + q_2 (f_u(c) - f_u(a)), and its error is at most (1 + 6 k) E_u on [-3, 3]^k.
 These functions are handed to ``corners`` for all units that are near zero at a corner of R.
-The other units are *far*: |x_u(v)| > 16 E_u + 2^-11 (X_u + E_u) at all corners. ``corners`` proves that the true
-corners are closer than 2^-14 to the stored ones in each frame coordinate, which changes f_u by at most
-2 k 2^-14 (X_u + E_u): a far unit has the sign of the pattern at the true corners, too.
+The other units are *far*: |x_u(v)| > 16 E_u + 2^-9 (X_u + E_u) at all corners. ``corners`` proves that the true
+corners are closer than 2^-12 to the stored ones in each frame coordinate, which changes f_u by at most
+2 k 2^-12 (X_u + E_u): a far unit has the sign of the pattern at the true corners, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from regionscope.certificate.matrices import Numbers
 from regionscope.certificate.steps import AffineStep, Largest, PiecewiseStep, Steps
 from regionscope.geometry import Slice
 
-FAR = 2.0**-14  # by how much a true corner may differ from the stored one, in frame coordinates
+FAR = 2.0**-12  # by how much a true corner may differ from the stored one, in frame coordinates
 _BLOCK = 1 << 21  # numbers in an array
 _CACHED = 1 << 15  # numbers that several operations read one after another
 _Flag = TypeVar("_Flag", np.uint8, np.bool_)

@@ -325,7 +325,7 @@ class Partition:
 
         Signs that a bound of the rounding error leaves open are computed with integers; no tolerance is involved.
         Needs python-flint: ``pip install 'regionscope[exact]'``. max_recomputed: number of regions that may be computed
-        in integers; with more the result is "not certified". In 3 or more dimensions all regions are.
+        in integers; with more the result is "not certified". In 4 or more dimensions all regions are.
         Cost: one forward pass of the vertices, some array operations for each near sign, and some milliseconds for each
         region computed in integers.
         """
