@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Literal
 
 import torch
@@ -146,7 +146,7 @@ def offsets(shape: Shape, frames: Tensor, radius: float) -> Tensor:
 class VertexBatch:
     """m vertices around each of n points, and what they were made of: the point, plus and minus steps.
 
-    make: computes ``vertices``, (m, n, d). offsets: (m, 1, d) where they are the same for all points.
+    make: computes the vertices, (m, n, d), once. offsets: (m, 1, d) where they are the same for all points.
     steps: (n, P, d), if the vertices are x + r v_p for all p and then x - r v_p; ``radius`` is r.
     """
 
@@ -156,9 +156,9 @@ class VertexBatch:
     steps: Tensor | None = None
     radius: float = 0.0
 
-    @cached_property
-    def vertices(self) -> Tensor:
-        return self.make()
+    @property
+    def made_of(self) -> Tensor | None:
+        return self.offsets if self.steps is None else self.steps
 
 
 def vertex_batches(shape: Shape, points: Tensor, frames: Tensor, radius: float, at_once: int) -> Iterator[VertexBatch]:
