@@ -109,7 +109,7 @@ class SignChanges(ForwardObserver):
         cut = sum(
             (((low < t) & (high > t)).sum(2) for t in self._at[name]), torch.zeros((), dtype=torch.int64, device="cpu")
         )
-        return torch.where((low != low).any(2), -1, cut)
+        return torch.where(low.amin(2).isnan(), -1, cut)
 
     def at_activation(
         self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
