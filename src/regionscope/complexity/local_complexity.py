@@ -222,9 +222,6 @@ def _counts(
                 for chunk in where.chunks(found.row_bytes, memory)
             ]
     counted = {layer.name: torch.cat([counts[layer.name] for counts in parts]) for layer in chosen}
-    for name, counts in counted.items():
-        if bool((counts < 0).any()):
-            raise InputError(f"Expected finite values, got NaN at '{name}'. Check the weights of the layers before it.")
     return _Counts(counted, chosen, where.dims)
 
 
