@@ -23,6 +23,7 @@ from regionscope.studies.li2025 import (
     counting,
     evolution,
     hyperparameters,
+    networks,
     paper,
     predictors,
     schedule,
@@ -135,13 +136,14 @@ def test_a_network_without_all_settings_is_left_out_of_a_page(tmp_path: Path) ->
     runs = [one for name in ("mlp", "cnn") for one in planted(place.runs_folder, network=name)]
     wanted = [one.experiment for one in runs]
     lacking = replace(wanted[-1], training=replace(wanted[-1].training, lr=0.5))
-    both, alone = (cifar10._of_networks(place, each) for each in (wanted, [*wanted, lacking]))
+    found = (networks.fitted_networks(place, each) for each in (wanted, [*wanted, lacking]))
+    both, alone = (cifar10.of_networks(*each) for each in found)
     assert {claim.what.split(":")[0] for claim in both.claims if "test accuracy" in claim.what} == {"mlp", "cnn"}
     assert {claim.what.split(":")[0] for claim in alone.claims if "test accuracy" in claim.what} == {"mlp"}
     assert "18 of 19 planned runs" in alone.notes[1]
     assert any(note.startswith("mlp: All 9 settings have a training error below 1%") for note in alone.notes)
     with pytest.raises(InputError, match="a run of each setting of one of cnn"):
-        cifar10._of_networks(place, [wanted[-1], lacking])
+        networks.fitted_networks(place, [wanted[-1], lacking])
 
 
 def test_settings_that_did_not_train_are_left_out(tmp_path: Path) -> None:

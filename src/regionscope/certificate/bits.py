@@ -108,7 +108,7 @@ class Bits:
         """For pairs (w, 2) of neighbours: the constraint of each region that is zero on their wall (w, 2), -1 unless
         one unit alone differs, by one piece; and the first nonlinearity at which they differ (w,), -1 if at none."""
         rows, layer = np.full((len(pairs), 2), -1, dtype=np.int64), np.full(len(pairs), -1, dtype=np.int64)
-        step = max(1, (1 << 24) // max(1, self.n_bytes))
+        step = max(1, (1 << 20) // max(1, self.n_bytes))
         for i in range(0, len(pairs) if self.n_bytes else 0, step):
             here, there = (np.take(bits, side, axis=0) for side in pairs[i : i + step].T)
             differs, index = self._essential(here ^ there), np.arange(len(here))
@@ -169,12 +169,15 @@ def _copied(step: AffineStep, known: dict[str, Index]) -> Index:
 
 def distinct(bits: Packed) -> int:
     """Number of different rows. Rows with the same hash are compared."""
-    words = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), dtype=np.uint8)
-    words[:, : bits.shape[1]] = bits
-    mark = np.zeros(len(bits), dtype=np.uint64)
-    for word in words.view(np.uint64).T:
-        mark = (mark ^ word) * np.uint64(0x9E3779B97F4A7C15)
-        mark ^= mark >> np.uint64(32)
+    mark, n_words = np.zeros(len(bits), dtype=np.uint64), -(-bits.shape[1] // 8)
+    for start in range(0, len(bits), 4096):
+        own, some = mark[start : start + 4096], bits[start : start + 4096]
+        words = np.zeros((len(some), 8 * n_words), dtype=np.uint8)
+        words[:, : bits.shape[1]] = some
+        for word in words.view(np.uint64).T:
+            own ^= word
+            own *= np.uint64(0x9E3779B97F4A7C15)
+            own ^= own >> np.uint64(32)
     order = mark.argsort()
     again = np.flatnonzero(mark[order][1:] == mark[order][:-1])
     if (bits[order[again]] == bits[order[again + 1]]).all():

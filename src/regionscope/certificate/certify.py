@@ -17,6 +17,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regionscope.certificate.bits import Bits, distinct
 from regionscope.certificate.claim import ClaimedPartition, Index
@@ -107,7 +108,7 @@ class _Judge:
             self.screened = look(self.steps, self.part.slice, claim, frames, self.code)
             self._read_walls(np.arange(len(claim.wall_regions)))
             self.proof = self._proved(everything, self.screened, frames, reach=3.0, step=FAR)
-        rest = np.flatnonzero(~self.proof.proved)
+        rest = np.flatnonzero(~self._settled())
         if len(rest):
             self._prove_again(rest, in_floats)
         wrong = (self.layer != claim.wall_layer) & (self.layer >= 0)
@@ -151,9 +152,9 @@ class _Judge:
 
     def _meeting(self) -> Index:
         """The k constraints that are zero in each corner (corners, k); -1 if they are not known."""
-        claim, walls = self.claim, self.claim.meeting
-        side = (claim.wall_regions[walls, 1] == claim.owner[:, None]).astype(np.int64)
-        return np.where(walls >= 0, self.rows[walls, side], -1)
+        walls = self.claim.meeting
+        side = np.take(self.claim.wall_regions[:, 1], walls) == self.claim.owner[:, None]
+        return np.where(walls >= 0, np.take(self.rows.reshape(-1), 2 * walls + side), -1)
 
     def _border_rows(self, walls: Index) -> Index:
         """The side of the slice that each outer wall lies on."""
@@ -170,6 +171,10 @@ class _Judge:
         for region in regions.tolist():
             self.reasons.setdefault(int(region), reason)
 
+    def _settled(self) -> NDArray[np.bool_]:
+        """The regions that are proved, with stored vertices that are close to the true ones."""
+        return self.proof.proved & (self.proof.moved <= _OFF * self.extent)
+
     def recompute(self) -> None:
         """Compute the regions that floats do not prove in integers; where they differ, find the true ones around."""
         claim, proof = self.claim, self.proof
@@ -177,7 +182,7 @@ class _Judge:
             same = Counter(row.tobytes() for row in self.screened.bits)
             twice = [i for i, row in enumerate(self.screened.bits) if same[row.tobytes()] > 1]
             self._refute(np.array(twice), "two regions have the same pattern")
-        settled = proof.proved & (proof.moved <= _OFF * self.extent)
+        settled = self._settled()
         doubtful = np.flatnonzero(~settled)
         around = self._neighbours(doubtful)
         per_corner = np.diff(claim.offsets) * self.n_rows

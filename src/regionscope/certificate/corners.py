@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.claim import ClaimedPartition, Index
 from regionscope.certificate.filter import Near, size
-from regionscope.certificate.frames import EPS, Local, inverse_of
+from regionscope.certificate.frames import EPS, Local, inverse_of, product
 from regionscope.certificate.matrices import Numbers
 
 
@@ -60,19 +60,12 @@ def prove(
         point, radius = _corrected(start, [(np.take(columns, i, axis=1), near.error[i]) for i in places])
         change = np.abs(point - start) + (radius + frames.doubt)
         kept = (np.abs(point).max(0) + radius <= reach) & (change.max(0) <= step)
-        shift = _product(np.abs(frames.axes).swapaxes(1, 2), owner, change).max(0)
+        shift = product(np.abs(frames.axes).swapaxes(1, 2), owner, change).max(0)
         turns = _turns(claim, point, radius) if claim.dim < 3 else _closed(claim, meeting, n_rows)
         undecided, nearest = _signs(claim, frames, near, columns, n_rows, places, point, radius)
     good[owner[~(kept & turns)]] = False
     moved = np.maximum.reduceat(np.where(np.isfinite(shift), shift, np.inf), claim.offsets[:-1])
     return Proof(good & (undecided == 0), undecided, nearest, moved)
-
-
-def _product(matrices: Numbers, of: Index, vectors: Numbers) -> Numbers:
-    """matrices[of] @ vectors: matrices (r, k, k), vectors (k, n)."""
-    rows = np.take(matrices.reshape(len(matrices), -1).T, of, axis=1).reshape(*matrices.shape[1:], len(of))
-    found: Numbers = sum(rows[:, j] * vectors[j] for j in range(len(vectors)))
-    return found
 
 
 def _corrected(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
@@ -179,7 +172,7 @@ def _signs(
 ) -> tuple[Index, float]:
     """How many constraints of each region are not surely positive at a corner that does not define them."""
     region, counts = near.key // n_rows, np.diff(claim.offsets)
-    lengths = np.sqrt((_product(frames.inverse, region, columns[1:]) ** 2).sum(0))
+    lengths = np.sqrt((product(frames.inverse, region, columns[1:]) ** 2).sum(0))
     slopes, least = np.abs(columns[1:]).sum(0), (1 + 8 * EPS) * near.error + 8 * EPS * size(columns)
     undecided, nearest = np.zeros(claim.n, dtype=np.int64), np.inf
     block = max(1, (1 << 18) // max(1, int(counts.max(initial=1))))

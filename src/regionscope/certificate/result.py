@@ -42,7 +42,7 @@ class Certificate:
     document: function that returns the data for an independent checker, ready for JSON; None unless the partition is
         certified.
     nearest_tie: smallest distance of a corner to the zero set of another unit, in slice coordinates, among the units
-        that are below 2^-11 of their largest value at a corner of the region. vertex_error: largest distance of a
+        that are below 2^-9 of their largest value at a corner of the region. vertex_error: largest distance of a
         stored vertex from the true one, as far as floats bound it. reason: why integer arithmetic left signs undecided;
         empty if there were too many of them.
     """

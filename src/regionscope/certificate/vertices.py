@@ -8,7 +8,7 @@ the computed value at a vertex. The bound E_u is such that
 
 A sign is *decided* if |x_u(v)| > 8 E_u. By induction over the steps:
 
-- Affine, W and b: E = |W| E_in + (n + 8) 2^-52 (|W| X + |b|) for n terms, where X is the largest |x| in the block; see
+- Affine, W and b: E = |W| E_in + (n + 9) 2^-53 (|W| X + |b|) for n terms, where X is the largest |x| in the block; see
   ``columns``, which also starts the induction.
 - Pieces with slopes at most S: where the sign is decided, p and the computation take the same piece, and E grows at
   most by the factor S. Where it is not, they may take different ones. These agree at the threshold, from which x is at
@@ -21,9 +21,9 @@ then (1) holds for it. Three corners a, b, c of R (two on a line, four in space)
 q -> a + q_1 (b - a) + q_2 (c - a). In it f_u is known exactly from three values:
 f_u(a) + q_1 (f_u(b) - f_u(a)) + q_2 (f_u(c) - f_u(a)), and its error is at most (1 + 6 k) E_u on [-3, 3]^k.
 These functions are handed to ``corners`` for all units that are near zero at a corner of R.
-The other units are *far*: |x_u(v)| > 16 E_u + 2^-11 (X_u + E_u) at all corners. ``corners`` proves that the true
-corners are closer than 2^-14 to the stored ones in each frame coordinate, which changes f_u by at most
-2 k 2^-14 (X_u + E_u): a far unit has the sign of the pattern at the true corners, too.
+The other units are *far*: |x_u(v)| > 16 E_u + 2^-9 (X_u + E_u) at all corners. ``corners`` proves that the true
+corners are closer than 2^-12 to the stored ones in each frame coordinate, which changes f_u by at most
+2 k 2^-12 (X_u + E_u): a far unit has the sign of the pattern at the true corners, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from regionscope.certificate.matrices import Numbers
 from regionscope.certificate.steps import AffineStep, Largest, PiecewiseStep, Steps
 from regionscope.geometry import Slice
 
-FAR = 2.0**-14  # by how much a true corner may differ from the stored one, in frame coordinates
+FAR = 2.0**-12  # by how much a true corner may differ from the stored one, in frame coordinates
 _BLOCK = 1 << 21  # numbers in an array
 _CACHED = 1 << 15  # numbers that several operations read one after another
 _Flag = TypeVar("_Flag", np.uint8, np.bool_)
@@ -133,7 +133,7 @@ class _VertexBlock:
             if isinstance(step, AffineStep):
                 self.values[step.writes] = self._after(step)
             elif isinstance(step, PiecewiseStep):
-                self._pieces(step, next(parts))
+                self._pieces(step, next(parts), last[step.source] == i)
             else:
                 self._largest(step, next(parts))
             if step.writes and not np.isfinite(self.values[step.writes].size + self.values[step.writes].error).all():
@@ -153,7 +153,8 @@ class _VertexBlock:
         sizes = [np.maximum(numbers[rows].max(1), -numbers[rows].min(1)) for rows in _few_rows(numbers)]
         return Value(numbers, error, np.concatenate(sizes))
 
-    def _pieces(self, fold: PiecewiseStep, part: slice) -> None:
+    def _pieces(self, fold: PiecewiseStep, part: slice, is_last: bool) -> None:
+        """is_last: whether nothing reads the source behind this fold."""
         x, error, size = self.values[fold.source]
         n, stride = len(fold.at), 8 * part.start
         above = np.empty((fold.n_units, n, x.shape[1]), dtype=bool)
@@ -179,7 +180,8 @@ class _VertexBlock:
         self.bits[:, part], below = np.split(seen, 2, axis=1)
         self.sure &= ((self.bits[:, part] ^ below) == 255).all(1)
         if fold.writes:
-            self.values[fold.writes] = _through(fold, self.values[fold.source], n * off)
+            alone = is_last and sum(value.numbers is x for value in self.values.values()) == 1
+            self.values[fold.writes] = _through(fold, self.values[fold.source], n * off, x if alone else None)
 
     def _largest(self, fold: Largest, part: slice) -> None:
         x, error, size = self.values[fold.source]
@@ -268,10 +270,9 @@ class _VertexBlock:
         ends = value.numbers[:, self.base]  # (c, k + 1, r)
         rises = _local(ends.swapaxes(0, 1))[1:]  # (k, c, r)
         doubt = 2 * value.error[:, None] + 4 * EPS * np.abs(ends).max(1) + 4 * np.abs(rises).sum(0) * self.off
-        self.slopes = (
-            np.einsum("rij,jcr->rci", self.inverse, rises),
-            (1 + 16 * EPS) * np.einsum("rij,cr->rci", np.abs(self.inverse), doubt),
-        )
+        inverse = self.inverse.transpose(1, 2, 0)[:, :, None]  # (k, k, 1, r)
+        slopes = sum(inverse[:, j] * rises[j] for j in range(self.k))
+        self.slopes = (slopes.T, ((1 + 16 * EPS) * np.abs(inverse).sum(1) * doubt).T)
 
 
 def _few_rows(numbers: Numbers) -> list[slice]:
@@ -302,14 +303,14 @@ def _local(values: Numbers) -> Numbers:
     return rows
 
 
-def _through(fold: PiecewiseStep, value: Value, off: Numbers) -> Value:
-    """The values behind a fold."""
+def _through(fold: PiecewiseStep, value: Value, off: Numbers, into: Numbers | None) -> Value:
+    """The values behind a fold. into: an array that may be used for them."""
     x, error, size = value
     steepest, shifts = np.abs(fold.slopes).max(0) / fold.divisor, np.abs(fold.shifts).max(0) / fold.divisor
     largest = (1 + 8 * EPS) * (steepest * size + shifts)
     error = padded((1 + 8 * EPS) * steepest * (error + 2 * off))
     if fold.at == (0.0,) and (fold.slopes == [[0.0], [1.0]]).all() and not fold.shifts.any() and fold.divisor == 1:
-        return Value(np.maximum(x, 0), error, largest)
+        return Value(np.maximum(x, 0, out=into), error, largest)
     slopes, add = fold.slopes / fold.divisor, fold.shifts / fold.divisor
     out = slopes[0][:, None] * x + add[0][:, None]
     for t, at in enumerate(fold.at):

@@ -91,7 +91,7 @@ def deformation(
             for chunk in where.chunks(3 * layers.row_bytes, memory):  # the float64 copy is twice as large again
                 whole = Chunk(chunk.start, chunk.stop, 2 * where.dims)
                 (each,) = where.vertex_batches(whole)
-                found.append(watcher.sizes(each.vertices.reshape(-1, *where.shape), chunk.stop - chunk.start))
+                found.append(watcher.sizes(each.make().reshape(-1, *where.shape), chunk.stop - chunk.start))
     sizes = {name: torch.cat([each[name] for each in found]) for name in found[0]}
     return Deformation(
         {name: size[:, 0] for name, size in sizes.items()},

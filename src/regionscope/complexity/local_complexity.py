@@ -140,18 +140,18 @@ def local_complexity(
 
     inputs: the points x, (b, *input_shape), as a tensor, an array, a Dataset or a DataLoader. Token ids (b, t) of a
         model with an ``nn.Embedding`` stand for their embeddings (t, d): see ``embedded``.
-    dims, radius: P, by default min(25, d) for inputs of d numbers, and r.
+    dims, radius: number P of directions, by default min(25, d) for inputs of d numbers, and radius r.
     frames: "shared", "per-point", or orthonormal directions of your own, (P, *input_shape) or (b, P, *input_shape), in
         place of ``dims``; see ``orthonormal_frames``.
     hull: "cross-polytope" (2 P vertices) or "hypercube" (2^P vertices x + r / sqrt(P) sum ± v_p, up to P = 12).
     layers: names, patterns ("features.*") or module types, of the activation or of the layer that feeds it;
         ``layers=nn.Conv2d`` counts convolutions only.
-    linear_outputs: whether to count also zero crossings of linear and convolution layers that no activation follows.
-    max_pool: whether to count also max-pooling windows whose largest entry changes.
-    attention: whether to count also rows of attention (a head at a query) whose largest weight moves to another key,
+    linear_outputs: whether to also count zero crossings of linear and convolution layers that no activation follows.
+    max_pool: whether to also count max-pooling windows whose largest entry changes.
+    attention: whether to also count rows of attention (a head at a query) whose largest weight moves to another key,
         and likewise rows of every other softmax. Softmax has no kink; this is where it switches. Costs a product of
         queries and keys.
-    norms: whether to count also entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no
+    norms: whether to also count entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no
         kink either. Normalisations written with other torch functions are not detected.
     seed, generator: source of the random frames; a generator gives new ones at each call.
     memory: limit on the bytes of live values, down to one vertex at a time; 16 MiB on a CPU (small batches fit its
@@ -222,9 +222,6 @@ def _counts(
                 for chunk in where.chunks(found.row_bytes, memory)
             ]
     counted = {layer.name: torch.cat([counts[layer.name] for counts in parts]) for layer in chosen}
-    for name, counts in counted.items():
-        if bool((counts < 0).any()):
-            raise InputError(f"Expected finite values, got NaN at '{name}'. Check the weights of the layers before it.")
     return _Counts(counted, chosen, where.dims)
 
 

@@ -59,8 +59,11 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, ba
         (lines[name],) = right.plot(steps, mean, color=colour, linewidth=style.LINE_WIDTH, label=f"LC {name}")
     _log_steps(ax, steps)
     ax.set(xlabel="step", ylabel="accuracy", ylim=(0.0, 1.02))
-    ax.yaxis.set_visible(len(lines) > len(history.names))  # none was told: no scale that LC could be read from
     right.set_ylabel("local complexity")
+    if len(lines) == len(history.names):  # no accuracy is known: LC alone, on the left
+        ax.yaxis.set_visible(False)
+        right.yaxis.tick_left()
+        right.yaxis.set_label_position("left")
     right.set_ylim(bottom=0.0)
     # Below the axes: two scales leave no corner that is free in every training.
     spread = Patch(color=style.GREY, alpha=2 * style.BAND_ALPHA, label=f"LC ± {band:g} standard deviations over points")

@@ -52,7 +52,7 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
         low, high = points.min(0), points.max(0)
     space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     space.set_box_aspect(high - low, zoom=_ZOOM)
-    space.set(xlabel="coordinate 1", ylabel="coordinate 2", zlabel="coordinate 3")
+    space.set(xlabel="slice coordinate 1", ylabel="slice coordinate 2", zlabel="slice coordinate 3")
     style.space_axes(space)
     return drawn
 

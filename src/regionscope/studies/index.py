@@ -23,7 +23,7 @@ _INTRO = (
     "state; it has its own grade and is not part of the totals."
 )
 BESIDE = {
-    "findings": "[What we found](findings.md) sums the results up on one screen.",
+    "findings": "[Findings](findings.md) summarises the results on one page.",
     "checked_quotes": "[Checked quotes](checked_quotes.md) compares what we quote with the text of the papers.",
     "rules": "[Changes of the rules](rules.md) lists every change of a rule, with the grades before and after.",
 }

@@ -122,6 +122,16 @@ def draw(how: str) -> None:
     }[how]()
 
 
+def test_what_could_draw_but_does_not_counts_as_no_draw() -> None:
+    x = torch.ones(1, 2, 3, 4)
+    for draw, wanted in (({}, False), ({"dropout_p": 0.0, "is_causal": True}, False), ({"dropout_p": 0.5}, True)):
+        with Draws(x.device) as draws:
+            nn.functional.scaled_dot_product_attention(x, x, x, **draw)
+            nn.functional.rrelu(x)
+        draws.put_back()
+        assert draws.happened is wanted
+
+
 @pytest.mark.parametrize("how", ["rand", "random_", "dropout", "seed", "own"])
 def test_random_numbers_are_put_back(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "active_count", lambda: 1 if how == "seed" else 2)

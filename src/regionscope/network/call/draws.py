@@ -83,7 +83,9 @@ def _is_draw(func: Any, args: Any, kwargs: Any) -> bool:
     schema = getattr(func, "_schema", None)
     if schema is None or (torch.Tag.nondeterministic_seeded not in func.tags and schema.name not in _UNTAGGED):
         return False
-    given = {**dict(zip((each.name for each in schema.arguments), args, strict=False)), **kwargs}
+    # An argument that has its default is not passed on: attention without dropout comes without dropout_p.
+    given = {each.name: each.default_value for each in schema.arguments if each.has_default_value()}
+    given |= {**dict(zip((each.name for each in schema.arguments), args, strict=False)), **kwargs}
     trained = given.get("train", True) and given.get("training", True)
     share = given.get("dropout", 1) and given.get("dropout_p", 1)
     return given.get("generator") is None and bool(trained and share)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
 from regionscope.studies.li2025 import settings
@@ -13,8 +12,9 @@ from regionscope.studies.li2025.consistency import of_dimensions, of_table8
 from regionscope.studies.li2025.counting import of_refined, of_table6
 from regionscope.studies.li2025.evolution import of_table3
 from regionscope.studies.li2025.hyperparameters import of_figure5
+from regionscope.studies.li2025.networks import fitted_networks
 from regionscope.studies.li2025.predictors import of_figure2, of_figure4, of_figure8, runs_of_networks
-from regionscope.studies.li2025.tables import fitting, fitting_by_network, points, stored
+from regionscope.studies.li2025.tables import fitting, points, stored
 from regionscope.studies.study import Outcome, Size
 from regionscope.studies.workspace import Workspace
 
@@ -66,32 +66,15 @@ def runs_of_five_networks(size: Size) -> tuple[Experiment, ...]:
 
 
 def other_networks(workspace: Workspace, size: Size) -> Outcome:
-    return _of_networks(workspace, runs_of_other_networks(size))
+    return of_networks(*fitted_networks(workspace, runs_of_other_networks(size)))
 
 
 def five_networks(workspace: Workspace, size: Size) -> Outcome:
-    return _of_networks(workspace, runs_of_five_networks(size))
+    return of_networks(*fitted_networks(workspace, runs_of_five_networks(size)))
 
 
-def _of_networks(workspace: Workspace, wanted: Sequence[Experiment]) -> Outcome:
-    """Of the settings that fit their data, network by network; one of which a setting is missing is left out."""
-    runs, notes = stored(workspace, wanted)
-    whole = _whole(runs, wanted)
-    fitted, said = fitting_by_network([run for run in runs if run.experiment.network.name in whole])
-    chosen = points(fitted)
-    outcomes = (of_figure4(chosen, (*notes, *said)), of_figure5(chosen), of_figure8(chosen))
-    return joined((*outcomes, of_dimensions(chosen), of_table8(chosen), of_refined(chosen)))
-
-
-def _whole(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[str, ...]:
-    """The networks with a run of each setting, with any seed and schedule."""
-    planned, there = ({_setting(one) for one in every} for every in (wanted, [run.experiment for run in runs]))
-    left_out = {name for name, *_ in planned - there}
-    found = tuple(dict.fromkeys(one.network.name for one in wanted if one.network.name not in left_out))
-    if not found:
-        raise InputError(f"Expected a run of each setting of one of {', '.join(sorted(left_out))}, got fewer.")
-    return found
-
-
-def _setting(one: Experiment) -> tuple[str, float, int, float]:
-    return one.network.name, one.training.lr, one.training.batch_size, one.training.weight_decay
+def of_networks(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome:
+    """What the sweeps of several networks can show."""
+    chosen = points(runs)
+    parts = (of_figure4(chosen, notes), of_figure5(chosen), of_figure8(chosen), of_dimensions(chosen))
+    return joined((*parts, of_table8(chosen), of_refined(chosen)))

@@ -9,7 +9,8 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Chart
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed, undefined
-from regionscope.studies.li2025.tables import Point, correlation, fitting_by_network, group_by, points, stored
+from regionscope.studies.li2025.networks import fitted_networks
+from regionscope.studies.li2025.tables import Point, correlation, group_by, points, stored
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
@@ -78,9 +79,8 @@ def _contradiction(chosen: Sequence[Point]) -> str:
 
 
 def figure4(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_networks(size))
-    fitted, said = fitting_by_network(runs) if size == "full" else (runs, ())
-    return of_figure4(points(fitted), (*notes, *said))
+    runs, notes = (fitted_networks if size == "full" else stored)(workspace, runs_of_networks(size))
+    return of_figure4(points(runs), notes)
 
 
 def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:

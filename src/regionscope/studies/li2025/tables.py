@@ -132,14 +132,6 @@ def fitting(
     return [run for same in fitted for run in same], (f"{said}, {example}; {others}.",)
 
 
-def fitting_by_network(runs: Sequence[RunFolder]) -> tuple[list[RunFolder], tuple[str, ...]]:
-    """``fitting`` for the runs of each network on their own; the sentences begin with its name."""
-    names = dict.fromkeys(run.experiment.network.name for run in runs)
-    found = {name: fitting([run for run in runs if run.experiment.network.name == name]) for name in names}
-    said = tuple(f"{name}: {sentence}" for name, (_, sentences) in found.items() for sentence in sentences)
-    return [run for fitted, _ in found.values() for run in fitted], said
-
-
 def missing(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[str, ...]:
     """A sentence on the runs that have not been made, by network and seed; or nothing."""
     if len(runs) == len(wanted):
