@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from compare_space import CUBE, KINDS, TETRAHEDRON, compare, network, unit_by_unit
+from compare_space import CUBE, KINDS, MAXIMA, TETRAHEDRON, compare, network, unit_by_unit
 from regionscope.exact import space as engine
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.polytopes import partition_cells
@@ -60,7 +60,7 @@ def prove(program: Program, piece: Slice, found: SpacePartition) -> None:
     assert torch.allclose(program(piece.embed(middle)), centres(cells, found.outputs), atol=1e-11)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *MAXIMA])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_as_one_unit_after_another(kind: str, seed: int) -> None:
     piece: Slice = TETRAHEDRON if seed % 2 else CUBE
@@ -228,7 +228,7 @@ def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> No
     assert torch.allclose(batch.sizes.sort().values, whole.sizes[wanted].sort().values, atol=1e-13)
 
 
-@pytest.mark.parametrize("kind", ["plain", "no bias", "whole numbers", "repeated"])
+@pytest.mark.parametrize("kind", ["plain", "no bias", "whole numbers", "repeated", "max-pool"])
 def test_tensors_are_cut_like_arrays(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = trace(network(kind, 5), (3,))
     arrays, _ = run(program, CUBE)
