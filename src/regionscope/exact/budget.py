@@ -125,21 +125,28 @@ def bytes_of(values: Mapping[str, Tensor]) -> int:
 
 def corner_inputs(program: Program, slices: Sequence[Slice]) -> Tensor:
     """Network inputs (v, *input_shape) of the corners of all slices, one slice after another."""
-    counts = {len(slice.corners) for slice in slices}
-    if len(slices) == 1 or len(counts) > 1:
-        return torch.cat([slice.embed(slice.corners.to(program.device), dtype=program.dtype) for slice in slices])
-    origins, bases, corners = (
-        torch.stack(parts).to(program.device, torch.float64)
-        for parts in zip(*((slice.origin, slice.basis, slice.corners) for slice in slices), strict=True)
-    )
-    found = torch.baddbmm(origins.flatten(1)[:, None], corners, bases.flatten(2))
-    return found.reshape(-1, *program.input_shape).to(program.dtype)
+    corners = [slice.corners.to(program.device) for slice in slices]
+    if len(slices) == 1 or len({len(own) for own in corners}) > 1:
+        return torch.cat([slice.embed(own, dtype=program.dtype) for slice, own in zip(slices, corners, strict=True)])
+    return _embedded(program, slices, torch.stack(corners))
 
 
 def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, slice_id: Tensor) -> Tensor:
-    """Network inputs (v, *input_shape) of coordinates (v, k) on their slices (``slice_id`` (v,), ascending)."""
+    """Network inputs (v, *input_shape) of coordinates (v, k) on their slices (``slice_id`` (v,))."""
     if len(slices) == 1:
         return slices[0].embed(coords.to(program.device), dtype=program.dtype)
-    counts = torch.bincount(slice_id, minlength=len(slices)).tolist()
-    parts = zip(slices, coords.to(program.device).split(counts), strict=True)
-    return torch.cat([slice.embed(own, dtype=program.dtype) for slice, own in parts if len(own)])
+    return _embedded(program, [slices[i] for i in slice_id.tolist()], coords[:, None])
+
+
+def _embedded(program: Program, slices: Sequence[Slice], coords: Tensor) -> Tensor:
+    """Network inputs (s * m, *input_shape) of coordinates (s, m, k) on the slices."""
+    origins, bases, coords = (
+        x.to(program.device, torch.float64)
+        for x in (
+            torch.stack([slice.origin for slice in slices]),
+            torch.stack([slice.basis for slice in slices]),
+            coords,
+        )
+    )
+    found = torch.baddbmm(origins.flatten(1)[:, None], coords, bases.flatten(2))
+    return found.reshape(-1, *program.input_shape).to(program.dtype)

@@ -13,6 +13,7 @@ from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry.arrays import (
     arange,
+    argsort,
     as_tensors,
     bincount,
     cat,
@@ -25,11 +26,12 @@ from regionscope.geometry.arrays import (
     repeat,
     take,
 )
-from regionscope.geometry.crossing import Points, SignTable, place_points
+from regionscope.geometry.blocks import rows_at_a_time
+from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import OnEdges
 from regionscope.geometry.maxima import Candidates, breaks_along, leaders
-from regionscope.geometry.planar.split import Units
 from regionscope.network import Maxima, Program, Thresholds
+from regionscope.tolerance import LEAST
 
 
 @dataclass(frozen=True)
@@ -70,24 +72,55 @@ def partition_lines(
 
 
 def cut_line(cuts: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor) -> tuple[Points, Tensor]:
-    """New breakpoints, sorted; and an old vertex for each sign, or pair of folds, that could not be told."""
-    start = state.intervals
+    """New breakpoints, sorted; and an old vertex for each sign, or pair of folds, that could not be told.
+
+    zero_tolerance: of this nonlinearity, from ``zero_tolerances_of``.
+    """
     if isinstance(cuts, Thresholds):
-        units = Units(numpy_on_cpu(cuts.values), cuts.at, numpy_on_cpu(zero_tolerance))
-        table = SignTable.of(units.values, units.at, units.tolerance)
-        row, unit = table.sign_changes(start, start + 1)
-        edge = take(start, row)
-        ua, ub, tolerance = units(edge, unit), units(edge + 1, unit), units.tolerance_at(edge, unit)
-        snapped = table.snapped(units.tolerance)
+        zero_tolerance = numpy_on_cpu(zero_tolerance)
+        changes, snapped = sign_changes(numpy_on_cpu(cuts.values), cuts.at, state.slice_id, zero_tolerance)
     else:
-        candidates = Candidates(cuts.values, cuts.groups, zero_tolerance)
-        a = as_tensors(start)
-        breaks = numpy_on_cpu(breaks_along(candidates, leaders(candidates), a, a + 1))
-        ua, ub, unit, edge = breaks.ua, breaks.ub, breaks.group, take(start, breaks.row)
-        tolerance = take(numpy_on_cpu(zero_tolerance), edge)
-        snapped = numpy_on_cpu(snapped_signs(cuts, zero_tolerance))
-    points, crossings = place_points(edge, unit, ua, ub, tolerance)
+        start, tolerance = as_tensors(state.intervals), at_vertices(zero_tolerance, state.slice_id)
+        candidates = Candidates(cuts.values, cuts.groups, tolerance)
+        breaks = numpy_on_cpu(breaks_along(candidates, leaders(candidates), start, start + 1))
+        edge = take(numpy_on_cpu(start), breaks.row)
+        changes = edge, breaks.group, breaks.ua, breaks.ub, take(numpy_on_cpu(tolerance), edge)
+        snapped = numpy_on_cpu(snapped_signs(cuts, tolerance))
+    points, crossings = place_points(*changes)
     return points, cat([snapped, crossings.merged])
+
+
+def sign_changes(
+    values: Tensor, at: tuple[float, ...], slice_id: Tensor, zero_tolerance: Tensor
+) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
+    """Where ``values`` (v, n) pass a threshold between a vertex and the next one of its slice, as arguments of
+    ``place_points``; and the vertex of each value that counts as zero. Some rows at a time.
+    """
+    n, several = values.shape[1], len(zero_tolerance) > 1
+    found: list[tuple[Tensor, ...]] = []
+    snapped = [slice_id[:0]]
+    step = rows_at_a_time(8 * n, values.device)
+    for start in range(0, len(values), step):
+        block, of = (x[start : start + step + 1] for x in (values, slice_id))  # with the first row of the next block
+        tolerance = take(zero_tolerance, of) if several else zero_tolerance
+        for threshold in at:
+            below, above = block < threshold - tolerance, block > threshold + tolerance
+            change = (below[1:] & above[:-1]) | (above[1:] & below[:-1])
+            if several:
+                change &= (of[1:] == of[:-1])[:, None]
+            key = nonzero(change.reshape(-1))
+            row, unit = key // n, key % n
+            near = tolerance[row, unit] if several else take(tolerance[0], unit)
+            found.append((row + start, unit, block[row, unit] - threshold, block[row + 1, unit] - threshold, near))
+            told = below | above
+            if not bool(told.all()):
+                hidden = nonzero((~told & (tolerance > LEAST))[:step].reshape(-1))
+                snapped.append(hidden // n + start)
+    edge, unit, ua, ub, near = found[0] if len(found) == 1 else map(cat, zip(*found, strict=True))
+    if len(at) > 1:
+        order = argsort(edge)
+        edge, unit, ua, ub, near = (take(x, order) for x in (edge, unit, ua, ub, near))
+    return (edge, unit, double(ua), double(ub), near), cat(snapped)
 
 
 @dataclass(frozen=True)
@@ -136,8 +169,7 @@ class _LineCutter:
         kinks = self.program.kinks
         while layer < len(kinks):
             cuts = kinks[layer].cuts(state.values)
-            zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
-            points, snapped = cut_line(cuts, state, zero_tolerance)
+            points, snapped = cut_line(cuts, state, self.zero_tolerances[layer])
             self.record.snap(take(state.slice_id, snapped))
             rows = max(2, self.budget.rows(kinks[layer], self.held, self.program.device))
             if len(state.coords) + len(points) > rows:
@@ -145,8 +177,10 @@ class _LineCutter:
             state = _Refined.by(state, points, layer).state(slice(None)) if len(points) else state
             state = self._advance(layer, state)
             layer += 1
-        start = state.intervals
-        self.record.finish(float((take(state.coords, start + 1) - take(state.coords, start)).sum()) / self.total_length)
+        if self.record.finished is not None:
+            start = state.intervals
+            length = (take(state.coords, start + 1) - take(state.coords, start)).sum()
+            self.record.finish(float(length) / self.total_length)
         outputs = self.program.outputs(state.values)
         if self.consume is not None:
             self.consume(as_tensors(state), outputs)

@@ -13,7 +13,7 @@ from regionscope.exact.line import LineState
 from regionscope.exact.polytopes import CellPartition
 from regionscope.exact.space import SpacePartition
 from regionscope.exact.walls import Walls
-from regionscope.geometry.arrays import arange, as_tensors, full, numpy_on_cpu, put, take
+from regionscope.geometry.arrays import arange, as_tensors, full, numpy_on_cpu, put, stack, take
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes
@@ -42,14 +42,18 @@ class RegionBatch:
 
     @staticmethod
     def of_lines(line: LineState, outputs: Tensor) -> RegionBatch:
-        start = line.intervals
-        index = torch.arange(len(line.coords) + 1, device=start.device)
-        sides = torch.full((len(line.coords), 2), -1, device=start.device)
-        sides[start + 1, 0] = sides[start, 1] = index[: len(start)]
-        walls = Walls(index[:-1], index, sides, line.layer)
-        corners, sizes = torch.stack([start, start + 1], 1), line.coords[start + 1] - line.coords[start]
-        coords, offsets = line.coords[:, None], 2 * index[: len(start) + 1]
-        return RegionBatch(coords, outputs, line.slice_id, corners.flatten(), offsets, sizes, walls)
+        own = numpy_on_cpu(line)
+        start = own.intervals
+        index, after = arange(len(own.coords) + 1, start), start + 1
+        sides = full((len(own.coords), 2), -1, start)
+        sides[after, 0] = sides[start, 1] = index[: len(start)]
+        walls = as_tensors(Walls(index[:-1], index, sides, own.layer))
+        found = (
+            stack(start, after).reshape(-1),
+            2 * index[: len(start) + 1],
+            take(own.coords, after) - take(own.coords, start),
+        )
+        return RegionBatch(as_tensors(own.coords[:, None]), outputs, line.slice_id, *map(as_tensors, found), walls)
 
     @staticmethod
     def of_mesh(mesh: Mesh, coords: Tensor, outputs: Tensor) -> RegionBatch:

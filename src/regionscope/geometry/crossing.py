@@ -177,7 +177,7 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
     """
     t = ua / (ua - ub)
     order = sort_within(edge, t)
-    edge, unit, t, ua, ub, tolerance = (take(x, order) for x in (edge, unit, t, ua, ub, tolerance))
+    unit, t, ua, ub, tolerance = (take(x, order) for x in (unit, t, ua, ub, tolerance))
     same = coincident(edge, t, ua, ub, tolerance)
     first = mask(len(edge), True, edge)
     first[1:] = ~same

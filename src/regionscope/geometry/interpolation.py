@@ -12,7 +12,19 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from regionscope.geometry.arrays import arange, array, as_tensors, cat, double, full, numpy_on_cpu, repeat, stack, take
+from regionscope.geometry.arrays import (
+    arange,
+    array,
+    as_tensors,
+    cat,
+    double,
+    full,
+    nonzero,
+    numpy_on_cpu,
+    repeat,
+    stack,
+    take,
+)
 from regionscope.geometry.ragged import gather_rows, offsets_of
 
 _TERMS = (1, 2, 4, 3)
@@ -140,9 +152,11 @@ class OnEdges:
         """The interpolated rows (w, ...)."""
         if not rows.is_cpu or len(self.a) * rows[:1].numel() >= _LARGE:
             return self._matrix.apply(rows)
-        old = numpy_on_cpu(rows)
-        t = self.t.reshape(-1, *[1] * (rows.ndim - 1))
-        return as_tensors(take(old, self.a) * (1 - t) + take(old, self.b) * t).to(rows.dtype)
+        old, new = numpy_on_cpu(rows), nonzero(self.t)
+        found = take(old, self.a)
+        t = take(self.t, new).reshape(-1, *[1] * (rows.ndim - 1))
+        found[new] = take(found, new) * (1 - t) + take(old, take(self.b, new)) * t
+        return as_tensors(found)
 
     @cached_property
     def _matrix(self) -> InterpolationMatrix:

@@ -129,7 +129,7 @@ class Pruning:
         return met
 
     def _run(self, steps: list[_Step], state: Tensor, folds: Tensor) -> Tensor:
-        """The rows of ``levels`` (v, q) at vertices with this state (v, n) before the steps. Fills ``folds``."""
+        """Rows of ``levels`` (v, q) at vertices with this state (v, n) before the steps; writes the folds (v, H)."""
         for step, part in zip(steps, folds.split([len(step.units) for step in steps], 1), strict=True):
             fold = step.fold(state)
             part.copy_(fold)
