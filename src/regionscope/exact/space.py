@@ -87,8 +87,8 @@ def partition_space(
 
     zero_tolerances: from ``zero_tolerances_of``. Where a maximum has more than four candidates, or where
     rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after another; all
-    of them from the start where rounding has left a cell that is no polytope. Raises ``TooManyRegions`` when a slice has more
-    regions than ``budget.max_regions``.
+    of them from the start where rounding has left a cell that is no polytope. Raises ``TooManyRegions`` when a slice
+    has more regions than ``budget.max_regions``.
 
     keep: which cells to go on with after each nonlinearity; the others are left out of the result.
 
