@@ -207,6 +207,24 @@ def test_maxima_behind_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen[:6] == pytest.approx([i / 6 for i in range(1, 7)])
 
 
+def test_candidates_that_never_lead_cut_nothing() -> None:
+    """max(x, y - 3, z - 4, -5) is x on the cube; with 7 y - 5 as the last one, it folds on one plane."""
+    shifts = torch.tensor([0.0, -3.0, -4.0, -5.0], dtype=torch.float64)
+
+    class Maximum(nn.Module):
+        def __init__(self, scale: float) -> None:
+            super().__init__()
+            self.scale = scale
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = torch.stack([x[:, 0], x[:, 1] + shifts[1], x[:, 2] + shifts[2], self.scale * x[:, 1] + shifts[3]], 1)
+            return x.amax(1, keepdim=True)
+
+    for scale, cells in ((0.0, 1), (7.0, 2)):
+        found, _ = run(trace(Maximum(scale), (3,)), CUBE)
+        assert (found.solids.n_cells, found.solids.n_vertices) == (cells, 4 + 4 * cells)
+
+
 @pytest.mark.parametrize("engine_of", [partition_space, partition_cells])
 def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> None:
     """Cells in the lower half of the cube alone: those of the whole partition that lie there, and no others."""

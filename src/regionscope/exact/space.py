@@ -206,6 +206,8 @@ def _cut_windows(
     for rounds in range((groups.shape[1] - 1).bit_length()):
         now, tolerance = gaps(state, rounds), at_vertices(zero_tolerance, state.slice_id)[:, None]
         used = ((now > tolerance).any(0) & (now < -tolerance).any(0)).nonzero()[:, 0]
+        if len(used) == 0:
+            continue
 
         def units(state: SpaceState, rounds: int = rounds, used: Tensor = used) -> Units:
             return Units(gaps(state, rounds)[:, used], (0.0,), at_vertices(zero_tolerance, state.slice_id))
@@ -227,7 +229,7 @@ def _without_losers(state: SpaceState, candidates: Candidates, first_new: int, l
     losing = torch.zeros_like(new).index_put_((new,), ~changes.any(1))
     if not bool(losing.any()):
         return state
-    solids, kept, _ = merge_cells(state.solids, losing)
+    solids, kept = merge_cells(state.solids, losing)
     return SpaceState(
         solids, state.coords[kept], state.slice_id[kept], {name: rows[kept] for name, rows in state.values.items()}
     )

@@ -13,12 +13,11 @@ from regionscope.geometry.spatial.sections import linked
 from regionscope.geometry.spatial.solids import Solids
 
 
-def merge_cells(solids: Solids, open_faces: Tensor) -> tuple[Solids, Tensor, Tensor]:
+def merge_cells(solids: Solids, open_faces: Tensor) -> tuple[Solids, Tensor]:
     """Join the cells on both sides of the faces of a mask (f,), where their union is convex.
 
     Faces between the same two cells become one, and vertices between two parts of one edge disappear. Also returns the
-    old number of each vertex that is left, and the new cell (r,) of each old one. Raises ``Unresolved`` with the old
-    cells where the union is no polytope.
+    old number of each vertex that is left. Raises ``Unresolved`` with old cells where the union is no polytope.
     """
     number = components(solids.n_cells, solids.cells[open_faces])
     n = int(number.max()) + 1
@@ -43,7 +42,7 @@ def merge_cells(solids: Solids, open_faces: Tensor) -> tuple[Solids, Tensor, Ten
         len(kept), mesh.edges, corners, mesh.sides, offsets, torch.stack([low, torch.where(high < n, high, -1)], 1),
         solids.wall[first], slice_id,
     )  # fmt: skip
-    return merged, kept, number
+    return merged, kept
 
 
 def _joined_loops(solids: Solids, faces: Tensor, group: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
