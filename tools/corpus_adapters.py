@@ -15,13 +15,7 @@ def regionscope(case: Case) -> dict[str, Any]:
     """All counts, from regionscope."""
     import regionscope as rs
 
-    where, model = case.slice, case.model()
-    if where["kind"] == "box":
-        place: rs.Slice = rs.Box(where["origin"], where["basis"], where["radius"])
-    else:
-        origin, basis = (torch.tensor(where[name], dtype=torch.float64) for name in ("origin", "basis"))
-        points = [origin, *(origin + direction for direction in basis)]
-        place = rs.Segment(*points) if where["kind"] == "segment" else rs.Simplex(points)
+    model, place = case.model(), place_of(case)
     part, found = rs.linear_regions(model, place), rs.decision_regions(model, place)
     counts: dict[str, Any] = {
         "activation_by_layer": list(part.by_layer.values()),
@@ -34,6 +28,18 @@ def regionscope(case: Case) -> dict[str, Any]:
         shapes = {str(label): shape for label, shape in sorted(found.topology().items())}
         counts["topology"] = {key: {"components": s.components, "holes": s.holes} for key, s in shapes.items()}
     return counts
+
+
+def place_of(case: Case) -> Any:
+    """The slice of a case, for regionscope."""
+    import regionscope as rs
+
+    where = case.slice
+    if where["kind"] == "box":
+        return rs.Box(where["origin"], where["basis"], where["radius"])
+    origin, basis = (torch.tensor(where[name], dtype=torch.float64) for name in ("origin", "basis"))
+    points = [origin, *(origin + direction for direction in basis)]
+    return rs.Segment(*points) if where["kind"] == "segment" else rs.Simplex(points)
 
 
 def relucent(case: Case) -> dict[str, Any] | None:

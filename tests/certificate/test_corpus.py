@@ -12,6 +12,7 @@ import torch
 
 import check_certificate
 import corpus_adapters
+import regionscope as rs
 import run_corpus
 
 FILES = sorted(run_corpus.CORPUS.glob("*.json"))
@@ -32,6 +33,17 @@ def test_the_checker_proves_the_counts_of_the_files() -> None:
         document = json.loads(path.read_text())
         proved = check_certificate.check(document)
         assert {name: proved[name] for name in document["counts"]} == document["counts"]
+
+
+def test_certificates_of_the_files_are_about_their_weights_and_slices() -> None:
+    """The checker takes the network of a certificate as it is; it is that of the file."""
+    stored = {path.stem: json.loads(path.read_text())["certificate"] for path in SMALLEST[:12]}
+    for case in run_corpus.cases():
+        if case.name in stored:
+            certificate = rs.decision_regions(case.model(), corpus_adapters.place_of(case)).certify()
+            assert certificate.document is not None
+            made = json.loads(json.dumps(certificate.document()))
+            assert (made["network"], made["slice"]) == (stored[case.name]["network"], stored[case.name]["slice"])
 
 
 def test_the_checker_rejects_a_wrong_topology() -> None:
