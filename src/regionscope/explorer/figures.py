@@ -112,7 +112,7 @@ def _curves(training: TrainingFrames, curves: Sequence[TrainingCurve]) -> Figure
     )  # fmt: skip
     _look(plot, grid=True)
     if all(bool((curve.values == curve.values.round()).all()) for curve in curves):  # counts
-        plot.yaxis[0].ticker.min_interval = 1
+        plot.yaxis.ticker.min_interval = 1
     for i, curve in enumerate(curves):
         colour = CURVE_COLOURS[i % len(CURVE_COLOURS)]
         x, y, spread = (curve.steps / scale).numpy(), curve.values.numpy(), curve.spread.numpy()
