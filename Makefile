@@ -40,7 +40,7 @@ quick: $(VENV)/.installed-dev  ## Unit tests of the core in a minute, without li
 
 test: lint pytest  ## Lint, types and all tests; shows the slowest 20
 
-pytest: $(VENV)/.installed-dev  ## All tests without lint
+pytest: $(VENV)/.installed-dev $(VENV)/.compiled  ## All tests without lint
 	$(ONE_THREAD) $(BIN)/python -m pytest $(PARALLEL) --durations=20
 
 lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy, strict in src
@@ -88,3 +88,8 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing regionscope[$*] into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[$*]'
 	@touch $@
+
+# Bytecode of the libraries, of the package and of the tests, written once in place of once by every worker.
+$(VENV)/.compiled: $(VENV)/.installed-dev
+	@echo "Compiling what the tests import ..."
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q --collect-only >$@ || { cat $@; exit 1; }

@@ -34,7 +34,7 @@ suppress_warnings = ["ref.python"]  # a name like Partition is in its module and
 toc_object_entries = False  # names of functions in the menu of every page make building it take minutes
 html_theme = "furo"
 html_static_path = ["_static"]
-html_css_files = ["notebooks.css"]
+html_css_files = ["site.css"]
 html_title = f"regionscope {release}"
 
 autodoc_member_order = "bysource"
@@ -44,11 +44,12 @@ autodoc_preserve_defaults = True
 maximum_signature_line_length = 100
 
 ITEM = re.compile(r"([a-z_]\w*(?:, [a-z_]\w*)*): (.+)")
+NEXT_ITEM = re.compile(r"(?<=\.) (?=[a-z_]\w*(?:, [a-z_]\w*)*: )")
 CODE = re.compile(r"(``.+?``)")
 
 
 def plain_text_to_rst(lines: list[str]) -> list[str]:
-    """Docstrings are plain text: lines of ``name: meaning`` become a list, ``|x|`` and ``a * b`` stay as they are."""
+    """Docstrings are plain text: ``name: meaning`` becomes a list entry, ``|x|`` and ``a * b`` stay as they are."""
     out: list[str] = []
     hanging: int | None = None  # the indentation of the list item we are in
     quoted = in_example = False
@@ -59,22 +60,23 @@ def plain_text_to_rst(lines: list[str]) -> list[str]:
         if in_example or not text:
             hanging, quoted = None, False
             out.append(line if text else "")
-        elif item := ITEM.fullmatch(text):
+        elif ITEM.fullmatch(text) or line.lstrip().startswith("* "):
             out += [""] if hanging is None else []
-            out.append(f"* ``{item[1]}``: {item[2]}")
+            out.append("* " + text.removeprefix("\\* "))
             hanging, quoted = indent, False
-        elif line.lstrip().startswith("* "):
-            out += [""] if hanging is None else []
-            out.append(f"* {text[3:]}")
-            hanging, quoted = indent, False
-        elif hanging is not None and indent > hanging:
-            out.append(f"  {text}")
+        elif hanging is not None and (indent > hanging or not out[-1].endswith(".")):
+            out[-1] += f" {text}"
         else:
             out += [""] if hanging is not None else []
             quoted = indent > 0 and (quoted or not out or not out[-1])
             out.append(f"    {text}" if quoted else text)
             hanging = None
-    return out
+    return [part for line in out for part in (entries(line) if line.startswith("* ") else [line])]
+
+
+def entries(line: str) -> list[str]:
+    """One list entry for each name that an item explains."""
+    return ["* " + re.sub(rf"^{ITEM.pattern}$", r"``\1``: \2", part) for part in NEXT_ITEM.split(line[2:])]
 
 
 def escaped(text: str) -> str:

@@ -37,11 +37,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize("name", ["double_descent", "grokking", "comovement"])
 def test_a_training_example_in_small(name: str, run: Run, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    options = ["--steps", "4", "--looks", "3", "--points", "5", "--slices", "1", "--threads", "1"]
+    options = ["--steps", "1", "--looks", "1", "--points", "5", "--slices", "1", "--threads", "1"]
     run(f"{name}.py", "--out", str(tmp_path), *options)
     numbers = json.loads((tmp_path / f"{name}.json").read_text())
     assert numbers["data"] == "scikit-learn digits"
-    assert numbers["rows"][-1]["step"] == 4
+    assert numbers["rows"][-1]["step"] == 1
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,10 +9,11 @@ of regions that share a wall, and the counts. The argument that is checked, for 
 2. Behind each of its facets that is not on the border lies exactly one region of the list: their patterns differ only
    in units that are zero on this facet. Such regions share the whole facet.
 
-All patterns are different, and the slice is connected, so the list is complete. The counts follow from the patterns,
-from the equality of integer functions, and from the labels. Before that: nonlinearities are continuous, and no corner
-of the slice is missing. A file of the corpus holds a certificate, and further counts, which are checked as well.
-Tensors are affine functions a_1 c_1 + ... + a_k c_k + a_0 of the slice coordinates: integer rows over one denominator.
+All patterns are different, no two of them hold on common inner points, and the slice is connected: all regions are
+listed. The counts follow from the patterns, from the equality of integer functions, and from the labels. Before that:
+nonlinearities are continuous, no corner of the slice is missing, and the decision is that of the outputs. A file of the
+corpus also has other counts, which are checked, too. A tensor is a list of affine functions
+a_1 c_1 + ... + a_k c_k + a_0 of the slice coordinates: integer rows over one denominator.
 """
 
 import json
@@ -29,8 +30,9 @@ def check_form(document):
     """Raise Fault unless the format is known, denominators are positive, and nonlinearities are continuous."""
     if document["format"] != "regionscope certificate 1":
         raise Fault(f"Expected the format 'regionscope certificate 1', got {document['format']!r}")
-    fractions = [document["slice"]["inputs"]]
-    for step in document["network"]["steps"]:
+    fractions, about = [*document["slice"].values()], document["network"]
+    silent = [not step["writes"] for step in about["steps"] if step["kind"] != "affine"]
+    for step in about["steps"]:
         fractions += [step["shift"], *step["terms"]] if step["kind"] == "affine" else []
         if step["kind"] == "pieces":
             at, slopes, shifts = step["at"], step["slopes"], step["shifts"]
@@ -39,8 +41,12 @@ def check_form(document):
                 for a, b, c, d in zip(*slopes["numbers"][p : p + 2], *shifts["numbers"][p : p + 2], strict=True):
                     if (b - a) * level * shifts["over"] + (d - c) * slopes["over"] * at["over"] != 0:
                         raise Fault("a nonlinearity is not continuous")
-            if at["numbers"] != sorted({*at["numbers"]}):
-                raise Fault("thresholds are not ascending")
+            if at["numbers"] != sorted({*at["numbers"]}) or len(slopes["numbers"]) != len(at["numbers"]) + 1:
+                raise Fault("thresholds are not ascending, or not one fewer than pieces")
+    if not len({*about["layers"]}) == len(about["layers"]) == len(silent):
+        raise Fault("nonlinearities do not have one name each")
+    if any(silent[:-1]) or any(silent) != bool(about["decision"]):
+        raise Fault("a nonlinearity writes nothing, or the decision is not the last one")
     if min(each["over"] for each in fractions) <= 0:
         raise Fault("a denominator is not positive")
 
@@ -87,27 +93,25 @@ def folded(step, tensor, own):
         for unit, group in enumerate(step["groups"]):
             best = sources[group[own[unit]]]
             for j, member in enumerate(group):
-                if member != group[own[unit]]:
+                if j != own[unit]:
                     row = [a - b for a, b in zip(best, sources[member], strict=True)]
                     if not any(row) and j < own[unit]:
                         raise Fault("a pattern does not name the first of equal candidates")
                     named.append(((unit, j), row))
         return named, ([sources[group[piece]] for group, piece in zip(step["groups"], own, strict=True)], below)
     at, slopes, shifts = step["at"], step["slopes"], step["shifts"]
-    for unit, row in enumerate(sources):
+    of_slopes, of_shifts = below * slopes["over"] * step["divisor"], shifts["over"] * step["divisor"]
+    over, rows = math.lcm(of_slopes, of_shifts), []
+    for unit, (row, piece) in enumerate(zip(sources, own, strict=True)):
         for t, level in enumerate(at["numbers"]):
             above = [number * at["over"] for number in row]
             above[-1] -= level * below
-            if not any(above) and own[unit] > t:
+            if not any(above) and piece > t:
                 raise Fault("a unit that is at its threshold everywhere counts as above it")
-            named.append(((unit, t), above if own[unit] > t else [-number for number in above]))
-    of_slopes, of_shifts = below * slopes["over"] * step["divisor"], shifts["over"] * step["divisor"]
-    over = math.lcm(of_slopes, of_shifts)
-    rows = []
-    for unit, row in enumerate(sources):
-        slope = slopes["numbers"][own[unit]][unit] * (over // of_slopes)
+            named.append(((unit, t), above if piece > t else [-number for number in above]))
+        slope = slopes["numbers"][piece][unit] * (over // of_slopes)
         rows.append([slope * number for number in row])
-        rows[-1][-1] += shifts["numbers"][own[unit]][unit] * (over // of_shifts)
+        rows[-1][-1] += shifts["numbers"][piece][unit] * (over // of_shifts)
     return named, (rows, over)
 
 
@@ -117,8 +121,8 @@ class Network:
     def __init__(self, document):
         self.steps, self.about, inputs = document["network"]["steps"], document["network"], document["slice"]["inputs"]
         self.width, self.start = len(inputs["numbers"][0]), (inputs["numbers"], inputs["over"])
-        sizes = {"affine": lambda _: (), "largest": lambda step: step["groups"]}
-        self.units = [len(sizes.get(s["kind"], lambda s: s["slopes"]["numbers"][0])(s)) for s in self.steps]
+        many = {"affine": lambda _: (), "largest": lambda s: s["groups"], "pieces": lambda s: s["slopes"]["numbers"][0]}
+        self.units = [len(many[step["kind"]](step)) for step in self.steps]
         self.saved = []  # (pieces of the fold, values, constraints) before each fold, of the last pattern
 
     def region(self, pattern):
@@ -143,7 +147,12 @@ class Network:
             found, result = folded(step, values[step["source"]], own)
             named = named + [((i, *name), row) for name, row in found]
             values = {**values, step["writes"]: result} if step["writes"] else values
-        return named, values[self.about["output"]]
+        outputs, last = values[self.about["output"]], self.steps[-1]
+        if self.about["decision"]:  # the largest of all outputs, or whether the only one is above 0
+            asked = last["groups"] if last["kind"] == "largest" else [last["at"]["numbers"]] * self.units[-1]
+            if asked != [[*range(len(outputs[0]))]] or values[last["source"]] != outputs:
+                raise Fault("the last nonlinearity does not decide between the outputs")
+        return named, outputs
 
 
 def value(row, point):
@@ -187,12 +196,9 @@ def polytope(border, corners, named, dim):
 
 def differences(network, here, there):
     """Names of the constraints of pattern ``here`` that have to be zero between it and pattern ``there``."""
-    names = ((i, step["kind"], unit) for i, step in enumerate(network.steps) for unit in range(network.units[i]))
-    for (i, kind, unit), a, b in zip(names, here, there, strict=True):
-        if kind == "pieces" and abs(a - b) > 1:
-            raise Fault("a unit jumps over a piece at a wall")
-        if a != b:
-            yield (i, unit, b if kind == "largest" else min(a, b))
+    names = [(i, step["kind"], unit) for i, step in enumerate(network.steps) for unit in range(network.units[i])]
+    changed = ((*name, a, b) for name, a, b in zip(names, here, there, strict=True) if a != b)
+    return {(i, unit, b if kind == "largest" else min(a, b)) for i, kind, unit, a, b in changed}
 
 
 def check_region(network, border, corners, pattern, around):
@@ -201,15 +207,10 @@ def check_region(network, border, corners, pattern, around):
     corners, facets = polytope(border, corners, named, network.width - 1)
     nothing = {name for name, row in named if not any(row)}
     inner = [names for names in facets if ("border",) not in names]
-    used = set()
-    for other in around:
-        wanted = {*differences(network, pattern, other)} - nothing
-        matching = [i for i, names in enumerate(inner) if wanted and wanted <= names]
-        if len(matching) != 1 or matching[0] in used:
-            raise Fault("a wall is not a facet of its regions")
-        used.add(matching[0])
-    if len(used) != len(inner):
-        raise Fault("a region has a facet without a wall")
+    changes = [differences(network, pattern, other) - nothing for other in around]
+    matching = [[i for i, names in enumerate(inner) if change and change <= names] for change in changes]
+    if sorted(matching) != [[i] for i in range(len(inner))]:
+        raise Fault("the walls of a region are not its facets")
     return outputs[0], corners
 
 
@@ -226,9 +227,8 @@ def joined(n, pairs):
 
 
 def topology(labels, regions, corners, border):
-    """Components and holes of each class on a plane. regions: the component of each piece.
-
-    A hole is a component of the complement that does not reach the border; there, a common corner connects."""
+    """Components and holes of each class on a plane. A hole is a component of the complement that does not reach the
+    border; there, a common corner connects. regions: the component of each piece."""
     n, places = len(labels), {}
     nodes = [[n + 1 + places.setdefault(point, len(places)) for point in own] for own in corners]
     outside = [(n, n + 1 + i) for point, i in places.items() if any(value(row, point) == 0 for row in border)]
@@ -262,7 +262,7 @@ def check(document):
     order = sorted(range(n), key=patterns.__getitem__)
     known = {i: check_region(network, border, corners, patterns[i], around[i]) for i in order}
     ends = [*accumulate(u for step, u in zip(network.steps, network.units, strict=True) if step["kind"] != "affine")]
-    layers = zip(about["layers"][: len(ends) - about["decision"]], ends, strict=False)
+    layers = zip(about["layers"][: -1 if about["decision"] else None], ends, strict=False)
     by_layer = {name: len({tuple(pattern[:end]) for pattern in patterns}) for name, end in layers}
     linear = len({*joined(n, [(a, b) for a, b in walls if known[a][0] == known[b][0]])})
     counts = {"by_layer": by_layer, "activation": list(by_layer.values())[-1] if by_layer else 1, "linear": linear}
@@ -286,11 +286,11 @@ def main(names):
     """Check these files; the exit code is 1 if one of them proves nothing."""
     failed = 0
     for name in names:
-        with open(name, encoding="utf-8") as file:
-            document = json.load(file, parse_float=lambda _: None)  # a certificate has none
         try:
+            with open(name, encoding="utf-8") as file:  # all numbers of a certificate are whole
+                document = json.load(file, parse_float=lambda _: None, parse_constant=lambda _: None)
             print(f"{name}: proved: {check(document)}")
-        except (Fault, KeyError, IndexError, TypeError, ValueError) as fault:
+        except (Fault, AttributeError, LookupError, TypeError, ValueError) as fault:
             failed += 1
             print(f"{name}: not proved: {fault if isinstance(fault, Fault) else repr(fault)}")
     return 1 if failed else 0

@@ -54,7 +54,7 @@ class Shards(Generic[Answer]):
         except Exception as error:
             if type(error).__name__ == "KilledWorker":
                 raise RegionscopeError(
-                    "Several Dask workers died at the same work, often for want of memory. Give them more."
+                    "Several Dask workers stopped at the same task, often for lack of memory. Give them more memory."
                 ) from error
             raise
         finally:

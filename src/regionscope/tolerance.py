@@ -23,7 +23,7 @@ class Tolerance:
     zero: a pre-activation ``u`` of a nonlinearity has no sign when ``|u| <= zero * s``, where ``s`` is the largest
         absolute value of that unit on fixed probe points of the slice. The vertex is then *snapped*:
         it lies on the unit's zero set. Rounding in a forward pass stays well below this.
-    slope: relative accuracy that ``Partition.check`` asks of the affine maps.
+    slope: relative accuracy of the affine maps that ``Partition.check`` requires.
     rank: a slice has lost a dimension when its smallest singular value is below ``rank`` times the largest.
     """
 
@@ -33,7 +33,7 @@ class Tolerance:
 
     @staticmethod
     def of(dtype: torch.dtype) -> Tolerance:
-        """The default for values of ``dtype``. The exact instruments compute in float64 always.
+        """The default for values of ``dtype``. Exact functions always compute in float64.
 
         >>> Tolerance.of(torch.float64).zero < 1e-12
         True

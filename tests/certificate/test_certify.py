@@ -308,10 +308,13 @@ def test_the_checker_reads_files_and_rejects_changed_ones(tmp_path: Path, capsys
     changed = copy.deepcopy(document)
     changed["network"]["steps"][0]["shift"]["numbers"][0] *= -1
     assert damage.is_rejected(changed)
+    document["slice"]["border"]["numbers"].append([float("nan")] * 3)
+    bad.write_text(json.dumps(document))
+    assert check_certificate.main([str(bad)]) == 1
 
 
 def test_the_checker_rejects_documents_that_are_not_well_formed() -> None:
-    certificate = rs.linear_regions(mlp(1, 4, 1), rs.Segment([-1.0], [1.0])).certify()
+    certificate = rs.decision_regions(mlp(1, 4, 2), rs.Segment([-1.0], [1.0])).certify()
     assert certificate.document is not None
 
     def rejected(match: str, *path: Any, to: Callable[[Any], Any]) -> None:
@@ -329,6 +332,35 @@ def test_the_checker_rejects_documents_that_are_not_well_formed() -> None:
     rejected("does not fit its border", "slice", "border", "numbers", 0, 1, to=lambda number: number + 1)
     rejected("an edge of the slice", "slice", "corners", "numbers", to=lambda corners: corners[:1])
     rejected("a piece that does not exist", "regions", 0, to=lambda letters: chr(47) + letters[1:])
+    rejected("one name each", "network", "layers", to=lambda _: [])
+    rejected("writes nothing", "network", "steps", fold, "writes", to=lambda _: "")
+    rejected("the decision is not the last", "network", "decision", to=lambda _: False)
+    rejected("does not decide between the outputs", "network", "steps", -1, "groups", to=lambda _: [[1, 0]])
+    rejected("one fewer than pieces", "network", "steps", fold, "slopes", "numbers", to=lambda rows: [*rows, rows[1]])
+
+
+@pytest.mark.parametrize(
+    ("names", "fold", "match"),
+    [
+        (("0", "1"), {"kind": "largest", "groups": [[0, 0]]}, "the first of equal candidates"),
+        (("10", "11"), {"kind": "pieces", "slopes": [[0, 0], [1, 0]], "shifts": [[-5, 0], [0, 0]]}, "longer than"),
+        (("1", "2"), {"kind": "pieces", "slopes": [[0], [1], [1]], "shifts": [[-5], [0], [0]]}, "fewer than pieces"),
+    ],
+)
+def test_the_checker_rejects_two_names_of_one_region(names: tuple[str, str], fold: dict[str, Any], match: str) -> None:
+    """A unit with pieces that no constraint tells apart: each region is there twice, with all its walls."""
+    certificate = rs.linear_regions(mlp(1, 4, 1), rs.Segment([-1.0], [1.0])).certify()
+    assert certificate.document is not None
+    document = json.loads(json.dumps(certificate.document()))
+    n, network = len(document["regions"]), document["network"]
+    document["regions"] = [name + letters for name in names for letters in document["regions"]]
+    document["walls"] += [[a + n, b + n] for a, b in document["walls"]]
+    tables = {key: {"numbers": fold[key], "over": 1} for key in ("slopes", "shifts") if key in fold}
+    about = {"writes": "more", "source": network["input"], "at": {"numbers": [-5], "over": 1}, "divisor": 1}
+    network["steps"].insert(0, fold | tables | about)
+    network["layers"].insert(0, "more")
+    with pytest.raises((check_certificate.Fault, ValueError), match=match):
+        check_certificate.check(document)
 
 
 def test_what_cannot_be_certified_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

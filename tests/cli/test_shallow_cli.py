@@ -27,7 +27,7 @@ def run(command: str) -> Result:
 
 @pytest.mark.slow
 def test_flow_writes_a_table_an_animation_and_a_figure(folder: Path) -> None:
-    done = run("shallow flow --switches 0.1 --width 8 --samples 4 --until 3 --frames 6 --out here")
+    done = run("shallow flow --switches 0.1 --width 4 --samples 4 --until 1 --frames 6 --out here")
     assert done.exit_code == 0, done.output
     assert "bound 32r + 67 = 131" in done.stdout.replace("\n", " ")
     assert "KKT" in done.stdout
@@ -37,7 +37,7 @@ def test_flow_writes_a_table_an_animation_and_a_figure(folder: Path) -> None:
     assert numbers["ended"] == "log-loss"
     assert [need["theorem"] for need in numbers["theorems"]] == ["2.3", "3.1"]
     assert numbers["minimum"] == 1
-    assert numbers["rows"][-1]["log_inverse_loss"] >= 3
+    assert numbers["rows"][-1]["log_inverse_loss"] >= 1
     assert numbers["teacher"]["switches"] == [pytest.approx(0.1)]
     picture: Any
     with Image.open(folder / "here" / "flow.gif") as picture:

@@ -85,7 +85,7 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(command: str, pat
         ("decision --model net.py:build --box -1 1 --plot x.svg", "x.svg"),
         ("bounds 2-4-2 --networks 2 --json x.json", "x.json"),
         ("quickstart --epochs 1 --out .", "."),
-        ("shallow flow --switches 0.1 --width 4 --samples 4 --until 5 --frames 2 --out .", "flow.gif"),
+        ("shallow flow --switches 0.1 --width 2 --samples 2 --until 1 --frames 2 --out .", "flow.gif"),
         ("explore runs --out x.html", "x.html"),
         ("animate runs --out x.gif --size 100", "x.gif"),
         ("sweep export x.csv --runs runs", "x.csv"),

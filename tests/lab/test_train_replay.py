@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.train import TrainState, train
 from regionscope.lab.train.step import CompiledStep, Replay, TrainingStep, set_rate
+from regionscope.lab.zoo.blocks import basic_block
 
 TRAINING = Training(
     epochs=3, lr=0.05, momentum=0.9, weight_decay=1e-4, batch_size=16, schedule="cosine",
@@ -49,9 +51,11 @@ def test_a_compiled_step_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -
     """Inductor needs a C++ compiler, so the tracing is real and the code is run as it was traced."""
     compiler = torch.compile
     monkeypatch.setattr(torch, "compile", lambda model, **options: compiler(model, backend="aot_eager", **options))
+    with torch.random.fork_rng(devices=[]):  # one block of ``network``: every block is traced on its own
+        small = nn.Sequential(basic_block(3, 8, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2))
     runs = []
     for kind in (TrainingStep, CompiledStep):
-        model = network().double()
+        model = deepcopy(small).double()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         step = kind(model, optimizer, nn.functional.cross_entropy, nullcontext)
         images = data().train

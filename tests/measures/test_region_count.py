@@ -131,7 +131,10 @@ def test_a_few_slices_that_agree_by_chance_do_not_end_the_sampling() -> None:
 def test_a_constant_classifier_has_one_region_and_no_error() -> None:
     est = rs.region_count(lambda x: torch.zeros(len(x), dtype=torch.int64), DATA, dim=2, slices=5)
     assert (est.value, est.stderr, est.interval) == (1.0, 0.0, (1.0, 1.0))
-    assert math.isnan(rs.region_count(NET, DATA, slices=1).stderr)
+    one = rs.region_count(NET, DATA, slices=1)
+    assert math.isnan(one.stderr)
+    assert all(math.isnan(end) for end in one.interval)
+    assert "±" not in repr(one)
 
 
 def test_a_hyperplane_cuts_a_hull_in_two_or_not_at_all() -> None:

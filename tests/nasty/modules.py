@@ -47,10 +47,12 @@ def mlp(widths: Sequence[int], act: Callable[[], nn.Module] = nn.ReLU, bias: boo
     return nn.Sequential(*parts[:-1])
 
 
+PRIMES = [p for p in range(2, 500) if all(p % q for q in range(2, p))]
+
+
 def generic_head(n: int, c: int = 1) -> nn.Linear:
     """An output layer on which no two activation regions agree: square roots of distinct primes."""
-    primes = [p for p in range(2, 500) if all(p % q for q in range(2, p))]
-    return linear([[math.sqrt(primes[i * n + j]) for j in range(n)] for i in range(c)], [0.5 - i for i in range(c)])
+    return linear([[math.sqrt(PRIMES[i * n + j]) for j in range(n)] for i in range(c)], [0.5 - i for i in range(c)])
 
 
 def lines(normals: Rows, offsets: Sequence[float]) -> nn.Sequential:

@@ -112,10 +112,13 @@ def test_a_legend_stays_inside_where_a_corner_is_free() -> None:
     assert drawn(CROWDED["high bars"])[1].get_legend() is None
 
 
-def test_one_series_of_bars_needs_no_legend() -> None:
-    figure, ax = drawn(bars(one([1.0, 2.0], label="only")))
-    assert ax.get_legend() is None
-    assert not figure.legends
+def test_one_series_of_bars_or_points_needs_no_legend() -> None:
+    points = Scatter(title="Count and gap", x_label="", y_label="", series=(one([1.0, 2.0], label="cnn"),))
+    for chart in (bars(one([1.0, 2.0], label="only")), points):
+        figure, ax = drawn(chart)
+        assert ax.get_legend() is None
+        assert not figure.legends
+    assert figure.get_suptitle() == "Count and gap, cnn"
 
 
 @pytest.mark.parametrize(

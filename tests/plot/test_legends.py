@@ -74,6 +74,18 @@ def test_a_legend_names_the_classes_that_occur_outside_the_axes() -> None:
         assert np.allclose(patch.get_facecolor()[:3], style.class_colours(torch.tensor([label]), pale=True)[0])
 
 
+def test_a_long_legend_leaves_room_for_the_labels_of_all_panels() -> None:
+    plane = DECISION.partition.slice
+    figure = Figure(figsize=(9, 4))
+    left, right = figure.subplots(1, 2)
+    plot.linear_regions(DECISION.partition, ax=left)
+    plot.thumbnails(plane, plane.embed(plane.corners[:3]), image_shape=(1, 2), ax=left)
+    plot.decision_regions(DECISION, ax=right, class_names=[f"a rather long class name {i}" for i in range(10)])
+    figure.savefig(io.BytesIO())
+    assert left.yaxis.label.get_window_extent().x0 >= 0
+    assert right.yaxis.label.get_window_extent().x0 >= left.get_window_extent().x1
+
+
 def test_a_second_call_adds_its_classes() -> None:
     ax: Any = Figure().add_subplot()
     plot.class_legend(torch.tensor([4, 2]), ax=ax, class_names=NAMES)

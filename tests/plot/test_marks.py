@@ -149,3 +149,9 @@ def test_what_is_no_image_is_refused(shape: tuple[int, ...], given: Any) -> None
 def test_three_dimensions_have_no_picture(draw: Any) -> None:
     with pytest.raises(InputError, match="dimension 1 or 2, got dimension 3"):
         draw(rs.Box(torch.zeros(4), torch.eye(4)[:3]), torch.zeros(1, 4), ax=axes())
+
+
+@pytest.mark.parametrize("draw", [plot.points, plot.thumbnails])
+def test_inputs_in_place_of_a_slice_are_refused(draw: Any) -> None:
+    with pytest.raises(InputError, match=r"Expected .* to get a Segment, Simplex or Box, got Tensor"):
+        draw(torch.zeros(3, 4), torch.zeros(1, 4), ax=axes())

@@ -203,7 +203,7 @@ def test_the_direction_stop_says_so_and_leaves_little_to_turn() -> None:
     assert "direction" in flow.ending
     assert float(flow.end.direction_rate[0]) <= 0.05
     later = gradient_flow(
-        start, data, FlowOptions(direction_tol=0.0, max_log_loss=30 * float(flow.log_inverse_loss[-1]))
+        start, data, FlowOptions(direction_tol=0.0, max_log_loss=10 * float(flow.log_inverse_loss[-1]))
     )
     assert "budget" in later.ending
     assert not later.status.complete

@@ -17,18 +17,23 @@ from regionscope.measures.correlate import correlate
 from regionscope.studies.charts import Scatter
 from regionscope.studies.li2025 import (
     augmentation,
+    cifar10,
     claims,
     consistency,
     counting,
     evolution,
     hyperparameters,
+    networks,
     paper,
     predictors,
+    schedule,
+    settings,
     tables,
     theory,
 )
 from regionscope.studies.study import Outcome
 from regionscope.studies.verdict import Grade
+from regionscope.studies.workspace import Workspace
 
 _SIX = ("regions", "regions_test", "regions_random", "regions_2d", "regions_3d", "regions_4d", "regions_5d")
 
@@ -42,12 +47,13 @@ def made(
     seed: int = 0,
     status: str = "finished",
     rows: Iterable[dict[str, Any]] = (),
+    network: str = "mlp",
     **training: Any,
 ) -> RunFolder:
     """A stored run with these results."""
     options = {"epochs": 10, **training}
     experiment = Experiment(
-        data=DataSpec(name="digits"), network=NetworkSpec(name="mlp"), training=Training(**options), seed=seed
+        data=DataSpec(name="digits"), network=NetworkSpec(name=network), training=Training(**options), seed=seed
     )
     run = RunFolder.create(folder, experiment)
     with run.claim():
@@ -58,7 +64,7 @@ def made(
     return run
 
 
-def planted(folder: Path, *, sign: float = 1.0, others: float = 0.0) -> list[RunFolder]:
+def planted(folder: Path, *, sign: float = 1.0, others: float = 0.0, network: str = "mlp") -> list[RunFolder]:
     """Nine settings whose counts fall with the rate, rise with the batch, and go with the gap by ``sign``."""
     runs = []
     for i, lr in enumerate((0.1, 0.01, 0.001)):
@@ -69,7 +75,7 @@ def planted(folder: Path, *, sign: float = 1.0, others: float = 0.0) -> list[Run
             noise = (0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6)[level]
             weak = {"distance": noise + others * level, "norm.l2": noise, "margin": noise}
             test = 0.2 + sign * 0.01 * level + 0.001 * noise
-            runs.append(made(folder, counts | weak, test=test, lr=lr, batch_size=batch))
+            runs.append(made(folder, counts | weak, test=test, lr=lr, batch_size=batch, network=network))
     return runs
 
 
@@ -90,6 +96,54 @@ def test_a_point_is_the_mean_over_seeds(tmp_path: Path) -> None:
     assert tables.left_out(runs[:2]) == ()
     (sentence,) = tables.left_out([made(tmp_path, {}, train=0.8, test=0.9, lr=5.0)])
     assert "above 50%" in sentence
+
+
+def ended_with(place: Workspace, one: Experiment, error: float | None) -> None:
+    run = RunFolder.create(place.runs_folder, one)
+    with run.claim():
+        status = "diverged" if error is None else "finished"
+        run.finish({"status": status, "train_error": error, "test_error": 0.5, "gap": 0.5, "measures": {}})
+
+
+def test_the_shortest_schedule_that_fits_both_corners_is_taken(tmp_path: Path) -> None:
+    wanted = settings.grid("full", "efficientnetb0", "cifar10")
+    place = Workspace(tmp_path)
+
+    def planned() -> set[tuple[int, int, float, int]]:
+        now = schedule.planned(place, wanted)
+        return {(one.training.epochs, one.seed, one.training.lr, one.training.batch_size) for one in now}
+
+    assert planned() == {(25, 0, 0.001, 1024), (25, 0, 0.1, 256)}
+    slow, fast = schedule.corners(settings.grid("full", "efficientnetb0", "cifar10", seeds=(0,))[:9])
+    ended_with(place, slow, 0.02)
+    assert planned() == {(50, 0, 0.001, 1024), (50, 0, 0.1, 256)}  # the other corner of 25 epochs is not needed
+    slow, fast = (replace(one, training=replace(one.training, epochs=50)) for one in (slow, fast))
+    ended_with(place, slow, 0.009)
+    assert len(planned()) == 2
+    ended_with(place, fast, 0.0)
+    assert {(epochs, seed) for epochs, seed, *_ in planned()} == {(50, 0), (50, 1), (50, 2)}
+    assert len(planned()) == 27
+    other = Workspace(tmp_path / "other")
+    for epochs in (25, 50):
+        ended_with(other, replace(slow, training=replace(slow.training, epochs=epochs)), None)  # diverges
+    assert {one.training.epochs for one in schedule.planned(other, wanted)} == {100}
+    resnet = settings.grid("full", "resnet18", "cifar10")
+    assert schedule.planned(other, resnet) == resnet  # one schedule is no choice
+
+
+def test_a_network_without_all_settings_is_left_out_of_a_page(tmp_path: Path) -> None:
+    place = Workspace(tmp_path)
+    runs = [one for name in ("mlp", "cnn") for one in planted(place.runs_folder, network=name)]
+    wanted = [one.experiment for one in runs]
+    lacking = replace(wanted[-1], training=replace(wanted[-1].training, lr=0.5))
+    found = (networks.fitted_networks(place, each) for each in (wanted, [*wanted, lacking]))
+    both, alone = (cifar10.of_networks(*each) for each in found)
+    assert {claim.what.split(":")[0] for claim in both.claims if "test accuracy" in claim.what} == {"mlp", "cnn"}
+    assert {claim.what.split(":")[0] for claim in alone.claims if "test accuracy" in claim.what} == {"mlp"}
+    assert "18 of 19 planned runs" in alone.notes[1]
+    assert any(note.startswith("mlp: All 9 settings have a training error below 1%") for note in alone.notes)
+    with pytest.raises(InputError, match="a run of each setting of one of cnn"):
+        networks.fitted_networks(place, [wanted[-1], lacking])
 
 
 def test_settings_that_did_not_train_are_left_out(tmp_path: Path) -> None:
@@ -177,8 +231,7 @@ def test_levels_are_compared_within_whole_blocks_only(tmp_path: Path) -> None:
     broken = [point for point in chosen if point.factors != chosen[0].factors]
     found = tables.effects(broken, "regions", "batch_size")
     assert [effect.n for effect in found] == [2, 2, 2]
-    with pytest.raises(InputError, match=r"Expected a setting with .* at every"):
-        tables.effects([], "regions", "lr")
+    assert tables.effects([], "regions", "lr") == ()
 
 
 def test_tables_2_6_and_8_read_their_own_measures(tmp_path: Path) -> None:

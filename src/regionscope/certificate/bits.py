@@ -108,16 +108,18 @@ class Bits:
         """For pairs (w, 2) of neighbours: the constraint of each region that is zero on their wall (w, 2), -1 unless
         one unit alone differs, by one piece; and the first nonlinearity at which they differ (w,), -1 if at none."""
         rows, layer = np.full((len(pairs), 2), -1, dtype=np.int64), np.full(len(pairs), -1, dtype=np.int64)
-        step = max(1, (1 << 24) // max(1, self.n_bytes))
+        step = max(1, (1 << 20) // max(1, self.n_bytes))
         for i in range(0, len(pairs) if self.n_bytes else 0, step):
-            here, there = bits[pairs[i : i + step, 0]], bits[pairs[i : i + step, 1]]
-            differs = self._essential(here ^ there)
-            changed, index = differs != 0, np.arange(len(here))
-            first, last = changed.argmax(1), differs.shape[1] - 1 - changed[:, ::-1].argmax(1)
+            here, there = (np.take(bits, side, axis=0) for side in pairs[i : i + step].T)
+            differs, index = self._essential(here ^ there), np.arange(len(here))
+            wall, byte = np.divmod(np.flatnonzero(differs != 0), self.n_bytes)
+            changed = np.bincount(wall, minlength=len(here)) > 0
+            first, last = np.zeros((2, len(here)), dtype=np.int64)
+            first[wall[::-1]], last[wall] = byte[::-1], byte
             low = 8 * first + _LOWEST[differs[index, first]]
             high = 8 * last + _HIGHEST[differs[index, last]]
-            layer[i : i + step] = np.where(changed.any(1), self.layer[low], -1)
-            single = (low == high) & changed.any(1) & ~self.largest[low]
+            layer[i : i + step] = np.where(changed, self.layer[low], -1)
+            single = (low == high) & changed & ~self.largest[low]
             swapped = self.largest[low] & (self.unit[low] == self.unit[high])
             lower = (there[index, low >> 3] >> (low & 7).astype(np.uint8) & 1)[:, None] == [1, 0]  # the other's winner
             row = np.where(single[:, None] | lower, self.row[low][:, None], self.row[high][:, None])
@@ -166,8 +168,16 @@ def _copied(step: AffineStep, known: dict[str, Index]) -> Index:
 
 
 def distinct(bits: Packed) -> int:
-    """Number of different rows. Rows with the same random sum are compared."""
-    mark = bits.astype(np.uint64) @ np.random.default_rng(0).integers(0, 2**64, bits.shape[1], dtype=np.uint64)
+    """Number of different rows. Rows with the same hash are compared."""
+    mark, n_words = np.zeros(len(bits), dtype=np.uint64), -(-bits.shape[1] // 8)
+    for start in range(0, len(bits), 4096):
+        own, some = mark[start : start + 4096], bits[start : start + 4096]
+        words = np.zeros((len(some), 8 * n_words), dtype=np.uint8)
+        words[:, : bits.shape[1]] = some
+        for word in words.view(np.uint64).T:
+            own ^= word
+            own *= np.uint64(0x9E3779B97F4A7C15)
+            own ^= own >> np.uint64(32)
     order = mark.argsort()
     again = np.flatnonzero(mark[order][1:] == mark[order][:-1])
     if (bits[order[again]] == bits[order[again + 1]]).all():

@@ -17,6 +17,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regionscope.certificate.bits import Bits, distinct
 from regionscope.certificate.claim import ClaimedPartition, Index
@@ -40,7 +41,7 @@ _OFF = 1e-6  # of the extent of the slice: a stored vertex that is farther from 
 def certify(part: Any, decision: tuple[Index, Index] | None = None, *, max_recomputed: int = 10_000) -> Certificate:
     """Certify a partition that carries its network. See ``Partition.certify``.
 
-    decision: the label and the decision region of each piece, where pieces are cut at the decision boundary.
+    decision: label and decision region of each piece, for partitions that are cut at the decision boundary.
     """
     start = time.perf_counter()
     whole("max_recomputed", max_recomputed)
@@ -107,7 +108,7 @@ class _Judge:
             self.screened = look(self.steps, self.part.slice, claim, frames, self.code)
             self._read_walls(np.arange(len(claim.wall_regions)))
             self.proof = self._proved(everything, self.screened, frames, reach=3.0, step=FAR)
-        rest = np.flatnonzero(~self.proof.proved)
+        rest = np.flatnonzero(~self._settled())
         if len(rest):
             self._prove_again(rest, in_floats)
         wrong = (self.layer != claim.wall_layer) & (self.layer >= 0)
@@ -151,21 +152,28 @@ class _Judge:
 
     def _meeting(self) -> Index:
         """The k constraints that are zero in each corner (corners, k); -1 if they are not known."""
-        claim, walls = self.claim, self.claim.meeting
-        side = (claim.wall_regions[walls, 1] == claim.owner[:, None]).astype(np.int64)
-        return np.where(walls >= 0, self.rows[walls, side], -1)
+        walls = self.claim.meeting
+        side = np.take(self.claim.wall_regions[:, 1], walls) == self.claim.owner[:, None]
+        return np.where(walls >= 0, np.take(self.rows.reshape(-1), 2 * walls + side), -1)
 
     def _border_rows(self, walls: Index) -> Index:
         """The side of the slice that each outer wall lies on."""
         normals, bounds = (part.cpu().numpy() for part in self.part.slice.halfspaces)
         claim = self.claim
-        gap = np.abs(bounds - claim.vertices @ normals.T)[claim.wall_vertices]
-        found: Index = np.maximum.reduceat(gap, claim.wall_offsets[:-1])[walls].argmin(1)
+        counts = np.diff(claim.wall_offsets)[walls]
+        starts = np.cumsum(counts) - counts
+        entry = np.arange(counts.sum()) + np.repeat(claim.wall_offsets[walls] - starts, counts)
+        gap = np.abs(bounds - claim.vertices[claim.wall_vertices[entry]] @ normals.T)
+        found: Index = np.maximum.reduceat(gap, starts).argmin(1)
         return found
 
     def _refute(self, regions: Index, reason: str) -> None:
         for region in regions.tolist():
             self.reasons.setdefault(int(region), reason)
+
+    def _settled(self) -> NDArray[np.bool_]:
+        """The regions that are proved, with stored vertices that are close to the true ones."""
+        return self.proof.proved & (self.proof.moved <= _OFF * self.extent)
 
     def recompute(self) -> None:
         """Compute the regions that floats do not prove in integers; where they differ, find the true ones around."""
@@ -174,7 +182,7 @@ class _Judge:
             same = Counter(row.tobytes() for row in self.screened.bits)
             twice = [i for i, row in enumerate(self.screened.bits) if same[row.tobytes()] > 1]
             self._refute(np.array(twice), "two regions have the same pattern")
-        settled = proof.proved & (proof.moved <= _OFF * self.extent)
+        settled = self._settled()
         doubtful = np.flatnonzero(~settled)
         around = self._neighbours(doubtful)
         per_corner = np.diff(claim.offsets) * self.n_rows
@@ -333,8 +341,12 @@ class _Judge:
 
 def _same_parts(a: Index, b: Index) -> bool:
     """Whether two numberings divide the same things into the same parts."""
-    both = len(np.unique(a * (int(b.max(initial=0)) + 1) + b))
-    return both == len(np.unique(a)) == len(np.unique(b))
+    one_in_other = []
+    for mine, other in ((a, b), (b, a)):
+        partner = np.empty(int(mine.max(initial=0)) + 1, dtype=np.int64)
+        partner[mine] = other
+        one_in_other.append(bool((partner[mine] == other).all()))
+    return all(one_in_other)
 
 
 def _pattern(key: bytes) -> Pattern:

@@ -118,6 +118,8 @@ class ClaimedPartition:
         wrong = np.flatnonzero(uses != (self.wall_regions >= 0).sum(1))
         around = self.wall_regions[wrong].ravel()
         found.append(("a wall bounds more or fewer regions than it names", around[around >= 0]))
-        if self.dim == 2 and len(np.unique(self.corners)) != 1 + len(self.wall_regions) - self.n:
+        used = np.zeros(len(self.vertices), dtype=bool)
+        used[self.corners] = True
+        if self.dim == 2 and used.sum() != 1 + len(self.wall_regions) - self.n:
             found.append(("vertices, walls and regions contradict Euler's formula", np.arange(self.n)))
         return [(reason, np.unique(regions)) for reason, regions in found if len(regions)]

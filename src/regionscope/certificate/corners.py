@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.claim import ClaimedPartition, Index
 from regionscope.certificate.filter import Near, size
-from regionscope.certificate.frames import EPS, Local, inverse_of
+from regionscope.certificate.frames import EPS, Local, inverse_of, product
 from regionscope.certificate.matrices import Numbers
 
 
@@ -49,39 +49,40 @@ def prove(
     the pattern of a region is proved. The bounds hold on [-reach, reach]^k; step: largest change of a corner there, for
     which the constraints that are not near are positive.
     """
-    owner, good, lines = claim.owner, sure.copy(), []
+    owner, good, places = claim.owner, sure.copy(), []
     for rows in meeting.T:
         place = np.minimum(np.searchsorted(near.key, owner * n_rows + rows), max(0, len(near.key) - 1))
         known = (rows >= 0) & (near.key[place] == owner * n_rows + rows)
         good[owner[~known]] = False
-        lines.append(place)
+        places.append(place)
+    columns, start = (np.ascontiguousarray(each.T) for each in (near.rows, frames.start))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        point, radius = _corrected(frames.start, [(near.rows[i], near.error[i]) for i in lines])
-        change = np.abs(point - frames.start) + (radius + frames.doubt)[:, None]
-        kept = (np.abs(point).max(1) + radius <= reach) & (change.max(1) <= step)
-        shift = np.einsum("ni,nij->nj", change, np.abs(frames.axes)[owner]).max(1)
+        point, radius = _corrected(start, [(np.take(columns, i, axis=1), near.error[i]) for i in places])
+        change = np.abs(point - start) + (radius + frames.doubt)
+        kept = (np.abs(point).max(0) + radius <= reach) & (change.max(0) <= step)
+        shift = product(np.abs(frames.axes).swapaxes(1, 2), owner, change).max(0)
         turns = _turns(claim, point, radius) if claim.dim < 3 else _closed(claim, meeting, n_rows)
-        undecided, nearest = _signs(claim, frames, near, n_rows, lines, point, radius)
+        undecided, nearest = _signs(claim, frames, near, columns, n_rows, places, point, radius)
     good[owner[~(kept & turns)]] = False
     moved = np.maximum.reduceat(np.where(np.isfinite(shift), shift, np.inf), claim.offsets[:-1])
     return Proof(good & (undecided == 0), undecided, nearest, moved)
 
 
 def _corrected(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
-    """Where the lines are zero, and a bound of the error in every coordinate; infinite or NaN where it fails."""
+    """Where the lines are zero (k, n), and a bound of the error in every coordinate; infinite or NaN where it fails."""
     if len(lines) == 3:
         return _corrected_in_space(start, lines)
     point = start
     for _ in range(2):
-        point = point - _solution(lines, point)
-    size_now = [np.abs(_value(rows, point)) + error + 8 * EPS * size(rows.T) for rows, error in lines]
+        point = point - _solution([rows for rows, _ in lines], point)
+    size_now = [np.abs(_value(rows, point)) + error + 8 * EPS * size(rows) for rows, error in lines]
     if len(lines) == 1:
         (rows, error), (gap,) = lines[0], size_now
-        slope = np.abs(rows[:, 1]) - error
+        slope = np.abs(rows[1]) - error
         return point, np.where(slope > 0, (1 + 16 * EPS) * gap / slope, np.inf)
     (first, error), (second, other) = lines
-    determinant = np.abs(first[:, 1] * second[:, 2] - first[:, 2] * second[:, 1])
-    sums, others = np.abs(first[:, 1:]).sum(1), np.abs(second[:, 1:]).sum(1)
+    determinant = np.abs(first[1] * second[2] - first[2] * second[1])
+    sums, others = np.abs(first[1:]).sum(0), np.abs(second[1:]).sum(0)
     least = determinant - sums * other - others * error - error * other - 8 * EPS * sums * others
     above = size_now[0] * (others + other) + size_now[1] * (sums + error)
     radius = np.where(least > 0, (1 + 32 * EPS) * above / least, np.inf)
@@ -91,12 +92,12 @@ def _corrected(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Nu
 def _corrected_in_space(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
     """The same for three planes with slopes A: with M near the inverse of A, and A + D the true slopes, the error is
     at most |M| |values| / (1 - |M (A + D) - 1|) in the largest coordinate."""
-    slopes, error = np.stack([rows[:, 1:] for rows, _ in lines], 1), np.stack([error for _, error in lines], 1)
+    slopes, error = np.stack([rows[1:].T for rows, _ in lines], 1), np.stack([error for _, error in lines], 1)
     inverse, point = inverse_of(slopes), start
     for _ in range(2):
         gaps = np.stack([_value(rows, point) for rows, _ in lines], 1)
-        point = point - np.einsum("nij,nj->ni", inverse, gaps)
-    gaps = np.stack([np.abs(_value(rows, point)) + 8 * EPS * size(rows.T) for rows, _ in lines], 1) + error
+        point = point - np.einsum("nij,nj->in", inverse, gaps)
+    gaps = np.stack([np.abs(_value(rows, point)) + 8 * EPS * size(rows) for rows, _ in lines], 1) + error
     sizes = np.abs(inverse)
     off = (np.abs(inverse @ slopes - np.eye(3)) + 8 * EPS * (sizes @ np.abs(slopes))).sum(2)
     off = (1 + 16 * EPS) * (off + np.einsum("nij,nj->ni", sizes, error)).max(1)
@@ -122,67 +123,70 @@ def _closed(claim: ClaimedPartition, meeting: Index, n_rows: int) -> NDArray[np.
 
 
 def _value(rows: Numbers, point: Numbers) -> Numbers:
-    value: Numbers = rows[:, 0] + (rows[:, 1:] * point).sum(1)
+    """Of functions (k + 1, n) at points (k, n)."""
+    value: Numbers = rows[0] + rows[1] * point[0]
+    for i in range(1, len(point)):
+        value += rows[1 + i] * point[i]
     return value
 
 
-def _solution(lines: list[tuple[Numbers, Numbers]], point: Numbers) -> Numbers:
-    gaps = [_value(rows, point) for rows, _ in lines]
+def _solution(lines: list[Numbers], point: Numbers) -> Numbers:
+    gaps = [_value(rows, point) for rows in lines]
     if len(lines) == 1:
-        return (gaps[0] / lines[0][0][:, 1])[:, None]
-    (a, _), (b, _) = lines
-    determinant = a[:, 1] * b[:, 2] - a[:, 2] * b[:, 1]
-    x = gaps[0] * b[:, 2] - gaps[1] * a[:, 2]
-    y = gaps[1] * a[:, 1] - gaps[0] * b[:, 1]
-    return np.stack([x, y], 1) / determinant[:, None]
+        return gaps[0][None] / lines[0][1]
+    a, b = lines
+    determinant = a[1] * b[2] - a[2] * b[1]
+    return np.stack([gaps[0] * b[2] - gaps[1] * a[2], gaps[1] * a[1] - gaps[0] * b[1]]) / determinant
 
 
 def _turns(claim: ClaimedPartition, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
     """Whether the corner is surely a left turn; on a line, whether it surely lies behind the other corner."""
-    following = np.arange(1, len(point) + 1)
+    following = np.arange(1, point.shape[1] + 1)
     following[claim.offsets[1:] - 1] = claim.offsets[:-1]
     if claim.dim == 1:
-        order = np.where(following > np.arange(len(point)), 1.0, -1.0)
-        step = order * (point[following, 0] - point[:, 0])
+        order = np.where(following > np.arange(len(following)), 1.0, -1.0)
+        step = order * (point[0, following] - point[0])
         right: NDArray[np.bool_] = (step > (1 + 8 * EPS) * (radius + radius[following])) & (
             np.diff(claim.offsets)[claim.owner] == 2
         )
         return right
-    ahead = following[following]
-    first, second = point[following] - point, point[ahead] - point[following]
-    off, then = radius + radius[following] + 8 * EPS, radius[following] + radius[ahead] + 8 * EPS
-    determinant = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
-    longest, other = np.abs(first).max(1), np.abs(second).max(1)
+    first, off = np.take(point, following, axis=1) - point, radius + radius[following] + 8 * EPS
+    second, then = np.take(first, following, axis=1), off[following]
+    determinant = first[0] * second[1] - first[1] * second[0]
+    length = np.abs(first).max(0)
+    longest, other = length, length[following]
     bound = 2 * (off * other + then * longest + off * then) + 8 * EPS * longest * other
     left: NDArray[np.bool_] = determinant > bound
     return left & (np.diff(claim.offsets)[claim.owner] >= 3)
 
 
 def _signs(
-    claim: ClaimedPartition, frames: Local, near: Near, n_rows: int, lines: list[Index], point: Numbers, radius: Numbers
+    claim: ClaimedPartition,
+    frames: Local,
+    near: Near,
+    columns: Numbers,
+    n_rows: int,
+    places: list[Index],
+    point: Numbers,
+    radius: Numbers,
 ) -> tuple[Index, float]:
     """How many constraints of each region are not surely positive at a corner that does not define them."""
-    region = near.key // n_rows
-    lengths = np.linalg.norm(np.einsum("nij,nj->ni", frames.inverse[region], near.rows[:, 1:]), axis=1)
-    corners = np.diff(claim.offsets)
+    region, counts = near.key // n_rows, np.diff(claim.offsets)
+    lengths = np.sqrt((product(frames.inverse, region, columns[1:]) ** 2).sum(0))
+    slopes, least = np.abs(columns[1:]).sum(0), (1 + 8 * EPS) * near.error + 8 * EPS * size(columns)
     undecided, nearest = np.zeros(claim.n, dtype=np.int64), np.inf
-    block = max(1, (1 << 22) // max(1, int(corners.max(initial=1))))
+    block = max(1, (1 << 18) // max(1, int(counts.max(initial=1))))
     for start in range(0, len(region), block):
         own = region[start : start + block]
-        count = corners[own]
+        count = counts[own]
         entry = np.repeat(np.arange(start, start + len(own)), count)
-        within = np.arange(len(entry)) - np.repeat(np.cumsum(count) - count, count)
-        corner = np.repeat(claim.offsets[own], count) + within
+        corner = np.arange(len(entry)) + np.repeat(claim.offsets[own] - np.cumsum(count) + count, count)
         other = np.ones(len(entry), dtype=bool)
-        for place in lines:
+        for place in places:
             other &= place[corner] != entry
         entry, corner = entry[other], corner[other]
-        rows, error = near.rows[entry], near.error[entry]
-        slopes = np.abs(rows[:, 1:])
-        value = _value(rows, point[corner])
-        bound = (1 + 8 * EPS) * (error + slopes.sum(1) * radius[corner]) + 8 * EPS * size(rows.T)
-        decided = value > bound
+        value = _value(np.take(columns, entry, axis=1), np.take(point, corner, axis=1))
+        decided = value > least[entry] + (1 + 16 * EPS) * slopes[entry] * radius[corner]
         undecided += np.bincount(region[entry[~decided]], minlength=claim.n)
-        distance = np.where(decided, value, np.inf) / lengths[entry]
-        nearest = min(nearest, float(distance.min(initial=np.inf)))
+        nearest = min(nearest, float((value / lengths[entry])[decided].min(initial=np.inf)))
     return undecided, nearest

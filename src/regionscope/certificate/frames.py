@@ -90,7 +90,7 @@ def corner_frames(points: Numbers, offsets: NDArray[np.int64], owner: NDArray[np
     """
     first, k = offsets[:-1], points.shape[1]
     gap = points - points[first][owner]
-    base = [first, _largest((gap * gap).sum(1), offsets, owner)]
+    base = [first, _largest(sum(column * column for column in gap.T), offsets, owner)]
     if k == 2:
         axis = gap[base[1]][owner]
         cross = axis[:, 0] * gap[:, 1] - axis[:, 1] * gap[:, 0]
@@ -116,10 +116,16 @@ def corner_frames(points: Numbers, offsets: NDArray[np.int64], owner: NDArray[np
             inverse = (np.array([[d, -b], [-c, a]]) / determinant).transpose(2, 0, 1)
             off = 16 * EPS * (np.abs(a * d) + np.abs(b * c)) / determinant
             sound = (determinant > 2.0**-800) & (off < 0.25)
-        own = inverse[owner]
-        start = np.einsum("nij,ni->nj", own, gap)
-        doubt = np.einsum("nij,ni->nj", np.abs(own), np.abs(gap)).max(1)
-        return CornerFrames(start, (4 * EPS + 2 * off[owner]) * doubt, axes, inverse, np.array(base), off, sound)
+        start = product(inverse.swapaxes(1, 2), owner, gap.T)
+        doubt = product(np.abs(inverse).swapaxes(1, 2), owner, np.abs(gap.T)).max(0)
+        return CornerFrames(start.T, (4 * EPS + 2 * off[owner]) * doubt, axes, inverse, np.array(base), off, sound)
+
+
+def product(matrices: Numbers, of: NDArray[np.int64], vectors: Numbers) -> Numbers:
+    """matrices[of] @ vectors: matrices (r, k, k), vectors (k, n)."""
+    rows = np.take(matrices.transpose(1, 2, 0), of, axis=2)  # (k, k, n)
+    found: Numbers = sum(rows[:, j] * vectors[j] for j in range(len(vectors)))
+    return found
 
 
 def inverse_of(matrices: Numbers) -> Numbers:

@@ -16,9 +16,9 @@ from regionscope.writing import replace_file
 
 @dataclass(frozen=True)
 class Refutation:
-    """Where a partition is not the true one: the reason, the regions concerned, how many it has and how many are true.
+    """Where a partition is wrong: the reason, the regions concerned, and the stored and the true number of regions.
 
-    ``regions`` is empty where a count is wrong.
+    ``regions`` is empty if only a count is wrong.
     """
 
     reason: str
@@ -35,14 +35,16 @@ class Refutation:
 class Certificate:
     """Whether a partition is the true one.
 
-    certified: all signs are decided, and the partition is true. refuted: where it is not.
+    certified: whether all signs are decided and the partition is the true one. refuted: where it is wrong.
     counts: true numbers of regions: "by_layer", "activation", "linear", and "decision" where labels are cut.
-    signs: of all constraints at all corners. recomputed: signs decided in integers. unproved: signs left open.
-    document: returns what an independent checker needs, ready for JSON; None unless the partition is certified.
+    signs: number of signs, one for each constraint and corner. recomputed: number of signs decided in integer
+        arithmetic. unproved: number of undecided signs.
+    document: function that returns the data for an independent checker, ready for JSON; None unless the partition is
+        certified.
     nearest_tie: smallest distance of a corner to the zero set of another unit, in slice coordinates, among the units
-        that are below 2^-11 of their largest value at a corner of the region. vertex_error: largest distance of a
-        stored vertex from the true one, as far as floats bound it. reason: why integers could not decide signs that are
-        left open; empty if they were too many.
+        that are below 2^-9 of their largest value at a corner of the region. vertex_error: largest distance of a
+        stored vertex from the true one, as far as floats bound it. reason: why integer arithmetic left signs undecided;
+        empty if there were too many of them.
     """
 
     certified: bool
@@ -76,7 +78,7 @@ class Certificate:
         return "refuted: " + "; ".join(map(str, self.refuted))
 
     def readings(self) -> tuple[Reading, ...]:
-        """Whether it is certified (1 or 0), and the numbers of signs decided in integers and left open."""
+        """Whether it is certified (1 or 0), and the numbers of signs decided in integers and undecided."""
         return ("", int(self.certified), None), ("recomputed", self.recomputed, None), ("unproved", self.unproved, None)
 
     def summary(self) -> dict[str, Any]:
@@ -86,7 +88,7 @@ class Certificate:
         return numbers | {"nearest_tie": nearest, "refuted": [asdict(one) for one in self.refuted]}
 
     def save(self, path: str | Path) -> Path:
-        """Write the document as JSON, for ``tools/check_certificate.py``; only a certified partition has it."""
+        """Write the document as JSON for ``tools/check_certificate.py``. Only a certified partition has a document."""
         if self.document is None:
             raise InputError(f"Expected a certified partition, got '{self}'. Only its certificate can be saved.")
         target = Path(path)

@@ -8,7 +8,7 @@ the computed value at a vertex. The bound E_u is such that
 
 A sign is *decided* if |x_u(v)| > 8 E_u. By induction over the steps:
 
-- Affine, W and b: E = |W| E_in + (n + 8) 2^-52 (|W| X + |b|) for n terms, where X is the largest |x| in the block; see
+- Affine, W and b: E = |W| E_in + (n + 9) 2^-53 (|W| X + |b|) for n terms, where X is the largest |x| in the block; see
   ``columns``, which also starts the induction.
 - Pieces with slopes at most S: where the sign is decided, p and the computation take the same piece, and E grows at
   most by the factor S. Where it is not, they may take different ones. These agree at the threshold, from which x is at
@@ -21,9 +21,9 @@ then (1) holds for it. Three corners a, b, c of R (two on a line, four in space)
 q -> a + q_1 (b - a) + q_2 (c - a). In it f_u is known exactly from three values:
 f_u(a) + q_1 (f_u(b) - f_u(a)) + q_2 (f_u(c) - f_u(a)), and its error is at most (1 + 6 k) E_u on [-3, 3]^k.
 These functions are handed to ``corners`` for all units that are near zero at a corner of R.
-The other units are *far*: |x_u(v)| > 16 E_u + 2^-11 (X_u + E_u) at all corners. ``corners`` proves that the true
-corners are closer than 2^-14 to the stored ones in each frame coordinate, which changes f_u by at most
-2 k 2^-14 (X_u + E_u): a far unit has the sign of the pattern at the true corners, too.
+The other units are *far*: |x_u(v)| > 16 E_u + 2^-9 (X_u + E_u) at all corners. ``corners`` proves that the true
+corners are closer than 2^-12 to the stored ones in each frame coordinate, which changes f_u by at most
+2 k 2^-12 (X_u + E_u): a far unit has the sign of the pattern at the true corners, too.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ from regionscope.certificate.matrices import Numbers
 from regionscope.certificate.steps import AffineStep, Largest, PiecewiseStep, Steps
 from regionscope.geometry import Slice
 
-FAR = 2.0**-14  # by how much a true corner may differ from the stored one, in frame coordinates
+FAR = 2.0**-12  # by how much a true corner may differ from the stored one, in frame coordinates
 _BLOCK = 1 << 21  # numbers in an array
+_CACHED = 1 << 15  # numbers that several operations read one after another
 _Flag = TypeVar("_Flag", np.uint8, np.bool_)
 
 
@@ -52,12 +53,11 @@ def look(steps: Steps, slice: Slice, claim: ClaimedPartition, frames: CornerFram
     """Patterns, near constraints and slopes of all regions, from one forward pass of all vertices."""
     start, first = first_steps(steps, slice, np.abs(claim.vertices).max(0))
     widest = max([len(step.shift) for step in steps.steps[first:] if isinstance(step, AffineStep)], default=1)
-    order, found = [], []
+    found = []
     for regions in _strips(claim, max(1, _BLOCK // max(1, widest))):
-        order.append(regions)
         with np.errstate(over="ignore", invalid="ignore"):
             found.append(_VertexBlock(claim, frames, bits, slice, regions, start).run(steps, first))
-    place = np.concatenate(order).argsort()
+    place = np.concatenate([block.regions for block in found]).argsort()
     parts = [np.concatenate(each) for each in zip(*((b.bits, b.sure, *b.slopes) for b in found), strict=True)]
     key, rows, error = (np.concatenate(each) for each in zip(*(block.near for block in found), strict=True))
     by_key = key.argsort()
@@ -75,10 +75,11 @@ def _strips(claim: ClaimedPartition, most: int) -> Iterator[Index]:
 
 
 class _VertexBlock:
-    """Some regions and their vertices on their way through the network.
+    """Some regions and their vertices on their way through the network; those with many corners first.
 
-    loops: (corners,) the vertices of the regions one after another. base: (k + 1, regions) those of their frames.
-    packed, open: (vertices, bytes) signs, and which of them are not decided.
+    corners: the first vertex of each region, the second one, and so on. base: (k + 1, regions) those of their frames.
+    around: the regions at the first vertex, at the second one, and so on; many: how many these are, and first: where
+    they start. packed, open: (vertices, bytes) signs, and which of them are not decided.
     """
 
     def __init__(
@@ -90,20 +91,27 @@ class _VertexBlock:
         regions: Index,
         start: dict[str, Value],
     ) -> None:
-        self.code, self.k, self.regions = bits, claim.dim, regions
         counts = np.diff(claim.offsets)[regions]
-        self.offsets = np.concatenate([[0], np.cumsum(counts)])
-        self.owner = np.repeat(np.arange(len(regions)), counts)
-        entry = np.arange(len(self.owner)) + (claim.offsets[regions] - self.offsets[:-1])[self.owner]
-        vertices, self.loops = np.unique(claim.corners[entry], return_inverse=True)
-        self.base = self.loops[frames.base[:, regions] - claim.offsets[regions] + self.offsets[:-1]]
-        self.inverse, self.off = frames.inverse[regions], frames.off[regions]
-        self.points = claim.vertices[vertices]
-        self.around = self.loops.argsort(kind="stable")  # corners by vertex
-        self.many = np.bincount(self.loops, minlength=len(vertices))
+        order = (-counts).argsort(kind="stable")
+        self.code, self.k, self.regions, counts = bits, claim.dim, regions[order], counts[order]
+        start_of, ends = claim.offsets[self.regions], np.cumsum(counts)
+        owner = np.repeat(np.arange(len(regions)), counts)
+        used = claim.corners[np.arange(len(owner)) + (start_of - ends + counts)[owner]]
+        place = np.zeros(len(claim.vertices), dtype=np.int64)
+        place[used] = 1
+        vertices = np.flatnonzero(place)
+        place[vertices] = np.arange(len(vertices))
+        rest = [self.regions[counts > j] for j in range(int(counts[0]))]
+        self.corners = [place[claim.corners[claim.offsets[some] + j]] for j, some in enumerate(rest)]
+        self.base = place[claim.corners[frames.base[:, self.regions]]]
+        self.inverse, self.off = frames.inverse[self.regions], frames.off[self.regions]
+        self.points, loops = claim.vertices[vertices], place[used]
+        self.around = owner[loops.argsort(kind="stable")]
+        self.many = np.bincount(loops, minlength=len(vertices))
+        self.first = np.cumsum(self.many) - self.many
         self.packed, self.open = (np.zeros((len(vertices), bits.n_bytes), dtype=np.uint8) for _ in range(2))
         self.bits = np.zeros((len(regions), bits.n_bytes), dtype=np.uint8)
-        self.sure = frames.sound[regions]
+        self.sure = frames.sound[self.regions]
         self.found: list[tuple[Index, Index, Numbers, Numbers]] = []  # regions, bits, rows, errors
         self.values = {name: value.at(self.points) for name, value in start.items()}
         self.sure &= all(np.isfinite(value.size + value.error).all() for value in self.values.values())
@@ -115,7 +123,7 @@ class _VertexBlock:
     def _borders(self, value: Numbers, error: Numbers, size: Numbers) -> None:
         limit = _limit(error, size)[:, None]
         self._keep(np.nonzero(np.abs(value) <= limit), value, 0.0, error, -self.border)
-        self.sure &= ~self._any((value < -limit).T).any(1)
+        self.sure &= ~self._any((value < -limit).any(0)[:, None])[:, 0]
 
     def run(self, steps: Steps, first: int) -> _VertexBlock:
         """Carry the vertices through the steps from ``first`` on."""
@@ -125,7 +133,7 @@ class _VertexBlock:
             if isinstance(step, AffineStep):
                 self.values[step.writes] = self._after(step)
             elif isinstance(step, PiecewiseStep):
-                self._pieces(step, next(parts))
+                self._pieces(step, next(parts), last[step.source] == i)
             else:
                 self._largest(step, next(parts))
             if step.writes and not np.isfinite(self.values[step.writes].size + self.values[step.writes].error).all():
@@ -142,32 +150,38 @@ class _VertexBlock:
             identity = len(moved) == len(value.error) and (moved == np.arange(len(moved))).all()
             return value if identity else Value(*(each[moved] for each in value))
         numbers, error = affine(step, self.values, None)
-        return Value(numbers, error, np.maximum(numbers.max(1), -numbers.min(1)))
+        sizes = [np.maximum(numbers[rows].max(1), -numbers[rows].min(1)) for rows in _few_rows(numbers)]
+        return Value(numbers, error, np.concatenate(sizes))
 
-    def _pieces(self, fold: PiecewiseStep, part: slice) -> None:
+    def _pieces(self, fold: PiecewiseStep, part: slice, is_last: bool) -> None:
+        """is_last: whether nothing reads the source behind this fold."""
         x, error, size = self.values[fold.source]
         n, stride = len(fold.at), 8 * part.start
         above = np.empty((fold.n_units, n, x.shape[1]), dtype=bool)
+        close = np.empty(x.shape, dtype=bool)
         off = np.zeros(fold.n_units)  # from thresholds whose side is not decided
         for t, at in enumerate(fold.at):
-            np.greater(x, at, out=above[:, t])
-            gap = x - at if at else x
             bound, reach = (error + 2 * EPS * (size + abs(at)), size + abs(at)) if at else (error, size)
-            unit, vertex = np.nonzero(np.abs(gap) <= _limit(bound, reach)[:, None])
+            limit = _limit(bound, reach)[:, None]
+            for rows in _few_rows(x):
+                np.greater(x[rows], at, out=above[rows, t])
+                np.less_equal(np.abs(x[rows] - at if at else x[rows]), limit[rows], out=close[rows])
+            unit, vertex = np.divmod(np.flatnonzero(close), x.shape[1])
             self._keep((unit, vertex), x, at, bound, stride + t, n)
-            distance = np.abs(gap[unit, vertex])
+            distance = np.abs(x[unit, vertex] - at)
             undecided = distance <= 8 * bound[unit]
             unit, vertex = unit[undecided], vertex[undecided]
             np.maximum.at(off, unit, distance[undecided])
             bit = stride + unit * n + t
             np.bitwise_or.at(self.open, (vertex, bit >> 3), (1 << (bit & 7)).astype(np.uint8))
-        flags = above.reshape(-1, x.shape[1])
-        self.packed[:, part] = np.packbits(np.ascontiguousarray(flags.T), axis=1, bitorder="little")
+        self.packed[:, part] = _packed(above.reshape(-1, x.shape[1]))
         above_zero, left_open = self.packed[:, part], self.open[:, part]
-        self.bits[:, part] = self._any(above_zero & ~left_open)
-        self.sure &= ((self.bits[:, part] ^ self._any(~(above_zero | left_open))) == 255).all(1)
+        seen = self._any(np.concatenate([above_zero & ~left_open, ~(above_zero | left_open)], 1))
+        self.bits[:, part], below = np.split(seen, 2, axis=1)
+        self.sure &= ((self.bits[:, part] ^ below) == 255).all(1)
         if fold.writes:
-            self.values[fold.writes] = _through(fold, self.values[fold.source], n * off)
+            alone = is_last and sum(value.numbers is x for value in self.values.values()) == 1
+            self.values[fold.writes] = _through(fold, self.values[fold.source], n * off, x if alone else None)
 
     def _largest(self, fold: Largest, part: slice) -> None:
         x, error, size = self.values[fold.source]
@@ -189,7 +203,7 @@ class _VertexBlock:
         unit, vertex = np.nonzero(close.sum(1, dtype=np.uint8) > 1)  # the winner is one of them
         pair, candidate = np.nonzero(close[unit, :, vertex])
         flags = beaten.reshape(-1, x.shape[1])
-        lost = self._any(np.packbits(np.ascontiguousarray(flags.T), axis=1, bitorder="little"))
+        lost = self._any(_packed(flags))
         left = np.unpackbits(~lost, axis=1, count=flags.shape[0], bitorder="little").reshape(-1, fold.n_units, m)
         best, on = self._winners(left, self.code.on(self.bits, fold.layer))
         chosen = (np.arange(m) == best[:, :, None]) & on
@@ -228,17 +242,16 @@ class _VertexBlock:
         unit, vertex = where
         many = self.many[vertex]
         within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        corner = self.around[np.repeat((np.cumsum(self.many) - self.many)[vertex], many) + within]
-        region, number = np.divmod(np.unique(self.owner[corner] * n + np.repeat(unit, many)), n)
+        found = np.zeros(len(self.regions) * n, dtype=bool)
+        found[self.around[np.repeat(self.first[vertex], many) + within] * n + np.repeat(unit, many)] = True
+        region, number = np.divmod(np.flatnonzero(found), n)
         return region, number
 
     def _any(self, flags: NDArray[_Flag]) -> NDArray[_Flag]:
         """Bits (vertices, bytes) that are set at a corner of each region."""
-        found: NDArray[_Flag] = flags[self.loops[self.offsets[:-1]]]
-        counts = np.diff(self.offsets)
-        for j in range(1, int(counts.max())):
-            more = np.flatnonzero(counts > j)
-            found[more] |= flags[self.loops[self.offsets[more] + j]]
+        found = np.take(flags, self.corners[0], axis=0)
+        for more in self.corners[1:]:
+            found[: len(more)] |= np.take(flags, more, axis=0)
         return found
 
     def _finish(self, steps: Steps) -> None:
@@ -257,10 +270,25 @@ class _VertexBlock:
         ends = value.numbers[:, self.base]  # (c, k + 1, r)
         rises = _local(ends.swapaxes(0, 1))[1:]  # (k, c, r)
         doubt = 2 * value.error[:, None] + 4 * EPS * np.abs(ends).max(1) + 4 * np.abs(rises).sum(0) * self.off
-        self.slopes = (
-            np.einsum("rij,jcr->rci", self.inverse, rises),
-            (1 + 16 * EPS) * np.einsum("rij,cr->rci", np.abs(self.inverse), doubt),
-        )
+        inverse = self.inverse.transpose(1, 2, 0)[:, :, None]  # (k, k, 1, r)
+        slopes = sum(inverse[:, j] * rises[j] for j in range(self.k))
+        self.slopes = (slopes.T, ((1 + 16 * EPS) * np.abs(inverse).sum(1) * doubt).T)
+
+
+def _few_rows(numbers: Numbers) -> list[slice]:
+    """Rows that fit into the cache together."""
+    step = max(1, _CACHED // max(1, numbers.shape[1]))
+    return [slice(i, i + step) for i in range(0, max(1, len(numbers)), step)]
+
+
+def _packed(flags: NDArray[np.bool_]) -> Packed:
+    """Flags (bits, vertices) as bytes (vertices, bytes), the lowest bit first."""
+    found = np.zeros((-(-len(flags) // 8), flags.shape[1]), dtype=np.uint8)
+    for bit in range(7, -1, -1):
+        rows = flags[bit::8].view(np.uint8)
+        found += found
+        found[: len(rows)] |= rows
+    return np.ascontiguousarray(found.T)
 
 
 def _limit(error: Numbers, size: Numbers) -> Numbers:
@@ -275,14 +303,14 @@ def _local(values: Numbers) -> Numbers:
     return rows
 
 
-def _through(fold: PiecewiseStep, value: Value, off: Numbers) -> Value:
-    """The values behind a fold."""
+def _through(fold: PiecewiseStep, value: Value, off: Numbers, into: Numbers | None) -> Value:
+    """The values behind a fold. into: an array that may be used for them."""
     x, error, size = value
     steepest, shifts = np.abs(fold.slopes).max(0) / fold.divisor, np.abs(fold.shifts).max(0) / fold.divisor
     largest = (1 + 8 * EPS) * (steepest * size + shifts)
     error = padded((1 + 8 * EPS) * steepest * (error + 2 * off))
     if fold.at == (0.0,) and (fold.slopes == [[0.0], [1.0]]).all() and not fold.shifts.any() and fold.divisor == 1:
-        return Value(np.maximum(x, 0), error, largest)
+        return Value(np.maximum(x, 0, out=into), error, largest)
     slopes, add = fold.slopes / fold.divisor, fold.shifts / fold.divisor
     out = slopes[0][:, None] * x + add[0][:, None]
     for t, at in enumerate(fold.at):

@@ -117,7 +117,6 @@ def _examples(
 
 
 def _table(result: RegionCount) -> Table:
-    low, high = result.interval
     lattice = "exact" if result.grid is None else f"{result.method}, {result.grid} points along each axis"
     table = Table(
         title=f"Decision regions on {result.n} slices of dimension {result.dim} ({lattice})", show_header=False
@@ -125,8 +124,9 @@ def _table(result: RegionCount) -> Table:
     table.add_column("")
     table.add_column("", justify="right")
     table.add_row("mean", f"{result.value:.4g}")
-    table.add_row("standard error", f"{result.stderr:.2g}")
-    table.add_row("95% interval", f"{low:.4g} to {high:.4g}")
+    if result.n > 1:
+        table.add_row("standard error", f"{result.stderr:.2g}")
+        table.add_row("95% interval", "{:.4g} to {:.4g}".format(*result.interval))
     table.add_row("fewest, most", f"{int(result.counts.min())}, {int(result.counts.max())}")
     if result.method == "grid" and result.dim > 1:
         table.add_row("error of the lattice", "not included; see --method refined")

@@ -94,10 +94,10 @@ def read_plane(
     """The plane that the options name; None without --vary."""
     if vary is None:
         if ranges is not None or at is not None or scaling is not None:
-            raise InputError("Expected --vary I J beside --range, --at and --scaling, got none. Name two inputs.")
+            raise InputError("Expected --vary I J with --range, --at and --scaling, got none. Name two inputs.")
         return None
     if ranges is None:
-        raise InputError(f"Expected --range {vary[0]}=LO:HI,{vary[1]}=LO:HI beside --vary, got no --range.")
+        raise InputError(f"Expected --range {vary[0]}=LO:HI,{vary[1]}=LO:HI with --vary, got no --range.")
     ends = _pairs(ranges, "--range", "LO:HI")
     if set(ends) != set(vary) or vary[0] == vary[1] or any(not low < high for low, high in ends.values()):
         raise InputError(

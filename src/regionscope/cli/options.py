@@ -129,7 +129,7 @@ CountOnlyOption = Annotated[
     bool,
     option(
         "--count-only",
-        "Count the activation regions of a line or a plane without holding them, for tens of millions of regions.",
+        "Count the activation regions of a line or a plane without storing them, for tens of millions of regions.",
         WORK,
     ),
 ]

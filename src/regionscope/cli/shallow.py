@@ -25,7 +25,7 @@ from regionscope.shallow.state import ENDS
 from regionscope.shallow.theorems import Requirements
 from regionscope.shallow.two_layer_rates import RateRow, Trend, rate_trend
 
-shallow = typer.Typer(no_args_is_help=True, help="Compare theorems on shallow networks with numbers.")
+shallow = typer.Typer(no_args_is_help=True, help="Compare theorems on shallow networks with experiments.")
 
 _ROWS = 14  # rows printed; the JSON file has all
 _AT_EDGE = 1.5  # eta lambda_max from here on counts as the edge of stability

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -90,13 +91,13 @@ def run(
     place = Workspace(folder, data_root=data_root, workers=workers, device=device)
     if archive is not None:
         unpack(archive, folder)
-    wanted = [experiment for one in chosen for experiment in one.experiments(scale)]
-    missing = place.missing(wanted)
-    if missing:
+    began = time.monotonic()
+    while missing := place.missing(experiment for one in chosen for experiment in one.planned(place, scale)):
+        rest = None if limit_seconds is None else max(limit_seconds - (time.monotonic() - began), 1e-3)
         with interruptible() as stop, shown_progress(len(missing), progress) as shown:
             done = lab.run_sweep(
                 missing, place.runs_folder, workers=workers, device=device, data_root=data_root, dask=dask,
-                limit_seconds=limit_seconds, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
+                limit_seconds=rest, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
             )  # fmt: skip
         for outcome in done.outcomes:
             if outcome.status == "failed":
@@ -157,7 +158,8 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
     place.used.clear()
     with output.progress_bar(one.name) as place.on_share:
         outcome = one.analyse(place, size)
-    runs = place.ended(one.experiments(size))
+    wanted = one.planned(place, size)
+    runs = (place.of_seeds(place.whole_seeds(wanted)) if one.seeded else place).ended(wanted)
     made = [*(each.result() or {} for each in runs), *place.used.values()]
     seconds = sum(float(each.get("seconds") or 0) for each in made)
     known = [each["provenance"] for each in place.used.values() if "provenance" in each]

@@ -27,7 +27,8 @@ MeshOption = Annotated[
     Path | None, options.option("--out FILE", f"Mesh to write ({', '.join(MESH_FILES)}).", options.OUTPUT)
 ]
 PageOption = Annotated[
-    Path | None, options.option("--page FILE.html", "Page with a surface that you can turn.", options.OUTPUT)
+    Path | None,
+    options.option("--page FILE.html", "HTML page to write, with a surface that you can turn.", options.OUTPUT),
 ]
 
 

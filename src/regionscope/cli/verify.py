@@ -35,7 +35,7 @@ def verify(
         Path | None, options.option("--out FILE", "File for the verdict and the witness, in the format of VNN-COMP.")
     ] = None,
     timeout: Annotated[
-        float | None, options.option("--timeout SECONDS", "Time after which to stop, reading included.", least=0)
+        float | None, options.option("--timeout SECONDS", "Time after which to stop, including reading.", least=0)
     ] = None,
     fix: Annotated[
         list[str] | None, options.option("--fix I=VALUE,...", "Inputs (from 0) to fix at a value; can be repeated.")

@@ -21,7 +21,8 @@ class ComplexityGap:
     value: mean LC at train points minus mean LC at test points. stderr: its standard error, from the spread over
         points.
     auc: probability that a random train point has a larger LC than a random test point (ties count half); 0.5 means
-        that LC says nothing about membership. auc_stderr: its standard error. n_train, n_test: how many points.
+        that LC carries no information about membership. auc_stderr: its standard error. n_train, n_test: number of
+        points.
     """
 
     value: float
@@ -37,7 +38,7 @@ class ComplexityGap:
 
     @property
     def z(self) -> float:
-        """The gap in standard errors (0 where there is neither gap nor spread)."""
+        """The gap divided by its standard error (0 if both are 0)."""
         if self.stderr > 0:
             return self.value / self.stderr
         return 0.0 if self.value == 0 else math.copysign(math.inf, self.value)
@@ -46,9 +47,9 @@ class ComplexityGap:
 def complexity_gap(train: LocalComplexity | Tensor, test: LocalComplexity | Tensor) -> ComplexityGap:
     """The train/test gap of local complexity, with its error.
 
-    Humayun et al. 2023, section 4.2, see such a gap during the ascent and the second descent and link it to membership
-    inference. Error of the gap: sqrt(s²_train / n + s²_test / m). The AUC is the Mann-Whitney statistic, its error
-    that of DeLong et al. 1988. For one layer pass its entry of ``by_layer``. Cost: sorting.
+    Humayun et al. 2023, section 4.2, observe such a gap during the ascent and the second descent and relate it to
+    membership inference. Error of the gap: sqrt(s²_train / n + s²_test / m). The AUC is the Mann-Whitney statistic,
+    with the error of DeLong et al. 1988. For one layer, pass its entry of ``by_layer``. Cost: sorting.
 
     >>> import torch
     >>> gap = complexity_gap(torch.tensor([2, 3, 4]), torch.tensor([1, 2, 3]))

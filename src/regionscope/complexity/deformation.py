@@ -73,9 +73,9 @@ def deformation(
 
     The graph has the 2 P vertices x ± r v_p as nodes and an edge, as long as the embedded vertices are apart, between
     all but antipodal ones. Eccentricity of a node: its largest shortest-path distance; diameter: the largest
-    eccentricity. Humayun et al. 2023, appendix C, Figures 18 and 19. Because of the triangle inequality only
-    antipodes need a path of two edges, so no graph search is run. Arguments as in ``local_complexity``. Cost: one
-    forward pass of 2·P·b inputs and P² distances a layer.
+    eccentricity. Humayun et al. 2023, appendix C, Figures 18 and 19. By the triangle inequality only antipodes need a
+    path of two edges, so no graph search is run. Arguments as in ``local_complexity``. Cost: one forward pass of 2·P·b
+    inputs and P² distances per layer.
     """
     model = select_output(model, output, args)
     where = Neighbourhoods.read(
@@ -91,7 +91,7 @@ def deformation(
             for chunk in where.chunks(3 * layers.row_bytes, memory):  # the float64 copy is twice as large again
                 whole = Chunk(chunk.start, chunk.stop, 2 * where.dims)
                 (each,) = where.vertex_batches(whole)
-                found.append(watcher.sizes(each.vertices.reshape(-1, *where.shape), chunk.stop - chunk.start))
+                found.append(watcher.sizes(each.make().reshape(-1, *where.shape), chunk.stop - chunk.start))
     sizes = {name: torch.cat([each[name] for each in found]) for name in found[0]}
     return Deformation(
         {name: size[:, 0] for name, size in sizes.items()},
@@ -117,10 +117,10 @@ def trusted_radius(
     """The largest of the radii up to which every layer only scales the neighbourhood.
 
     Where a network is affine on the neighbourhood, the size of every embedded graph is proportional to the radius.
-    The mean stretch of each layer is compared with that at the smallest radius; the first radius at which one layer
-    is off by more than ``tolerance`` (a share) ends the search. Above it, local complexity in deep layers counts the
-    folds inside a hull that is no longer the image of the neighbourhood. Other arguments as in ``deformation``. Cost:
-    one ``deformation`` a radius.
+    The mean stretch of each layer is compared with that at the smallest radius. The search ends at the first radius at
+    which one layer deviates by more than the relative ``tolerance``. Above it, local complexity in deep layers counts
+    the folds inside a hull that is no longer the image of the neighbourhood. Other arguments as in ``deformation``.
+    Cost: one ``deformation`` per radius.
     """
     model = select_output(model, output, args)
     ordered = sorted(radii)

@@ -67,7 +67,9 @@ class ComplexityHistory:
         return one_line(self, rows=len(self.rows), last_step=self.steps[-1] if self.rows else None)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with one row for each step: accuracies, and mean, std and standard error at each set."""
+        """A pandas DataFrame with one row for each step: accuracies, and mean, std and standard error for each set of
+        points.
+        """
         columns: dict[str, Any] = {name: [getattr(row, name) for row in self.rows] for name in _COLUMNS}
         for name in self.names:
             for what in ("mean", "std", "stderr"):

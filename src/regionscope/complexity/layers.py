@@ -273,7 +273,7 @@ class _LayerLister(ForwardObserver):
 
     def _of(self, args: Any, kwargs: Mapping[str, Any]) -> frozenset[int] | None:
         """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""
-        known = [self._sources.get(tensor, frozenset()) for tensor in _tensors((args, kwargs))]
+        known = [self._sources.get(tensor, frozenset()) for tensor in tensors((args, kwargs))]
         feeding = [sources for sources in known if sources is not None]
         return frozenset().union(*feeding) if feeding else None
 
@@ -287,26 +287,26 @@ class _LayerLister(ForwardObserver):
         writes_first: bool = False,
     ) -> Any:
         result = func(*args, **kwargs)
-        outputs = list(_tensors(args[0] if writes_first else result))
+        outputs = list(tensors(args[0] if writes_first else result))
         for tensor in outputs:
             self._sources[tensor] = sources
         if sources is not None:
             around = {
                 id(tensor): tensor.nbytes
-                for tensor in (*outputs, *_tensors((args, kwargs)))
+                for tensor in (*outputs, *tensors((args, kwargs)))
                 if self._sources.get(tensor, frozenset()) is not None
             }
             self.widest = max(self.widest, sum(around.values()))
         return result
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def tensors(value: Any) -> Iterator[Tensor]:
     """All tensors in nested lists, tuples and dicts."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _tensors(item)
+            yield from tensors(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors(item)

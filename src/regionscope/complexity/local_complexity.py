@@ -27,11 +27,11 @@ from regionscope.types import Estimate, Reading
 class LocalComplexity:
     """Local complexity of b points.
 
-    total: (b,) units that fold the neighbourhood of each point. by_layer: the same for each layer, in the order of the
-        forward pass; they add up to ``total``. units: how many units each layer has, for one input (for the longest
-        one, where sequences differ in length).
-    dims, radius: of the neighbourhood.
-    by_position: (b, t) float64 for each layer that works on tokens: the units at each token; NaN where it is padding.
+    total: (b,) number of units that fold the neighbourhood of each point. by_layer: the same for each layer, in the
+        order of the forward pass; they add up to ``total``. units: number of units of each layer for one input (the
+        longest one, if sequences differ in length).
+    dims, radius: dimension and radius of the neighbourhood.
+    by_position: (b, t) float64 for each layer that works on tokens: the units at each token; NaN at padding.
     """
 
     total: Tensor
@@ -132,35 +132,36 @@ def local_complexity(
 ) -> LocalComplexity:
     """LC(x, r) = #{units whose pre-activation takes both signs on the vertices x ± r v_p}, p = 1..P, v_p orthonormal.
 
-    Humayun et al. 2023, section 3.2. Differs: the fold of a unit is where its activation has its kink (ReLU6 has
-    two), or else zero; a value of exactly zero has no sign; all points share one frame unless asked otherwise, which
-    is faster and keeps curves over training smooth (the same ``seed`` is the same frame). Works for any
-    ``nn.Module``, in eval mode and the model's own dtype and device; the model, its gradients, buffers and hooks and
-    the random state are as before.
+    Humayun et al. 2023, section 3.2. Differs: a unit folds at the kink of its activation (ReLU6 has two), or at zero if
+    it has none; a value of exactly zero has no sign; all points share one frame by default, which is faster and keeps
+    curves over training smooth (the same ``seed`` gives the same frame). Works for any ``nn.Module``, in eval mode and
+    in the model's own dtype and device. The model, its gradients, buffers and hooks, and the random state do not
+    change.
 
     inputs: the points x, (b, *input_shape), as a tensor, an array, a Dataset or a DataLoader. Token ids (b, t) of a
         model with an ``nn.Embedding`` stand for their embeddings (t, d): see ``embedded``.
-    dims, radius: P, by default min(25, d) for inputs of d numbers, and r.
+    dims, radius: number P of directions, by default min(25, d) for inputs of d numbers, and radius r.
     frames: "shared", "per-point", or orthonormal directions of your own, (P, *input_shape) or (b, P, *input_shape), in
         place of ``dims``; see ``orthonormal_frames``.
     hull: "cross-polytope" (2 P vertices) or "hypercube" (2^P vertices x + r / sqrt(P) sum ± v_p, up to P = 12).
     layers: names, patterns ("features.*") or module types, of the activation or of the layer that feeds it;
         ``layers=nn.Conv2d`` counts convolutions only.
-    linear_outputs: also count outputs of linear and convolution layers that no activation follows, at zero.
-    max_pool: also count windows of max-pooling whose largest entry changes.
-    attention: also count rows of attention (a head at a query) whose largest weight moves to another key, and rows of
-        every other softmax likewise. It has no kink; this is where it switches. Costs a product of queries and keys.
-    norms: also count entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no kink
-        either. Normalisations that are written out with other torch functions are not seen.
-    seed, generator: where the frames come from; a generator gives new ones at each call.
-    memory: bytes of live values to stay within, down to one vertex at a time; 16 MiB on a CPU (small
-        batches fit its caches), and 1 GiB on a GPU. The result is the same.
-    output, args: which part of the model's output counts, and its further arguments; see ``select_output``.
-    attention_mask: (b, t) with token ids, 0 where a token is padding. Padding is cut off and never counts.
+    linear_outputs: whether to also count zero crossings of linear and convolution layers that no activation follows.
+    max_pool: whether to also count max-pooling windows whose largest entry changes.
+    attention: whether to also count rows of attention (a head at a query) whose largest weight moves to another key,
+        and likewise rows of every other softmax. Softmax has no kink; this is where it switches. Costs a product of
+        queries and keys.
+    norms: whether to also count entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no
+        kink either. Normalisations written with other torch functions are not detected.
+    seed, generator: source of the random frames; a generator gives new ones at each call.
+    memory: limit on the bytes of live values, down to one vertex at a time; 16 MiB on a CPU (small batches fit its
+        caches), and 1 GiB on a GPU. The result does not depend on it.
+    output, args: the part of the model's output to use, and its further arguments; see ``select_output``.
+    attention_mask: (b, t) with token ids, 0 at padding. Padding is removed and never counts.
 
-    Cost: one forward pass of 2·P·b inputs, less the first linear or convolution layer, which is W x + b ± r W v: it
-    runs on P + b inputs with a shared frame, and on (P + 1) b with a frame for each point. The vertices themselves are
-    computed only where something else reads the input.
+    Cost: one forward pass of 2·P·b inputs. The first linear or convolution layer, W x + b ± r W v, is cheaper: it runs
+    on P + b inputs with a shared frame, and on (P + 1) b with a frame for each point. The vertices themselves are
+    computed only if something else reads the input.
     """
     if not isinstance(model, nn.Module):
         raise InputError(
@@ -221,9 +222,6 @@ def _counts(
                 for chunk in where.chunks(found.row_bytes, memory)
             ]
     counted = {layer.name: torch.cat([counts[layer.name] for counts in parts]) for layer in chosen}
-    for name, counts in counted.items():
-        if bool((counts < 0).any()):
-            raise InputError(f"Expected finite values, got NaN at '{name}'. Check the weights of the layers before it.")
     return _Counts(counted, chosen, where.dims)
 
 

@@ -15,7 +15,7 @@ from regionscope.inputs import Inputs, read_examples
 
 @dataclass(frozen=True, eq=False)
 class MeasurePoints:
-    """Where local complexity is followed over training: the same points at every step."""
+    """The points at which local complexity is measured during training, the same at every step."""
 
     train: Tensor
     test: Tensor

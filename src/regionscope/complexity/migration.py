@@ -25,7 +25,7 @@ Distance = Callable[[Tensor], Tensor]
 class FoldProfile:
     """Fold density as a function of a distance, over s slices and n bins.
 
-    edges: (n + 1,) of the bins, in input space; the last bin also holds all that is further away.
+    edges: (n + 1,) edges of the bins, in input space; the last bin also holds all larger distances.
     folds: (s, n) length of neuron boundaries (2-D) or number of kinks (1-D) in each bin.
     room: (s, n) area or length of the slice in each bin; 0 for a slice in which the distance is not defined.
     fold_distance, room_distance: (s,) sums of distance over the folds and over the slice.
@@ -53,7 +53,8 @@ class FoldProfile:
     def ratio(self) -> float:
         """Mean distance of a fold / mean distance of a uniform point of the slices.
 
-        1: the folds are spread evenly. Below 1: they are near what the distance is measured to. NaN without folds.
+        1 means that the folds are spread evenly, below 1 that they are near the points or the boundary. NaN without
+        folds.
         """
         return float(self._ratio(self._rows.sum(0)))
 
@@ -64,7 +65,7 @@ class FoldProfile:
 
     @property
     def near(self) -> float:
-        """Fold density in the nearest bin / fold density of the whole slices: 0 where the folds have left."""
+        """Fold density in the nearest bin / fold density of the whole slices; 0 if no fold is near."""
         return float(self._near(self._rows.sum(0)))
 
     @property
@@ -103,13 +104,14 @@ class FoldProfile:
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """Density of folds at one step of a training.
+    """Density of folds at one training step.
 
-    Migration is ``to_data.near`` falling (and ``to_data.ratio`` rising), ``to_boundary.ratio`` falling (and
-    ``to_boundary.near`` rising).
+    During migration ``to_data.near`` and ``to_boundary.ratio`` fall, while ``to_data.ratio`` and ``to_boundary.near``
+    rise.
 
-    to_data: against the distance to the nearest data point, in input space. to_boundary: against the distance to the
-    decision boundary inside the slice. n_folds: pieces of neuron boundary (or kinks) on all slices.
+    to_data: density against the distance to the nearest data point, in input space. to_boundary: density against the
+        distance to the decision boundary inside the slice. n_folds: number of pieces of neuron boundary (or kinks) on
+        all slices.
     """
 
     to_data: FoldProfile
@@ -144,14 +146,14 @@ def fold_migration(
 ) -> Migration:
     """Fold density on exact slices against the distance to the nearest data point and to the decision boundary.
 
-    The headline of Humayun et al. 2023 (Figure 1) as numbers: in the last phase of training the regions leave the
+    Measures the main claim of Humayun et al. 2023 (Figure 1): in the last phase of training, regions move away from the
     data and gather at the decision boundary. Use slices through data points (``Simplex`` or ``Box.through`` three of
-    them, ``Segment`` between two), and the same ones at every step. Folds and boundary are exact; lengths and areas
-    are sorted into the bins by pieces of size diameter / ``resolution``.
+    them, ``Segment`` between two), and the same ones at every step. Folds and boundary are exact; lengths and areas are
+    sorted into the bins by pieces of size diameter / ``resolution``.
 
     slice: one slice or a list of slices. inputs: the data points, (n, *input_shape), as a tensor, an array, a Dataset
         or a DataLoader. The options from ``max_regions`` on are those of ``decision_regions``.
-    Cost: that of ``decision_regions``, and resolution² points times (data + boundary pieces) distances a slice.
+    Cost: that of ``decision_regions``, and resolution² points times (data + boundary pieces) distances per slice.
     """
     slices = [slice] if isinstance(slice, Slice) else list(slice)
     found = decision_regions(
@@ -164,7 +166,7 @@ def fold_migration(
 def fold_profiles(
     found: Sequence[DecisionRegions], inputs: Inputs, *, bins: int = 16, resolution: int = 128
 ) -> Migration:
-    """As ``fold_migration``, from decision regions that you have already computed."""
+    """Same as ``fold_migration``, for decision regions that you have already computed."""
     if not found or bins < 1 or resolution < 2:
         raise InputError(
             f"Expected at least 1 slice, 1 bin and resolution 2, got {len(found)}, {bins} and {resolution}."

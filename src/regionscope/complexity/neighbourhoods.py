@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Literal
 
 import torch
@@ -42,9 +42,9 @@ def orthonormal_frames(
     """P = ``dims`` random orthonormal directions: the Q of a QR decomposition of a Gaussian matrix (Haar distributed).
 
     dims: by default min(25, d) for inputs of d numbers.
-    One frame (P, *input_shape) for all points, or one for each of ``points`` points: (points, P, *input_shape). Keep
-    the result and pass it as ``frames=`` at every step of a training, and the curve has no noise from the directions.
-    The same seed gives the same frames on every device; a ``generator`` moves on from call to call.
+    Returns one frame (P, *input_shape) for all points, or one for each of ``points`` points: (points, P, *input_shape).
+    If you pass the same frames as ``frames=`` at every training step, the curve has no noise from the directions. The
+    same seed gives the same frames on every device; a ``generator`` gives new ones at each call.
 
     The frames of several points are independent for d < 256. For larger d, 16 points in a row share one frame, whose d
     coordinates are shifted cyclically by a random number of places and change their signs at random, anew for each
@@ -97,22 +97,25 @@ class OwnFrames:
         """The next n frames (n, P, d). Drawing 3 and then 4 gives the same frames as drawing 7."""
         if self.d < _MANY or n == 0:
             return draw_frames(n, self.dims, self.d, self.generator, self.dtype).to(device)
-        groups = []
-        while n:
+        frames = torch.empty(n, self.dims, self.d, dtype=self.dtype, device=device or self.generator.device)
+        start = 0
+        while start < n:
             if self._left == 0:
                 self._base = draw_frames(1, self.dims, self.d, self.generator, self.dtype)[0]
                 self._left = _GROUP
-            groups.append(self._moved(min(n, self._left), device))
-            n, self._left = n - len(groups[-1]), self._left - len(groups[-1])
-        return torch.cat(groups)
+            part = frames[start : start + self._left]
+            self._move_into(part)
+            start, self._left = start + len(part), self._left - len(part)
+        return frames
 
-    def _moved(self, n: int, device: torch.device | None) -> Tensor:
-        """The frame of the group with other signs and places, n times."""
-        source = self.generator
-        drawn = torch.rand(n, self.d + 1, generator=source, device=source.device, dtype=torch.float64).to(device)
-        signs = torch.where(drawn[:, : self.d] < 0.5, -1.0, 1.0).to(self.dtype)
-        windows = self._base.to(signs.device).repeat(1, 2).unfold(1, self.d, 1).transpose(0, 1)
-        return windows.index_select(0, (drawn[:, self.d] * self.d).long()).mul_(signs[:, None])
+    def _move_into(self, frames: Tensor) -> None:
+        """Write the frame of the group into each of the ``frames`` (n, P, d), with other signs and places."""
+        source, n = self.generator, len(frames)
+        drawn = torch.rand(n, self.d + 1, generator=source, device=source.device, dtype=torch.float64).to(frames.device)
+        signs = torch.copysign(frames.new_ones(()), (drawn[:, : self.d] - 0.5).to(self.dtype))
+        windows = self._base.to(frames.device).repeat(1, 2).unfold(1, self.d, 1).transpose(0, 1)
+        torch.index_select(windows, 0, (drawn[:, self.d] * self.d).long(), out=frames)
+        frames *= signs[:, None]
 
 
 def count_vertices(shape: Shape, dims: int) -> int:
@@ -146,7 +149,7 @@ def offsets(shape: Shape, frames: Tensor, radius: float) -> Tensor:
 class VertexBatch:
     """m vertices around each of n points, and what they were made of: the point, plus and minus steps.
 
-    make: computes ``vertices``, (m, n, d). offsets: (m, 1, d) where they are the same for all points.
+    make: computes the vertices, (m, n, d), once. offsets: (m, 1, d) where they are the same for all points.
     steps: (n, P, d), if the vertices are x + r v_p for all p and then x - r v_p; ``radius`` is r.
     """
 
@@ -156,9 +159,9 @@ class VertexBatch:
     steps: Tensor | None = None
     radius: float = 0.0
 
-    @cached_property
-    def vertices(self) -> Tensor:
-        return self.make()
+    @property
+    def made_of(self) -> Tensor | None:
+        return self.offsets if self.steps is None else self.steps
 
 
 def vertex_batches(shape: Shape, points: Tensor, frames: Tensor, radius: float, at_once: int) -> Iterator[VertexBatch]:

@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 from regionscope.complexity.activations import LINEAR, Folds, attention_winners, centred, operation, winners
 from regionscope.complexity.forward_observer import ForwardObserver
-from regionscope.complexity.layers import Layer
+from regionscope.complexity.layers import Layer, tensors
 from regionscope.complexity.neighbourhoods import VertexBatch
+from regionscope.errors import InputError
 
+_BLOCK = 1 << 16  # numbers that fit the cache of a core a few times
 _VIEWS = {"flatten", "reshape", "view", "size", "dim", "__len__", "numel", "is_floating_point"}
 """Functions that do not read the numbers of a tensor, as long as it need not be copied."""
 
@@ -35,53 +36,66 @@ class SignChanges(ForwardObserver):
         self._batch = VertexBatch(0, self._points.clone)
         self._version = self._m = 0
         self._spared = True  # as long as the model passes its input to linear layers alone
-        self._read = False  # whether it has not, in this pass
+        self._placed = False  # whether NaN stands in place of the vertices, in this pass
+        self._read = False  # whether anything but a linear layer has taken it
 
     def counts(self, points: Tensor, batches: Iterable[VertexBatch], shape: Sequence[int]) -> dict[str, Tensor]:
-        """How many units of each layer fold inside the hull of each of the points (n, d), -1 where NaN came.
+        """How many units of each layer fold inside the hull of each of the points (n, d).
 
         (n, positions) for layers that work on tokens, (n, 1) for others. Every vertex of the batches is an input of
         ``shape``.
         """
-        self._ranges = {}
-        self._points = points
-        for each in batches:
-            self._batch, self._m = each, each.m
-            known = dict(self._ranges)
-            if not (self._spared and (each.offsets is not None or each.steps is not None) and self._without(shape)):
-                self._ranges = known
-                self._run(each.vertices.reshape(-1, *shape))
+        self._points, parts, found = points, list(batches), None
+        if self._spared and all(part.made_of is not None for part in parts):
+            found = self._without_vertices(parts, shape)
+            self._spared = found is not None
+        if found is None:
+            found = self._over(parts, lambda part: part.make().reshape(-1, *shape))
+            if _any_nan(found):
+                name = next(name for name, counts in found.items() if _any_nan({name: counts}))
+                raise InputError(
+                    f"Expected finite values, got NaN at '{name}'. Check the weights of the layers before it."
+                )
         self._vertices, self._batch = points, VertexBatch(0, points.clone)  # the hull is not needed any more
-        return {name: self._count(name) for name in self._layers}
+        return found
 
-    def _run(self, vertices: Tensor) -> None:
-        self._vertices, self._version, self._read = vertices, vertices._version, False
-        self.forward(vertices)
-
-    def _without(self, shape: Sequence[int]) -> bool:
-        """Run without the vertices, which linear layers do not read (see ``_affine``); whether that was right.
+    def _without_vertices(self, parts: Sequence[VertexBatch], shape: Sequence[int]) -> dict[str, Tensor] | None:
+        """The counts without the vertices, which linear layers do not read (see ``_affine``); None if others do.
 
         NaN takes their place, without memory of its own. What reads it below Python gives NaN as well.
         """
-        place = self._points.new_full((), math.nan).expand(self._m * len(self._points), *shape)
+        n, place = len(self._points), self._points.new_full((), math.nan)
+        self._placed, self._read = True, False
         try:
-            self._run(place)
+            found = self._over(parts, lambda part: place.expand(part.m * n, *shape))
         except Exception:  # noqa: BLE001  (whatever is wrong with the model itself comes again)
-            self._spared = False
-            return False
-        self._spared = not self._read and not any(bool((low != low).any()) for low, _ in self._ranges.values())
-        return self._spared
+            return None
+        finally:
+            self._placed = False
+        return None if self._read or _any_nan(found) else found
+
+    def _over(self, parts: Sequence[VertexBatch], inputs: Callable[[VertexBatch], Tensor]) -> dict[str, Tensor]:
+        """The counts after a pass over the inputs of each part, -1 where NaN came."""
+        self._ranges = {}
+        for part in parts:
+            self._batch, self._m = part, part.m
+            self._vertices = inputs(part)
+            self._version = self._vertices._version
+            self.forward(self._vertices)
+        return {name: self._count(name) for name in self._layers}
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        op, taken = operation(func), 0
-        if self._spared and not self._read and op not in _VIEWS:
-            taken = sum(isinstance(x, Tensor) and self._is_vertices(x) for x in tree_leaves((args, kwargs)))
+        op = operation(func)
+        if not self._placed or op in _VIEWS:
+            return super().__torch_function__(func, types, args, kwargs)
+        taken = sum(map(self._is_vertices, tensors((args, kwargs))))
+        if taken and op != "__get__" and not (op in LINEAR and taken == 1 and self._of_vertices(args)):
+            self._read = True
+            raise _ReadsVertices
         result = super().__torch_function__(func, types, args, kwargs)
-        only_linear = op in LINEAR and taken == 1 and self._of_vertices(args)
-        of_no_number = op == "__get__" and not isinstance(result, Tensor)
-        self._read |= taken > 0 and not (only_linear or of_no_number)
+        self._read |= op == "__get__" and taken > 0 and isinstance(result, Tensor)  # else a shape or a device
         return result
 
     def _is_vertices(self, value: Tensor) -> bool:
@@ -95,7 +109,7 @@ class SignChanges(ForwardObserver):
         cut = sum(
             (((low < t) & (high > t)).sum(2) for t in self._at[name]), torch.zeros((), dtype=torch.int64, device="cpu")
         )
-        return torch.where((low != low).any(2), -1, cut)
+        return torch.where(low.amin(2).isnan(), -1, cut)
 
     def at_activation(
         self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
@@ -128,7 +142,7 @@ class SignChanges(ForwardObserver):
     def at_linear(
         self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
-        made_of = self._batch.offsets if self._batch.steps is None else self._batch.steps
+        made_of = self._batch.made_of
         if made_of is not None and self._of_vertices(args):
             output = self._affine(made_of, func, args, kwargs)
         else:
@@ -174,24 +188,41 @@ class SignChanges(ForwardObserver):
         layer = self._layers[name]
         m, n = self._m, len(self._points)
         over = layer.rows(values, m * n).reshape(m, n, -1)
-        low, high = _over_first(over, torch.minimum), _over_first(over, torch.maximum)
+        low, high = _extremes(over)
         if name in self._ranges:
             before = self._ranges[name]
             low, high = torch.minimum(before[0], low), torch.maximum(before[1], high)
         self._ranges[name] = low, high
 
 
-def _over_first(values: Tensor, extreme: Callable[..., Tensor]) -> Tensor:
-    """The least or largest entry over the first axis, for ``torch.minimum`` or ``torch.maximum``.
+class _ReadsVertices(Exception):
+    """Ends a forward pass in which NaN stands in place of the vertices."""
 
-    On a CPU, halving the axis by whole blocks is three times as fast as torch's reduction over it.
+
+def _any_nan(counts: Mapping[str, Tensor]) -> bool:
+    return bool(torch.cat([count.flatten() for count in counts.values()]).lt(0).any())
+
+
+def _extremes(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and the largest entry over the first axis.
+
+    On a CPU, blocks that fit its caches are merged into one, which is then halved: several times as fast as torch's
+    reduction over the axis.
     """
     if values.device.type != "cpu":
-        return values.amin(0) if extreme is torch.minimum else values.amax(0)
+        return values.amin(0), values.amax(0)
+    size = min(-(-len(values) // 2), max(1, _BLOCK // max(1, values[0].numel())))
+    low = values[:size].clone()
+    high = low.clone()
+    for part in values[size:].split(size):
+        torch.minimum(low[: len(part)], part, out=low[: len(part)])
+        torch.maximum(high[: len(part)], part, out=high[: len(part)])
+    return _halved(low, torch.minimum), _halved(high, torch.maximum)
+
+
+def _halved(values: Tensor, extreme: Callable[..., Tensor]) -> Tensor:
     while len(values) > 1:
         half = len(values) // 2
-        first = extreme(values[:half], values[half : 2 * half])
-        if len(values) % 2:
-            extreme(first[0], values[-1], out=first[0])
-        values = first
+        extreme(values[:half], values[-half:], out=values[:half])
+        values = values[: len(values) - half]
     return values[0]

@@ -29,9 +29,9 @@ def soft_local_complexity(
     """(b,) sum over units of σ(h / (τ (h - l))) σ(-l / (τ (h - l))), with a gradient to the weights of ``model``.
 
     l, h: lowest and highest pre-activation of the unit (minus the place of its kink) over the vertices x ± r v_p of
-    ``local_complexity``. A unit that folds deep inside the neighbourhood counts 1, one that is far from folding 0. As
-    the temperature τ goes to 0 this becomes ``local_complexity``; like that one it does not change where the
-    pre-activations of a unit are scaled.
+    ``local_complexity``. A unit that folds deep inside the neighbourhood counts 1, a unit far from folding counts 0. As
+    the temperature τ goes to 0 this becomes ``local_complexity``. Like it, it is invariant to scaling the
+    pre-activations of a unit.
 
     inputs: the points x, (b, *input_shape); for token ids, pass their embeddings and a model that takes them.
     dims, radius, seed, generator: as in ``local_complexity``. The model runs as it is, in its own mode; BatchNorm must

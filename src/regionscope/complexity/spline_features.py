@@ -82,17 +82,17 @@ def spline_features(
 ) -> SplineFeatures:
     """The seven features of Balestriero et al. 2023 for each MLP layer and prompt.
 
-    h = W x + b are the pre-activations of a layer at one token: those of the gate where there is one. For each token,
-    the share of positive entries of h, and min_i |h_i| / ||W_i||, the distance in the layer's input space to the
-    nearest hyperplane at which the layer folds. The features are the mean, least, largest and standard deviation
-    (n - 1) of the share over the real tokens, and the least, mean and standard deviation of the distance. Definitions
-    as in the authors' code. Differs: biases count; padding is left out; the deviation of a single token is 0. A unit
-    without weights has no hyperplane. Where one layer makes a gate and its values, the columns that the activation
-    takes are the gate.
+    h = W x + b are the pre-activations of a layer at one token (those of the gate, if there is one). Two numbers are
+    taken for each token: the share of positive entries of h, and min_i |h_i| / ||W_i||, the distance in the layer's
+    input space to the nearest hyperplane at which the layer folds. The features are the mean, least, largest and
+    standard deviation (n - 1) of the share over the real tokens, and the least, mean and standard deviation of the
+    distance. Definitions as in the authors' code. Differs: biases count; padding is left out; the deviation of a single
+    token is 0. A unit without weights has no hyperplane. If one layer computes both a gate and its values, the columns
+    that the activation reads are the gate.
 
-    model: takes token ids (n, t). ids: (n, t) whole numbers, or (t,). attention_mask: (n, t), 0 where it is padding.
+    model: takes token ids (n, t). ids: (n, t) whole numbers, or (t,). attention_mask: (n, t), 0 at padding.
     layers: names or patterns of the linear layers; by default all those that feed an activation directly and work on
-        tokens. batch_size: prompts at a time; the result is the same up to rounding.
+        tokens. batch_size: number of prompts at a time; the result is the same up to rounding.
     Cost: one forward pass over the prompts.
     """
     tokens, mask = read_tokens(ids, attention_mask)

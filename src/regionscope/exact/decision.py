@@ -38,14 +38,13 @@ class DecisionRegions:
     """The exact regions of equal label on a slice.
 
     partition: the linear regions cut further at the decision boundary, so that every piece has one label; the label is
-        the
-        last entry of its patterns.
+        the last entry of its pattern.
     piece_labels: (r,) label of each piece. piece_regions: (r,) the decision region it belongs to.
     labels: (count,) label of each decision region.
 
-    A decision region is a connected set of one label; sets that touch only in a point (in general: in less than a
-    wall) are two. Ties between classes go to the lowest index; a single output is labelled 1 where it is positive,
-    else 0.
+    A decision region is a connected set of one label. Sets that touch only in a point (in general, in less than a wall)
+    count as two. Ties between classes go to the lowest index; a single output is labelled 1 where it is positive, else
+    0.
     """
 
     partition: Partition
@@ -101,7 +100,7 @@ class DecisionRegions:
     def boundary(self) -> Tensor:
         """The decision boundary in slice coordinates: points (e, 1, 1) in 1-D, line segments (e, 2, 2) in 2-D.
 
-        In higher dimensions the facets differ in their number of corners; take them from ``boundary_walls``.
+        In higher dimensions the facets differ in their number of corners; use ``boundary_walls`` there.
         """
         k = self.partition.dim
         if k > 2:
@@ -122,8 +121,8 @@ class DecisionRegions:
     def topology(self) -> Mapping[int, ClassTopology]:
         """Components, holes, Euler characteristic and boundary length of each class on a plane, by label.
 
-        Exact, from the complex of pieces. The components of all classes add up to ``count``. Cost: in proportion to the
-        number of pieces, and for each class to the length of the decision boundary.
+        Exact, from the complex of pieces. The components of all classes add up to ``count``. Cost: proportional to the
+        number of pieces and, for each class, to the number of boundary walls.
         """
         part = self.partition
         if part.dim != 2:
@@ -206,9 +205,9 @@ def decision_regions(
 ) -> DecisionRegions | list[DecisionRegions]:
     """The exact regions of equal argmax on a slice (or on each of a list of slices).
 
-    The argmax is one more fold after the last layer: every linear region is cut where its largest output changes, and
-    pieces of one label that share a wall are joined. Arguments and cost as in ``linear_regions``, but
-    for ``on_limit``: a partition that is cut off has no decisions yet, so a limit that is reached is always raised.
+    Every linear region is cut where its largest output changes, and pieces of one label that share a wall are joined.
+    Arguments and cost are as in ``linear_regions``, except ``on_limit``: an incomplete partition has no decisions, so
+    reaching a limit always raises ``LimitReached``.
     """
     slices = as_list(slice)
     program = program_of(select_output(model, output, args), slices)

@@ -70,12 +70,12 @@ def linear_regions(
     The computation is in float64, whatever the dtype of the weights.
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
-    slice: a Segment, Simplex or Box, or a list of them of one dimension, worked through together.
-    max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after
-        the last nonlinearity that fits, with ``status`` saying so.
-    memory: bytes of live values held at a time (2 GiB; on a GPU half of what is free there); larger partitions are
-        worked through in pieces, with the same result. In 3 dimensions the pieces are slices, since all regions of a
-        slice are held; no limit in more dimensions.
+    slice: a Segment, Simplex or Box, or a list of slices of the same dimension, computed together.
+    max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after the
+        last nonlinearity that fits, with the reason in ``status``.
+    memory: bytes of live values held at a time (2 GiB by default, on a GPU half of its free memory). Larger partitions
+        are computed in pieces, with the same result. In 3 dimensions all regions of one slice are held at once; in more
+        dimensions there is no limit.
     progress: called with the finished share of the work, 0 to 1.
     output, args: for a model that returns several tensors or takes further arguments: the part of its output to use (a
         name, an index or a function), and the arguments after the input; see ``select_output``.

@@ -49,10 +49,11 @@ class Partition:
     corners, offsets: the vertices of region i are ``corners[offsets[i]:offsets[i + 1]]``, counter-clockwise in 2-D.
     sizes: (r,) length, area or volume in input space; they add up to ``slice.size``.
     walls: faces between regions. by_layer: regions after each nonlinearity, in order.
-    status: whether the work was finished; an unfinished partition holds the regions of the layers in ``by_layer`` only.
-    compared: what a stored partition knows about its inner walls (whether maps are equal, whether that is undecided).
+    status: whether the computation finished; an unfinished partition holds the regions of the layers in ``by_layer``
+        only.
+    compared: for a stored partition, whether the maps on both sides of each inner wall are equal, or undecided.
 
-    A copy that went through pickle (to another process, say) has no network, like one that ``load`` read.
+    A pickled copy (sent to another process, for example) has no network, like one read by ``load``.
     """
 
     slice: Slice
@@ -141,12 +142,12 @@ class Partition:
 
     @property
     def n_snapped(self) -> int:
-        """Number of places where a value was taken for zero because rounding hides its sign.
+        """Number of places where a value counts as zero because rounding hides its sign.
 
-        0: every sign was decided beyond rounding. Otherwise the values may be zero, as for units that are copies of
-        each other or for biases of zero, and then the counts are right. If they are not, folds lie so close together
-        that they count as one, and there may be more regions. A value counts as zero below ``tolerance.zero`` times the
-        largest value of its unit.
+        If it is 0, rounding affects no sign. Otherwise the values may be exactly zero, as for units that are copies of
+        each other or for zero biases; then the counts are right. If they are not zero, folds that lie very close
+        together count as one, and there may be more regions. The threshold is ``tolerance.zero`` times the largest
+        value of the unit.
         """
         return self.stats.snapped
 
@@ -204,8 +205,8 @@ class Partition:
     def patterns(self, regions: Tensor | None = None) -> Tensor:
         """Activation pattern of the regions (all, or those listed): (r, units), on which piece each unit is.
 
-        ReLU and its kin: 1 where the unit is above its threshold, else 0. Maxima: the index of the largest candidate.
-        Computed from the network at interior points; cost: one forward pass over them, some 64 MiB at a time.
+        For ReLU and similar functions, 1 where the unit is above its threshold, else 0. For maxima, the index of the
+        largest candidate. Cost: one forward pass over the interior points, about 64 MiB at a time.
         """
         program = self._network()
         points = self.interior if regions is None else self.interior[regions]
@@ -218,7 +219,7 @@ class Partition:
     def input_maps(self, regions: Tensor) -> tuple[Tensor, Tensor]:
         """The affine maps of the listed regions in input space: Jacobians (r, c, *input_shape) and constants (r, c).
 
-        Outputs = constant + sum(Jacobian * input). Cost: c backward passes over r interior points, some 64 MiB of live
+        Outputs = constant + sum(Jacobian * input). Cost: c backward passes over r interior points, about 64 MiB of live
         values at a time.
         """
         program = self._network()
@@ -231,7 +232,7 @@ class Partition:
         """The smallest and the largest value of a linear function of the outputs, on the slice and on each region.
 
         weights: the index of an output, a pair (i, j) for output i minus output j, or c floats. Both values are
-        attained at vertices, so nothing is searched. Cost: one look at each vertex.
+        attained at vertices. Cost: one pass over the vertices.
         """
         self._require_complete()
         (chosen,) = output_weights(weights, 1, self.outputs.shape[1])
@@ -240,11 +241,12 @@ class Partition:
     def lipschitz(self, *, norm: float = 2, output: Target | None = None) -> Lipschitz:
         """The exact Lipschitz constant of the network restricted to the slice, and where it is attained.
 
-        It is a lower bound for the constant of the network itself, whose gradient also points out of the slice.
+        It is a lower bound for the constant of the network itself, whose gradient also has components outside the
+        slice.
 
-        norm: of inputs and outputs, 1, 2 or inf, taken in input space. output: as ``weights`` in ``extremes``; all
-        outputs together by default. Cost: in proportion to the number of regions; a few regions, too thin for their
-        corners to tell, are passed through the network again.
+        norm: norm of inputs and outputs, 1, 2 or inf, taken in input space. output: as ``weights`` in ``extremes``; all
+            outputs together by default. Cost: proportional to the number of regions; a few very thin regions are passed
+            through the network again.
         """
         weights = None if output is None else output_weights(output, 1, self.outputs.shape[1])[0]
         return lipschitz(
@@ -289,7 +291,7 @@ class Partition:
         return pandas_table(self.polygons(), self.columns())
 
     def to(self, device: torch.device | str) -> Partition:
-        """The same partition with its tensors on ``device``; itself where it is there. The network stays."""
+        """The same partition with its tensors on ``device``. The network is not moved."""
         if self.vertices.device == torch.device(device):
             return self
         return replace(
@@ -309,8 +311,8 @@ class Partition:
 
         Coverage: every region has positive size and the sizes add up to that of the slice. Continuity: the map of every
         region meets the shared outputs at all its corners. Truth: map and network agree at every interior point.
-        Activation: no two regions show the same pattern there (regions thinner than rounding excepted). Without the
-        network (after ``load``) the last two are left out. Cost: one forward pass over the regions.
+        Activation: no two regions have the same pattern there, except regions thinner than rounding. Without the
+        network (after ``load``) the last two are skipped. Cost: one forward pass over the regions.
         """
         if not self.status:
             raise CheckFailed(f"Expected a finished partition, but {self.status.reason}. Raise max_regions.")
@@ -324,10 +326,10 @@ class Partition:
         """Certify that this is the true partition of ``program``, whose constants are taken as exact float64 numbers.
 
         Signs that a bound of the rounding error leaves open are computed with integers; no tolerance is involved.
-        Needs python-flint: ``pip install 'regionscope[exact]'``. max_recomputed: number of regions that may be computed
-        in integers; with more the result is "not certified". In 3 or more dimensions all regions are.
-        Cost: one forward pass of the vertices, some array operations for each near sign, and some milliseconds for each
-        region computed in integers.
+        Requires python-flint: ``pip install 'regionscope[exact]'``. max_recomputed: largest number of regions to
+        compute in integers; if more are needed, the result is "not certified". In 4 or more dimensions all regions are
+        computed in integers. Cost: one forward pass of the vertices, some array operations for each near sign, and a
+        few milliseconds for each region computed in integers.
         """
         return certify(self, max_recomputed=max_recomputed)
 
@@ -337,7 +339,7 @@ class Partition:
 
     @staticmethod
     def load(path: str | Path, program: Program | None = None) -> Partition:
-        """Read a partition written by ``save``; give the traced network if patterns and checks are wanted."""
+        """Read a partition written by ``save``. Pass the traced network to use patterns and checks."""
         about, arrays = load_arrays(Path(path))
         if not arrays.keys() <= _STORED:
             raise InputError(
@@ -346,7 +348,7 @@ class Partition:
         return Partition.from_arrays(about, arrays, program)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Content of the file of ``save``: slice, counts and tolerance as JSON, and the arrays by name."""
+        """The content that ``save`` writes: slice, counts and tolerance as JSON, and the arrays by name."""
         about = {"slice": slice_to_json(self.slice), "by_layer": self.by_layer}
         about |= {name: asdict(getattr(self, name)) for name in ("tolerance", "stats", "status")}
         arrays = {name: getattr(self, name) for name in _ARRAYS}
@@ -356,7 +358,7 @@ class Partition:
 
     @staticmethod
     def from_arrays(about: dict[str, Any], arrays: dict[str, Tensor], program: Program | None) -> Partition:
-        """The partition whose ``to_arrays`` these are; further arrays are ignored."""
+        """The partition that ``to_arrays`` returned these arrays for; other arrays are ignored."""
         slice, outputs = slice_from_json(about["slice"]), arrays["outputs"].shape[1]
         if program is not None:
             of_kind("program", program, Program, advice="Read the network with trace(model, input_shape)")

@@ -28,7 +28,7 @@ from regionscope.types import Reading, Stats, one_line
 
 @dataclass(frozen=True, eq=False)
 class FinishedRegions:
-    """Some of the activation regions of a slice, all of them whole; see ``stream_regions``.
+    """A part of the activation regions of a slice, each of them complete; see ``stream_regions``.
 
     slice, vertices, outputs, corners, offsets, sizes: as in ``Partition``, for these regions alone.
     """
@@ -59,11 +59,11 @@ class FinishedRegions:
 
 @dataclass(frozen=True, eq=False)
 class RegionTotals:
-    """What ``stream_regions`` counted.
+    """Result of ``stream_regions``.
 
-    n_activation_regions: number of activation regions of the slice. by_layer: of those after each nonlinearity.
+    n_activation_regions: number of activation regions of the slice. by_layer: their number after each nonlinearity.
     size: sum of their sizes in input space, the size of the slice up to rounding.
-    n_parts, largest_part: number of parts that were handed over, and of regions in the largest one.
+    n_parts, largest_part: number of parts passed to ``consume``, and of regions in the largest one.
     """
 
     slice: Slice
@@ -85,10 +85,10 @@ class RegionTotals:
 
 @dataclass(eq=False)
 class SizeHistogram:
-    """How many regions have which size: pass it as ``consume`` to ``stream_regions``, and read ``counts`` afterwards.
+    """Histogram of region sizes. Pass it as ``consume`` to ``stream_regions``, and read ``counts`` afterwards.
 
-    edges: ascending sizes in input space. counts: (len(edges) + 1,) of the regions smaller than the first edge, from
-    each edge up to the next, and from the last edge on.
+    edges: ascending sizes in input space. counts: (len(edges) + 1,) number of regions below the first edge, from each
+    edge up to the next, and from the last edge on.
 
     >>> from regionscope.geometry import Segment
     >>> histogram = SizeHistogram([0.5, 2.0])
@@ -128,17 +128,18 @@ def stream_regions(
     output: Output | None = None,
     args: Arguments = (),
 ) -> RegionTotals:
-    """Count the activation regions of a line or a plane without holding them, and hand them over part by part.
+    """Count the activation regions of a line or a plane without storing them, and pass them to ``consume`` part by
+    part.
 
-    The regions are those of ``linear_regions``, each of them in exactly one part. Nothing else is kept, so that tens of
-    millions of regions fit in memory. Neighbours with equal maps are not joined: they may lie in different parts.
+    The regions are those of ``linear_regions``, each in exactly one part. Only one part is held at a time, so you can
+    count tens of millions of regions. Neighbours with equal maps are not joined: they may lie in different parts.
 
-    slice: of dimension 1 or 2. consume: called with each part when it is finished, a ``FinishedRegions``; it may add
-    up, draw or write what it wants. A ``SizeHistogram`` is ready for use. None counts only.
-    memory: bytes of the working memory (2 GiB; on a GPU half of what is free there).
-    Other arguments as in ``linear_regions``; a limit that is reached is raised, after some parts were handed over.
+    slice: a slice of dimension 1 or 2. consume: function called with each finished part, a ``FinishedRegions``, or a
+    ``SizeHistogram``; None counts only.
+    memory: bytes of working memory (2 GiB by default, on a GPU half of its free memory).
+    Other arguments as in ``linear_regions``. Reaching a limit raises ``LimitReached``, after some parts were passed on.
 
-    Cost: that of ``linear_regions``, less putting the parts together.
+    Cost: that of ``linear_regions`` without joining the parts.
 
     >>> from regionscope.geometry import Segment
     >>> stream_regions(nn.ReLU(), Segment([-1.0], [3.0])).n_activation_regions

@@ -17,7 +17,7 @@ class Walls:
 
     vertices: (n,) indices into ``Partition.vertices``, rows given by ``offsets`` (w + 1,).
     regions: (w, 2) the regions on both sides; -1 is outside the slice.
-    layer: (w,) which nonlinearity folds here, as an index into ``by_layer``; -1 on the border of the slice, and
+    layer: (w,) index into ``by_layer`` of the nonlinearity that folds here; -1 on the border of the slice, and
         ``len(by_layer)`` where the wall is a decision boundary.
     """
 

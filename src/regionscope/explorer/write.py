@@ -26,7 +26,7 @@ _OVERHEAD = 2_000_000  # Bokeh and the page itself
 
 @dataclass(frozen=True)
 class Written:
-    """The file, its size in bytes, how many of the frames it shows, and sentences about what was left out."""
+    """The file, its size in bytes, the number of frames it shows, and notes about what was left out."""
 
     path: Path
     size: int
@@ -42,8 +42,8 @@ def explore(
 
     A level set in three dimensions becomes a page with a surface that you can turn; the file is as large as its mesh.
 
-    Where the page would be larger than ``limit`` bytes, frames are left out, evenly, and never regions; the page and
-    the result say so. One frame is always kept. Cost: about 50 bytes for each region of each frame.
+    If the page would exceed ``limit`` bytes, frames are left out evenly; regions are never left out. The page and the
+    result say so. One frame is always kept. Cost: about 50 bytes for each region of each frame.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -58,7 +58,7 @@ def explore(
 
 @dataclass(frozen=True)
 class Inline:
-    """The explorer inside a notebook: the text of its page, and the height in pixels that it gets."""
+    """The explorer inside a notebook: the HTML of its page, and its height in pixels."""
 
     page: str
     height: int
@@ -75,9 +75,9 @@ class Inline:
 def inline(
     what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet, *, height: int = 720, limit: int = LIMIT
 ) -> Inline:
-    """The explorer of a training, a stored run or a partition, shown where a notebook displays the value.
+    """The explorer of a training, a stored run or a partition, displayed inside a notebook.
 
-    height: of the frame, in pixels. limit: as in ``explore``. The notebook stores the page, about 2 MB or more.
+    height: height of the frame in pixels. limit: as in ``explore``. The notebook stores the page, about 2 MB or more.
     """
     return Inline(surface_page(what) if isinstance(what, LevelSet) else _page(what, limit).text, height)
 

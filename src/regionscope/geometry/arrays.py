@@ -89,7 +89,9 @@ def take(rows: Tensor, index: Tensor) -> Tensor:
     """The rows of an index."""
     if not isinstance(rows, np.ndarray):
         return rows.index_select(0, index)
-    return rows.take(index, 0) if rows.flags.c_contiguous else rows[index]  # the first is faster, but copies a view
+    if rows.ndim == 1 or not rows.flags.c_contiguous:  # ``take`` copies a view, and is faster for rows alone
+        return rows[index]
+    return rows.take(index, 0)
 
 
 def put(target: Tensor, index: Tensor, values: Tensor) -> None:

@@ -217,7 +217,7 @@ class Segment(_AffineSlice):
 class Simplex(_AffineSlice):
     """The hull of k + 1 inputs x_0..x_k: x_0 + sum alpha_i (x_i - x_0), alpha_i >= 0, sum alpha_i <= 1.
 
-    Two points give the coordinates of a Segment, three a triangle.
+    Two points give a segment with the coordinate of ``Segment``, three points a triangle.
 
     >>> Simplex([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]]).size
     2.0
@@ -316,9 +316,9 @@ class Box(_AffineSlice):
     ) -> Box:
         """The smallest box, in an orthonormal frame of the affine span of the points, that holds them all.
 
-        ``margin`` adds that share of the box's extent on every side. n points in d numbers must span
-        min(n - 1, d) dimensions, or ``dim`` where it is given. The frame: the axes of the input space when the points
-        span all of it; Gram-Schmidt on x_1 - x_0, x_2 - x_0, ... for dim + 1 points; principal axes otherwise.
+        ``margin`` adds that share of the box's extent on every side. n points of d numbers each must span min(n - 1, d)
+        dimensions, or ``dim`` where it is given. The frame: the axes of the input space when the points span all of it;
+        Gram-Schmidt on x_1 - x_0, x_2 - x_0, ... for dim + 1 points; principal axes otherwise.
 
         >>> Box.through([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]], margin=0.5).size
         8.0

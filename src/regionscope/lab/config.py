@@ -67,7 +67,7 @@ class NetworkSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How to train. SGD with a cosine schedule is from Li et al. 2025, who state no momentum; the rest is ours.
+    """Training settings. SGD with a cosine schedule is from Li et al. 2025, who state no momentum; the rest is ours.
 
     ``loss``: "next_token" is the cross-entropy of the next token at every position of a sequence, for a network with a
     method ``every_position``. ``schedule`` is the learning rate's course over all steps; ``mixup`` is alpha of the Beta

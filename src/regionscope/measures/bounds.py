@@ -17,7 +17,7 @@ from regionscope.types import Reading
 
 @dataclass(frozen=True)
 class Bound:
-    """A proven number. kind: "exact maximum", "lower bound on the maximum" or "upper bound"."""
+    """A proven bound. kind: "exact maximum", "lower bound on the maximum" or "upper bound"."""
 
     name: str
     kind: str

@@ -56,7 +56,9 @@ class Correlation:
 
 @dataclass(frozen=True)
 class CorrelationRow:
-    """One line of a table: a measure (in a group of runs) against the target; ``reason`` says why there is none."""
+    """One row of a table: correlation of a measure with the target, over all runs or a group; ``reason`` if there is
+    none.
+    """
 
     measure: str
     group: str
@@ -81,12 +83,12 @@ def correlate(
 
     x, y: numbers, or results that have a ``value`` (``RegionCount``, ``Gap``, ``Estimate``).
 
-    clusters: the group of each pair, where pairs of one group are near-copies (runs that differ in a setting that
-    hardly matters, say); whole groups are drawn then, else single pairs.
+    clusters: the group of each pair, if pairs of one group are nearly the same (runs that differ in a setting of little
+    effect, for example). The bootstrap then draws whole groups instead of single pairs.
 
     A resample is a vector of multiplicities, from which all three follow by matrix products; resamples in which x or y
-    is constant are left out. At least 3 pairs (in 3 groups), and with fewer than about 8 an
-    interval is too short. Cost: resamples * n^2 operations.
+    is constant are left out. At least 3 pairs (in 3 groups) are required; with fewer than about 8, the interval is too
+    short. Cost: resamples * n^2 operations.
 
     >>> print(correlate([1, 2, 3, 4], [1, 4, 9, 16]).spearman.value)
     1.0
@@ -110,8 +112,8 @@ def correlation_difference(
 ) -> Coefficient:
     """Difference of two correlations: Pearson's r of (x, y) minus that of (other, y).
 
-    The interval comes from the same resamples for both, so that it is about the difference: two measures of the same
-    runs may differ clearly where their own intervals overlap. Everything else is as in ``correlate``.
+    Both correlations use the same resamples, so the interval is that of the difference: two measures of the same runs
+    may differ clearly even if their own intervals overlap. Everything else is as in ``correlate``.
 
     >>> round(correlation_difference([1, 2, 3, 4], [1, 3, 2, 4], [1, 2, 3, 4]).value, 3)
     0.2
@@ -124,11 +126,17 @@ def correlation_difference(
 def correlation_table(
     columns: Mapping[str, Numbers], target: str, *, by: Sequence[str] | None = None, seed: int = 0
 ) -> list[CorrelationRow]:
-    """Each measure against the target, over many runs; one row a measure, and one more for each group of ``by``.
+    """Correlation of each measure with the target over many runs: one row per measure, and one for each group of
+    ``by``.
 
-    columns: name -> one number a run. by: the group of each run (its architecture, for instance). A row without a
-    correlation says why.
+    columns: name -> one number per run. by: group of each run (its architecture, for instance). A row without a
+    correlation gives the reason.
     """
+    if not isinstance(columns, Mapping):
+        raise InputError(
+            f"Expected a mapping from names to one number per run, got {type(columns).__name__}. For a table of runs, "
+            "pass {name: table.column(name) for name in (...)}."
+        )
     if target not in columns:
         raise InputError(f"Expected target to be one of the columns {sorted(columns)}, got {target!r}.")
     n = len(columns[target])
@@ -261,5 +269,7 @@ def _numbers(values: Numbers, name: str) -> Array:
     if array.ndim != 1:
         raise InputError(f"Expected {name} to be a flat list of numbers, got shape {array.shape}.")
     if not bool(np.isfinite(array).all()):
-        raise InputError(f"Expected {name} to be finite, got NaN or infinite values. Remove those runs.")
+        raise InputError(
+            f"Expected {name} to be finite, got None, NaN or infinite values. Remove those runs from all lists."
+        )
     return array

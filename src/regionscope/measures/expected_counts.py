@@ -20,7 +20,7 @@ Init = Literal["he", "torch"]
 
 
 def hanin_rolnick(units: int, length: float, *, breakpoints: int = 1, constant: float = 1.0) -> float:
-    """E[linear regions on a line] ~ constant * length * breakpoints * units, and one for the line itself.
+    """E[linear regions on a line] ~ 1 + constant * length * breakpoints * units.
 
     B. Hanin and D. Rolnick, "Complexity of linear regions in deep networks", ICML 2019, Theorem 3 and Corollary 4: the
     mean number of breakpoints is at most C_grad C_bias * length * T * units, where C_grad bounds the mean size of the
@@ -48,9 +48,9 @@ def kac_rice(
     Rice; Hanin and Rolnick 2019, Theorem 3). With Gaussian z and z' (exact in distribution for a first layer with
     Gaussian weights, and the limit of wide layers otherwise) of variances q and q', that is sqrt(q' / q) / pi a unit
     length. The variances follow from layer to layer: q_1 = sigma_w^2 |x|^2 / n_0 + sigma_b^2, q_{l+1} = sigma_w^2 q_l
-    / 2 + sigma_b^2, q'_1 = sigma_w^2 / n_0, q'_{l+1} = sigma_w^2 q'_l / 2. The covariance of z and z' is kept: only
-    the part of z' that z does not determine moves it through zero, which is what the conditional variance q' - c^2 / q
-    below says.
+    / 2 + sigma_b^2, q'_1 = sigma_w^2 / n_0, q'_{l+1} = sigma_w^2 q'_l / 2. The code also uses the covariance c of z and
+    z': it replaces q' by the conditional variance q' - c^2 / q, since only the part of z' that is independent of z
+    moves z through zero.
 
     init: "he" (weights N(0, 2 / fan-in), biases N(0, bias^2)) or "torch" (the uniform defaults of ``nn.Linear``).
     Cost: ``nodes`` evaluations of the recursion.
@@ -78,9 +78,9 @@ def qi_wei_neurons(regions: float, length: float, *, breakpoints: int = 1, extra
 
     X. Qi and Y. Wei, "The evolution of the interplay between input distributions and linear regions in networks",
     2023, Theorem 1: equation 18 without the term I (``extra`` = 0), equations 22 and 23 with it. c = ``breakpoints``
-    is the number of kinks of the nonlinearity. I is the number of regions that random weights and biases bring of
-    themselves; the paper gives no value for it, so it is an argument here. The theorem is Hanin and Rolnick's rule of
-    thumb, solved for the units.
+    is the number of kinks of the nonlinearity. I is the number of regions due to random weights and biases; the paper
+    gives no value for it, so it is an argument here. The theorem is Hanin and Rolnick's rule of thumb, solved for the
+    units.
     """
     check_positive(regions=regions, length=length, breakpoints=breakpoints)
     return max(0.0, regions - extra) / (length * breakpoints)

@@ -60,8 +60,8 @@ def error_rate(
     """Share of inputs (n, *shape) whose predicted label is not the given one. Cost: one forward pass.
 
     model: as in ``region_count``. inputs: a tensor, an array, a Dataset or a DataLoader. labels: one integer for each
-    input; None takes those of a Dataset or DataLoader of (input, label) pairs. A NaN among the logits is an error, not
-    a wrong label; so is a label that a module with as many logits cannot give. output, args: see ``select_output``.
+    input; None takes those of a Dataset or DataLoader of (input, label) pairs. A NaN among the logits raises an error,
+    and so does a label outside the range of the logits. output, args: see ``select_output``.
     """
     model = select_output(model, output, args)
     examples = some_examples(inputs, labels)

@@ -64,10 +64,10 @@ def output_margin(
 def slice_margin(dec: DecisionRegions, point: Tensor | Array) -> float:
     """Exact Euclidean distance in input space from ``point`` to the nearest decision boundary on the slice of ``dec``.
 
-    point: an input that lies on the slice. Infinite where the slice has no boundary. It bounds the input-space margin
-    of the whole network, which is NP-hard to compute, from above; it is invariant to reparametrisation (Li et al. 2025,
-    section 3).
-    Cost: one distance for each boundary wall; in 3 or more dimensions a small least-squares problem each.
+    point: an input that lies on the slice. The distance is infinite if the slice has no boundary. It is an upper bound
+    of the input-space margin of the whole network, which is NP-hard to compute, and invariant to reparametrisation (Li
+    et al. 2025, section 3). Cost: one distance for each boundary wall; in 3 or more dimensions, a small least-squares
+    problem for each.
     """
     slice = dec.partition.slice
     if len(dec.boundary_walls) == 0:

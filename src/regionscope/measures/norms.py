@@ -19,7 +19,9 @@ Which = Literal["all", "weights"]
 
 @dataclass(frozen=True)
 class ParameterNorms:
-    """l1, l2: of all parameters together. frobenius: of each parameter. spectral: of each weight with two or more axes.
+    """Norms of the parameters of a module.
+
+    l1, l2: over all parameters. frobenius: of each parameter. spectral: of each weight with two or more axes.
 
     The spectral norm of a convolution is that of its kernel as a matrix (out, in * positions).
     """
@@ -40,7 +42,7 @@ class ParameterNorms:
 def parameter_norms(model: nn.Module, *, which: Which = "all") -> ParameterNorms:
     """Norms of the parameters, frozen ones too; ``which="weights"`` leaves out those with one axis, such as biases.
 
-    Cost: one pass over the parameters, and one singular value decomposition a matrix.
+    Cost: one pass over the parameters, and one singular value decomposition per matrix.
     """
     chosen = _chosen(model, which)
     matrices = {name: value.flatten(1) for name, value in chosen.items() if value.ndim >= 2}

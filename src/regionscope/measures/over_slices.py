@@ -53,14 +53,14 @@ def over_slices(
     together: int = 64,
     progress: Callable[[float], None] | None = None,
 ) -> SliceValues:
-    """Draw slices, measure each, and stop after ``slices`` of them, or when the mean is known well enough.
+    """Draw slices, measure each, and stop after ``slices`` of them, or when the mean is precise enough.
 
-    measure: slices -> one number each (s,). Any measure will do: decision regions, linear regions, boundary points.
-    until: the wanted relative standard error (standard error / mean); checked after every ``slices`` slices, and not
-        before there are 30, since a few slices can agree by chance. When ``max_slices`` comes first, ``status`` says
+    measure: function from slices to one number each (s,), such as a number of regions or of boundary points.
+    until: relative standard error (standard error / mean) at which to stop. It is checked after every ``slices``
+        slices, from 30 on, since a few slices can agree by chance. If ``max_slices`` is reached first, ``status`` says
         so. Stopping at a precision biases the mean slightly, by the order of 1 / n.
     together: largest number of slices that are measured in one call.
-    progress: called with the finished share of the work, 0 to 1; with ``until``, of that up to the next check.
+    progress: called with the finished share of the work, 0 to 1; with ``until``, the share up to the next check.
     """
     _check(slices, until, max_slices)
     check_progress(progress)
@@ -116,8 +116,10 @@ def bootstrap_interval(values: Tensor, *, seed: int | None, level: float = 0.95)
     """Percentile interval of the mean from 2,000 resamples of ``values`` (n,). Efron & Tibshirani 1993, chapter 13.
 
     A resample of n values with replacement is a multinomial draw over the distinct values. Cost: 2,000 times their
-    number.
+    number. The interval of a single value is not known: NaN.
     """
+    if len(values) < 2:
+        return math.nan, math.nan
     distinct, times = np.unique(values.numpy(), return_counts=True)
     n = len(values)
     drawn = np.random.default_rng(seed or 0).multinomial(n, times / n, size=_RESAMPLES)

@@ -19,9 +19,9 @@ from regionscope.types import Estimate, Reading, one_line
 class LinearProbe:
     """A ridge classifier and its accuracy.
 
-    train, test: accuracy on the two parts, with the standard error of a mean of n draws. chance: accuracy on the test
-    part of the class that is most frequent in the training part. weights: (features, classes) and bias: (classes,), for
-    the features as they are. classes: (classes,) the labels. test_rows: the rows of the test part.
+    train, test: accuracy on the two parts, with its standard error. chance: test accuracy of always predicting the most
+        frequent class of the training part. weights: (features, classes) and bias: (classes,), for features that are
+        not standardised. classes: (classes,) the labels. test_rows: the rows of the test part.
     """
 
     train: Estimate

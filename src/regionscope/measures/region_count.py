@@ -44,13 +44,13 @@ _TOGETHER = 64  # slices that are counted in one call, for each thread of a clus
 class RegionCount:
     """The mean number of regions over n slices, with error estimates.
 
-    counts: (n,) int64, regions of each slice, in the order of drawing. dim: of the slices.
-    method: "grid" (lower or higher than the truth where the lattice is too coarse), "refined" or "exact".
+    counts: (n,) int64, number of regions of each slice, in the order of drawing. dim: dimension of the slices.
+    method: "grid" (too low or too high where the lattice is too coarse), "refined" or "exact".
     grid: points along each axis of the (first) lattice; None for exact counts.
-    plain_counts: (n,) the counts of the first lattice, where it was refined; None otherwise.
-    seed: of the slices and of the bootstrap; None if the slices were passed.
-    seconds: of the whole call; model_seconds: of them, inside the model (0 for exact counts).
-    status: whether every count settled and the wanted precision was reached.
+    plain_counts: (n,) counts of the first lattice if it was refined, else None.
+    seed: seed of the slices and of the bootstrap; None if you passed the slices.
+    seconds: duration of the call; model_seconds: the part spent in the model (0 for exact counts).
+    status: whether every count converged and the requested precision was reached.
     """
 
     counts: Tensor
@@ -65,11 +65,9 @@ class RegionCount:
 
     def __repr__(self) -> str:
         low, high = self.interval
+        error = f" ± {self.stderr:.2g}, 95% [{low:.4g}, {high:.4g}]" if self.n > 1 else ""
         state = "" if self.status else ", incomplete"
-        return (
-            f"RegionCount({self.value:.4g} ± {self.stderr:.2g}, 95% [{low:.4g}, {high:.4g}], n={self.n}, "
-            f"dim={self.dim}, method={self.method!r}{state})"
-        )
+        return f"RegionCount({self.value:.4g}{error}, n={self.n}, dim={self.dim}, method={self.method!r}{state})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each slice: its count, and that of the first lattice if refined."""
@@ -102,12 +100,12 @@ class RegionCount:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """95% bootstrap interval of the mean, over slices."""
+        """95% bootstrap interval of the mean, over slices (NaN for one slice)."""
         return bootstrap_interval(self.counts, seed=self.seed)
 
     @cached_property
     def grid_bias(self) -> Estimate | None:
-        """Mean of (plain grid - refined) over the slices: what the plain grid gets wrong. None unless refined."""
+        """Mean of (plain grid - refined) over the slices, the error of the plain grid. None unless refined."""
         return None if self.plain_counts is None else Estimate.of(self.plain_counts - self.counts)
 
 
@@ -127,13 +125,14 @@ def region_count(
     ``RandomDirections``). ``through="origin"``: the line from the origin to one input (see ``LinesFromOrigin``), where
     dim = 1.
     inputs: a tensor, an array, a Dataset or a DataLoader; only the inputs that are drawn are loaded.
-    ``slices``: how many, or a list of slices; ``until``: draw more until the relative standard error is reached.
+    slices: number of slices, or a list of slices. until: relative standard error at which to stop drawing slices.
 
-    model: an ``nn.Module`` (run in eval mode, as before afterwards), a function or an estimator; see ``open_labeller``.
+    model: an ``nn.Module`` (run in eval mode, on a private copy), a function or an estimator; see ``open_labeller``.
     method: "grid" counts face-connected pieces on a lattice of ``grid`` points along each axis (200 in 1-D, 30 in 2-D,
-        for more see ``default_grid``); "refined" halves the spacing until a slice's count stays, up to ``max_points``
-        points; "exact" takes the decision regions of a piecewise-affine ``nn.Module``.
-    output, args: which part of the model's output are the logits, and its further arguments; see ``select_output``.
+        for more see ``default_grid``); "refined" halves the spacing until the count of a slice is stable, up to
+        ``max_points`` points; "exact" takes the decision regions of a piecewise-affine ``nn.Module``.
+    output, args: the part of the model's output that holds the logits, and its further arguments; see
+        ``select_output``.
     position, attention_mask: for token ids (n, t) as inputs: the regions are those of the next token at ``position``,
         on slices through the embeddings of the sequences; see ``embedded``. -1 is the last real token.
     dask: address of a Dask cluster ("tcp://host:8786" or "local:4") whose workers share the slices; the counts are the

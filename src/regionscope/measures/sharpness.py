@@ -33,8 +33,8 @@ _ROOM, _KEPT = 20, 8  # vectors of the basis, and those of them that a restart k
 class Sharpness:
     """The largest eigenvalue of the Hessian on n examples.
 
-    residual: |H v - value v| for the unit eigenvector v that was found; an eigenvalue lies within it. products: how
-    many Hessian-vector products it took. n: examples that the loss was averaged over.
+    residual: |H v - value v| for the computed unit eigenvector v; an eigenvalue lies within this distance of ``value``.
+    products: number of Hessian-vector products. n: number of examples in the loss.
     """
 
     value: float
@@ -54,18 +54,18 @@ def sharpness(
 ) -> Sharpness:  # fmt: skip
     """lambda_max of the Hessian, in the trainable parameters, of the mean loss over (a sample of) the data.
 
-    Lanczos with restarts on Hessian-vector products, all on the model's device; the model is in eval mode, and its
-    gradients stay untouched.
+    Lanczos iteration with restarts on Hessian-vector products, on the model's device. The model runs in eval mode, and
+    its gradients do not change.
 
-    inputs: a tensor, an array, a Dataset or a DataLoader, of which the sample alone is loaded.
-    labels: one for each input, of the kind that ``loss`` takes; None takes those of a Dataset or DataLoader of (input,
-        label) pairs.
+    inputs: a tensor, an array, a Dataset or a DataLoader; only the sample is loaded.
+    labels: one for each input, as ``loss`` expects them; None takes those of a Dataset or DataLoader of (input, label)
+    pairs.
     loss: (outputs, labels) -> mean over the batch; by default cross-entropy, or binary cross-entropy for a single
     logit.
-    samples: how many examples, drawn without replacement by ``seed``; None takes all.
-    dtype: of the computation; the model's own by default. tolerance: relative, of the eigenvalue.
-    max_products: more Hessian-vector products than this are not made; ``LimitReached`` says so.
-    output, args: which part of the model's output the loss takes, and its further arguments; see ``select_output``.
+    samples: number of examples, drawn without replacement by ``seed``; None takes all.
+    dtype: dtype of the computation; the model's own by default. tolerance: relative tolerance of the eigenvalue.
+    max_products: largest number of Hessian-vector products; beyond it, ``LimitReached`` is raised.
+    output, args: the part of the model's output that the loss takes, and its further arguments; see ``select_output``.
     Cost: about 20 to 100 products, each about four forward passes over the sample; memory of one batch's graph and of
     20 float64 copies of the parameters.
     """

@@ -25,11 +25,11 @@ _ALIKE = 1e-3  # of the largest output: by how much the program in float64 may d
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One block as a piecewise-affine function of a token's vector, and where the context puts it.
+    """A block as a piecewise-affine function of one token's vector, with its inputs in a context.
 
     program: from inputs (n, d) of the block to its outputs; pass it to ``linear_regions`` with slices of (d,) inputs.
     inputs: (t, d) float64, the block's own inputs at the real tokens of the context, after the LayerNorm in front of
-    it. position: the token that was asked for. name: of the block.
+    it. position: index of the requested token. name: name of the block.
     """
 
     program: Program
@@ -39,7 +39,7 @@ class Block:
 
     @property
     def activation(self) -> Tensor:
-        """The block's input (d,) at ``position``: the point to look around."""
+        """The block's input (d,) at ``position``: the point around which to place slices."""
         return self.inputs[self.position]
 
     def __repr__(self) -> str:
@@ -58,14 +58,15 @@ def block(
 ) -> Block:
     """The block ``name`` of ``model`` as a piecewise-affine program, with its real inputs in one context.
 
-    The regions of the program are exact on any slice of the block's own input, which stands after the LayerNorm. On
-    planes of the residual stream, before the LayerNorm, the block is not piecewise affine: sample those with
+    The regions of the program are exact on any slice of the block's own input, that is, after the LayerNorm. On planes
+    of the residual stream, before the LayerNorm, the block is not piecewise affine: sample those with
     ``embedding_slice(..., at=...)`` and ``region_count``.
 
-    model: run once, as a private copy. name: of a module that works on each token alone, such as "layers.3.mlp", or the
-        names of several that run one after another (["layers.3.linear1", "layers.3.activation", "layers.3.linear2"]).
+    model: the network; a private copy of it runs once. name: name of a module that works on each token alone, such as
+        "layers.3.mlp", or the names of several that run one after another (["layers.3.linear1", "layers.3.activation",
+        "layers.3.linear2"]).
     context: token ids (t,), or one input of the model (*input_shape).
-    position: of the token to look around; -1 is the last real token. attention_mask: (t,), 0 where it is padding.
+    position: index of the token; -1 is the last real token. attention_mask: (t,), 0 at padding.
     args: further arguments of the model.
     Raises NotPiecewiseAffine for GELU and other smooth blocks. Cost: one forward pass of the model, and ``trace``.
     """

@@ -36,8 +36,8 @@ class Thresholds:
 class Maxima:
     """The map returns ``out[:, i] = max(values[:, groups[i]])`` and folds where the largest entry changes.
 
-    values: (v, n), one row per input. groups: (w, m) indices into the columns of ``values``; a window that hangs over
-    the border, or is smaller than the others, repeats one of its own indices.
+    values: (v, n), one row per input. groups: (w, m) indices into the columns of ``values``; a window that crosses the
+    border, or is smaller than the others, repeats one of its own indices.
     """
 
     values: Tensor

@@ -32,10 +32,10 @@ _ALIKE = 1e-2  # of the largest output: what differs by less is the same, also i
 class Embedded:
     """A sequence model as a function of real numbers, and its inputs.
 
-    model: a module from embeddings (n, t, d) to the logits (n, vocabulary) at ``position``, or to all the model
-    returns where it has no axis of positions. inputs: (n, t, d), the embeddings (or hidden states) of the token ids.
-    position: which token's logits, from 0 to t - 1; None: all of them, (n, t, vocabulary). at: name of the module
-    whose output the inputs replace.
+    model: a module from embeddings (n, t, d) to the logits (n, vocabulary) at ``position``, or to the whole output of a
+        model without an axis of positions. inputs: (n, t, d), the embeddings (or hidden states) of the token ids.
+        position: token whose logits are returned, from 0 to t - 1; None for all tokens, (n, t, vocabulary). at: name of
+        the module whose output the inputs replace.
     """
 
     model: EmbeddedModel
@@ -64,11 +64,11 @@ def embedded(
     ids: (n, t) or (t,) whole numbers; all sequences must have the same number of real tokens.
     at: name of the module whose output is replaced, such as "blocks.2" for its hidden states; the token embedding by
         default.
-    position: of the token whose logits are returned; -1 is the last real token, None all of them.
-    attention_mask: (n, t), 0 where a token is padding. Padding is cut off: the model sees the sequence alone.
-    output, args: which part of the output are the logits, and further arguments; see ``select_output``.
-    Raises InputError if the output depends on the ids in another way too, such as a second look-up after ``at``; this
-    is tested with three of the sequences. Cost: one copy of the weights and six forward passes.
+    position: index of the token whose logits are returned; -1 is the last real token, None returns all of them.
+    attention_mask: (n, t), 0 at padding. Padding is removed before the model runs.
+    output, args: the part of the output that holds the logits, and further arguments; see ``select_output``. Raises
+    InputError if the output depends on the ids in another way too, such as a second look-up after ``at``; this is
+    tested on three of the sequences. Cost: one copy of the weights and six forward passes.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module that takes token ids, got {type(model).__name__}.")

@@ -24,8 +24,8 @@ Arguments = Sequence[Any] | Mapping[str, Any]
 def select_output(model: Any, output: Output | None = None, args: Arguments = ()) -> Any:
     """The function ``inputs -> part of model(inputs, *args)``; the model itself if output and args are None.
 
-    A module becomes a module that shares its layers, parameters and modes with the original, under the same names.
-    Floating-point tensors among ``args`` are brought to the device and dtype of the inputs.
+    For a module, the result is a module that shares layers, parameters and modes with the original, under the same
+    names. Floating-point tensors among ``args`` are moved to the device and dtype of the inputs.
 
     >>> import torch
     >>> class Net(nn.Linear):

@@ -48,7 +48,7 @@ def readable_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -
 
 
 def runnable_copy(module: nn.Module) -> nn.Module:
-    """The tree of ``module`` copied, in eval mode and without compiled code, with its own dtype, device and hooks.
+    """A copy of ``module`` in eval mode and without compiled code, with the same dtype, device and hooks.
 
     Forward hooks run on the copy. Cost: one copy of the parameters and buffers.
     """

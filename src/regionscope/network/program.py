@@ -63,7 +63,7 @@ class Kink:
     name: unique and readable: the module's path ("layers.1") or, for a function, that of the module in which it is
         called and its own ("block.relu"); a second call is "layers.1#2".
     kind: "ReLU", "MaxPool2d", "maximum"...
-    n_units: number of fold sites a row has, the columns of ``pattern``.
+    n_units: number of fold sites per row, the columns of ``pattern``.
     row_bytes: estimated peak memory of one row, from the values live before this kink to those live after ``advance``,
         with the temporaries of the largest operation in between.
     """
@@ -79,16 +79,18 @@ class Kink:
         return f"Kink(name={self.name!r}, kind={self.kind!r}, n_units={self.n_units})"
 
     def cuts(self, values: Values) -> Cuts:
-        """Where the map folds, for the current rows. Cost: a view for ReLU and its kin, a subtraction for max(a, b)."""
+        """Where the map folds, for the current rows. Cost: a view for ReLU and similar functions, a subtraction for
+        max(a, b).
+        """
         fold = self.instructions[0]
         return self.folds(*(values[name] for name in fold.reads), *fold.constants)
 
     def advance(self, values: Values, *, consume: bool = False, noise: Tensor | None = None) -> Values:
-        """Apply the nonlinearity and all that is affine up to the next kink; return the values live after that.
+        """Apply the nonlinearity and all affine operations up to the next kink; return the values live after that.
 
-        ``values`` is left as it is. With ``consume=True`` the dictionary is emptied and its tensors may be overwritten,
-        which spares a copy of the pre-activations; the input given to ``begin`` is not written to even then.
-        noise: (2, n, units) added to what the nonlinearity itself gives for the last 2 n rows.
+        ``values`` does not change, except with ``consume=True``: then the dictionary is emptied and its tensors may be
+        overwritten, which saves a copy of the pre-activations. The input of ``begin`` is never written to. noise:
+        (2, n, units), added to the output of the nonlinearity for the last 2 n rows.
         """
         values, first = values if consume else dict(values), self.instructions[0]
         if noise is None:
@@ -111,7 +113,7 @@ class Program:
     ``values = kink.advance(values)``; in the end ``program.outputs(values)``. The number of rows may change between
     kinks as long as all live tensors change together.
 
-    structure: of the module, where all that may change in it are its weights; see ``rebind``.
+    structure: structure of the module, if only its weights may change; see ``rebind``.
     """
 
     input_shape: tuple[int, ...]
@@ -144,7 +146,7 @@ class Program:
         return sum(kink.n_units for kink in self.kinks)
 
     def begin(self, x: Tensor) -> Values:
-        """Run all that is affine before the first kink on rows ``x``, (v, *input_shape); return the live values."""
+        """Run all affine operations before the first kink on rows ``x``, (v, *input_shape); return the live values."""
         return _run(self.instructions, {self.input_name: self._checked(x)}, False)
 
     def outputs(self, values: Values) -> Tensor:
@@ -160,7 +162,7 @@ class Program:
         return self.outputs(values)
 
     def shortened(self, n_kinks: int) -> Program:
-        """The same function with only the first kinks exposed; the later ones run as part of the last of them."""
+        """The same function with only the first kinks exposed; later ones run as part of the last exposed kink."""
         if n_kinks == len(self.kinks):
             return self
         rest = tuple(instruction for kink in self.kinks[n_kinks:] for instruction in kink.instructions)
@@ -170,7 +172,7 @@ class Program:
         return replace(self, kinks=(*before, replace(last, instructions=last.instructions + rest)))
 
     def in_float64(self) -> Program:
-        """The same function computed in float64, with the constants as they were read."""
+        """The same function in float64, with the original constants."""
         if self.dtype == torch.float64:
             return self
 
@@ -182,20 +184,19 @@ class Program:
         return replace(found, dtype=torch.float64, row_bytes=2 * self.row_bytes, kinks=kinks)
 
     def reads(self, module: nn.Module) -> bool:
-        """Whether ``rebind`` accepts the module: it consists of torch.nn layers alone, and differs from the one that
-        was read in nothing but the numbers in its weights.
-
-        False as well where a constant is computed from weights, as when a BatchNorm is merged into the layer before it.
+        """Whether ``rebind`` accepts the module: it has only torch.nn layers, and differs from the original in its
+        weights only.
+        False if a constant is computed from weights, as when a BatchNorm is merged into the layer before it.
         """
         if self.structure is None or not isinstance(module, nn.Module):
             return False
         return structure_of(unwrapped(module)) == self.structure
 
     def rebind(self, module: nn.Module) -> Program:
-        """This program with the present weights of a module of the same structure, copied.
+        """This program with a copy of the current weights of a module of the same structure.
 
-        Spares the reading where one network is measured again and again while it is trained. Raises InputError where
-        ``reads`` is False; call ``trace`` then. Cost: a copy of the weights.
+        Faster than ``trace`` for a network that is measured repeatedly during training. Raises InputError if ``reads``
+        is False; call ``trace`` then. Cost: a copy of the weights.
         """
         if not self.reads(module):
             raise InputError(

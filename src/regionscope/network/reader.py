@@ -122,7 +122,7 @@ class Reader(ForwardTracer):
         assert found is not None
         if not isinstance(tensor, Traced) and id(tensor) in self._own:
             raise UntraceableModel(
-                f"Expected a forward that leaves its weights alone, but {call.subject} and changes a parameter or "
+                f"Expected a forward that does not change its weights, but {call.subject} and changes a parameter or "
                 f"buffer in place{self.where()}. Use the out-of-place form of the operation."
             )
         result = self._run_rule(call, found, self._bind(call, found, args, kwargs))

@@ -36,17 +36,16 @@ def trace(
 
     ``module`` may also be a ``torch.fx.GraphModule``, or a ``torch.export.ExportedProgram`` with an open batch size.
 
-    The forward is followed with torch.fx's stand-ins for tensors on a private copy; the module itself is neither run
-    nor changed, and hooks do not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the
-    module's parameters if None); the program is a snapshot of them. Other threads may run or train the module
-    meanwhile, and the program can be pickled.
-    Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``.
-    A forward of your own is followed twice, or nine times where it draws random numbers in Python or changes a number
-    or a buffer of a module, and refused if the results differ (random numbers, the time, a call counter). What changes
-    more slowly or more rarely (whole seconds, one call in a hundred) is not noticed.
+    The forward is traced with torch.fx on a private copy; the module itself is neither run nor changed, and hooks do
+    not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the module's parameters if None); the
+    program is a snapshot of them. Other threads may run or train the module meanwhile, and the program can be pickled.
+    Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``. A
+    custom forward is traced twice, or nine times if it draws random numbers in Python or changes a number or a buffer
+    of a module. It is refused if the results differ (random numbers, the time, a call counter). Rarer changes (whole
+    seconds, one call in a hundred) are not detected.
     output, args: the part of the module's output to use, and its further arguments; see ``select_output``.
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
-    weights, and two forward passes of two rows where the steps alone do not show that both readings are the same.
+    weights, and two forward passes of two rows if the recorded operations alone do not show that both traces are equal.
     """
     module = _python_module(select_output(module, output, args))
     shape = _checked_shape(input_shape)
@@ -67,7 +66,7 @@ def trace(
 
 
 def retrace(program: Program | None, module: nn.Module, input_shape: tuple[int, ...]) -> Program:
-    """``program.rebind(module)`` if it was read from such a module on the same device, else ``trace``."""
+    """``program.rebind(module)`` if the program comes from such a module on the same device, else ``trace``."""
     if (
         program is not None
         and program.input_shape == tuple(input_shape)

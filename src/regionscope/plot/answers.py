@@ -63,7 +63,7 @@ def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
 
 
 def flips_figure(dec: DecisionRegions, found: Flips) -> Figure:
-    """Outputs of the classes that are predicted somewhere on a line; a dotted line with both classes at each flip."""
+    """Outputs of all classes that are predicted on a line, with a dotted line and both classes at each flip."""
     part = decision_for("flips_figure", dec).partition
     if part.dim != 1:
         raise InputError(f"Expected decision regions on a line, got a slice of dimension {part.dim}. Pass a Segment.")

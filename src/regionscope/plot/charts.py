@@ -34,7 +34,10 @@ def chart_figure(chart: Chart) -> Figure:
     if isinstance(chart, Pictures):
         return _pictures(chart)
     figure = Figure(figsize=_INCHES, dpi=style.DPI, layout="constrained")
-    figure.suptitle(textwrap.fill(chart.title, int(_TITLE * _INCHES[0])))
+    title, alone = chart.title, len(chart.series) == 1 and not isinstance(chart, Lines)
+    if alone and isinstance(chart, Scatter) and chart.series[0].label not in title:
+        title += f", {chart.series[0].label}"  # a legend with one marker would look like one more point
+    figure.suptitle(textwrap.fill(title, int(_TITLE * _INCHES[0])))
     ax = figure.add_subplot()
     if isinstance(chart, Scatter):
         _scatter(chart, ax)
@@ -48,7 +51,7 @@ def chart_figure(chart: Chart) -> Figure:
     figure.draw_without_rendering()  # from here on it is known where everything is
     if isinstance(chart, Bars):
         _slant_names(ax)
-    if not isinstance(chart, Bars) or len(chart.series) > 1:
+    if not alone:
         free_legend(ax)
     if isinstance(chart, Lines):
         _name_levels(chart, ax)

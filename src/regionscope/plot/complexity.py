@@ -35,8 +35,8 @@ class ComplexityAxes:
 def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, band: float = BAND) -> ComplexityAxes:
     """Accuracy (left axis) and mean LC at each set of points (right axis) over steps.
 
-    The band around each LC curve is ± ``band`` standard deviations over the points. Steps that span a factor of ten
-    are log-scaled. Step 0 is drawn at the left end: the scale is linear up to the first step after it.
+    The band around each LC curve is ± ``band`` standard deviations over the points. The steps have a logarithmic scale
+    if they span a factor of ten. Step 0 is at the left end: the scale is linear up to the first step after it.
     """
     if not history.rows:
         raise InputError("Expected a history with at least one step, got an empty one. Measure a step first.")
@@ -59,8 +59,11 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, ba
         (lines[name],) = right.plot(steps, mean, color=colour, linewidth=style.LINE_WIDTH, label=f"LC {name}")
     _log_steps(ax, steps)
     ax.set(xlabel="step", ylabel="accuracy", ylim=(0.0, 1.02))
-    ax.yaxis.set_visible(len(lines) > len(history.names))  # none was told: no scale that LC could be read from
     right.set_ylabel("local complexity")
+    if len(lines) == len(history.names):  # no accuracy is known: LC alone, on the left
+        ax.yaxis.set_visible(False)
+        right.yaxis.tick_left()
+        right.yaxis.set_label_position("left")
     right.set_ylim(bottom=0.0)
     # Below the axes: two scales leave no corner that is free in every training.
     spread = Patch(color=style.GREY, alpha=2 * style.BAND_ALPHA, label=f"LC ± {band:g} standard deviations over points")

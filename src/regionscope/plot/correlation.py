@@ -70,7 +70,7 @@ def correlation_scatter(
         band = ax.fill_between(at, *fit.band(at, level=level), color=style.BLACK, alpha=0.12, linewidth=0, zorder=1)
     if found is not None:
         _write(found, ax)
-    if groups is not None:
+    if any(names):
         ax.legend(fontsize="small", frameon=False, loc="best")
     style.plain_axes([ax])
     return CorrelationArtists(points, line, band)

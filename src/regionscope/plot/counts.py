@@ -21,14 +21,16 @@ from regionscope.sampled.grid import LabelMap
 
 
 def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContainer:
-    """One bar for each number of regions, as high as the number of slices that have it; the mean and its interval."""
+    """Histogram of the number of regions over the slices, with the mean and its interval."""
     count_for("count_histogram", result)
     ax = style.axes_or_current(ax)
     numbers, times = np.unique(result.counts.numpy(), return_counts=True)
     bars = ax.bar(numbers, times, width=0.85, color=style.SKY)
     ax.axvline(result.value, color=style.BLACK, linewidth=style.BOUNDARY_WIDTH, label="mean")
-    low, high = result.interval
-    ax.axvspan(low, high, color=style.BLACK, alpha=style.BAND_ALPHA, linewidth=0, label="95% interval of the mean")
+    if result.n > 1:
+        ax.axvspan(
+            *result.interval, color=style.BLACK, alpha=style.BAND_ALPHA, linewidth=0, label="95% interval of the mean"
+        )
     ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
     if len(numbers) == 1:
         ax.set_xlim(numbers[0] - 1.5, numbers[0] + 1.5)

@@ -25,10 +25,11 @@ def epoch_grid(
     ids: Mapping[int, Tensor] | None = None,
     rasterized: bool = False,
 ) -> list[list[Cells]]:
-    """Two rows of panels: linear regions with their number, and decision regions (Qi and Wei 2023, Figures 9 and 10).
+    """Two rows of panels over epochs: linear regions with their number, and decision regions (Qi and Wei 2023, Figures
+    9, 10).
 
-    partitions, decisions: what was found at each epoch; the same epochs in both. axes: two rows with one axes for each
-    epoch. ids: for each epoch an id (r,) of each region, so that a region that lives on keeps its colour.
+    partitions, decisions: results at each epoch; the same epochs in both. axes: two rows with one axes for each epoch.
+    ids: for each epoch an id (r,) of each region; a region that keeps its id keeps its colour.
     """
     epochs = list(partitions)
     if not epochs or epochs != list(decisions):

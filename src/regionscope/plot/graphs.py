@@ -36,8 +36,8 @@ class FunctionGraph:
 def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence[int] | None = None) -> FunctionGraph:
     """The outputs over the coordinate of a one-dimensional slice, exact, with a dot at each breakpoint.
 
-    The line goes through the values at the vertices and nowhere else: in between the network is affine. The dots are
-    coloured by the layer that folds there. outputs: indices of the outputs to draw; all by default.
+    The line connects the values at the vertices, since the network is affine between them. The dots are coloured by the
+    layer that folds there. outputs: indices of the outputs to draw; all by default.
     """
     if partition_for("function_graph", part).dim != 1:
         raise InputError(f"Expected a slice of dimension 1, got dimension {part.dim}.")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from regionscope.checks import of_kind
+from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
+from regionscope.geometry import Slice
 from regionscope.measures.region_count import RegionCount
 
 
@@ -18,6 +20,15 @@ def decision_for(who: str, dec: DecisionRegions) -> DecisionRegions:
     return of_kind(
         f"plot.{who}()", dec, DecisionRegions, advice="Compute it with regionscope.decision_regions(model, slice)"
     )
+
+
+def slice_for(who: str, slice: Slice) -> Slice:
+    """The slice of dimension 1 or 2 that ``plot.who()`` was given."""
+    if not hasattr(type(slice), "embed"):
+        raise InputError(f"Expected plot.{who}() to get a Segment, Simplex or Box, got {type(slice).__name__}.")
+    if slice.dim > 2:
+        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
+    return slice
 
 
 def count_for(who: str, result: RegionCount) -> RegionCount:

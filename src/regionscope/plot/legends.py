@@ -46,9 +46,9 @@ class ClassLegend(Legend):
 def class_legend(labels: Tensor, *, ax: Axes | None = None, class_names: Sequence[str] | None = None) -> ClassLegend:
     """A legend to the right of the axes with one entry for each class that occurs in ``labels`` (n,).
 
-    class_names: the name of each class, by label; "class 3" without. A second call on the same axes adds its classes,
-    by the names of the first call.
-    A figure without a layout engine gets a constrained layout, so that the legend is not cut off.
+    class_names: name of each class, by label; "class 3" by default. A second call on the same axes adds its classes,
+    with the names of the first call. A figure without a layout engine gets a constrained layout, so that the legend is
+    not cut off.
     """
     ax = style.axes_or_current(ax)
     shown = sorted(int(label) for label in labels.unique())
@@ -80,12 +80,13 @@ def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend
 def make_room(ax: Axes) -> None:
     """Lay the figure out so that what stands outside the axes is not cut off, by a constrained layout if it has none.
 
-    Where axes have equal scales, a layout needs two rounds. This is the first, and drawing the figure the second.
+    Where axes have equal scales, a layout needs up to three rounds. Two are made here; drawing the figure is the third.
     """
     figure: Any = ax.get_figure(root=True)
     if figure.get_layout_engine() is None:
         figure.set_layout_engine("constrained")
-    figure.get_layout_engine().execute(figure)
+    for _ in range(2):
+        figure.get_layout_engine().execute(figure)
 
 
 def _make(ax: Axes, classes: dict[int, str], names: Sequence[str] | None, marks: dict[str, Line2D]) -> ClassLegend:
@@ -108,27 +109,32 @@ def _make(ax: Axes, classes: dict[int, str], names: Sequence[str] | None, marks:
     return legend
 
 
-def free_legend(ax: Axes) -> None:
-    """A legend in the first place of the axes that is free, else outside.
+def free_legend(*panels: Axes) -> None:
+    """A legend in the first place of each panel that is free, else outside.
 
     Outside is below the axes in a figure of several panels; else on the right, or below where the legend is wide. To be
     called when everything is drawn, in a figure with a constrained layout.
     """
-    figure: Any = ax.get_figure(root=True)
-    handles, labels = ax.get_legend_handles_labels()
-    if not handles:
-        return
+    figure: Any = panels[0].get_figure(root=True)
     if figure.stale:
         figure.draw_without_rendering()  # now it is known where everything is
+    for ax in panels:
+        if ax.get_legend_handles_labels()[0] and not _legend_inside(ax, figure):
+            figure.draw_without_rendering()
+
+
+def _legend_inside(ax: Axes, figure: Any) -> bool:
+    """Add a legend, and say whether it stands inside the axes, where it moves nothing else."""
+    handles, labels = ax.get_legend_handles_labels()
     legend = ax.legend(frameon=False, fontsize="small")
     box, area, pad = legend.get_window_extent(), ax.get_window_extent(), _pad(legend, figure)
     for name, where in _CORNERS.items():
         if is_free(_inside(area, box.width, box.height, where, pad).padded(pad), ax):
             legend.set_loc(name)
-            return
+            return True
     if len(figure.axes) > 1:
         ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, _BELOW), ncols=2)
-        return
+        return False
     legend.remove()
     wide = figure.bbox.width
     if box.width <= _NARROW * wide:
@@ -136,7 +142,7 @@ def free_legend(ax: Axes) -> None:
     else:
         columns = min(len(labels), max(1, int(wide // (box.width + 4 * pad))))  # 4: the space between two columns
         figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=columns)
-    figure.draw_without_rendering()
+    return False
 
 
 def _inside(area: Bbox, width: float, height: float, where: tuple[float, float], pad: float) -> Bbox:

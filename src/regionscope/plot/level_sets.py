@@ -24,9 +24,9 @@ _ZOOM = 0.8  # leaves room for the labels of the axes
 
 
 def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
-    """The segments of a level set on a plane, or its polygons in space, each in a tint of its own and shaded.
+    """Draw the segments of a level set on a plane, or its polygons in space, each shaded in its own tint.
 
-    ax: for a surface three-dimensional axes, as from ``figure.add_subplot(projection="3d")``. Returns a
+    ax: three-dimensional axes for a surface, as from ``figure.add_subplot(projection="3d")``. Returns a
     ``LineCollection`` or a ``Poly3DCollection`` with one entry for each face.
     """
     of_kind("plot.level_set()", found, LevelSet, advice="regionscope.level_set(model, slice) gives one")
@@ -52,7 +52,7 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
         low, high = points.min(0), points.max(0)
     space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     space.set_box_aspect(high - low, zoom=_ZOOM)
-    space.set(xlabel="coordinate 1", ylabel="coordinate 2", zlabel="coordinate 3")
+    space.set(xlabel="slice coordinate 1", ylabel="slice coordinate 2", zlabel="slice coordinate 3")
     style.space_axes(space)
     return drawn
 

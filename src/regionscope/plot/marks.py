@@ -20,6 +20,7 @@ from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, Labels, read_examples
 from regionscope.plot import style
+from regionscope.plot.kinds import slice_for
 from regionscope.plot.legends import ClassLegend, class_legend, make_room, mark_legend
 from regionscope.plot.regions import frame_slice
 
@@ -38,8 +39,8 @@ def data(
 ) -> list[PathCollection]:
     """Scatter ``points`` (n, 2) coloured by ``labels`` (n,); one artist for each class, each with its own marker.
 
-    Where there are many, markers are smaller, so that no class covers another. class_names: adds a legend with the
-    classes that occur, outside the axes.
+    Markers become smaller if there are many, so that no class covers another. class_names: names for a legend outside
+    the axes, with the classes that occur.
     """
     if points.ndim != 2 or points.shape[1] != 2:
         raise InputError(f"Expected points of shape (n, 2), got {tuple(points.shape)}.")
@@ -88,8 +89,7 @@ def points(
     legend names up to 20 classes by their labels. marker: that of Matplotlib for all points; without it, one for each
     class. size: area of a marker in square points. label: name of these points in the legend.
     """
-    if slice.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
+    slice = slice_for("points", slice)
     ax = style.axes_or_current(ax)
     x, own = _read(inputs, labels)
     coords, distances = (found.cpu() for found in slice.project(x))
@@ -123,15 +123,14 @@ def thumbnails(
     image_shape: Sequence[int] | None = None,
     size: float = 0.2,
 ) -> list[AnnotationBbox]:
-    """Show images beside the points of a slice where they lie: the corners of a plane through three images.
+    """Show images next to their points on a slice, such as the corners of a plane through three images.
 
     Each image gets a dot at its place and a thumbnail next to it, away from the other images, in a frame of the colour
     of its label. images: (n, *input_shape). image_shape: (height, width), (channels, height, width) or (height, width,
     channels); without it, the shape of an input, or a square for flat inputs of one or three channels. size: width of
     a thumbnail, as a share of the axes. A figure without a layout engine gets a constrained layout.
     """
-    if slice.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
+    slice = slice_for("thumbnails", slice)
     ax = style.axes_or_current(ax)
     x, own = _read(images, labels)
     pictures = as_pictures(x, image_shape)

@@ -111,12 +111,13 @@ def _outline(slice: Slice) -> Figure:
     flat = slice.dim == 1
     figure, (ax,) = style.figure(1, 1, width=4.2, height=1.8 if flat else 3.6)
     corners = slice.corners.cpu().numpy()
-    at = np.column_stack([corners, [0.5, 0.5]]) if flat else corners
+    at = np.column_stack([corners, [1.0, 1.0]]) if flat else corners  # thumbnails of a line stand on its upper border
     ax.fill(at[:, 0], at[:, 1], facecolor=style.PALE, edgecolor=style.BLACK, linewidth=1.2)
     frame_slice(slice, ax)
     images = math.prod(slice.input_shape) >= _IMAGE and _is_image(slice.input_shape)
     style.map_axes([ax], ticks=not images)
     if images:
+        ax.set_frame_on(False)
         thumbnails(slice, slice.embed(slice.corners), ax=ax, size=0.5 if flat else 0.22)
     return figure
 
@@ -157,11 +158,11 @@ def _level_set(found: LevelSet) -> Shown:
 
 
 def _count(found: RegionCount) -> Shown:
-    low, high = found.interval
-    rows = [
-        ("mean", f"{found.value:.4g} ± {found.stderr:.2g}"), ("95% interval", f"{low:.4g} to {high:.4g}"),
-        ("slices", found.n), ("dimension", found.dim), ("method", found.method), ("seconds", found.seconds),
-    ]  # fmt: skip
+    rows: list[tuple[str, object]] = [("mean", f"{found.value:.4g}")]
+    if found.n > 1:
+        rows = [("mean", f"{found.value:.4g} ± {found.stderr:.2g}")]
+        rows += [("95% interval", "{:.4g} to {:.4g}".format(*found.interval))]
+    rows += [("slices", found.n), ("dimension", found.dim), ("method", found.method), ("seconds", found.seconds)]
     remark = "" if found.status else f"Not finished: {found.status.reason}."
     return Shown(("RegionCount", ""), rows, lambda: _panel(lambda ax: count_histogram(found, ax=ax)), remark)
 

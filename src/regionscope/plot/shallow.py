@@ -116,8 +116,7 @@ def flow_figure(
     third.plot(last.tolerances.numpy(), last.inside.numpy(), color=style.VERMILLION, marker=".", label="on (−R, R)")
     third.axvspan(last.on_inside.first, last.on_inside.last, color=style.PALE, zorder=0, label="plateau on (−R, R)")
     third.set(xscale="log", yscale="log", xlabel="tolerance", ylabel="effective linear regions at the end")
-    for ax in (left, right, third):
-        free_legend(ax)
+    free_legend(left, right, third)
     return figure
 
 

@@ -50,7 +50,7 @@ def zero_lines(
 
 
 def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = False) -> list[Cells]:
-    """One panel for each nonlinearity: the regions after it, the walls it adds drawn strongly (Qi and Wei, Figure 2).
+    """One panel for each nonlinearity: the regions after it, with the walls it adds in bold (Qi and Wei, Figure 2).
 
     axes: as many as ``part.by_layer`` has layers; each gets the name of the layer and its number of regions as title.
     """

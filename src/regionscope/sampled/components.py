@@ -30,11 +30,11 @@ def count_components(
 
     Two entries are neighbours when they share a face: their indices differ by one along one axis (4 neighbours in 2-D,
     6 in 3-D, 2k in k-D; never diagonally). A piece is a largest set of entries of one label joined through neighbours.
-    Every label is foreground, 0 and negative ones too. Li et al. 2025, Algorithm 1.
+    Every label is foreground, including 0 and negative labels. Li et al. 2025, Algorithm 1.
 
     labels: integers (or booleans). ``dim=None``: the whole array is one map and the answer is an int. ``dim=k``: the
         last k axes are a map, the leading ones a batch, and the answer is an int64 tensor of the leading shape.
-    mask: booleans that broadcast to ``labels``; entries outside the mask are not there, and join nothing.
+    mask: booleans that broadcast to ``labels``; entries outside the mask are ignored and connect nothing.
 
     Differs from the paper's breadth-first search: runs along the last axis become nodes of one sparse graph for all
     maps, and SciPy finds its components. Cost: a few passes over the array.

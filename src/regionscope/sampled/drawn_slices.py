@@ -66,9 +66,9 @@ class Hulls(_Drawn):
     alpha: (lo, hi) other than (0, 1) stretches the hull: x_0 + sum alpha_i (x_i - x_0) with every alpha_i >= lo and
         sum alpha_i <= hi. In 1-D that is lo <= alpha <= hi (Table 6 of the paper).
 
-    A draw that has lost a dimension (equal inputs, for instance) is drawn again; after 100 such draws in a row it is an
-    error. The numbers come from a local CPU generator, so that neither batch size nor device nor the number of slices
-    matters.
+    A draw that has lost a dimension (equal inputs, for instance) is repeated; 100 such draws in a row raise an error.
+    The random numbers come from a local CPU generator, so a slice does not depend on batch size, device or number of
+    slices.
     """
 
     _: KW_ONLY
@@ -109,12 +109,12 @@ class Hulls(_Drawn):
 
 @dataclass(frozen=True, eq=False)
 class RandomDirections(_Drawn):
-    """One input and ``dim`` random orthonormal directions, each followed for a fixed length ("Random" in Table 8).
+    """One input and ``dim`` random orthonormal directions of a fixed length ("Random" in Table 8 of Li et al. 2025).
 
     In 1-D: the segment from x to x + length * u, with u uniform on the unit sphere. In k-D: the simplex of x and
     x + length * u_1, ..., x + length * u_k.
 
-    length: by default the mean distance of 256 random pairs of inputs, so that the slices are as long as hulls are.
+    length: by default the mean distance of 256 random pairs of inputs, so that the slices are about as long as hulls.
     """
 
     _: KW_ONLY
@@ -159,7 +159,7 @@ class RandomDirections(_Drawn):
 class LinesFromOrigin(_Drawn):
     """The segment from the origin to a random input. Qi & Wei 2023, Figure 3, after Hanin & Rolnick 2019.
 
-    An input that is the origin itself is drawn again; after 100 such draws in a row it is an error.
+    An input equal to the origin is drawn again; 100 such draws in a row raise an error.
     """
 
     dim = 1
@@ -181,7 +181,7 @@ class LinesFromOrigin(_Drawn):
 
 @dataclass(frozen=True)
 class GivenSlices:
-    """Slices that you pass, in their order."""
+    """A given list of slices, in order."""
 
     slices: Sequence[Slice]
 

@@ -17,7 +17,7 @@ from regionscope.network.token_ids import read_tokens
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingSlice(Embedded):
-    """A slice of embedding space, and the model as a function on it: pass both to any instrument of classifiers.
+    """A slice of embedding space, and the model as a function on it. Pass both to any function that takes a classifier.
 
     slice: a ``Segment`` (two sequences) or ``Simplex`` (three) of inputs (t, d). inputs: the ends (k + 1, t, d).
     """

@@ -90,9 +90,9 @@ def open_labeller(
     model: an ``nn.Module`` that returns logits (n, c), a single logit (n, 1) or (n,), or labels; an object with
         ``predict`` (called with rows flattened, as NumPy); or a function, called with a tensor, or with a NumPy array
         where ``inputs`` is one, that returns integer labels (n,) or logits (n, c) or (n, 1).
-    batch_size, memory: rows at a time; by default as many as keep the activations under ``memory`` bytes (64 MiB on a
-        CPU, 4 GiB on a GPU, where few large batches keep it busy).
-    autocast: run the module under ``torch.autocast`` with this dtype.
+    batch_size, memory: number of rows at a time; by default as many as keep the activations under ``memory`` bytes (64
+        MiB on a CPU, 4 GiB on a GPU).
+    autocast: dtype for ``torch.autocast``; None runs without it.
     """
     _check_options(batch_size, memory)
     if isinstance(model, nn.Module):

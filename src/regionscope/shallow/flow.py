@@ -29,11 +29,11 @@ _SENTENCES = {
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """The history of one gradient flow: s moments, the first at the start and the last at the end.
+    """The history of one gradient flow at s moments, including start and end.
 
     theta: (s, 3, k). log_inverse_loss: (s,) -log L. tau, log_t: (s,) rescaled time and log of the time. log_t0: log of
-    the first time at which L < l(0) / n, so that every point is classified; NaN if never. end: the state at the end
-    and how many steps and events there were. status: complete when the direction converged or the flow came to rest.
+    the first time at which L < l(0) / n, so that every point is classified; NaN if never. end: the final state and the
+    numbers of steps and events. status: complete if the direction converged or the flow came to rest.
     """
 
     sample: Sample
@@ -56,7 +56,7 @@ class Flow:
         )
 
     def readings(self) -> tuple[Reading, ...]:
-        """-log of the loss at the end, the rescaled time, and the drift of what the flow conserves."""
+        """-log of the final loss, the rescaled time, and the drift of the conserved quantities."""
         last = float(self.log_inverse_loss[-1])
         return ("", last, None), ("tau", float(self.tau[-1]), None), ("drift", self.drift, None)
 
@@ -66,7 +66,7 @@ class Flow:
 
     @property
     def ending(self) -> str:
-        """Why the integration ended, as a clause: direction converged, budget used up, or come to rest."""
+        """Why the integration ended: direction converged, budget used up, or flow at rest."""
         return _SENTENCES[ENDS[int(self.end.end[0])]]
 
     @property
@@ -120,8 +120,8 @@ def gradient_flows(
     """Gradient flow of B networks theta (B, 3, k) on B samples x, y (B, n) (or one sample (n,) for all): their ends.
 
     The flows are independent: each has its own steps and events, and the answer does not depend on ``chunk``,
-    the number worked through together, nor on ``workers``, the threads that work on chunks at the same time. Cost per
-    flow: less than a tenth of that of ``gradient_flow`` at width 100 on 50 points.
+    the number worked through together, nor on ``workers``, the threads that work on chunks at the same time. Each flow
+    costs less than a tenth of ``gradient_flow`` at width 100 on 50 points.
     """
     options = options or FlowOptions()
     if theta.ndim != 3 or theta.shape[1] != 3 or len(theta) == 0:

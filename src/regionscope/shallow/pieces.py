@@ -34,8 +34,8 @@ class Breakpoints:
 def breakpoints(network: Network) -> Breakpoints:
     """The breakpoints -b_j / w_j of N on the whole line; the slope jumps there by v_j |w_j|.
 
-    Kinks nearer to their neighbour than rounding are one breakpoint with the sum of their jumps; where the jumps
-    cancel there is none. Cost: one sort.
+    Kinks closer together than rounding count as one breakpoint with the sum of their jumps; if the jumps cancel, there
+    is none. Cost: one sort.
     """
     live = (network.w != 0) & (network.v != 0)
     at, order = (-network.b[live] / network.w[live]).sort()
@@ -101,8 +101,8 @@ def effective_regions(
 ) -> EffectiveRegions:
     """The effective number of linear regions, that of ``reduced``, at ``tolerance`` and over a range (1e-6 to 1).
 
-    A network that is about to lose units in the limit shows a long plateau: small units far below it, live ones far
-    above. Cost: one sort for each tolerance.
+    If units vanish in the limit, the number is constant over a long range of tolerances. Cost: one sort for each
+    tolerance.
     """
     if tolerances is None:
         tolerances = torch.logspace(-6, 0, 61, dtype=torch.float64, device="cpu")
@@ -176,8 +176,8 @@ def _arcs(angle: Tensor, width: float) -> Tensor:
 def minimum_regions(labels: Tensor) -> int:
     """The fewest linear regions of any network that classifies points with these labels (sorted by x).
 
-    Each switch needs a zero of N between two points, a linear piece has at most one, so as many pieces as switches; at
-    least one.
+    Each switch needs a zero of N between two points, and a linear piece has at most one zero. So the minimum is the
+    number of switches, and at least 1.
     """
     return max(1, int((labels.diff() != 0).sum()))
 

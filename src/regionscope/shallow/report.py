@@ -52,7 +52,7 @@ class FlowRow:
 def flow_table(
     flow: Flow, *, radius: float, teacher: Teacher | None = None, density: Density | None = None, every: int = 1
 ) -> list[FlowRow]:
-    """A row for every ``every``-th moment of ``flow`` and for its last one.
+    """One row for every ``every``-th moment of ``flow`` and for the last one.
 
     Cost: for each row a nonnegative least-squares problem in the data points and a few sorts of the units.
     """

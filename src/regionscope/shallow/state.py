@@ -17,17 +17,17 @@ ENDS = ("direction", "log-loss", "time", "stalled", "steps")
 
 @dataclass(frozen=True, kw_only=True)
 class FlowOptions:
-    """How far and how finely to integrate.
+    """Options of the integration of a gradient flow.
 
     rtol: tolerated error of a step, relative to a unit's size (and to a thousandth of the root mean square size).
     max_log_loss: the budget: stop when -log L reaches it. direction_tol: stop when every point is classified and the
     direction u = theta / |theta| has converged: |du| / d(log log t), taken over the last doubling of log t, is below
-    this, and |theta|^2 grew by half meanwhile (early, large hidden weights hardly move, which is no convergence). The
-    direction settles like a power of log t: what it still has to turn is of the size of a few times this rate. stall:
-    stop when |grad F| |theta| is below it: the flow ends in a critical point with L > 0. rest: stop when -log L grew by
-    at most this while tau grew tenfold and not every point is classified: the flow creeps towards a critical point, to
-    which it may come only like a power of tau; 0 waits for ``stall``. max_steps: attempted steps of one flow. max_step:
-    largest step in tau. max_tau: stop exactly there.
+    this, and |theta|^2 grew by half meanwhile (large hidden weights hardly move early on, which is not convergence).
+    The direction converges like a power of log t: the remaining change is a few times this rate. stall: stop when |grad
+    F| |theta| is below it: the flow ends in a critical point with L > 0. rest: stop when -log L grew by at most this
+    while tau grew tenfold and not every point is classified: the flow approaches a critical point, possibly only like a
+    power of tau; 0 waits for ``stall``. max_steps: attempted steps of one flow. max_step: largest step in tau. max_tau:
+    stop exactly there.
     """
 
     loss: Loss = "exponential"

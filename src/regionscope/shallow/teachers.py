@@ -112,8 +112,8 @@ def random_teacher(
 ) -> Teacher:
     """A teacher with standard normal weights, drawn again until its sign changes ``switches`` times on [-R, R].
 
-    switches: by default width - 1, the most that a chain of units reaches. rho: shortest interval wanted, by default a
-    quarter of the even spacing. Raises InputError when 100,000 draws do not bring one.
+    switches: by default width - 1, the maximum for a chain of units. rho: smallest length of an interval of one sign,
+    by default a quarter of the even spacing. Raises InputError if none of 100,000 draws fits.
     """
     wanted = width - 1 if switches is None else switches
     least = radius / (2 * (wanted + 1)) if rho is None else rho
@@ -135,7 +135,7 @@ def random_teacher(
 
 
 def alternating_teacher(switches: int, *, radius: float = 1.0) -> Teacher:
-    """The teacher with evenly spaced switches: the hardest for a given number of them, all intervals equally short."""
+    """The teacher with evenly spaced switches, the hardest for a given number of switches."""
     ends = torch.linspace(-radius, radius, switches + 2, dtype=torch.float64, device="cpu")
     return teacher_from_switches(ends[1:-1], radius=radius)
 

@@ -37,9 +37,9 @@ def theorem_2_3(
     r: int, rho: float, R: float, C: float, k: int, n: int, eps: float, delta: float, *, C0: float = 1.0,
     sigma_h: float | None = None, sigma_o: float | None = None,
 ) -> Requirements:  # fmt: skip
-    """Learnability end to end: with probability 1 - delta, zero loss, at most 32 r + 67 regions, test error <= eps.
+    """Learnability: with probability 1 - delta, zero loss, at most 32 r + 67 regions, and test error <= eps.
 
-    C0 is the universal constant that the paper does not name. R below 1 is replaced by 1 (footnote 2).
+    C0 is a universal constant; the paper gives no value for it. R below 1 is replaced by 1 (footnote 2).
     """
     check_positive(r=r, rho=rho, C=C, k=k, n=n, R=R)
     _check_share(eps=eps, delta=delta)
@@ -82,7 +82,7 @@ def largest_sigma_o(k: int, *, theorem: str = "2.3", sigma_h: float = 1.0, R: fl
 
 
 def region_bound(r: int) -> int:
-    """32 r + 67: no more linear regions in the limit of the flow (Theorem 4.2), for a teacher of width r.
+    """Largest number of linear regions in the limit of the flow (Theorem 4.2) for a teacher of width r: 32 r + 67.
 
     >>> region_bound(3)
     163

@@ -114,9 +114,10 @@ def _mean_over_pairs(right: Tensor, active: Tensor, n: int) -> float:
 def train_and_check(
     network: TwoLayer, x: Tensor, y: Tensor, *, rate: float, steps: int, record: int = 20, pairs: Tensor | None = None
 ) -> tuple[list[BoundRow], TwoLayer]:
-    """Gradient descent with the rate eta, and a BoundRow at ``record`` evenly spread steps, first and last included.
+    """Gradient descent with rate eta, and a BoundRow at ``record`` evenly spaced steps, including the first and the
+    last.
 
-    Training that overflows ends early: the last row is then the last finite step.
+    If training overflows, the last row is the last finite step.
     """
     wanted = {round(i * steps / max(record - 1, 1)) for i in range(record)}
     rows: list[BoundRow] = []

@@ -70,7 +70,7 @@ def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def alternating_line(n: int) -> tuple[Tensor, Tensor]:
-    """n evenly spaced points (t, 1), t in [-1, 1], with alternating labels: the worst case that Li et al. name."""
+    """n evenly spaced points (t, 1), t in [-1, 1], with alternating labels: the worst case named by Li et al. 2025."""
     if n < 2:
         raise InputError(f"Expected at least two points, got {n}.")
     t = torch.linspace(-1, 1, n, dtype=torch.float64, device="cpu")
@@ -84,9 +84,8 @@ def regions_vs_learning_rate(
 ) -> list[RateRow]:  # fmt: skip
     """Train ``runs`` networks for each learning rate, check every inequality along the way, and average the ends.
 
-    time: eta times the number of steps, the same for every rate, so that a small rate is not simply less trained. Run i
-    starts from the same weights at every rate. Cost: runs * (sum of the steps + len(rates) * record walks over all
-    segments).
+    time: eta times the number of steps, the same for every rate, so that small rates train equally long. Run i starts
+    from the same weights at every rate. Cost: runs * (sum of the steps + len(rates) * record walks over all segments).
     """
     if not time > 0:
         raise InputError(f"Expected a positive time, got {time}.")

@@ -23,7 +23,7 @@ _INTRO = (
     "state; it has its own grade and is not part of the totals."
 )
 BESIDE = {
-    "findings": "[What we found](findings.md) sums the results up on one screen.",
+    "findings": "[Findings](findings.md) summarises the results on one page.",
     "checked_quotes": "[Checked quotes](checked_quotes.md) compares what we quote with the text of the papers.",
     "rules": "[Changes of the rules](rules.md) lists every change of a rule, with the grades before and after.",
 }
@@ -82,19 +82,19 @@ def _paper(paper: str, items: Sequence[Item], studies: Mapping[str, Study], page
             if claim["verdict"]["grade"] == Grade.NOT_REPRODUCED.value:
                 why = cause(study, claim["what"]) or "The cause is not known."
                 failed.setdefault((name, why), []).append(claim["what"])
-    missing = [
-        f"- {item.name}: {cell.what} ({cell.reason})."
-        for item in items
-        for cell in item.not_run or (() if found[item.name] else (_NO_PAGE,))
-        if not _was_run(cell, found[item.name])
-    ]
+    missing: dict[tuple[str, str], list[str]] = {}
+    for item in items:
+        for cell in item.not_run or (() if found[item.name] else (_NO_PAGE,)):
+            if not _was_run(cell, found[item.name]):
+                missing.setdefault((item.name, cell.reason), []).append(cell.what)
     causes = [f"- {name}, {'; '.join(claims)}: {why}" for (name, why), claims in failed.items()]
     lines += ["**Not reproduced, and the cause**", "", *causes, ""] if causes else []
-    return lines + (["**Not run**", "", *missing, ""] if missing else [])
+    left = [f"- {name}: {', '.join(cells)} ({why})." for (name, why), cells in missing.items()]
+    return lines + (["**Not run**", "", *left, ""] if left else [])
 
 
 def _was_run(cell: NotRun, found: Evidence | None) -> bool:
-    texts = [f"{claim['what']} {claim['paper']}" for _, claim in found.claims] if found else []
+    texts = [f"size {found.size}", *(f"{one['what']} {one['paper']}" for _, one in found.claims)] if found else []
     return bool(cell.found) and any(re.search(cell.found, text) for text in texts)
 
 

@@ -19,7 +19,10 @@ Pages = Mapping[str, Mapping[str, Any]]  # data.json by study
 
 @dataclass(frozen=True)
 class NotRun:
-    """A part of an item that was not run, with the reason; ``found``: pattern of the claims that show it was."""
+    """A part of an item that was not run, with the reason.
+
+    found: pattern of the claims that show it was, or of ``size full`` for a part that is the largest size.
+    """
 
     what: str
     reason: str

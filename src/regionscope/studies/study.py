@@ -67,6 +67,7 @@ class Study:
     name: such as "li2025-figure4"; source: where it stands in the paper; claim: what the paper says, in one sentence.
     experiments: the trainings it reads, by size; studies that name the same experiment share the run.
     analyse: the outcome, from a workspace that gives runs and keeps what is computed besides them.
+    plan: which of the experiments to train next, and to make the page from, by what is there already.
     scaled: what is smaller than in the paper, by size.
     seeded: whether the errors of its claims are over seeds, so that one seed is same trend at most.
     """
@@ -76,6 +77,7 @@ class Study:
     claim: str
     analyse: Callable[[Workspace, Size], Outcome]
     experiments: Callable[[Size], tuple[Experiment, ...]] = lambda size: ()
+    plan: Callable[[Workspace, Iterable[Experiment]], tuple[Experiment, ...]] = lambda workspace, wanted: tuple(wanted)
     scaled: dict[Size, str] = field(default_factory=dict)
     seeded: bool = False
 
@@ -84,6 +86,10 @@ class Study:
         """The paper, such as "li2025"."""
         return self.name.split("-")[0]
 
+    def planned(self, workspace: Workspace, size: Size) -> tuple[Experiment, ...]:
+        """The experiments of the plan."""
+        return self.plan(workspace, self.experiments(size))
+
 
 def one_seed_claims(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     """The claims of runs that share one seed."""
@@ -91,12 +97,19 @@ def one_seed_claims(claims: Iterable[Claim]) -> tuple[Claim, ...]:
 
 
 def over_seeds(study: Study) -> Study:
-    """The study, whose errors are over seeds: with one seed, a claim that is judged on errors is same trend at most."""
+    """The study, whose errors are over seeds: with one seed, a claim that is judged on errors is same trend at most.
+
+    Seeds of which a run is missing are left out.
+    """
 
     def analyse(workspace: Workspace, size: Size) -> Outcome:
-        outcome = study.analyse(workspace, size)
-        if len({experiment.seed for experiment in study.experiments(size)}) != 1:
-            return outcome
-        return replace(outcome, claims=one_seed_claims(outcome.claims))
+        wanted = study.experiments(size)
+        planned = {one.seed for one in wanted}
+        seeds = workspace.whole_seeds(wanted) or planned
+        outcome = study.analyse(workspace.of_seeds(seeds), size)
+        if seeds < planned:
+            said = f"{len(seeds)} of {len(planned)} planned seeds; the runs of the others are missing or incomplete."
+            outcome = replace(outcome, notes=(*outcome.notes, said))
+        return replace(outcome, claims=one_seed_claims(outcome.claims)) if len(seeds) == 1 else outcome
 
     return replace(study, analyse=analyse, seeded=True)

@@ -29,7 +29,7 @@ _ERRORS = 2.0  # standard errors on each side of an interval
 _ROUNDING = 1e-9  # of a rank correlation
 
 _UNKNOWN = "; inconclusive here, since a single value has no standard error"
-_ONE_SEED = "; no more than same trend, since there is one seed"
+_ONE_SEED = "; at most same trend, since there is one seed"
 
 _Parameters = ParamSpec("_Parameters")
 
@@ -137,12 +137,12 @@ def ordering(
     """
     least = f"{noise:,.0f}" if noise >= 100 else f"{noise:.3g}"
     beyond = f" (pairs that differ by more than {least} there)" if noise else ""
-    few = "; no more than same trend where fewer pairs are compared than there are steps" if noise else ""
+    few = "; at most same trend if fewer pairs are compared than there are steps" if noise else ""
     rule = (
         f"reproduced: every pair is in the paper's order{beyond}, and the paper's lowest and highest differ in its "
-        f"direction by more than {_ERRORS:g} standard errors; same trend: those two differ so, and the rank "
-        f"correlation with the paper's values is at least {_TREND}; not reproduced: those two differ so in the other "
-        f"direction, or that rank correlation is lower and a pair is against the paper's order by more than "
+        f"direction by more than {_ERRORS:g} standard errors; same trend: these two differ in this way, and the rank "
+        f"correlation with the paper's values is at least {_TREND}; not reproduced: these two differ by that much in "
+        f"the other direction, or the rank correlation is lower and a pair is against the paper's order by more than "
         f"{_ERRORS:g} standard errors; else inconclusive{few}"
     )
     if len(paper) != len(ours) or len(paper) < 2:
@@ -184,7 +184,9 @@ def differs(larger: float, smaller: float, error: float) -> tuple[Grade, str]:
 @_rule
 def positive(interval: Sequence[float]) -> tuple[Grade, str]:
     """A mean difference over seeds that the paper says is positive, by its 95% interval."""
-    rule = "reproduced: the 95% interval of the mean difference lies above 0; not reproduced: below; else inconclusive"
+    rule = (
+        "reproduced: the 95% interval of the mean difference lies above 0; not reproduced: below 0; else inconclusive"
+    )
     return _above_zero(*interval), rule
 
 
@@ -211,7 +213,7 @@ def stays(interval: Sequence[float]) -> tuple[Grade, str]:
     """A number that does not change any more, by the 95% interval over seeds of its ratio."""
     rule = (
         f"reproduced: the whole 95% interval of the ratio over seeds is within a factor of {_FACTOR:g} of 1; not "
-        "reproduced: none of it; else inconclusive"
+        "reproduced: no part of it; else inconclusive"
     )
     low, high = interval
     if low >= 1 / _FACTOR and high <= _FACTOR:
@@ -223,11 +225,11 @@ def stays(interval: Sequence[float]) -> tuple[Grade, str]:
 def phases(clear: Sequence[bool], *, beyond: float) -> tuple[Grade, str]:
     """Descent, ascent and second descent of a curve: which of them are larger than ``beyond`` standard errors."""
     rule = (
-        f"reproduced: descent, ascent and second descent are each larger than {beyond:g} joint standard errors, since "
-        "valley and peak are extremes chosen among all looks; errors are pooled along the curve (the root mean square "
-        "over all steps of the spread between seeds, without their steady distance, and at each step at least the "
-        "error over its points); the ascent is the largest rise that is so clear, and the second descent goes from its "
-        "peak to the mean of the last three looks; same trend: two of the three"
+        f"reproduced: descent, ascent and second descent are each larger than {beyond:g} joint standard errors (a high "
+        "limit, since valley and peak are the extremes of all measurements); same trend: two of the three. Errors are "
+        "pooled along the curve: the root mean square over all steps of the spread between seeds, without a constant "
+        "offset, and at each step at least the error over its points. The ascent is the largest rise beyond that "
+        "limit. The second descent goes from its peak to the mean of the last three measurements"
     )
     return {3: Grade.REPRODUCED, 2: Grade.SAME_TREND}.get(sum(clear), Grade.NOT_REPRODUCED), rule
 
@@ -245,7 +247,7 @@ def absent(*, beyond: float) -> tuple[Grade, str]:
 @_rule
 def together(looks: int, *, least: int) -> tuple[Grade, str]:
     """Two curves meet for a while: at how many consecutive looks they are within two standard errors."""
-    rule = f"reproduced: within two standard errors at {least} consecutive looks or more; same trend: at one"
+    rule = f"reproduced: within two standard errors at {least} consecutive measurements or more; same trend: at one"
     return (Grade.REPRODUCED if looks >= least else Grade.SAME_TREND if looks else Grade.NOT_REPRODUCED), rule
 
 
@@ -255,7 +257,7 @@ def agrees(paper: float, ours: float, *, within: float, error: float = 0.0) -> t
     rule = f"reproduced: within {100 * within:g}% of the paper's value; same trend: within {500 * within:g}%"
     if error:
         rule += (
-            f"; with everything within {_ERRORS:g} standard errors; not reproduced: nothing of that within "
+            f"; both with every value within {_ERRORS:g} standard errors; not reproduced: no such value within "
             f"{500 * within:g}%; else inconclusive"
         )
     if math.isnan(error):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -61,6 +62,7 @@ class Workspace:
         self.device = device
         self.workers = workers
         self.on_share = on_share
+        self._seeds: Set[int] | None = None  # of the runs that are given out; None: all
         self.used: dict[str, dict[str, Any]] = {}  # what ``compute`` gave out: settings, answer, seconds, provenance
 
     @property
@@ -72,12 +74,25 @@ class Workspace:
         return Place(self.runs_folder, self.data_root, self.device)
 
     def missing(self, experiments: Iterable[Experiment]) -> list[Experiment]:
-        """Those that have not ended yet, each once."""
+        """Those that have not ended yet, each once, seed after seed, so that a stop leaves whole seeds."""
         wanted = {experiment.key: experiment for experiment in experiments}
-        return [one for key, one in wanted.items() if not self._ended(self.runs_folder / key)]
+        lacking = (one for key, one in wanted.items() if not self._ended(self.runs_folder / key))
+        return sorted(lacking, key=lambda one: one.seed)
+
+    def whole_seeds(self, experiments: Iterable[Experiment]) -> set[int]:
+        """The seeds of which every run has ended."""
+        every = list(experiments)
+        return {one.seed for one in every} - {one.seed for one in self.missing(every)}
+
+    def of_seeds(self, seeds: Set[int]) -> Workspace:
+        """The same place, where ``runs`` and ``ended`` leave out the runs of other seeds."""
+        found = copy(self)
+        found._seeds = seeds
+        return found
 
     def runs(self, experiments: Sequence[Experiment]) -> list[RunFolder]:
         """The runs of these experiments, in their order; all must have ended."""
+        experiments = self._chosen(experiments)
         lacking = self.missing(experiments)
         if lacking:
             raise InputError(
@@ -88,10 +103,14 @@ class Workspace:
 
     def ended(self, experiments: Sequence[Experiment]) -> list[RunFolder]:
         """The runs of these experiments that have ended, in their order; at least one must have."""
+        experiments = self._chosen(experiments)
         found = [RunFolder.open(path) for one in experiments if self._ended(path := self.runs_folder / one.key)]
         if not found and experiments:
             self.runs(experiments)  # says what is missing
         return found
+
+    def _chosen(self, experiments: Sequence[Experiment]) -> Sequence[Experiment]:
+        return [one for one in experiments if self._seeds is None or one.seed in self._seeds]
 
     def compute(self, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
         """``function(**setting)`` for every setting, in order; each answer is stored as soon as it is there.

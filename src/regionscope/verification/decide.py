@@ -37,17 +37,17 @@ class Verification:
     """Result of ``verify``.
 
     Attributes:
-        verdict: "unsat": no input fits the property; this concerns the network with real numbers and closed
-            constraints. "sat": ``witness`` fits it, confirmed in float32. "unknown": the margin or a box is within
-            rounding, or the witness was not confirmed. "timeout": a limit was reached first.
-        margin: largest margin found: how far all constraints of one alternative are met; negative: the closest miss,
-            by which at least one of them fails.
+        verdict: "unsat": no input satisfies the property, for the network in real arithmetic and closed constraints.
+            "sat": ``witness`` satisfies it, confirmed in float32. "unknown": the margin or a box is within rounding, or
+            the witness was not confirmed. "timeout": a limit was reached first.
+        margin: largest margin found, by which all constraints of one alternative hold. If it is negative, at least one
+            of them fails by that much.
         bound: proven upper bound of the margin; equal to ``margin`` up to ``rounding`` unless a limit was reached.
-        rounding: by how much rounding may change the margin: a bound for the arithmetic of the search; for networks
-            with a maximum an estimate, and ``reason`` says so.
-        witness: (*input_shape,) float32 input of that margin, and its ``outputs`` (c,) in float32; None unless "sat".
-        n_regions: number of cells that were needed.
-        reason: the reason, as a sentence.
+        rounding: bound of the rounding error of the margin. For networks with a maximum it is an estimate, and
+            ``reason`` says so.
+        witness: (*input_shape,) float32 input with that margin, and its ``outputs`` (c,) in float32; None unless "sat".
+        n_regions: number of cells that were built.
+        reason: explanation of the verdict.
     """
 
     verdict: Literal["sat", "unsat", "unknown", "timeout"]
@@ -74,18 +74,18 @@ def verify(
 ) -> Verification:  # fmt: skip
     """Decide a property by the exact largest margin over its boxes, which may have at most three free inputs.
 
-    The boxes are cut only where the answer is open: after every layer, each cell has affine bounds on all later values,
-    and a cell whose bound is below the best margin is dropped. For networks of ReLU and other functions of single
-    entries; those with max-pooling or a maximum are decided from the partition into all linear regions.
+    The boxes are cut only where the answer is undecided: after every layer, each cell has affine bounds on all later
+    values, and a cell whose bound is below the best margin is dropped. For networks of ReLU and other functions of
+    single entries; those with max-pooling or a maximum are decided from the partition into all linear regions.
 
     model: a network from ``read_onnx``, or any piecewise-affine ``nn.Module``.
     timeout: seconds after which the search stops. A network with maxima checks the time after each
         of its nonlinearities.
-    max_regions: number of cells at which it stops.
+    max_regions: number of cells after which the search stops.
     output, args: for a model that returns several tensors or takes further arguments, as in ``linear_regions``.
 
-    Raises ``InputError`` if more inputs are free: fix some of them with ``property.fixed`` to look at slices. Cost: one
-    pass through the network for each cell; the number of cells grows with how close the answer is.
+    Raises ``InputError`` if more than three inputs are free: fix some of them with ``property.fixed`` to verify slices.
+    Cost: one pass through the network for each cell; close verdicts need more cells.
     """
     start = time.monotonic()
     deadline = math.inf if timeout is None else start + real("timeout", timeout)

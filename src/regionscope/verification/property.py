@@ -39,10 +39,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Property:
-    """What a counterexample satisfies: an input in the box of one case, and outputs that fit one of its alternatives.
+    """The conditions on a counterexample: an input in the box of one case, and outputs that satisfy one of its
+    alternatives.
 
     input_shape: shape of the network's input with its batch dimension, where the file declares it (version 2).
-    declared: for a file of version 2, each tensor as "input" or "output" and as it is declared: "X float32 [1,5]".
+    declared: for a file of version 2, each tensor as "input" or "output" with its declaration, such as "X float32
+        [1,5]".
     """
 
     n_inputs: int
@@ -86,7 +88,7 @@ class Property:
     def holds(self, inputs: Sequence[Fraction], outputs: Sequence[Fraction], *, free_only: bool = False) -> bool:
         """Whether these numbers are a counterexample, in exact arithmetic.
 
-        free_only: whether an input that is fixed may differ from its value, as a decimal does when it is rounded.
+        free_only: whether fixed inputs may differ from their values, as decimals do after rounding.
         """
         for case in self.cases:
             places = case.free if free_only else range(self.n_inputs)

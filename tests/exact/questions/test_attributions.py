@@ -260,7 +260,7 @@ def test_gauss_legendre_rules_are_those_of_numpy() -> None:
 def test_a_pickled_copy_keeps_the_numbers_and_says_why_it_has_no_steps() -> None:
     copy = pickle.loads(pickle.dumps(rs.integrated_gradients(NET, X, target=0)))
     assert copy.attributions.shape == X.shape
-    with pytest.raises(InputError, match="went through pickle"):
+    with pytest.raises(InputError, match="pickled copy"):
         copy.steps_needed(0.1)
 
 

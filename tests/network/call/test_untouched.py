@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from careless import Careless
 from regionscope.errors import InputError
-from regionscope.network import home, same_modes, untouched
+from regionscope.network import Draws, home, same_modes, untouched
 
 
 def careless() -> Careless:
@@ -119,6 +119,16 @@ def draw(how: str) -> None:
         "seed": lambda: (torch.manual_seed(3), torch.rand(3)),
         "own": lambda: torch.rand(3, generator=torch.Generator().manual_seed(0)),
     }[how]()
+
+
+def test_what_could_draw_but_does_not_counts_as_no_draw() -> None:
+    x = torch.ones(1, 2, 3, 4)
+    for draw, wanted in (({}, False), ({"dropout_p": 0.0, "is_causal": True}, False), ({"dropout_p": 0.5}, True)):
+        with Draws(x.device) as draws:
+            nn.functional.scaled_dot_product_attention(x, x, x, **draw)
+            nn.functional.rrelu(x)
+        draws.put_back()
+        assert draws.happened is wanted
 
 
 @pytest.mark.parametrize("how", ["rand", "random_", "dropout", "seed", "own"])

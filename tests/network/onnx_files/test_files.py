@@ -210,7 +210,7 @@ def test_external_data_is_read_from_the_folder_alone(tmp_path: Path) -> None:
 def test_a_pipe_or_a_device_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.onnx")
     for path in (tmp_path / "pipe.onnx", Path(os.devnull)):
-        with pytest.raises(rs.InputError, match="no regular file"):
+        with pytest.raises(rs.InputError, match="not a regular file"):
             rs.read_onnx(path)
 
 

@@ -37,10 +37,10 @@ _ROUNDING = 2.0**-44  # of the largest target on a path: a total variation below
 class Attributions:
     """Exact integrated gradients of n inputs.
 
-    attributions: (n, *input_shape) float64; over the entries of an input they add up to the target there minus the mean
-        of the target at the baselines.
-    gap: (n,) by how much rounding violates that, relative to the total variation of the target along the path; the
-        largest over the baselines. Below 1e-10 in float64.
+    attributions: (n, *input_shape) float64. For each input they sum to the target at the input minus the mean target
+        over the baselines.
+    gap: (n,) rounding error of that sum, relative to the total variation of the target along the path; the largest over
+        the baselines. Below 1e-10 in float64.
     pieces: (n,) number of linear pieces on the paths to an input, all baselines together.
     """
 
@@ -63,18 +63,18 @@ class Attributions:
     def steps_needed(
         self, tolerance: float, *, k_max: int = 1000, memory: int | None = None, progress: Progress | None = None
     ) -> StepsNeeded:
-        """For each quadrature rule of Captum, the smallest number of steps from which on its error stays small.
+        """Smallest number of steps beyond which the error stays small, for each quadrature rule of Captum.
 
         tolerance: relative error allowed, |approximate - exact| / |exact| in the Euclidean norm over an input.
-        k_max: largest number of steps that is tried.
+        k_max: largest number of steps to try.
 
-        The error of a rule is no monotone function of the number of steps, so all numbers up to ``k_max`` are looked
-        at. A node that falls exactly on a breakpoint takes the gradient behind it. Cost: that of the attributions, and
-        one product of two matrices (5 ``k_max``, pieces) and (pieces, d).
+        The error is not monotone in the number of steps, so all numbers up to ``k_max`` are tried. A node that falls
+        exactly on a breakpoint uses the gradient after it. Cost: that of the attributions, and one product of two
+        matrices (5 ``k_max``, pieces) and (pieces, d).
         """
         if self.paths is None:
             raise InputError(
-                "Expected attributions with their network, got a copy that went through pickle. Call "
+                "Expected attributions with their network, got a pickled copy without it. Call "
                 "integrated_gradients again."
             )
         check_positive(tolerance=tolerance)

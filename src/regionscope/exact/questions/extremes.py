@@ -45,8 +45,8 @@ class RegionExtremes:
 class Extremes:
     """Extremes of a linear function of the outputs on a slice.
 
-    min, max: the smallest and the largest value. argmin, argmax: inputs (*input_shape,) at which they are attained;
-    where there are several, one of them. coords_of_min, coords_of_max: the same points (k,) in slice coordinates.
+    min, max: the smallest and the largest value. argmin, argmax: an input (*input_shape,) at which each is attained.
+        coords_of_min, coords_of_max: the same points (k,) in slice coordinates.
     by_region: extremes on each region. values: (v,) the function at the vertices.
     """
 

@@ -32,9 +32,9 @@ class Flips:
     """Points where the class changes along a line, in order.
 
     coords: (n,) slice coordinates. points: (n, *input_shape) inputs. before, after: (n,) the classes on both sides.
-    slope: (n,) of the margin (the output of the class after minus that of the class before) just behind the flip, for
-        each unit of length in input space; slope_before: (n,) just before it. They differ if the network folds at the
-        flip. Neither is negative, but for rounding.
+    slope: (n,) slope of the margin (output of the class after minus that of the class before) just after the flip, per
+        unit of length in input space; slope_before: (n,) just before it. They differ if the network folds at the flip.
+        Neither is negative, up to rounding.
     """
 
     coords: Tensor
@@ -63,7 +63,7 @@ class Flip:
 
     distance: from the start of the ray, in input space. point: the input there (*input_shape,). before, after: the
     classes. slope, slope_before: of the margin, as in ``Flips``.
-    searched: distance up to which linear pieces were built; pieces: how many. Both end shortly behind the flip.
+    searched: distance up to which linear pieces were built, shortly after the flip. pieces: number of these pieces.
     """
 
     distance: float
@@ -93,7 +93,7 @@ def flips(
     output: Output | None = None,
     args: Arguments = (),
 ) -> Flips:
-    """Every point of a segment where the predicted class changes, from which class to which.
+    """All points of a segment where the predicted class changes, with the classes before and after.
 
     slice: a Segment, or another slice of dimension 1. Classes, ties and the other arguments as in ``decision_regions``.
     Cost: ``decision_regions`` on the segment.
@@ -174,13 +174,12 @@ def first_flip(
 ) -> Flip | None:
     """The first point on the ray from ``x`` along ``direction`` where the predicted class changes, exactly.
 
-    direction: need not have length 1; distances are measured in input space. max_distance: how far to look.
+    direction: direction of any length; distances are measured in input space. max_distance: end of the search.
     memory, output, args: as in ``linear_regions``. Returns None if the class does not change before that distance. If
-    ``x`` lies on the boundary of two classes, the ray starts in the class just behind ``x``.
+    ``x`` lies on the boundary of two classes, the ray starts in the class just after ``x``.
 
-    The ray is built window by window from ``x`` on, some 64 linear pieces at a time, and nothing is built behind the
-    window with the flip, which is at most twice as long as the one before. Cost: ``decision_regions`` on the ray up to
-    there.
+    The ray is built in windows of about 64 linear pieces, starting at ``x``, and the search stops after the window with
+    the flip. A window is at most twice as long as the one before. Cost: ``decision_regions`` on these windows.
     """
     check_memory(memory)
     check_progress(progress)

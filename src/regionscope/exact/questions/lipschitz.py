@@ -37,11 +37,11 @@ class Lipschitz:
     """The Lipschitz constant of the network restricted to a slice, a lower bound for that of the network itself.
 
     value: the smallest L with |f(x) - f(y)| <= L |x - y| for all inputs x, y of the slice.
-    norm: of inputs and outputs, 1, 2 or inf.
+    norm: norm of inputs and outputs, 1, 2 or inf.
     region: index of a region on which it is attained. point: an input (*input_shape,) inside that region; coords: the
         same point (k,) in slice coordinates.
-    by_region: (r,) the constant of each region. In regions thinner than rounding resolves it comes from values at
-        corners, and may be off; such regions are looked at again before they can be ``region``.
+    by_region: (r,) the constant of each region. For regions too thin for floating-point numbers it is an approximation
+        from the values at the corners; such a region is computed again before it can be ``region``.
     """
 
     value: float

@@ -35,7 +35,7 @@ _COLUMNS = 512  # pieces that are multiplied at a time
 
 @dataclass(frozen=True, eq=False)
 class StepsNeeded:
-    """The number of steps from which on a quadrature rule stays within a tolerance of the exact attributions.
+    """Number of steps beyond which a quadrature rule stays within a tolerance of the exact attributions.
 
     steps: for each rule and each input the smallest k such that the errors of k, k + 1, ..., k_max steps are all at
         most ``tolerance``; None where the error of ``k_max`` steps is larger.

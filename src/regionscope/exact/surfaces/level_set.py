@@ -51,7 +51,7 @@ def level_set(
 
     The network is followed layer by layer as in ``linear_regions``. After each layer only those regions are kept on
     which bounds of the remaining layers allow the value, so most regions away from the surface are never built.
-    Networks that compare several values (max-pooling) are cut everywhere and reduced at the end.
+    For networks with max-pooling or maxima, all regions are built first and filtered at the end.
 
     model: as in ``linear_regions``. slice: a Simplex or Box of dimension 2 or 3.
     value: level of the output. target: output to use, where there are several: an index, a pair (i, j) for output i
@@ -59,8 +59,8 @@ def level_set(
     classes: decision boundary instead of a level: a pair (a, b) for the points where classes a and b have the largest
         outputs, or one class for the border of its decision region. The normals point out of class a.
     max_regions: number of regions at which to stop with ``LimitReached``.
-    memory, tolerance, progress, output, args: as in ``linear_regions``. On a plane, regions are no longer dropped once
-        their values fill the memory.
+    memory, tolerance, progress, output, args: as in ``linear_regions``. On a plane, regions
+        are no longer dropped once their values exceed the memory.
     """
     started = time.perf_counter()
     (slice,) = as_list(slice)

@@ -30,7 +30,6 @@ from regionscope.network import Program, Values
 
 _MOST_UNITS = 4096  # of a layer: for larger ones the matrices cost more than they save
 _BYTES = 1 << 28  # of the values at the vertices of cells that are worked on at a time
-_COPIES = 8  # of the values of a group of cells, in memory at a time
 _WIDER = 2.0**-12  # by which sums of positive numbers in float32 are enlarged: far more than their rounding
 _FITS = (1e-36, 1e6)  # what counts as zero in a layer: there values and their products are neither tiny nor huge
 
@@ -110,17 +109,15 @@ class Pruning:
 
         layer: None where no stage is left and the rows are those of ``levels``.
         """
-        state, steps = rows, [] if layer is None else self.steps[layer:]
-        folds = rows.new_empty(len(rows), sum(len(step.units) for step in steps), dtype=self.dtype)
-        for step, part in zip(steps, folds.split([len(step.units) for step in steps], 1), strict=True):
-            fold = step.fold(state)
-            part.copy_(fold)
-            state = step.run(state, fold)
-        ends = state if layer is None else state @ self.levels.factors.T + self.levels.shifts
+        steps = [] if layer is None else self.steps[layer:]
+        folds, ends = rows.new_empty(len(rows), sum(len(step.units) for step in steps), dtype=self.dtype), rows
+        if layer is not None:
+            most = rows_at_a_time(8 * folds.shape[1], rows.device)
+            parts = zip(rows.split(most), folds.split(most), strict=True)
+            ends = torch.cat([self._run(steps, state, fold) for state, fold in parts])
         met = torch.ones(len(offsets) - 1, dtype=torch.bool, device=rows.device)
-        low, high = ends.new_empty(2, len(met), ends.shape[1])
-        for cells, columns in _columns(torch.arange(len(met), device=rows.device), corners, offsets, ends):
-            low[cells], high[cells] = _extremes(ends, columns)
+        at_corners = ends.index_select(0, corners)
+        low, high = (torch.segment_reduce(at_corners, way, offsets=offsets) for way in ("min", "max"))
         if layer is None:
             return self.levels.met(low, high, self.zero_tolerance)
         left = torch.arange(len(met), device=rows.device)
@@ -130,6 +127,14 @@ class Pruning:
             least, most = _extremes(folds, columns)
             met[cells] = self._near(steps, least, most, low[cells], high[cells])
         return met
+
+    def _run(self, steps: list[_Step], state: Tensor, folds: Tensor) -> Tensor:
+        """Rows of ``levels`` (v, q) at vertices with this state (v, n) before the steps; writes the folds (v, H)."""
+        for step, part in zip(steps, folds.split([len(step.units) for step in steps], 1), strict=True):
+            fold = step.fold(state)
+            part.copy_(fold)
+            state = step.run(state, fold)
+        return state @ self.levels.factors.T + self.levels.shifts
 
     def _near(self, steps: list[_Step], least: Tensor, most: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """Whether the set may meet cells (b,).
@@ -262,7 +267,7 @@ def _columns(cells: Tensor, corners: Tensor, offsets: Tensor, rows: Tensor) -> I
     if len(cells) == 0:
         return
     sizes, order = (offsets[cells + 1] - offsets[cells]).sort(descending=True)
-    most = rows_at_a_time(_COPIES * rows.element_size() * rows.shape[1], rows.device)
+    most = rows_at_a_time(rows.element_size() * rows.shape[1], rows.device)
     for own, size in zip(cells[order].split(most), sizes.split(most), strict=True):
         first = offsets.index_select(0, own)
         counts = torch.searchsorted(-size, -torch.arange(int(size[0]), device=size.device)).tolist()

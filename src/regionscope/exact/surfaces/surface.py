@@ -44,8 +44,8 @@ class LevelSet:
         counter-clockwise seen from the side of larger f; in 2-D {f < value} lies to the left of each segment.
     normals: (f, k) unit vectors in slice coordinates that point to larger f.
     flat: (m, k) a point inside each region on which f equals the value everywhere; flat_size: their total size.
-    value, classes: what was asked for; one of them is None.
-    n_regions: number of regions that were left to look at in the end.
+    value, classes: the arguments of ``level_set``; one of them is None.
+    n_regions: number of regions left after the last layer.
     """
 
     slice: Slice
@@ -141,7 +141,8 @@ class LevelSet:
     def boundary_edges(self) -> Tensor:
         """(e, k - 1) vertices of the edges with one face, which lie on the border of the slice.
 
-        On a plane the ends of open curves. Between two classes also the points where a third class takes over.
+        On a plane, these are the ends of open curves; between two classes, also the points where a third class takes
+        over.
         """
         return self._edges.ends[self._edges.faces == 1]
 
@@ -167,7 +168,7 @@ class LevelSet:
 
     @cached_property
     def n_components(self) -> int:
-        """Number of connected pieces of the surface; pieces that touch in a vertex are one."""
+        """Number of connected pieces of the surface; pieces that share a vertex count as one."""
         if not len(self):
             return 0
         face = owners(self.offsets, len(self.corners)) + len(self.vertices)
@@ -192,8 +193,8 @@ class LevelSet:
     def save(self, path: str | Path, *, inputs: bool = False, triangles: bool = False) -> Path:
         """Write the mesh to a .ply, .obj or .vtp file; curves are written with a third coordinate 0.
 
-        inputs: whether to write the inputs themselves instead of slice coordinates; they need as many numbers as the
-            slice has dimensions. triangles: whether to divide the polygons into triangles.
+        inputs: whether to write inputs instead of slice coordinates; an input must have as many numbers as the slice
+            has dimensions. triangles: whether to divide the polygons into triangles.
         """
         points = self.vertices
         if inputs:

@@ -131,7 +131,7 @@ const regionscope = (() => {
     const [width, height] = [Math.round(canvas.clientWidth * scale), Math.round(canvas.clientHeight * scale)];
     if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
     if (state.fitted)  // the whole box is in sight, unless that makes the surface tiny
-      state.distance = Math.min(fit(frame, width / height), 2.5 * fit(points, width / height) || Infinity);
+      state.distance = Math.min(fit(frame, width / height), 4 * fit(points, width / height) || Infinity);
     gl.viewport(0, 0, width, height);
     gl.enable(gl.DEPTH_TEST);
     const ground = getComputedStyle($("view")).backgroundColor.match(/\d+/g);

@@ -12,10 +12,10 @@ from regionscope.errors import InputError
 
 
 def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fill: float | Tensor = 0.0) -> Tensor:
-    """Each image padded on all sides, cut back to its size at a random place, and mirrored with probability 1/2.
+    """Pad each image on all sides, crop it at a random place to its size, and mirror it with probability 1/2.
 
-    batch: (b, c, h, w). fill: the value of the margin, one or one for each channel; 0 is the mean colour of
-    normalised images, and -mean / std is black. Every image has its own place. Cost: a copy and a gather.
+    batch: (b, c, h, w). fill: value of the padding, one number or one for each channel; 0 is the mean colour of
+    normalised images, and -mean / std is black. The crop is drawn for each image separately. Cost: a copy and a gather.
     """
     if batch.ndim != 4:
         raise InputError(f"Expected a batch of images (b, c, h, w), got shape {tuple(batch.shape)}.")

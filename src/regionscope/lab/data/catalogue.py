@@ -60,10 +60,10 @@ def entry(name: str) -> DataSource:
 def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
     """The training and the test part that ``spec`` describes, on the CPU.
 
-    In this order: the parts are drawn or read, ``n_train`` and ``n_test`` inputs chosen evenly over the classes, images
-    normalised (or, with the option ``symmetric``, moved from [0, 1] to [-1, 1]), a share ``label_noise`` of the
-    training labels replaced. ``spec.seed`` decides all that is random. Toy data are left in [-1, 1]^2 whatever
-    ``normalise`` says, and so are your own data unless they are uint8 images. root: the data folder, see ``data_root``.
+    The steps in order: draw or read both parts; choose ``n_train`` and ``n_test`` inputs evenly over the classes;
+    normalise images (or, with the option ``symmetric``, map [0, 1] to [-1, 1]); replace a share ``label_noise`` of the
+    training labels. All randomness comes from ``spec.seed``. ``normalise`` has no effect on toy data, nor on your own
+    data unless they are uint8 images. root: the data folder, see ``data_root``.
     """
     options = check_options(spec.name, spec.options)
     folder = data_root(root)

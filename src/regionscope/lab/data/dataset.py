@@ -105,7 +105,7 @@ class DataSplit:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes, whether or not each occurs."""
+        """Number of classes, including classes that do not occur."""
         return self.train.n_classes
 
     def to(self, device: torch.device | str) -> DataSplit:
@@ -143,7 +143,8 @@ def balanced_choice(labels: Tensor, n: int, *, seed: int, what: str = "The data"
 def add_label_noise(data: Dataset, share: float, *, seed: int = 0) -> Dataset:
     """``data`` with round(share * n) labels replaced by uniformly random classes, which may be the old ones.
 
-    share = 1 gives random labels (Zhang et al. 2017). With one seed, more noise changes what less noise changed too.
+    share = 1 gives random labels (Zhang et al. 2017). For a fixed seed, a larger share changes a superset of the
+    labels.
     """
     if not 0 <= share <= 1:
         raise InputError(f"Expected label_noise, a share of the labels, from 0 to 1, got {share}.")

@@ -101,12 +101,12 @@ def get(
     force: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Downloaded:
-    """Download the data set ``name`` to ``root``, unless it is there. Needs the ``lab`` extra.
+    """Download the data set ``name`` to ``root`` unless it exists. Requires the ``lab`` extra.
 
     The layout is that of torchvision.
-    base_url: another server with the same files. force: get it again. on_progress(file, bytes so far, bytes in all).
-    A wrong md5, no network or a broken archive is an InputError, and then nothing has changed under ``root`` except
-    the folder of half-finished work.
+    base_url: another server with the same files. force: whether to download existing files again. on_progress: called
+    with (file, bytes so far, total bytes). Raises ``InputError`` for a wrong md5, a missing network connection or a
+    damaged archive; then only the folder of temporary files changes.
     """
     wanted = _download(name)
     if base_url is not None and not base_url.startswith(("http://", "https://")):

@@ -89,7 +89,7 @@ _INSTRUMENTS = {
 
 
 def names() -> dict[str, dict[str, Any]]:
-    """All instruments, each with its options and their defaults; None leaves the choice to the instrument.
+    """All instruments, each with its options and their defaults. None means that the instrument chooses.
 
     >>> names()["error_rate"]
     {'points': 'test', 'n': None, 'seed': None, 'batch_size': None, 'memory': None}
@@ -101,12 +101,12 @@ def names() -> dict[str, dict[str, Any]]:
 
 
 def about(name: str) -> str:
-    """One line on what an instrument reads."""
+    """One-line description of an instrument."""
     return _find(name).about
 
 
 def check(spec: MeasureSpec) -> None:
-    """Raise ``InputError`` where there is no such instrument or option, or where the value of one can never work."""
+    """Raise ``InputError`` for an unknown instrument, an unknown option or an impossible value."""
     instrument = _find(spec.instrument)
     for name, value in spec.options.items():
         if name not in instrument.options:
@@ -122,13 +122,13 @@ def build(
     initial: Mapping[str, Tensor] | None = None,
     loss: str | None = None,
 ) -> Measure:
-    """The function of a model that ``spec`` describes; what it looks at is drawn once, from ``seed``.
+    """The function of a model that ``spec`` describes. Its points or slices are drawn once, from ``seed``.
 
     Options are named as in the Python functions. ``points``: "train", "test" or "random" (uniform in the range of the
     training inputs, or in ``domain``), or a list of them, which gives the rows ``name.train`` and so on. initial: the
-    state dict before training, for ``distance_from``. loss: what is trained on, "cross_entropy" (also where it is not
-    given) or "mse", for ``sharpness`` and ``loss`` where their option of that name leaves it open. Unknown options and
-    impossible values are an ``InputError`` now and not after hours of training.
+    state dict before training, for ``distance_from``. loss: the training loss, "cross_entropy" (the default) or "mse",
+    for ``sharpness`` and ``loss`` unless they have an option of that name. Raises ``InputError`` for unknown options
+    and impossible values, before training starts.
     """
     check(spec)
     check_option("build", "loss", loss, _find("loss").options["loss"].types)

@@ -18,8 +18,8 @@ def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | 
     """A callback for ``Trainer(callbacks=[...])`` that measures before training, after each step and at the end.
 
     New rows go to every logger of the trainer; the spread is ``name/spread``. Steps are the trainer's ``global_step``:
-    moves of the weights, not batches. A schedule in epochs takes its length from the trainer. With several processes
-    only the first one measures. model: which part of the ``LightningModule`` to measure, such as ``lambda module:
+    optimiser steps, not batches. A schedule in epochs takes the length of an epoch from the trainer. With several
+    processes only the first one measures. model: part of the ``LightningModule`` to measure, such as ``lambda module:
     module.net``; the whole module by default.
     """
     needed("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")

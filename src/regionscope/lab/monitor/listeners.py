@@ -35,9 +35,9 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """Log rows to a W&B run against their own axis, ``regionscope/step``, whatever else the run logs.
+    """Log rows to a W&B run against their own axis, ``regionscope/step``.
 
-    W&B drops numbers whose step is below the largest one logged; an axis of its own keeps the rows safe from that.
+    W&B drops numbers whose step is below the largest step logged so far; the separate axis avoids this.
     """
 
     AXIS = "regionscope/step"

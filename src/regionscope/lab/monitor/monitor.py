@@ -103,7 +103,7 @@ class Monitor:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """All rows, those of earlier sessions too, in the order of their steps."""
+        """All rows in the order of their steps, including those of earlier sessions."""
         return tuple(sorted(self._rows.values(), key=lambda row: row.step))
 
     def values(self, name: str) -> tuple[list[int], list[float]]:
@@ -132,7 +132,7 @@ class Monitor:
         return self.measure(step, model) if self.wants(step, last=last) else ()
 
     def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
-        """Measure now, whatever the schedule says, unless this step has been measured; return the new rows."""
+        """Measure now, independently of the schedule, unless this step has been measured; return the new rows."""
         self._begin(step)
         new: list[Row] = []
         for name in self._measures:

@@ -16,14 +16,14 @@ from regionscope.network import Draws, full_precision, runnable_copy
 
 @contextmanager
 def no_trace(model: nn.Module, *, gradients: bool = False) -> Iterator[nn.Module]:
-    """A private copy of ``model`` in eval mode; meanwhile no gradients are computed, and float32 is in full precision.
+    """Context with a private copy of ``model`` in eval mode, without gradients and with full float32 precision.
 
-    The model itself is never switched or written to, so another thread may go on training it. The copy keeps the
-    weights of the moment at which the context is entered, and the user's hooks. Compiled code is left out of it.
+    The model itself does not change, so another thread may continue to train it. The copy has the weights of the moment
+    at which the context is entered, and the user's hooks, but no compiled code.
 
-    gradients: whether the copy gets the gradients too. Only for the thread that trains: torch does not survive a
-        backward pass of another thread meanwhile.
-    Cost: a copy of the weights, and of their gradients if wanted.
+    gradients: whether to copy gradients too. Use it only in the thread that trains: a concurrent backward pass in
+        another thread crashes torch.
+    Cost: a copy of the weights, and of their gradients if requested.
     """
     # Leaving inference mode brings gradients back, so they are switched off after it.
     with torch.inference_mode(False), torch.no_grad(), full_precision():
@@ -38,13 +38,13 @@ def no_trace(model: nn.Module, *, gradients: bool = False) -> Iterator[nn.Module
 def same_randomness(device: torch.device | None = None, *, watch: bool = True) -> Iterator[Draws | None]:
     """Restore the random generators of Python, NumPy and torch (CPU and all CUDA devices in use) on exit.
 
-    They belong to the whole process. Beside other threads, those of torch are put back only if this thread alone has
-    drawn from them; to know that, each operation is watched, in up to three times the time. For Python and
-    NumPy this cannot be known; beside other threads these are put back in the main thread only.
+    The generators belong to the whole process. If other threads exist, those of torch are restored only if no other
+    thread has drawn from them. To detect this, each operation is watched, which takes up to three times as long. For
+    Python and NumPy this cannot be detected; if other threads exist, they are restored in the main thread only.
 
-    device: beside other threads, the device whose generator is put back beside that of the CPU.
-    watch: whether operations are watched beside other threads; without it torch's generators stay as they are there.
-    Returns what has been noted, or None if there are no other threads.
+    device: if other threads exist, the device whose generator is restored besides that of the CPU.
+    watch: whether to watch operations if other threads exist; otherwise torch's generators are not restored then.
+    Returns the recorded draws, or None if there are no other threads.
     """
     draws = None if threading.active_count() == 1 else Draws(device or torch.device("cpu"))
     python, array = random.getstate(), np.random.get_state()  # noqa: NPY002 - the legacy state is what users share

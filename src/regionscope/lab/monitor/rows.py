@@ -17,8 +17,8 @@ from regionscope.lab.store.rows import encode, parse
 class Row:
     """One number at one step.
 
-    spread: the standard error of ``value``; None where the value is exact. seconds: what the measurement took, shared
-    by all rows that came from it. JSON has no NaN or infinity: such numbers are written as null and read as NaN.
+    spread: standard error of ``value``; None for an exact value. seconds: duration of the measurement, the same for all
+    rows of one measurement. JSON has no NaN or infinity: such numbers are written as null and read as NaN.
     """
 
     step: int
@@ -29,7 +29,7 @@ class Row:
 
     @staticmethod
     def from_dict(entry: dict[str, Any]) -> Row:
-        """The row that a line of the file describes; a number that is missing is NaN."""
+        """The row that a line of the file describes; a missing number becomes NaN."""
         spread = entry.get("spread")
         return Row(
             entry["step"],
@@ -51,7 +51,7 @@ def as_scalars(rows: Iterable[Row]) -> dict[str, float]:
 
 
 def append_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Add the rows in one write and flush them to disk. On a full disk the file is as before."""
+    """Add the rows in one write and flush them to disk. If the disk is full, the file does not change."""
     path.parent.mkdir(parents=True, exist_ok=True)
     append_bytes(path, encode(rows))
 

@@ -22,7 +22,7 @@ WORDS = '"end", "start", "every 5 epochs", "every 100 steps", "log 1 10000 50", 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Chosen steps, and multiples of some numbers of steps or epochs; the end of training always belongs to it.
+    """Chosen steps, and multiples of some numbers of steps or epochs. The last step of training is always included.
 
     >>> (every(4) | Schedule(points=(1,))).steps(10, per_epoch=5)
     (0, 1, 4, 8, 10)
@@ -48,9 +48,12 @@ class Schedule:
         return tuple(sorted(chosen))
 
     def includes(self, step: int, *, per_epoch: int | None = None) -> bool:
-        """Whether ``step`` is chosen, where the end is not known."""
+        """Whether ``step`` is chosen, if the last step is not known."""
         if self.epoch_periods and per_epoch is None:
-            raise InputError(f'Expected steps_per_epoch for the schedule "{self}", which counts epochs, got None.')
+            raise InputError(
+                f'Expected steps_per_epoch for the schedule "{self}", which counts epochs, got None. Pass '
+                "Monitor(..., steps_per_epoch=...), or count epochs yourself: when=every(1) and monitor(epoch, model)."
+            )
         periods = (*self.periods, *(each * (per_epoch or 1) for each in self.epoch_periods))
         return step in self._chosen or any(step % period == 0 for period in periods)
 
@@ -109,7 +112,7 @@ def parse_schedule(words: str) -> Schedule:
 
 
 def as_schedule(when: Schedule | str) -> Schedule:
-    """A schedule, or the words for one."""
+    """The schedule itself, or the one that a text describes."""
     if isinstance(when, str):
         return parse_schedule(when)
     if not isinstance(when, Schedule):

@@ -18,10 +18,10 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: Callable[[An
     """A callback for ``trainer.add_callback(...)`` that measures before training, after each step and at the end.
 
     New rows go through ``trainer.log``, so they are in ``trainer.state.log_history`` and in every tool that the trainer
-    reports to; the spread is ``name/spread``. Steps are the trainer's ``global_step``. A schedule in epochs takes its
-    length from the trainer. With several processes only the first one measures. model: which part of the trainer's
-    model to measure, such as ``lambda model: model.classifier``; the whole model by default, whose outputs you name in
-    the instruments: ``output="logits"``.
+    reports to; the spread is ``name/spread``. Steps are the trainer's ``global_step``. A schedule in epochs takes the
+    length of an epoch from the trainer. With several processes only the first one measures. model: part of the
+    trainer's model to measure, such as ``lambda model: model.classifier``; the whole model by default. Select its
+    outputs in the instruments: ``output="logits"``.
     """
     needed("transformers", who="transformers_callback needs", library="transformers", extra="transformers")
     from transformers import TrainerCallback

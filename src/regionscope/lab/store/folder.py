@@ -37,10 +37,11 @@ class Stored:
 
 
 class RunFolder:
-    """The files of one run; ``repaired`` collects a sentence for everything that was found damaged.
+    """The files of one run. ``repaired`` lists a message for every damaged file.
 
     config.json, provenance.json, data.json (shape and size), rows.jsonl, result.json, state.safetensors (while it is
-    not finished), checkpoints/step-00000100.safetensors. Anybody may read at any time; who writes holds ``claim()``.
+    not finished), checkpoints/step-00000100.safetensors. Any process may read at any time; a writer must hold
+    ``claim()``.
     """
 
     def __init__(self, path: Path, experiment: Experiment) -> None:
@@ -89,7 +90,7 @@ class RunFolder:
 
     @property
     def status(self) -> str:
-        """new, running (a live process works on it), stopped (begun, to be continued), finished, diverged, failed."""
+        """One of new, running (in a live process), stopped (can be resumed), finished, diverged, failed."""
         result = self.result()
         if result is not None:
             return str(result["status"])
@@ -104,7 +105,7 @@ class RunFolder:
         return self._read("provenance.json") or {}
 
     def result(self) -> dict[str, Any] | None:
-        """The result of the run; None while there is no readable one."""
+        """The result of the run; None if there is no readable one."""
         return self._read("result.json")
 
     def rows(self) -> list[dict[str, Any]]:
@@ -115,7 +116,7 @@ class RunFolder:
         return found.rows
 
     def checkpoints(self) -> list[Stored]:
-        """The stored weights, in the order of training; files that are not whole are left out and noted."""
+        """The stored weights, in the order of training. Incomplete files are left out and listed in ``repaired``."""
         found = []
         for path in repair.checkpoint_files(self.path):
             try:
@@ -126,7 +127,7 @@ class RunFolder:
         return found
 
     def model_at(self, stored: Stored) -> nn.Module:
-        """The network with those weights, in eval mode, on the CPU; float64 where it was trained so, else float32."""
+        """The network with the weights of a checkpoint, in eval mode, on the CPU, in the dtype of its training."""
         tensors, _ = files.read_tensors(stored.path)
         model = self._network().to(torch.float64 if self.experiment.training.precision == "float64" else torch.float32)
         try:
@@ -166,7 +167,7 @@ class RunFolder:
         return self._has_ended() and repair.is_whole(self.path)
 
     def verify(self) -> bool:
-        """Whether the run has ended and its result holds; damaged files are set aside and noted, so claim it first."""
+        """Whether the run has ended and its result is valid. Renames damaged files, so call ``claim()`` first."""
         for sentence in repair.verify(self.path):
             self.note(sentence)
         return self._has_ended()

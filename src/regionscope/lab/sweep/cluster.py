@@ -84,7 +84,7 @@ def _outcome(future: Any, job: Job) -> JobResult:
         return JobResult(job.key, label, "stopped", "The cluster dropped it.")
     error = future.exception()
     if type(error).__name__ == "KilledWorker":
-        sentence = "Its Dask workers died again and again; too little memory is a common reason."
+        sentence = "Its Dask workers died repeatedly, often for lack of memory."
     else:
         sentence = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     fail(job.experiment, job.runs_dir, sentence)

@@ -30,7 +30,7 @@ _PARTS = ("data", "network", "training", "measure", "measures", "seed")
 
 @dataclass(frozen=True)
 class Sweep:
-    """Experiments in a fixed order, each once.
+    """Distinct experiments in a fixed order.
 
     >>> base = {"data": {"name": "digits"}, "network": {"name": "mlp"}}
     >>> sweep = Sweep.from_dict({"base": base, "grid": {"training.lr": [0.1, 0.01], "seed": [0, 1, 2]}})
@@ -61,7 +61,7 @@ class Sweep:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """A line for each experiment with the settings in which they differ; no two are the same."""
+        """One line for each experiment with the settings in which they differ; all lines are distinct."""
         return tuple(labels([{"key": key} | flatten(one.to_dict()) for key, one in zip(self.keys, self, strict=True)]))
 
     @classmethod
@@ -81,7 +81,8 @@ class Sweep:
     ) -> Self:
         """Read a sweep from a TOML file (see docs/sweeps.md).
 
-        network, data, output: names in place of those of its base; output is that of a network with several.
+        network, data, output: values that replace those of its base; output selects one of several outputs of a
+            network.
         """
         path = Path(path)
         document = read_toml(path)

@@ -20,11 +20,11 @@ _TYPES = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
 
 
 def query(runs_dir: Path | str, sql: str) -> RunTable:
-    """The answer to a question in SQL about the tables ``runs`` (one row a run) and ``rows`` (the time series).
+    """Result of an SQL query on the tables ``runs`` (one row per run) and ``rows`` (the time series).
 
-    A column with a dot is written in double quotes: ``SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL``.
-    Columns of one name are numbered: seed, seed_2. The query sees these tables and nothing else: it can neither read
-    nor write files, load extensions or change settings.
+    Quote a column name with a dot: ``SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL``. Columns of the same name
+    are numbered: seed, seed_2. The query has access to these tables only: it cannot read or write files, load
+    extensions or change settings.
     """
     duckdb = _duckdb("--sql")
     with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as connection:

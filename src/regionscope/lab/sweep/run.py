@@ -26,7 +26,7 @@ _TRUST = 60.0  # seconds for which a lock is believed; then a worker tries it, f
 
 @dataclass(frozen=True)
 class SweepReport:
-    """Outcomes of all experiments, in the order of the sweep. ``reason`` says why it is not complete."""
+    """Outcomes of all experiments, in the order of the sweep. ``reason`` explains why the sweep is not complete."""
 
     runs_dir: Path
     outcomes: tuple[JobResult, ...]
@@ -42,12 +42,12 @@ class SweepReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every run has ended (a failed one has, too)."""
+        """Whether every run has ended, including failed runs."""
         return self.count(*ENDED, "failed") == len(self.outcomes)
 
     @property
     def repaired(self) -> tuple[str, ...]:
-        """What was found damaged and set aside, in sentences."""
+        """Messages about damaged files that were renamed."""
         return tuple(sentence for outcome in self.outcomes for sentence in outcome.repaired)
 
 
@@ -84,14 +84,18 @@ def run_sweep(
 ) -> SweepReport:
     """Run the experiments that have not ended yet, and return the outcome of each.
 
-    Several processes on several machines can work on the same folder at once; each run is done by one of them.
+    Several processes on several machines can work on the same folder at once; each run is computed by one of them.
 
-    workers: processes of this machine; 1 works in this process. dask: "tcp://host:port" or "local:4" instead.
-    device: "cpu" by default; with "cuda" several workers share one GPU. gpu_resource: how much of the resource GPU a
-    run takes on Dask (1 for "cuda", else 0). threads: torch threads of a run, so that all ways of running a sweep give
-    the same bits; None leaves them alone. limit_seconds: after that nothing is begun, and running runs save their state
-    and stop. compiled: on CUDA, train with compiled steps. stop: called now and then; True has the same effect.
-    on_outcome: called with each outcome; on_share: (key, finished share) of the running ones.
+    workers: number of processes on this machine; 1 uses the current process. dask: "tcp://host:port" or "local:4"
+        instead.
+    device: "cpu" by default; with "cuda" several workers share one GPU.
+    gpu_resource: amount of the Dask resource GPU that a run takes (1 for "cuda", else 0).
+    threads: number of torch threads of a run, so that results do not depend on how the sweep runs; None keeps torch's
+        setting.
+    limit_seconds: time after which no run starts, and running ones save their state and stop. stop: function that is
+        called regularly; if it returns True, the sweep stops in the same way.
+    compiled: whether to train with compiled steps on CUDA.
+    on_outcome: called with each outcome. on_share: called with (key, finished share) of running experiments.
     """
     if workers < 1:
         raise InputError(f"Expected at least 1 worker, got {workers}.")

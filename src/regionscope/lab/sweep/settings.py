@@ -11,7 +11,7 @@ _NAMED = ("data.name", "network.name")  # every label begins with these
 
 
 def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as dotted keys; entries of a list of tables by their number, other lists as text.
+    """Flatten nested tables to dotted keys. Entries of a list of tables are numbered; other lists become text.
 
     >>> flatten({"training": {"lr": 0.1}, "measures": [{"when": "end"}], "seed": 0})
     {'training.lr': 0.1, 'measures.0.when': 'end', 'seed': 0}
@@ -41,7 +41,7 @@ def differing(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Each dotted key by its last part, whole where two would be the same.
+    """The last part of each dotted key, or the whole key if two last parts are equal.
 
     >>> short_names(["training.lr", "data.seed", "seed"])
     {'training.lr': 'lr', 'data.seed': 'data.seed', 'seed': 'seed'}

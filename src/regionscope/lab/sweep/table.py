@@ -44,7 +44,7 @@ class RunTable:
         return data_frame({name: self.column(name) for name in self.columns})
 
     def column(self, name: str) -> list[Any]:
-        """The values of one column, a run each."""
+        """The values of one column, one for each run."""
         if name not in self.columns:
             raise InputError(f"Expected a column of the table ({', '.join(self.columns)}), got {name!r}.")
         return [row.get(name) for row in self.rows]
@@ -54,7 +54,7 @@ class RunTable:
         return tuple(name for name in self.columns if len({json.dumps(row.get(name)) for row in self.rows}) > 1)
 
     def write_csv(self, path: Path) -> None:
-        """One line a run; a missing value is an empty field."""
+        """Write one line per run; a missing value is an empty field."""
 
         def write(temporary: Path) -> None:
             with temporary.open("w", newline="", encoding="utf-8") as file:
@@ -68,8 +68,8 @@ class RunTable:
 def read_runs(runs_dir: Path | str, *, planned: bool = False) -> RunTable:
     """All runs below a folder: key, status, settings ("training.lr"), results, each measure's last value and spread.
 
-    In the order of the sweeps that made them. planned: runs of these sweeps that have no folder yet come too, as "new".
-    Cost: two small files a run.
+    In the order of the sweeps that created them. planned: whether to include runs of these sweeps that have no folder
+    yet, as "new". Cost: two small files per run.
     """
     runs_dir = Path(runs_dir)
     order = _plans(runs_dir)
@@ -130,10 +130,10 @@ class SweepStatus:
 
 
 def sweep_status(runs_dir: Path | str) -> SweepStatus:
-    """Where the sweep stands, read from its folder; it may be running anywhere.
+    """Progress of a sweep, read from its folder. The sweep may run on another machine.
 
-    A run that has ended and has lost a checkpoint counts as damaged, since the next sweep run does it again; damage
-    inside checkpoints is found by that one only.
+    An ended run without one of its checkpoints counts as damaged, and the next ``run_sweep`` repeats it. Damage inside
+    checkpoints is detected only then.
     """
     table = read_runs(runs_dir, planned=True)
     for row in table.rows:

@@ -39,9 +39,8 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """Outcome of a run.
-
-    status: finished, diverged, failed; stopped (to be continued); busy (another process works on it); full (the disk).
+    """Outcome of a run. status: one of finished, diverged, failed, stopped (can be resumed), busy (in another process),
+    full (the disk).
     """
 
     key: str

@@ -27,11 +27,11 @@ _NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 22}  # input entries in one batch, of t
 
 
 def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "cross_entropy") -> tuple[float, float]:
-    """Mean loss and accuracy of ``model`` in eval mode; modes and buffers are as before afterwards.
+    """Mean loss and accuracy of ``model`` in eval mode; modes and buffers do not change.
 
-    An output with a NaN is wrong. loss: "cross_entropy", or "mse": the squared distance to the one-hot label, averaged
-    over examples and classes. The data goes to the model's device a batch at a time. Cost: one forward pass, and one
-    wait for the device, at the end.
+    An output with a NaN counts as wrong. loss: "cross_entropy", or "mse": the squared distance to the one-hot label,
+    averaged over examples and classes. The data moves to the model's device batch by batch. Cost: one forward pass, and
+    one synchronisation with the device.
     """
     if len(inputs) == 0:
         raise InputError("Expected at least one input to evaluate on, got none.")

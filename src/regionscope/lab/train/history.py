@@ -14,10 +14,10 @@ RunStatus = Literal["finished", "diverged"]
 class EpochRow:
     """The state after epoch ``epoch`` (from 1) at step ``step``.
 
-    loss: mean over the epoch's examples as they were trained on, with the weights of their moment.
+    loss: mean training loss over the epoch, each example with the weights at its step.
     train_error, test_error: share of wrong labels in eval mode with the weights at the end of the epoch, without
-        augmentation; None where not evaluated (no test data, or between evaluations). seconds: of the epoch, with its
-        evaluation.
+        augmentation; None if not evaluated (no test data, or between evaluations). seconds: duration of the epoch and
+        its evaluation.
     """
 
     epoch: int
@@ -30,7 +30,7 @@ class EpochRow:
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """Where a training stands: ``step`` of ``total_steps`` in ``epoch`` (from 1); loss of the last batch."""
+    """Progress of a training: ``step`` of ``total_steps`` in ``epoch`` (from 1), and the loss of the last batch."""
 
     step: int
     total_steps: int
@@ -42,9 +42,9 @@ class TrainingProgress:
 class Trained:
     """Result of a training.
 
-    status: "finished", or "diverged" when the loss became NaN or infinite; the last row of the history says when, and
-        the weights are those of that moment. steps: optimiser steps taken. seconds: wall-clock time, over all sessions
-        when it was resumed.
+    status: "finished", or "diverged" if the loss became NaN or infinite; the last row of the history shows when, and
+        the weights are those at that step. steps: number of optimiser steps. seconds: wall-clock time, including
+        sessions before a resume.
     """
 
     status: RunStatus

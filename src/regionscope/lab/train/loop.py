@@ -35,28 +35,29 @@ def train(
     on_epoch: Callable[[EpochRow], object] | None = None,
     on_progress: Callable[[TrainingProgress], object] | None = None,
 ) -> Trained:
-    """Train ``model`` in place on ``data.train`` and return the history; errors are taken on ``data.test`` too.
+    """Train ``model`` in place on ``data.train`` and return the history, with errors on both parts.
 
-    On a CPU the same model, data, settings and seed give the same weights bit for bit (with the same number of
-    threads), also when it was stopped anywhere and resumed with ``state``, and whatever monitors and callbacks do. All
-    randomness comes from ``seed``: the order of batches, dropout and augmentation each have their own stream, and the
-    global random state is as before afterwards. The model's train/eval mode too; its device and dtype are those of the
-    training. A batch of one example at the end of an epoch is left out when the model has batch normalisation.
+    On a CPU the same model, data, settings, seed and number of threads give the same weights bit for bit, even if
+    training is interrupted and resumed with ``state``, and independently of monitors and callbacks. All randomness
+    comes from ``seed``: the order of batches, dropout and augmentation each have their own stream. The global random
+    state and the train/eval mode of the model are restored; its device and dtype are those of the training. If the
+    model has batch normalisation, a last batch of one example is left out.
 
-    device: where to train, such as "cuda"; the model's own by default. The data lies there as a whole. On CUDA
-        images are laid out channels-last.
-    replay: on CUDA, record a step as a graph and replay it, which can double the speed of small batches and small
-        networks. Only for models that do the same operations in every step: what Python decides is decided once.
-    compiled: compile the recorded step (see ``CompiledStep``); only with ``replay``, and without effect on a CPU.
-    monitors: called at their own schedules, which here know the length of an epoch and the end.
-    state: continue from here; it must come from the same settings, seed and data, and the same kind of device.
+    device: device to train on, such as "cuda"; the model's own by default. It holds all data. On CUDA, images are
+        stored channels-last.
+    replay: whether to record a step as a CUDA graph and replay it, which can double the speed of small batches and
+        small networks. Only for models that run the same operations in every step: Python code runs once.
+    compiled: whether to compile the recorded step (see ``CompiledStep``); only with ``replay``, and without effect on a
+        CPU.
+    monitors: monitors to call at their own schedules.
+    state: state to resume from, with the same settings, seed, data and kind of device.
     save_state: called with the state every ``state_every`` seconds, at checkpoints and at the end.
     on_checkpoint: called with (step, epoch, model) at the schedule ``training.checkpoints``.
-    on_epoch: called after each epoch; epochs after ``state`` are announced again when they are repeated.
+    on_epoch: called after each epoch, also for epochs that are repeated after a resume.
     on_progress: called about twice a second and at the end.
 
-    A loss that is NaN or infinite ends the training with the status "diverged"; it is looked at every 256 steps and
-    after each epoch, so that a GPU need not wait at every step. Cost: within a few per cent of a hand-written loop.
+    A NaN or infinite loss ends the training with the status "diverged". The loss is checked every 256 steps and after
+    each epoch, so that a GPU does not wait at every step. Cost: within a few per cent of a hand-written loop.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch.nn.Module to train, got {type(model).__name__}.")

@@ -49,7 +49,7 @@ def names() -> tuple[str, ...]:
 
 
 def check_options(name: str, options: Iterable[str]) -> None:
-    """Raise ``InputError`` where there is no such network, or where it has no such option; nothing is built."""
+    """Raise ``InputError`` for an unknown network or option, without building the network."""
     if isinstance(name, str) and ".py:" in name:
         check_call(name, options, offered=("classes", "input_shape"))
         return
@@ -69,10 +69,10 @@ def build(
     """The network ``name`` for inputs of ``input_shape`` (without the batch), with PyTorch's default initial weights.
 
     The weights depend on the seed alone, and the global random state is untouched. The module is on the CPU, in
-    training mode. Convolutional networks take images of any size; inside, the last mean runs over the whole image.
+    training mode. Convolutional networks take images of any size and end with a mean over the whole image.
     options: those of the network; a wrong one raises ``InputError`` with the list. name: ``FILE.py:FUNCTION`` is your
     own network; the function gets the options, and ``classes`` and ``input_shape`` if it has parameters of these names.
-    output: the name or the index of the logits, where your network returns several outputs.
+    output: name or index of the logits, if your network returns several outputs.
 
     >>> sum(p.numel() for p in build("resnet18").parameters())
     11173962

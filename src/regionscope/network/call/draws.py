@@ -13,10 +13,10 @@ _UNTAGGED = ("aten::random", "aten::random_")  # torch does not tag them as rand
 
 
 class Draws(TorchDispatchMode):
-    """Notes the operations of this thread that draw from torch's global generators while it is entered.
+    """Context that records which operations of this thread draw from torch's global generators.
 
-    The generators belong to the whole process: a training loop in another thread moves them too, so that their states
-    alone do not say who has drawn.
+    The generators belong to the whole process: a training loop in another thread changes them too, so their states
+    alone do not show which thread has drawn.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -36,7 +36,7 @@ class Draws(TorchDispatchMode):
         return self._before is not None
 
     def put_back(self) -> None:
-        """Set the generators to where they stood before, unless another thread may have drawn as well."""
+        """Restore the generators, unless another thread may have drawn as well."""
         now = random_states(self._device)
         if threading.active_count() == 1:
             before = self._at_first
@@ -83,7 +83,9 @@ def _is_draw(func: Any, args: Any, kwargs: Any) -> bool:
     schema = getattr(func, "_schema", None)
     if schema is None or (torch.Tag.nondeterministic_seeded not in func.tags and schema.name not in _UNTAGGED):
         return False
-    given = {**dict(zip((each.name for each in schema.arguments), args, strict=False)), **kwargs}
+    # An argument that has its default is not passed on: attention without dropout comes without dropout_p.
+    given = {each.name: each.default_value for each in schema.arguments if each.has_default_value()}
+    given |= {**dict(zip((each.name for each in schema.arguments), args, strict=False)), **kwargs}
     trained = given.get("train", True) and given.get("training", True)
     share = given.get("dropout", 1) and given.get("dropout_p", 1)
     return given.get("generator") is None and bool(trained and share)

@@ -15,10 +15,10 @@ from regionscope.network.call.process_wide import ProcessWide
 def full_precision() -> Iterator[None]:
     """Context without TensorFloat-32 and without an outer autocast.
 
-    The first keeps 10 bits of a product and is PyTorch's default for convolutions, the second 7 or 10. Which side of a
-    boundary a nearby point lies on is noise then: refined counts find regions that are not there, and exact breakpoints
-    move. The user's own settings are back afterwards. TensorFloat-32 is a setting of the whole process: other threads
-    compute in full float32 as well until the last of these contexts is left.
+    TensorFloat-32, PyTorch's default for convolutions, keeps 10 bits of a product, autocast 7 or 10. With so few bits
+    the labels of points near a boundary are noise: refined counts find regions that do not exist, and exact breakpoints
+    move. The user's settings are restored on exit. TensorFloat-32 is a setting of the whole process: other threads also
+    compute in full float32 until the last of these contexts exits.
     """
     with _off_for_all, torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
         yield

@@ -25,19 +25,20 @@ _WATCHED = 1  # call; to watch every operation of all calls would take longer th
 
 @contextmanager
 def untouched(model: Model, *, device: torch.device | None = None, precise: bool = True) -> Iterator[Model]:
-    """A private copy of ``model`` to run: eval mode, no gradients, full float32. The model itself is never switched.
+    """Context with a private copy of ``model`` to run: eval mode, no gradients, full float32. The model does not
+    change.
 
     The copy is a snapshot: it keeps the weights of the moment at which the context is entered, while another thread may
-    go on training the model. What the copy writes to its buffers and attributes is lost with it. Hooks that the user
-    has put on the model are part of its forward pass (weight normalisation and pruning live there) and do run, on the
-    modules of the copy. Compiled and data-parallel wrappers are left out. Torch's global random state is as before
-    afterwards, unless other threads are there that may have drawn. ``torch.inference_mode`` is left for a while: its
-    tensors count no versions, and ``torch.enable_grad`` could not bring gradients back.
+    continue to train the model. Changes that the copy makes to its buffers and attributes are lost. The user's hooks
+    are part of the forward pass (weight normalisation and pruning use them) and run on the modules of the copy.
+    Compiled and data-parallel wrappers are left out. Torch's global random state is restored, unless another thread may
+    have drawn from it. ``torch.inference_mode`` is switched off inside, since ``torch.enable_grad`` has no effect in
+    it.
 
-    model: what is not an ``nn.Module`` is not copied; the rest holds for it too. A function is wrapped.
-    device: whose random state is kept beside that of the CPU; the model's own by default.
-    precise: without TensorFloat-32 (see ``full_precision``); False leaves the user's setting.
-    Cost: a copy of the parameters and buffers.
+    model: an ``nn.Module``; other objects are not copied, and functions are wrapped.
+    device: device whose random state is restored besides that of the CPU; the model's own by default.
+    precise: whether to disable TensorFloat-32 (see ``full_precision``); False keeps the user's setting. Cost: a copy of
+    the parameters and buffers.
     """
     module = unwrapped(model) if isinstance(model, nn.Module) else nn.Module()
     place = home(module)[0] if device is None else device
@@ -100,7 +101,7 @@ def same_modes(model: nn.Module) -> Iterator[None]:
 def home(model: nn.Module, *, like: Tensor | None = None) -> tuple[torch.device, torch.dtype]:
     """Device and dtype of the first floating-point parameter, or else buffer.
 
-    Where there is none, those of ``like``; without it the CPU and torch's default dtype.
+    If there is none, those of ``like``; without ``like``, the CPU and torch's default dtype.
     """
     for tensor in chain(model.parameters(), model.buffers(), () if like is None else (like,)):
         if tensor.is_meta:

@@ -47,7 +47,7 @@ def read_bytes(path: Path) -> bytes:
     """The content of an .onnx or .onnx.gz file, unpacked."""
     try:
         if path.exists() and not path.is_file():
-            raise InputError(f"Expected an .onnx or .onnx.gz file, got {path}, which is no regular file.")
+            raise InputError(f"Expected an .onnx or .onnx.gz file, got {path}, which is not a regular file.")
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(f"Expected an ONNX file below 2 GiB, got {path}. Store its weights as external data.")
         if path.suffix != ".gz":

@@ -61,7 +61,7 @@ class OnnxNetwork(nn.Module):
             self.register_buffer(self._stored[name], value)
 
     def close(self) -> None:
-        """Note after which node each value is dead."""
+        """Record after which node each value is no longer needed."""
         last: dict[str, int] = {}
         for i, planned in enumerate(self._plan):
             last.update({name: i for name, stored in planned.reads if not stored})
@@ -84,7 +84,7 @@ class OnnxNetwork(nn.Module):
         return torch.cat([self.run_row(row) for row in x.split(1)]) if len(x) > 1 else self.run_row(x)
 
     def run_row(self, x: Tensor) -> Tensor:
-        """The output (1, *output_shape) for one row; a graph may have summed the batch dimension away."""
+        """The output (1, *output_shape) for one row, even if the graph has summed over the batch dimension."""
         found = self._run(x)
         return found if found.shape[:1] == (1,) else found[None]
 

@@ -21,13 +21,13 @@ _FAILURES = (RuntimeError, ValueError, TypeError, IndexError, KeyError, Attribut
 def read_onnx(path: str | PathLike[str], *, input_shape: tuple[int, ...] | None = None) -> OnnxNetwork:
     """An ``nn.Module`` from an ``.onnx`` or ``.onnx.gz`` file with one input and one output.
 
-    Exact instruments take it where it is piecewise affine, sampled ones always. Dimension 0 of the input is the batch
+    Exact functions accept it if it is piecewise affine, sampled functions always. Dimension 0 of the input is the batch
     if its size is 1 or open; otherwise, and for inputs with one dimension, the file describes a single input and a
     batch dimension is added. A matrix that is almost all zeros is stored sparsely. Operators are read from opset 7 on.
 
     input_shape: shape of one input without the batch dimension, where the file leaves sizes open.
 
-    Raises ``InputError`` for a missing, damaged or unsupported file; the sentence names the node, the operator and the
+    Raises ``InputError`` for a missing, damaged or unsupported file; the message names the node, the operator and the
     opset. External data is read only from the folder of the file. Needs the extra ``onnx``. Cost: one copy of the
     weights and one forward pass.
     """

@@ -17,7 +17,7 @@ from regionscope.network.onnx.network import OnnxNetwork
 def reference_outputs(network: OnnxNetwork, inputs: Tensor) -> Tensor:
     """(v, c) outputs of ``onnx.reference.ReferenceEvaluator`` in float32 at (v, *input_shape), one row at a time.
 
-    The file is read again; it must be the one that the network was read from.
+    The file is read again and must be the one that the network comes from.
     """
     evaluator = needed("onnx.reference", who="Confirming a result needs", library="onnx", extra="onnx")
     graph = read_graph(network.path)

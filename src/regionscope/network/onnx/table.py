@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from torch import Tensor, nn
@@ -123,6 +124,11 @@ def operator(*kinds: str) -> Callable[[Operator], Operator]:
         return function
 
     return register
+
+
+def plain(functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Register operators without attributes, each as a function of its inputs."""
+    table.update({kind: partial(applied, function=function) for kind, function in functions.items()})
 
 
 def applied(node: Node, function: Callable[..., Any], *, takes: Iterable[int] | None = None, **options: Any) -> Step:

@@ -15,9 +15,6 @@ from regionscope.network.record import Call, Data, Rule, rule, table
 from regionscope.network.rules.arithmetic import aligned, same_layout
 from regionscope.network.rules.shapes import sizes_of
 
-__all__: list[str] = []
-
-
 # indexing
 
 

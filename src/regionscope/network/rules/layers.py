@@ -20,8 +20,6 @@ from regionscope.network.record import Call, Data, rule
 from regionscope.network.rules.convolution import conv2d_by_product, in_row_blocks
 from regionscope.network.rules.windows import per_dim
 
-__all__: list[str] = []
-
 _FEW_CHANNELS = 8  # below, and for 1 x 1 kernels, cuDNN is as fast as a matrix product of patches
 _PATCHES = 2**28  # bytes of patches on a GPU at a time
 

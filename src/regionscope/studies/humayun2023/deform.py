@@ -25,6 +25,7 @@ _TRUSTED = 0.014
 _POINTS: dict[Size, int] = {"smoke": 4, "desk": 24, "full": 1000}
 _DIMS: dict[Size, int] = {"smoke": 5, "desk": 20, "full": 25}
 
+_MEMORY = 1 << 30  # bytes; with less a GPU sees one point at a time
 _HEAD = "head."  # the last linear layer; as for LC, only convolutions count
 
 Course = Sequence[Value]
@@ -35,7 +36,8 @@ def sizes_at(place: Place, run: str, radius: float, points: int, dims: int) -> d
     """Mean eccentricity and diameter of the neighbourhood as each convolution receives it, with standard errors."""
     folder = place.run(run)
     inputs, _ = training_points(folder, place.data_root)
-    found = deformation(last_model(folder), inputs[:points], dims=dims, radius=radius)
+    model = last_model(folder).to(place.device)
+    found = deformation(model, inputs[:points].to(place.device), dims=dims, radius=radius, memory=_MEMORY)
     return {
         name: [
             [one.value, one.stderr]

@@ -68,7 +68,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     answers = workspace.compute_on_runs(counts_at, settings)
     rows = [answers[i : i + len(steps)] for i in range(0, len(answers), len(steps))]
     lc, exact = (_curve(steps, rows, name) for name in ("lc", "exact"))
-    pairs = Series(label="steps", x=lc.means, y=exact.means)
+    pairs = Series(label="", x=lc.means, y=exact.means)
     return Outcome(
         claims=together(lc, exact),
         charts=(

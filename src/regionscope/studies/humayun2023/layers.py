@@ -99,7 +99,7 @@ def meeting(train: Layers, test: Layers, random: Layers) -> Claim:
         return Claim(what, paper, NO_ASCENT, verdict.shown())
     looks = range(ascent.first, ascent.last)
     if len(looks) < _WHILE:
-        return Claim(what, paper, f"{len(looks)} look between valley and peak", verdict.shown())
+        return Claim(what, paper, f"{len(looks)} measurement between valley and peak", verdict.shown())
     near = [all(_meets(one[name], random[name], i) for one in (train, test)) for i in looks]
     longest = max(len(list(group)) if same else 0 for same, group in groupby(near))
     said = ", ".join(f"{train[name].steps[i]:,}" for i, same in zip(looks, near, strict=True) if same)

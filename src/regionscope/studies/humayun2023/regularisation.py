@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from regionscope.studies.humayun2023.curves import (
     fit_note,
     phases_table,
 )
-from regionscope.studies.humayun2023.settings import all_runs, cnn, cnn_grid, gpu_resnet, resnet
+from regionscope.studies.humayun2023.settings import all_runs, cnn, cnn_grid, resnet
 from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
@@ -45,11 +45,8 @@ def _cnns(size: Size) -> RunsByLabel:
     }
 
 
-def _both(make: Callable[..., tuple[Experiment, ...]]) -> Callable[[Size], RunsByLabel]:
-    return lambda size: {_WITH if bn else _WITHOUT: make(size, bn=bn) for bn in (False, True)}
-
-
-_resnets, _gpu_resnets = _both(resnet), _both(gpu_resnet)
+def _resnets(size: Size) -> RunsByLabel:
+    return {_WITH if bn else _WITHOUT: resnet(size, bn=bn) for bn in (False, True)}
 
 
 def _decays(size: Size) -> RunsByLabel:
@@ -118,14 +115,11 @@ def _distance(one: Curve, other: Curve) -> Value:
     return float(gaps.mean()), float(np.hypot(one.pooled, other.pooled).mean())
 
 
-def _figure5(grid: Callable[[Size], RunsByLabel]) -> Callable[[Workspace, Size], Outcome]:
-    def analyse(workspace: Workspace, size: Size) -> Outcome:
-        runs = {label: workspace.runs(mine) for label, mine in grid(size).items()}
-        found = {label: _parts(mine) for label, mine in runs.items()}
-        claims = normalisation_claims("ResNet18", found[_WITHOUT], found[_WITH])
-        return Outcome(claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 5: ResNet18", runs))
-
-    return analyse
+def _figure5(workspace: Workspace, size: Size) -> Outcome:
+    runs = {label: workspace.runs(mine) for label, mine in _resnets(size).items()}
+    found = {label: _parts(mine) for label, mine in runs.items()}
+    claims = normalisation_claims("ResNet18", found[_WITHOUT], found[_WITH])
+    return Outcome(claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 5: ResNet18", runs))
 
 
 def _figure7(workspace: Workspace, size: Size) -> Outcome:
@@ -164,6 +158,6 @@ def _table(found: Mapping[str, Mapping[str, Curve]]) -> Table:
 
 
 FIGURE4 = read_study("humayun2023-figure4", experiments=all_runs(_cnns), analyse=_figure4)
-FIGURE5 = read_study("humayun2023-figure5", experiments=all_runs(_resnets), analyse=_figure5(_resnets))
-CIFAR10 = read_study("humayun2023-cifar10", experiments=all_runs(_gpu_resnets), analyse=_figure5(_gpu_resnets))
+FIGURE5 = read_study("humayun2023-figure5", experiments=all_runs(_resnets), analyse=_figure5)
+CIFAR10 = read_study("humayun2023-cifar10", experiments=all_runs(_resnets), analyse=_figure5)
 FIGURE7 = read_study("humayun2023-figure7", experiments=all_runs(_decays), analyse=_figure7)

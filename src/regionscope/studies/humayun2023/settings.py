@@ -94,8 +94,8 @@ _CNN: dict[Size, Images] = {
         seeds=(0, 1), depths=(3, 5), decays=(0.01, 0.1, 1.0),
     ),
     "full": Images(
-        data="cifar10", n_train=None, n_test=None, width=32, steps=100_000, batch=128, looks=50, points=2000, dims=25,
-        seeds=(0, 1, 2), depths=(3, 4, 5, 6), decays=(0.001, 0.01, 0.1, 1.0),
+        data="cifar10", n_train=None, n_test=None, width=32, steps=30_000, batch=128, looks=24, points=2000, dims=25,
+        seeds=(0, 1, 2), judged=2000, precision="bf16", depths=(3, 4, 5), decays=(0.001, 0.01, 0.1, 1.0),
     ),
 }  # fmt: skip
 _RESNET: dict[Size, Images] = {
@@ -107,14 +107,10 @@ _RESNET: dict[Size, Images] = {
         seeds=(0, 1),
     ),
     "full": Images(
-        data="cifar10", n_train=None, n_test=None, width=64, steps=100_000, batch=128, looks=50, points=1000, dims=20,
-        seeds=(0, 1, 2),
+        data="cifar10", n_train=None, n_test=None, width=64, steps=8000, batch=256, looks=18, points=1000, dims=20,
+        seeds=(0, 1, 2), judged=2000, precision="bf16",
     ),
 }  # fmt: skip
-_GPU = Images(
-    data="cifar10", n_train=None, n_test=None, width=64, steps=8000, batch=256, looks=14, points=1000, dims=20,
-    seeds=(0,), judged=2000, precision="bf16",
-)  # fmt: skip
 
 
 def all_runs(grid: Callable[[Size], Mapping[str, tuple[Experiment, ...]]]) -> Callable[[Size], tuple[Experiment, ...]]:
@@ -180,17 +176,8 @@ def cnn(size: Size, *, depth: int, bn: bool, decay: float = 0.01) -> tuple[Exper
 
 def resnet(size: Size, *, bn: bool) -> tuple[Experiment, ...]:
     """The pre-activation ResNet18 of Figures 5, 16 and 19, measured layer by layer."""
-    return _preactresnet(_RESNET[size], bn=bn)
-
-
-def gpu_resnet(size: Size, *, bn: bool) -> tuple[Experiment, ...]:
-    """The same on all of CIFAR-10, as far as a GPU comes in minutes; at smaller sizes, ``resnet``."""
-    return _preactresnet(_GPU if size == "full" else _RESNET[size], bn=bn)
-
-
-def _preactresnet(grid: Images, *, bn: bool) -> tuple[Experiment, ...]:
-    network = NetworkSpec(name="preactresnet18", options={"width": grid.width, "bn": bn})
-    return _on_images(grid, network, by_layer=True)
+    network = NetworkSpec(name="preactresnet18", options={"width": _RESNET[size].width, "bn": bn})
+    return _on_images(_RESNET[size], network, by_layer=True)
 
 
 def imagenet(size: Size) -> tuple[Experiment, ...]:

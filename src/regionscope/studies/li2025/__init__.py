@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from regionscope.studies.li2025 import (
     augmentation,
     cifar10,
@@ -14,11 +16,12 @@ from regionscope.studies.li2025 import (
     reparametrisation,
     theory,
 )
+from regionscope.studies.li2025.schedule import planned
 from regionscope.studies.papers import read_study
 
 __all__ = ["STUDIES"]
 
-STUDIES = (
+_STUDIES = (
     read_study("li2025-figure2", experiments=predictors.runs_of_primary, analyse=predictors.figure2),
     read_study("li2025-figure4", experiments=predictors.runs_of_networks, analyse=predictors.figure4),
     read_study("li2025-table2", experiments=consistency.runs_of_table2, analyse=consistency.table2),
@@ -35,5 +38,7 @@ STUDIES = (
     read_study("li2025-section6", analyse=theory.section6),
     read_study("li2025-cifar10", experiments=cifar10.runs_of_cifar10, analyse=cifar10.cifar10),
     read_study("li2025-cifar10-networks", experiments=cifar10.runs_of_other_networks, analyse=cifar10.other_networks),
+    read_study("li2025-cifar10-five", experiments=cifar10.runs_of_five_networks, analyse=cifar10.five_networks),
     read_study("li2025-exact", experiments=exact.runs_of_exact, analyse=exact.exact),
 )
+STUDIES = tuple(replace(one, plan=planned) for one in _STUDIES)

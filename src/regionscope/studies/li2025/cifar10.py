@@ -12,6 +12,7 @@ from regionscope.studies.li2025.consistency import of_dimensions, of_table8
 from regionscope.studies.li2025.counting import of_refined, of_table6
 from regionscope.studies.li2025.evolution import of_table3
 from regionscope.studies.li2025.hyperparameters import of_figure5
+from regionscope.studies.li2025.networks import fitted_networks
 from regionscope.studies.li2025.predictors import of_figure2, of_figure4, of_figure8, runs_of_networks
 from regionscope.studies.li2025.tables import fitting, points, stored
 from regionscope.studies.study import Outcome, Size
@@ -49,17 +50,31 @@ def of_sweep(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome:
     return joined(tuple(parts))
 
 
-def runs_of_other_networks(size: Size) -> tuple[Experiment, ...]:
-    """The sweep of ``examples/table1_cifar10_networks.toml``; at smaller sizes, runs that other studies make."""
+def _grids(size: Size, networks: Sequence[str]) -> tuple[Experiment, ...]:
+    """Table 1 for these networks; at smaller sizes, runs that other studies make."""
     if size != "full":
         return runs_of_networks(size)
-    data = settings.PRIMARY[size][1]
-    return tuple(one for network in settings.OTHER_NETWORKS for one in settings.grid(size, network, data))
+    return tuple(one for network in networks for one in settings.grid(size, network, settings.PRIMARY[size][1]))
+
+
+def runs_of_other_networks(size: Size) -> tuple[Experiment, ...]:
+    return _grids(size, settings.OTHER_NETWORKS)
+
+
+def runs_of_five_networks(size: Size) -> tuple[Experiment, ...]:
+    return _grids(size, settings.FIVE_NETWORKS)
 
 
 def other_networks(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_other_networks(size))
-    fitted, unfitted = fitting(runs)
-    chosen = points(fitted)
-    parts = [of_figure4(chosen, (*notes, *unfitted)), of_figure5(chosen), of_figure8(chosen), of_table8(chosen)]
-    return joined((*parts, of_refined(chosen)))
+    return of_networks(*fitted_networks(workspace, runs_of_other_networks(size)))
+
+
+def five_networks(workspace: Workspace, size: Size) -> Outcome:
+    return of_networks(*fitted_networks(workspace, runs_of_five_networks(size)))
+
+
+def of_networks(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome:
+    """What the sweeps of several networks can show."""
+    chosen = points(runs)
+    parts = (of_figure4(chosen, notes), of_figure5(chosen), of_figure8(chosen), of_dimensions(chosen))
+    return joined((*parts, of_table8(chosen), of_refined(chosen)))

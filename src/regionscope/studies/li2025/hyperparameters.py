@@ -24,12 +24,13 @@ def of_figure5(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     groups = group_by(chosen, lambda one: one.network)
     claims, charts, rows = [], list[Chart](), []
     for factor, (words, course, sign) in _FACTORS.items():
-        curves = {network: effects(members, "regions", factor) for network, members in groups.items()}
+        every = {network: effects(members, "regions", factor) for network, members in groups.items()}
+        curves = {network: found for network, found in every.items() if found}
         for network, found in curves.items():
             if len(found) > 1:
                 claims.append(_claim(f"{network}: region count against {words}", course, sign, found))
             rows += [(network, words, e.level, e.mean, e.error, e.n) for e in found]
-        charts.append(_chart(words, curves))
+        charts += [_chart(words, curves)] if curves else []
     columns = ("network", "factor", "value", "regions", "standard error", "settings")
     return Outcome(
         claims=tuple(claims),

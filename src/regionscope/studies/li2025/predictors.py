@@ -9,6 +9,7 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Chart
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed, undefined
+from regionscope.studies.li2025.networks import fitted_networks
 from regionscope.studies.li2025.tables import Point, correlation, group_by, points, stored
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
@@ -78,7 +79,7 @@ def _contradiction(chosen: Sequence[Point]) -> str:
 
 
 def figure4(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_networks(size))
+    runs, notes = (fitted_networks if size == "full" else stored)(workspace, runs_of_networks(size))
     return of_figure4(points(runs), notes)
 
 

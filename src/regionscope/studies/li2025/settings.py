@@ -1,7 +1,7 @@
 """The runs of all studies of this paper: one grid, Table 1, for each network and data set, with one list of measures.
 
 Studies name the same experiments, so one training serves many of them. Size full is CIFAR-10 as far as one GPU comes:
-``examples/table1_cifar10*.toml`` and ``examples/table4_cifar10.toml`` are these runs as files.
+``examples/table1_cifar10.toml``, ``table1_cifar10_training.toml`` and ``table4_cifar10.toml`` are these runs as files.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ OPTIMISER_RATES = {"sgd": 1.0, "adam": 0.1, "adagrad": 1.0}
 """Learning rates of Table 1 are multiplied by this; with 0.1 Adam does not train. The paper gives no rates for it."""
 
 FITTED = 1.0
-"""Training error in percent below which a setting fits its data; the schedule of size full is the shortest of 25, 50
-and 100 epochs with which every setting of a network does."""
+"""Training error in percent below which a setting fits its data."""
+
+SCHEDULES = (25, 50, 100)
+"""Epochs of other networks than ResNet18 on CIFAR-10 at size full; ``schedule.planned`` chooses one of them."""
 
 _Number = TypeVar("_Number", int, float)
 
@@ -45,7 +47,7 @@ class Table1:
 
     data: DataSpec
     network: NetworkSpec
-    epochs: int
+    epochs: tuple[int, ...]  # schedules of which one is chosen, see ``schedule.planned``
     counting: Counting
     lr: tuple[float, ...] = paper.LEARNING_RATES
     batch_size: tuple[int, ...] = paper.BATCH_SIZES
@@ -63,8 +65,9 @@ PRIMARY: dict[Size, tuple[str, str]] = {
 }
 """The network and data set that stand where the paper has ResNet18 on CIFAR-10."""
 
-OTHER_NETWORKS = ("efficientnetb0", "senet18", "mobilenetv2", "vgg19")
-"""Beside ResNet18 on CIFAR-10: those of Figure 4, one of depthwise convolutions and a plain one."""
+OTHER_NETWORKS = ("senet18", "mobilenetv2", "vgg19")
+FIVE_NETWORKS = ("efficientnetb0", "resnet34", "shufflenetv2", "regnetx200mf", "simpledla")
+"""Beside ResNet18 on CIFAR-10: together all of Table 2."""
 
 _DESK_BATCHES = (16, 32, 64)
 _PAPER = Counting(lines=100, others=100, hulls=100, path=100, path_every=10)
@@ -82,7 +85,7 @@ def _smoke() -> dict[tuple[str, str], Table1]:
     nets = {"mlp": {"depth": 2, "width": 16}, "cnn": {"depth": 2, "width": 4}}
     return {
         (name, "digits"): Table1(
-            data=data, network=NetworkSpec(name=name, options=options), epochs=4, counting=_SMALL, lr=(0.1, 0.01),
+            data=data, network=NetworkSpec(name=name, options=options), epochs=(4,), counting=_SMALL, lr=(0.1, 0.01),
             batch_size=(16, 32), weight_decay=(1e-5,), seeds=(0, 1), ranges=name == "mlp",
         )
         for name, options in nets.items()
@@ -97,7 +100,7 @@ def _desk() -> dict[tuple[str, str], Table1]:
     }
     found = {
         (name, "digits"): Table1(
-            data=_FEW_DIGITS, network=nets[name], epochs=150, counting=_DESK, batch_size=_DESK_BATCHES,
+            data=_FEW_DIGITS, network=nets[name], epochs=(150,), counting=_DESK, batch_size=_DESK_BATCHES,
             seeds=seeds, ranges=name == "cnn",
         )
         for name, seeds in (("cnn", (0, 1, 2)), ("resnet18", (0,)))
@@ -106,7 +109,7 @@ def _desk() -> dict[tuple[str, str], Table1]:
                                 (_fewer("mnist"), 150, (0,))):  # fmt: skip
         counting = Counting(lines=200, others=100, hulls=20, path=50, path_every=epochs // 10)
         found["mlp", data.name] = Table1(
-            data=data, network=nets["mlp"], epochs=epochs, counting=counting, batch_size=_DESK_BATCHES, seeds=seeds,
+            data=data, network=nets["mlp"], epochs=(epochs,), counting=counting, batch_size=_DESK_BATCHES, seeds=seeds,
             lr=(0.05, 0.02, 0.005),
         )  # fmt: skip
     return found
@@ -122,18 +125,20 @@ def _full() -> dict[tuple[str, str], Table1]:
     for net in paper.ALL_NETWORKS:
         network, rates = NetworkSpec(name=net), paper.VGG_RATES if net == "vgg19" else paper.LEARNING_RATES
         found[net, "cifar10"] = Table1(
-            data=DataSpec(name="cifar10"), network=network, epochs=100, counting=_ENDS, lr=rates,
+            data=DataSpec(name="cifar10"), network=network, epochs=SCHEDULES, counting=_ENDS, lr=rates,
             weight_decay=(_middle(paper.WEIGHT_DECAYS),), precision="bf16",
         )  # fmt: skip
         found[net, "cifar100"] = Table1(
-            data=DataSpec(name="cifar100"), network=network, epochs=200, counting=_PAPER, lr=rates
+            data=DataSpec(name="cifar100"), network=network, epochs=(200,), counting=_PAPER, lr=rates
         )
         found[net, "imagenet"] = Table1(
-            data=DataSpec(name="imagenet", options={"memory_gib": 256.0}), network=network, epochs=50,
+            data=DataSpec(name="imagenet", options={"memory_gib": 256.0}), network=network, epochs=(50,),
             augment="crop_flip", counting=_PAPER, lr=rates,
         )  # fmt: skip
     primary = PRIMARY["full"]
-    found[primary] = replace(found[primary], epochs=50, counting=_MANY, weight_decay=paper.WEIGHT_DECAYS, ranges=True)
+    found[primary] = replace(
+        found[primary], epochs=(50,), counting=_MANY, weight_decay=paper.WEIGHT_DECAYS, ranges=True
+    )
     return found
 
 
@@ -169,7 +174,7 @@ def grid(
     mixup: float = 0.0,
     seeds: Sequence[int] | None = None,
 ) -> tuple[Experiment, ...]:
-    """Table 1 for one network and data set: seed x weight decay x learning rate x batch size, in this order.
+    """Table 1 for one network and data set: schedule x seed x weight decay x learning rate x batch size, in this order.
 
     Except at size desk, other optimisers and augmentations have one weight decay, one seed and lines between training
     points only; at size full other optimisers have 30 epochs.
@@ -181,15 +186,15 @@ def grid(
         chosen = replace(
             chosen, weight_decay=(_middle(chosen.weight_decay),), seeds=(0,), ranges=False,
             counting=_LINES_ONLY if size == "full" else _SMALL_LINES,
-            epochs=30 if size == "full" and optimizer != "sgd" else chosen.epochs,
+            epochs=(30,) if size == "full" and optimizer != "sgd" else chosen.epochs,
         )  # fmt: skip
     return tuple(
         Experiment(
-            data=chosen.data, network=chosen.network, training=_training(chosen, lr, batch, decay, own),
+            data=chosen.data, network=chosen.network, training=_training(chosen, epochs, lr, batch, decay, own),
             measures=measures(chosen), seed=seed,
         )
-        for seed, decay, lr, batch in product(
-            chosen.seeds if seeds is None else seeds, chosen.weight_decay, rates, chosen.batch_size
+        for epochs, seed, decay, lr, batch in product(
+            chosen.epochs, chosen.seeds if seeds is None else seeds, chosen.weight_decay, rates, chosen.batch_size
         )
     )  # fmt: skip
 
@@ -204,7 +209,8 @@ def counting_runs(size: Size) -> tuple[Experiment, ...]:
         *(_count(f"grid_{n}x{n}", dim=2, slices=chosen.counting.hulls, grid=n) for n in sides),
         *(_count(f"samples_{n}", slices=n) for n in samples),
     )
-    training = _training(chosen, _middle(chosen.lr), _middle(chosen.batch_size), _middle(chosen.weight_decay), {})
+    lr, batch, decay = (_middle(each) for each in (chosen.lr, chosen.batch_size, chosen.weight_decay))
+    training = _training(chosen, chosen.epochs[0], lr, int(batch), decay, {})
     return tuple(
         Experiment(data=chosen.data, network=chosen.network, training=training, measures=counted, seed=seed)
         for seed in chosen.seeds
@@ -245,9 +251,9 @@ def _count(name: str, *, when: str = "end", **options: Any) -> MeasureSpec:
     return MeasureSpec(instrument="region_count", name=name, when=when, options=options)
 
 
-def _training(chosen: Table1, lr: float, batch: int, decay: float, own: dict[str, Any]) -> Training:
+def _training(chosen: Table1, epochs: int, lr: float, batch: int, decay: float, own: dict[str, Any]) -> Training:
     return Training(
-        epochs=chosen.epochs, lr=lr, batch_size=batch, weight_decay=decay, momentum=0.9, schedule="cosine",
+        epochs=epochs, lr=lr, batch_size=batch, weight_decay=decay, momentum=0.9, schedule="cosine",
         precision=chosen.precision,
         evaluate_every=chosen.counting.path_every, **own,
     )  # fmt: skip

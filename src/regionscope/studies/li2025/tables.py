@@ -19,6 +19,7 @@ from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
 from regionscope.measures.correlate import Coefficient, Correlation, correlate, correlation_difference
 from regionscope.measures.statistics import deviation, standard_error
+from regionscope.studies.li2025.schedule import planned
 from regionscope.studies.li2025.settings import FITTED
 from regionscope.studies.workspace import Workspace
 from regionscope.writing import counted
@@ -143,7 +144,8 @@ def missing(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[st
 
 
 def stored(workspace: Workspace, wanted: Sequence[Experiment]) -> tuple[list[RunFolder], tuple[str, ...]]:
-    """The runs that exist, and sentences on those that do not, diverged or did not train."""
+    """The planned runs that exist, and sentences on those that do not, diverged or did not train."""
+    wanted = planned(workspace, wanted)
     runs = workspace.ended(wanted)
     return runs, (*missing(runs, wanted), *left_out(runs))
 
@@ -181,7 +183,8 @@ def group_by(chosen: Iterable[Point], key: Callable[[Point], str]) -> dict[str, 
 def effects(chosen: Sequence[Point], measure: str, factor: str) -> tuple[Effect, ...]:
     """The measure at every level of ``factor`` ("lr", "batch_size", "weight_decay"), levels rising.
 
-    Only blocks (equal other factors) in which every level is there count, so that levels are compared like with like.
+    Only blocks (equal other factors) in which every level is there count, so that levels are compared like with like;
+    without such a block there is nothing to compare, and the answer is empty.
     Weight decays are averaged first where they are not the factor: they are near-copies, not blocks of their own.
     """
     gathered: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -193,16 +196,11 @@ def effects(chosen: Sequence[Point], measure: str, factor: str) -> tuple[Effect,
     blocks = {name: {level: fmean(values) for level, values in block.items()} for name, block in gathered.items()}
     levels = sorted({level for block in blocks.values() for level in block})
     whole = [block for block in blocks.values() if len(block) == len(levels)]
-    if not whole:
-        raise InputError(
-            f"Expected a setting with {measure!r} at every {factor} of {levels}, got none. Train the missing runs."
-        )
     found = []
-    for level in levels:
+    for level in levels if whole else ():
         rest = [block[level] - fmean(block.values()) for block in whole]
-        found.append(
-            Effect(level, fmean(block[level] for block in whole), _error_beside(rest, len(levels)), len(whole))
-        )
+        mean = fmean(block[level] for block in whole)
+        found.append(Effect(level, mean, _error_beside(rest, len(levels)), len(whole)))
     return tuple(found)
 
 

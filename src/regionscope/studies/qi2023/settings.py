@@ -56,7 +56,7 @@ _TOYS: dict[Size, Toy] = {
     "full": _TOY,
 }
 _RANDOM: dict[Size, Random] = {
-    "smoke": Random(sizes=(200, 2000), epochs=(0, 10), seeds=(SEED, 6)),
+    "smoke": Random(sizes=(200, 500), epochs=(0, 10), seeds=(SEED, 6)),
     "desk": Random(sizes=paper.RANDOM_SIZES, epochs=(0, 10, 30, 50, 80, 100, 300), seeds=(SEED, 6, 7)),
     "full": Random(sizes=paper.RANDOM_SIZES, epochs=paper.RANDOM_EPOCHS, seeds=(SEED, 6, 7)),
 }

@@ -92,10 +92,10 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
             f"LC counts the units of the MLP at the token = whose pre-activation changes its sign within {RADIUS:g} "
             "times the root mean square distance of the embedded sequences from their mean, on 25 shared directions. "
             "The radius is relative, since weight decay shrinks the embeddings.",
-            f"Before: looks from a train accuracy of {MEMORISED:.0%} to the last one with a test accuracy of at most "
-            f"{UNSOLVED:.0%}. After: looks from a test accuracy of {SOLVED:.0%} to the end. A fall is the share by "
-            "which the mean after is smaller than the mean before; intervals are over seeds (Student's t). Controls "
-            "are read at the looks of the run with the same seed that groks.",
+            f"Before: measurements from a train accuracy of {MEMORISED:.0%} to the last one with a test accuracy of at "
+            f"most {UNSOLVED:.0%}. After: measurements from a test accuracy of {SOLVED:.0%} to the end. A fall is the "
+            "share by which the mean after is smaller than the mean before; intervals are over seeds (Student's t). "
+            "Controls are read at the same steps as the run with the same seed that groks.",
         ),
     )
 
@@ -164,7 +164,7 @@ def _opposed(lc: Curve, test: Curve, found: Sequence[Phases | None]) -> Claim:
         after = slice(0 if seed is None else seed.memorised, None)
         defined = seed is not None and len(set(mine[after])) > 1 and len(set(known[after])) > 1
         values.append(-float(spearmanr(mine[after], known[after]).statistic) if defined else math.nan)
-    what = "LC at train points and test accuracy from memorisation on: minus their rank correlation over the looks"
+    what = "LC at train points and test accuracy from memorisation on: minus their rank correlation over the steps"
     return _over_seeds(what, "positive", values, "+.2f")
 
 

@@ -11,9 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regionscope.network.onnx.operators.arithmetic import lifts, raised
-from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator
-
-__all__: list[str] = []
+from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator, plain
 
 
 @operator("Relu")
@@ -55,9 +53,7 @@ def _clamped(x: Any, *, low: float | None, high: float | None) -> Any:
     return x if low is None and high is None else torch.clamp(x, low, high)
 
 
-@operator("Abs")
-def _abs(node: Node) -> Step:
-    return applied(node, torch.abs)
+plain({"Abs": torch.abs, "Sigmoid": torch.sigmoid, "Tanh": torch.tanh, "Erf": torch.erf, "Softplus": F.softplus})
 
 
 def _extreme(kind: str, function: Callable[[Any, Any], Any]) -> None:
@@ -85,18 +81,6 @@ def _hard_sigmoid(node: Node) -> Step:
 
 def _hard(x: Any, *, slope: float, offset: float) -> Any:
     return torch.clamp(x * slope + offset, 0.0, 1.0)
-
-
-def _smooth(kind: str, function: Callable[[Any], Any]) -> None:
-    @operator(kind)
-    def _read(node: Node) -> Step:
-        return applied(node, function)
-
-
-_smooth("Sigmoid", torch.sigmoid)
-_smooth("Tanh", torch.tanh)
-_smooth("Erf", torch.erf)
-_smooth("Softplus", F.softplus)
 
 
 @operator("Elu")

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator
+from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator, plain
 
 
 def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
@@ -53,16 +53,6 @@ def _divide(a: Any, b: Any) -> Any:
 _binary("Div", _divide)
 
 
-@operator("Neg")
-def _neg(node: Node) -> Step:
-    return applied(node, torch.neg)
-
-
-@operator("Sum")
-def _sum(node: Node) -> Step:
-    return applied(node, _add_all)
-
-
 def _add_all(*terms: Any) -> Any:
     total = terms[0]
     for term in terms[1:]:
@@ -71,16 +61,4 @@ def _add_all(*terms: Any) -> Any:
     return total
 
 
-@operator("Sqrt")
-def _sqrt(node: Node) -> Step:
-    return applied(node, torch.sqrt)
-
-
-@operator("Exp")
-def _exp(node: Node) -> Step:
-    return applied(node, torch.exp)
-
-
-@operator("Reciprocal")
-def _reciprocal(node: Node) -> Step:
-    return applied(node, torch.reciprocal)
+plain({"Sum": _add_all, "Neg": torch.neg, "Sqrt": torch.sqrt, "Exp": torch.exp, "Reciprocal": torch.reciprocal})

@@ -12,8 +12,6 @@ from regionscope.network.onnx.file import onnx_library
 from regionscope.network.onnx.operators.shapes import integers
 from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
 
-__all__: list[str] = []
-
 
 class _Stored(nn.Module):
     value: Tensor

@@ -12,8 +12,6 @@ from torch import Tensor
 from regionscope.network.onnx.operators.shapes import integers
 from regionscope.network.onnx.table import LARGEST, Node, Step, applied, must_fit, operator
 
-__all__: list[str] = []
-
 
 @operator("Concat")
 def _concat(node: Node) -> Step:

@@ -8,9 +8,7 @@ from typing import Any
 import torch.nn.functional as F
 
 from regionscope.network.onnx.operators.windows import Window, padded_size, pads_of, read_window
-from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
-
-__all__: list[str] = []
+from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator, plain
 
 
 @operator("MaxPool")
@@ -69,22 +67,15 @@ def _average(x: Any, *, window: Window, ceil: bool, inside: bool) -> Any:
     return mean / pool(ones, window.kernel, window.strides)
 
 
-@operator("GlobalAveragePool")
-def _global_average(node: Node) -> Step:
-    return applied(node, _mean_of_image)
-
-
 def _mean_of_image(x: Any) -> Any:
     return x.mean(tuple(range(2, x.ndim)), keepdim=True)
 
 
-@operator("GlobalMaxPool")
-def _global_max(node: Node) -> Step:
-    return applied(node, _max_of_image)
-
-
 def _max_of_image(x: Any) -> Any:
     return x.amax(tuple(range(2, x.ndim)), keepdim=True)
+
+
+plain({"GlobalAveragePool": _mean_of_image, "GlobalMaxPool": _max_of_image})
 
 
 @operator("Resize", "Upsample")

@@ -9,8 +9,6 @@ import torch
 
 from regionscope.network.onnx.table import Node, Step, applied, operator
 
-__all__: list[str] = []
-
 
 def _reduction(kind: str, function: Callable[..., Any]) -> None:
     @operator(kind)
