@@ -11,10 +11,10 @@ from fuzz.threads import run
 
 @pytest.mark.slow
 def test_eight_threads_beside_a_training_loop() -> None:
-    found = run(20)
+    found = run(30)
     assert found.faults == ()
-    assert found.calls == 160
-    assert found.steps > 30
+    assert found.calls == 240
+    assert found.steps > 50
 
 
 def test_the_number_of_threads_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,10 +133,10 @@ def _value(rows: Numbers, point: Numbers) -> Numbers:
 def _solution(lines: list[Numbers], point: Numbers) -> Numbers:
     gaps = [_value(rows, point) for rows in lines]
     if len(lines) == 1:
-        return gaps[0][None] / lines[0][1]
+        return np.divide(gaps[0][None], lines[0][1])
     a, b = lines
     determinant = a[1] * b[2] - a[2] * b[1]
-    return np.stack([gaps[0] * b[2] - gaps[1] * a[2], gaps[1] * a[1] - gaps[0] * b[1]]) / determinant
+    return np.divide([gaps[0] * b[2] - gaps[1] * a[2], gaps[1] * a[1] - gaps[0] * b[1]], determinant)
 
 
 def _turns(claim: ClaimedPartition, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:

@@ -111,8 +111,9 @@ def _curves(training: TrainingFrames, curves: Sequence[TrainingCurve]) -> Figure
         min_border_left=46, min_border_right=8, min_border_top=4, min_border_bottom=22,
     )  # fmt: skip
     _look(plot, grid=True)
+    ticker: Any = plot.yaxis.ticker
     if all(bool((curve.values == curve.values.round()).all()) for curve in curves):  # counts
-        plot.yaxis.ticker.min_interval = 1
+        ticker.min_interval = 1
     for i, curve in enumerate(curves):
         colour = CURVE_COLOURS[i % len(CURVE_COLOURS)]
         x, y, spread = (curve.steps / scale).numpy(), curve.values.numpy(), curve.spread.numpy()
