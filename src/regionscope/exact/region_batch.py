@@ -48,12 +48,9 @@ class RegionBatch:
         sides = full((len(own.coords), 2), -1, start)
         sides[after, 0] = sides[start, 1] = index[: len(start)]
         walls = as_tensors(Walls(index[:-1], index, sides, own.layer))
-        found = (
-            stack(start, after).reshape(-1),
-            2 * index[: len(start) + 1],
-            take(own.coords, after) - take(own.coords, start),
-        )
-        return RegionBatch(as_tensors(own.coords[:, None]), outputs, line.slice_id, *map(as_tensors, found), walls)
+        corners, sizes = stack(start, after).reshape(-1), take(own.coords, after) - take(own.coords, start)
+        corners, offsets, sizes = map(as_tensors, (corners, 2 * index[: len(start) + 1], sizes))
+        return RegionBatch(as_tensors(own.coords[:, None]), outputs, line.slice_id, corners, offsets, sizes, walls)
 
     @staticmethod
     def of_mesh(mesh: Mesh, coords: Tensor, outputs: Tensor) -> RegionBatch:
