@@ -3,7 +3,7 @@
 A partition of at most ``--twin`` cells is compared with the slow reference, which cuts one cell at a time; a larger one
 with the engine that cuts by one unit after another. Counts of every layer, volumes and ``Partition.check`` must agree.
 
-python tools/compare_space.py [--networks 500] [--twin 20]        # report in docs/benchmarks/space-random.json
+python tools/compare_space.py [--networks 500] [--maxima 100] [--twin 20]    # docs/benchmarks/space-random.json
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from unittest import mock
@@ -28,14 +29,20 @@ from regionscope.network import Program, trace
 
 REPORT = Path(__file__).parent.parent / "docs" / "benchmarks" / "space-random.json"
 KINDS = ("plain", "no bias", "whole numbers", "halves", "ReLU6", "Hardtanh", "repeated", "no weight")
+MAXIMA = ("maxima", "max-pool")
 CUBE = rs.Box([0.0] * 3, torch.eye(3), 1.0)
 TETRAHEDRON = rs.Simplex(torch.cat([torch.zeros(1, 3), torch.eye(3)]) * 3 - 1)
 
 
 def network(kind: str, seed: int, *, depth: int = 2, width: int = 5) -> nn.Sequential:
-    """A random network; most kinds have planes that meet in lines, points, faces or each other."""
+    """A random network; most kinds have planes that meet in lines, points, faces or each other.
+
+    "maxima" of three neighbours are in place of ReLUs, those of "max-pool" behind them.
+    """
     generator = torch.Generator().manual_seed(seed)
     parts: list[nn.Module] = []
+    pool = [nn.Unflatten(1, (1, width)), nn.MaxPool1d(3, 1, 1), nn.Flatten()]
+    folds = {"ReLU6": [nn.ReLU6()], "Hardtanh": [nn.Hardtanh()], "maxima": pool, "max-pool": [nn.ReLU(), *pool]}
     for fan_in, fan_out in pairwise([3, *[width] * depth, 2]):
         weight = torch.randn(fan_out, fan_in, generator=generator, dtype=torch.float64)
         bias = torch.randn(fan_out, generator=generator, dtype=torch.float64) / 2
@@ -49,8 +56,8 @@ def network(kind: str, seed: int, *, depth: int = 2, width: int = 5) -> nn.Seque
             weight[0], bias[1] = 0, 0
         layer = nn.Linear(fan_in, fan_out).double()
         layer.load_state_dict({"weight": weight, "bias": bias})
-        parts += [layer, {"ReLU6": nn.ReLU6, "Hardtanh": nn.Hardtanh}.get(kind, nn.ReLU)()]
-    return nn.Sequential(*parts[:-1])
+        parts += [*(folds.get(kind, [nn.ReLU()]) if parts else []), layer]
+    return nn.Sequential(*parts)
 
 
 def unit_by_unit(program: Program, piece: rs.Slice) -> rs.Partition:
@@ -59,9 +66,9 @@ def unit_by_unit(program: Program, piece: rs.Slice) -> rs.Partition:
         return rs.linear_regions(program, piece)
 
 
-def compare(seed: int, twin: int) -> dict[str, object]:
+def compare(seed: int, twin: int, kinds: Sequence[str] = KINDS) -> dict[str, object]:
     """One network both ways."""
-    kind, random = KINDS[seed % len(KINDS)], np.random.default_rng(seed)
+    kind, random = kinds[seed % len(kinds)], np.random.default_rng(seed)
     depth, width = int(random.integers(1, 4)), int(random.integers(3, 8))
     program = trace(network(kind, seed, depth=depth, width=width), (3,))
     piece: rs.Slice = CUBE if seed % 3 else TETRAHEDRON
@@ -86,12 +93,14 @@ def compare(seed: int, twin: int) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", type=int, default=500, help="number of networks")
+    parser.add_argument("--maxima", type=int, default=100, help="number of networks with maxima")
     parser.add_argument("--first", type=int, default=0, help="seed of the first network")
     parser.add_argument("--twin", type=int, default=20, help="largest partition that the slow reference repeats")
     args = parser.parse_args()
     start, rows = time.perf_counter(), []
-    for seed in range(args.first, args.first + args.networks):
-        rows.append(compare(seed, args.twin))
+    wanted = [(args.first + i, KINDS) for i in range(args.networks)]
+    for seed, kinds in [*wanted, *((args.first + i, MAXIMA) for i in range(args.maxima))]:
+        rows.append(compare(seed, args.twin, kinds))
         if len(rows) % 50 == 0:
             print(f"{len(rows)} networks, {time.perf_counter() - start:.0f} s", flush=True)
         if not rows[-1]["same"]:

@@ -230,6 +230,36 @@ def test_linear_layers_run_without_the_vertices(monkeypatch: pytest.MonkeyPatch)
         local_complexity(nn.Sequential(nn.ReLU(), model), x, dims=4, radius=0.5, frames="per-point")
 
 
+ROWS: list[int] = []  # of the inputs that ``Shifted`` has shifted
+
+
+class Shifted(nn.Module):
+    """Reads its input before the first linear layer; hide: and goes on with zeros if that raises an error."""
+
+    def __init__(self, hide: bool) -> None:
+        super().__init__()
+        self.hide, self.net = hide, wide()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        try:
+            shifted = x + 1
+            ROWS.append(len(x))
+        except Exception:
+            if not self.hide:
+                raise
+            shifted = torch.zeros(len(x), 20, dtype=torch.float64)
+        return self.net(shifted)
+
+
+@pytest.mark.parametrize("hide", [False, True])
+def test_a_trial_without_the_vertices_ends_where_they_are_read(hide: bool) -> None:
+    x = torch.randn(3, 20, dtype=torch.float64)
+    ROWS.clear()
+    found = local_complexity(Shifted(hide), x, dims=4, radius=0.5)
+    assert ROWS.count(3 * 8) == 1
+    assert found.total.equal(local_complexity(wide(), x + 1, dims=4, radius=0.5).total)
+
+
 def test_exactly_zero_has_no_sign() -> None:
     model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
     model[0].weight.data = torch.tensor([[1.0, 0.0], [0.0, 0.0]])

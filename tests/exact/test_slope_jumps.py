@@ -15,7 +15,7 @@ import regionscope as rs
 from cases import CASES
 from nasty.case import Case
 from regionscope.exact.slope_jumps import slope_jumps
-from regionscope.exact.walls import components
+from regionscope.geometry.arrays import components
 from regionscope.geometry.ragged import gather_rows
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from compare_space import CUBE, KINDS, TETRAHEDRON, compare, network, unit_by_unit
+from compare_space import CUBE, KINDS, MAXIMA, TETRAHEDRON, compare, network, unit_by_unit
 from regionscope.exact import space as engine
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.polytopes import partition_cells
@@ -60,7 +60,7 @@ def prove(program: Program, piece: Slice, found: SpacePartition) -> None:
     assert torch.allclose(program(piece.embed(middle)), centres(cells, found.outputs), atol=1e-11)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *MAXIMA])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_as_one_unit_after_another(kind: str, seed: int) -> None:
     piece: Slice = TETRAHEDRON if seed % 2 else CUBE
@@ -207,6 +207,24 @@ def test_maxima_behind_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen[:6] == pytest.approx([i / 6 for i in range(1, 7)])
 
 
+def test_candidates_that_never_lead_cut_nothing() -> None:
+    """max(x, y - 3, z - 4, -5) is x on the cube; with 7 y - 5 as the last one, it folds on one plane."""
+    shifts = torch.tensor([0.0, -3.0, -4.0, -5.0], dtype=torch.float64)
+
+    class Maximum(nn.Module):
+        def __init__(self, scale: float) -> None:
+            super().__init__()
+            self.scale = scale
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = torch.stack([x[:, 0], x[:, 1] + shifts[1], x[:, 2] + shifts[2], self.scale * x[:, 1] + shifts[3]], 1)
+            return x.amax(1, keepdim=True)
+
+    for scale, cells in ((0.0, 1), (7.0, 2)):
+        found, _ = run(trace(Maximum(scale), (3,)), CUBE)
+        assert (found.solids.n_cells, found.solids.n_vertices) == (cells, 4 + 4 * cells)
+
+
 @pytest.mark.parametrize("engine_of", [partition_space, partition_cells])
 def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> None:
     """Cells in the lower half of the cube alone: those of the whole partition that lie there, and no others."""
@@ -228,7 +246,7 @@ def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> No
     assert torch.allclose(batch.sizes.sort().values, whole.sizes[wanted].sort().values, atol=1e-13)
 
 
-@pytest.mark.parametrize("kind", ["plain", "no bias", "whole numbers", "repeated"])
+@pytest.mark.parametrize("kind", ["plain", "no bias", "whole numbers", "repeated", "max-pool"])
 def test_tensors_are_cut_like_arrays(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = trace(network(kind, 5), (3,))
     arrays, _ = run(program, CUBE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,16 +17,28 @@ from regionscope.errors import CheckFailed
 from regionscope.exact.affine_maps import AffineMaps
 from regionscope.exact.budget import Budget, inputs_of
 from regionscope.exact.region_batch import RegionBatch
+from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import arange, argsort, as_tensors, largest_rows, numpy_on_cpu, take
+from regionscope.geometry.arrays import (
+    arange,
+    argsort,
+    as_tensors,
+    cat,
+    largest_rows,
+    nonzero,
+    numpy_on_cpu,
+    searchsorted,
+    take,
+)
 from regionscope.network import Program, full_precision, patterns
-from regionscope.tolerance import COVER, FLAT, TINY, Tolerance
+from regionscope.tolerance import COVER, FLAT, TINY, UNIT, Tolerance
 
 _ADVICE = "Look for very large weights. If there are none, report the model and the slice."
 _ROWS = 4096
 _ACCURACY = Tolerance.of(torch.float64).slope
 _SHARE = 1000  # one of this number of regions is compared with the network in every computation, one for each slice,
 _SAMPLE_BYTES = 1 << 14  # and more of them as long as their live values take no more memory
+_GENTLE = 2.0**-10  # of the difference that is allowed: so much rounding of a coordinate may move an output
 _CANDIDATES = 4096  # regions among which the steepest are looked for
 
 
@@ -91,9 +104,16 @@ def check_network(program: Program, slice: Slice, interior: Tensor, maps: Affine
 
 
 def check_sample(
-    program: Program, slices: Sequence[Slice], found: RegionBatch, rounding: Tensor, budget: Budget
+    program: Program,
+    slices: Sequence[Slice],
+    found: RegionBatch,
+    rounding: Tensor,
+    budget: Budget,
+    seen: Sequence[Tensor] | None = None,
 ) -> None:
     """The network agrees with the mean of its outputs at the corners in the middle of some regions.
+
+    seen: of a line, the outputs at its probe points. Where no slope is steep, they are compared with the maps instead.
 
     rounding: (slices,) of the outputs. Where slopes are too steep for float64 the two differ, and most of all where the
     outputs change most from one corner to another: half of the regions are chosen by that. Cost: a forward pass over
@@ -101,7 +121,13 @@ def check_sample(
     """
     arrays = (found.offsets, found.corners, found.coords, found.outputs, rounding)
     offsets, corners, coords, outputs, allowed = map(numpy_on_cpu, arrays)
+    missed = offsets[:0]
+    if seen:
+        agrees, missed = _at_probes(slices[0], coords[:, 0], outputs, allowed, numpy_on_cpu(torch.cat(list(seen))))
+        if agrees:
+            return
     regions = _sample(offsets, corners, outputs, max(_SAMPLE_BYTES // max(1, program.row_bytes), len(slices)))
+    regions = cat([regions, missed])
     slice_id, size = regions, abs(outputs).max()
     if len(slices) > 1:  # the regions of a slice one after another
         owner = take(numpy_on_cpu(found.slice_id), take(corners, take(offsets, regions)))
@@ -128,6 +154,24 @@ def check_sample(
                 f"{float(gap.max()):.3g} (largest output: {float(size.max()):.3g}). The slopes of this network are too "
                 "steep for float64. Use smaller weights or a smaller slice, or sample it with region_count()."
             )
+
+
+@np.errstate(all="ignore")
+def _at_probes(line: Slice, coords: Tensor, outputs: Tensor, rounding: Tensor, seen: Tensor) -> tuple[bool, Tensor]:
+    """Whether the maps meet the outputs (p, c) that the network has at the probe points of a line, and none of them is
+    steep: rounding a coordinate moves no output by more than a small share of what is allowed. And the regions whose
+    maps miss a probe point. Cost: no forward pass.
+    """
+    points = probe_points(line.corners.cpu())[:, 0]
+    points = points.numpy() if isinstance(coords, np.ndarray) else points.to(coords.device)
+    allowed = rounding + _ACCURACY * abs(outputs).max()
+    lengths, steps = coords[1:] - coords[:-1], abs(outputs[1:] - outputs[:-1])
+    gentle = steps * (UNIT * abs(coords).max()) <= _GENTLE * allowed * lengths[:, None]
+    last = searchsorted(coords, points).clip(1, len(coords) - 1)
+    t = ((points - take(coords, last - 1)) / take(lengths, last - 1))[:, None]
+    gap = abs(take(outputs, last - 1) * (1 - t) + take(outputs, last) * t - seen)
+    missed = take(last - 1, nonzero(~(gap <= allowed).all(1)))
+    return bool(gentle.all()) and len(missed) == 0, missed
 
 
 def _sample(offsets: Tensor, corners: Tensor, outputs: Tensor, least: int) -> Tensor:

@@ -19,9 +19,9 @@ from regionscope.exact.partition import Partition
 from regionscope.exact.questions.export import geojson, pandas_table
 from regionscope.exact.questions.topology import ClassTopology, topology
 from regionscope.exact.storage import array_names, load_arrays, save_arrays
-from regionscope.exact.walls import components
 from regionscope.extras import data_frame
 from regionscope.geometry import Slice
+from regionscope.geometry.arrays import components
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners

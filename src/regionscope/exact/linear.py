@@ -208,11 +208,13 @@ def _cut_within_limits(
     consume: Consume | None,
 ) -> BatchResult:
     """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
-    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget)
+    on_line = len(slices) == 1 and slices[0].dim == 1 and consume is None
+    seen: list[Tensor] | None = [] if on_line else None
+    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget, seen)
     n_kinks, status = len(program.kinks), Status()
 
     def checked(part: RegionBatch) -> None:
-        check_sample(program, slices, part, zero_tolerances[-1], budget)
+        check_sample(program, slices, part, zero_tolerances[-1], budget, seen)
         if consume is not None:
             consume(part)
 

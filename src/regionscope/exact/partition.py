@@ -24,9 +24,10 @@ from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
 from regionscope.exact.questions.weights import Target, output_weights
 from regionscope.exact.slope_jumps import output_rounding, slope_jumps
 from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
-from regionscope.exact.walls import Walls, components
+from regionscope.exact.walls import Walls
 from regionscope.extras import data_frame
 from regionscope.geometry import Slice
+from regionscope.geometry.arrays import components
 from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners
 from regionscope.network import Program, patterns
 from regionscope.tolerance import Tolerance

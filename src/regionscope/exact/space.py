@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,15 +14,20 @@ from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
 from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, partition_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry.arrays import as_tensors, numpy_on_cpu
+from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.blocks import rows_at_a_time
+from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.planar.split import Units
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.slices import Slice
 from regionscope.geometry.spatial.cut import cut_solids
 from regionscope.geometry.spatial.faces import Unresolved
+from regionscope.geometry.spatial.merge import merge_cells
 from regionscope.geometry.spatial.solids import NotPolytopes, Solids
-from regionscope.network import Program, Thresholds
+from regionscope.network import Kink, Program, Thresholds
 
+_COMPARISONS = 32  # of candidates for a maximum at a time, where cells may be divided for nothing
+_MOST_CANDIDATES = 4  # of a maximum: between more, most comparisons are of two that both lose
 _HEADROOM = 3  # slices are divided when they have this share of the vertices that may be live
 
 
@@ -80,10 +85,10 @@ def partition_space(
 ) -> list[SpacePartition | CellPartition]:  # fmt: skip
     """The exact partition of slices of dimension 3, in one part or in several with some of the slices each.
 
-    zero_tolerances: from ``zero_tolerances_of``. Where units are compared with each other (maxima), or where rounding
-    leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after another; all of them
-    from the start where rounding has left a cell that is no polytope. Raises ``TooManyRegions`` when a slice has more
-    regions than ``budget.max_regions``.
+    zero_tolerances: from ``zero_tolerances_of``. Where a maximum has more than four candidates, or where
+    rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after another; all
+    of them from the start where rounding has left a cell that is no polytope. Raises ``TooManyRegions`` when a slice
+    has more regions than ``budget.max_regions``.
 
     keep: which cells to go on with after each nonlinearity; the others are left out of the result.
 
@@ -117,7 +122,7 @@ class _SpaceCutter:
                 return [part for half in (halves, ~halves) for part in self.finish(layer, state.take(half), held)]
             cuts, zero_tolerance = kinks[layer].cuts(state.values), self.zero_tolerances[layer]
             found = None
-            if isinstance(cuts, Thresholds):
+            if isinstance(cuts, Thresholds) or cuts.groups.shape[1] <= _MOST_CANDIDATES:
                 with suppress(Unresolved):
                     found = cut_space(self.program, layer, state, zero_tolerance)
             if found is None:
@@ -128,7 +133,7 @@ class _SpaceCutter:
                 ]  # fmt: skip
             self.record.snap(state.slice_id[snapped_signs(cuts, at_vertices(zero_tolerance, state.slice_id))])
             state, snapped = found
-            self.record.snap(state.slice_id[snapped])
+            self.record.snap(snapped)
             self.record.add(layer, state.solids.slice_id, self.budget.max_regions)
             state = replace(state, values=kinks[layer].advance(state.values, consume=True))
             if self.keep is not None:
@@ -139,26 +144,95 @@ class _SpaceCutter:
 
 
 def cut_space(program: Program, layer: int, state: SpaceState, zero_tolerance: Tensor) -> tuple[SpaceState, Tensor]:
-    """Cut the cells where nonlinearity ``layer`` folds, which compares units with thresholds; before it is applied.
+    """Cut the cells where nonlinearity ``layer`` folds, before it is applied.
 
-    zero_tolerance: from ``zero_tolerances_of``. Also returns the vertices at which a sign could not be told from zero,
-    once for each time. Raises ``Unresolved`` where rounding leaves signs that fit no cut.
+    zero_tolerance: from ``zero_tolerances_of``. Also returns the slice of each sign that could not be told from zero.
+    Raises ``Unresolved`` where rounding leaves signs that fit no cut.
     """
     kink = program.kinks[layer]
+    label = sum(earlier.n_units for earlier in program.kinks[:layer])
+    cuts = kink.cuts(state.values)
+    if isinstance(cuts, Thresholds):
 
-    def units() -> Units:
-        cuts = kink.cuts(state.values)
-        assert isinstance(cuts, Thresholds)
-        return Units(cuts.values, cuts.at, at_vertices(zero_tolerance, state.slice_id))
+        def units(state: SpaceState) -> Units:
+            cuts = kink.cuts(state.values)
+            assert isinstance(cuts, Thresholds)
+            return Units(cuts.values, cuts.at, at_vertices(zero_tolerance, state.slice_id))
+
+        return _cut_by(state, units, label)
+    n, m = cuts.groups.shape
+    step = n if m == 2 else max(1, _COMPARISONS // m)  # of two candidates, both are the largest somewhere
+    snapped = []
+    for start in range(0, n, step):
+        groups = cuts.groups[start : start + step]
+        state, own = _cut_windows(program, kink, state, groups, zero_tolerance, label + start)
+        snapped.append(own)
+    return state, torch.cat(snapped)
+
+
+def _cut_by(state: SpaceState, units: Callable[[SpaceState], Units], label: int) -> tuple[SpaceState, Tensor]:
+    """Cut the cells by all units, whose values at the vertices of a state ``units`` tells."""
 
     def extend(batches: Sequence[NewVertices]) -> Units:
         nonlocal state
         state = state.extend(batches)
-        return units()
+        return units(state)
 
-    label = sum(earlier.n_units for earlier in program.kinks[:layer])
-    solids, snapped = cut_solids(state.solids, units(), extend, label=label)
-    return replace(state, solids=solids), snapped
+    solids, snapped = cut_solids(state.solids, units(state), extend, label=label)
+    return replace(state, solids=solids), state.slice_id[snapped]
+
+
+def _cut_windows(
+    program: Program, kink: Kink, state: SpaceState, groups: Tensor, zero_tolerance: Tensor, label: int
+) -> tuple[SpaceState, Tensor]:
+    """Cut the cells where the largest candidate of a group (w, m) changes.
+
+    In each round pairs of candidates are compared, and the larger one goes on. This divides cells between two that
+    both lose in the end, too, and these are joined again.
+    """
+    snapped, first_new = [state.slice_id[:0]], program.n_units
+
+    def candidates(state: SpaceState) -> Candidates:
+        return Candidates(kink.cuts(state.values).values, groups, at_vertices(zero_tolerance, state.slice_id))
+
+    def gaps(state: SpaceState, rounds: int) -> Tensor:
+        best = candidates(state).values[:, groups]
+        for _ in range(rounds):
+            even = 2 * (best.shape[2] // 2)
+            best = torch.cat([torch.maximum(best[..., :even:2], best[..., 1:even:2]), best[..., even:]], 2)
+        even = 2 * (best.shape[2] // 2)
+        return (best[..., :even:2] - best[..., 1:even:2]).flatten(1)
+
+    for rounds in range((groups.shape[1] - 1).bit_length()):
+        now, tolerance = gaps(state, rounds), at_vertices(zero_tolerance, state.slice_id)[:, None]
+        used = ((now > tolerance).any(0) & (now < -tolerance).any(0)).nonzero()[:, 0]
+        if len(used) == 0:
+            continue
+
+        def units(state: SpaceState, rounds: int = rounds, used: Tensor = used) -> Units:
+            return Units(gaps(state, rounds)[:, used], (0.0,), at_vertices(zero_tolerance, state.slice_id))
+
+        state, own = _cut_by(state, units, first_new)
+        snapped.append(own)
+    return _without_losers(state, candidates(state), first_new, label), torch.cat(snapped)
+
+
+def _without_losers(state: SpaceState, candidates: Candidates, first_new: int, label: int) -> SpaceState:
+    """Join cells across faces from ``first_new`` on with the same largest candidates; the others get their label."""
+    corners, offsets = _cell_corners(state.solids)
+    winner = lowest(cell_leaders(leaders(candidates), corners, offsets))
+    if bool((winner < 0).any()):
+        raise Unresolved((winner < 0).any(1).nonzero()[:, 0])
+    new = state.solids.wall >= first_new
+    changes = winner[state.solids.cells[new, 0]] != winner[state.solids.cells[new, 1]]
+    state.solids.wall[new] = label + changes.int().argmax(1)
+    losing = torch.zeros_like(new).index_put_((new,), ~changes.any(1))
+    if not bool(losing.any()):
+        return state
+    solids, kept = merge_cells(state.solids, losing)
+    return SpaceState(
+        solids, state.coords[kept], state.slice_id[kept], {name: rows[kept] for name, rows in state.values.items()}
+    )
 
 
 def _cell_corners(solids: Solids) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,10 @@
-"""The walls between regions, and which regions hang together across some of them."""
+"""The walls between regions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 
@@ -37,10 +34,3 @@ class Walls:
     def inner(self) -> Tensor:
         """Indices of the walls with a region on both sides."""
         return (self.regions >= 0).all(1).nonzero()[:, 0]
-
-
-def components(n: int, pairs: Tensor) -> Tensor:
-    """Connected components of n nodes under the pairs (m, 2): a number for each node (n,)."""
-    joined = pairs.cpu().numpy()
-    graph = coo_array((np.ones(len(joined), dtype=np.int8), (joined[:, 0], joined[:, 1])), shape=(n, n))
-    return torch.from_numpy(connected_components(graph, directed=False)[1].astype(np.int64)).to(pairs.device)

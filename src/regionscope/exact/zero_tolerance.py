@@ -21,7 +21,9 @@ _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a lay
 _OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
 
 
-def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget) -> list[Tensor]:
+def zero_tolerances_of(
+    program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget, seen: list[Tensor] | None = None
+) -> list[Tensor]:
     """How near to zero counts as zero: ``tolerance.zero`` times the largest value on probe points.
 
     One tensor for each kink: (slices, units) where units are compared with thresholds, (slices,) where they are
@@ -31,6 +33,8 @@ def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tol
     not depend on how the work is cut into pieces. A unit whose terms cancel takes a share of their size, since its
     values are rounding; so does one that adds up nothing but the rounding of earlier layers. Scaling a unit up and the
     weights that read it down changes nothing.
+
+    seen: where the outputs at the probe points are added, (p, c) for one slice.
 
     Cost: the corners run to the first nonlinearity, where the values of the other points are combined from theirs; from
     there on all points run.
@@ -45,7 +49,7 @@ def zero_tolerances_of(program: Program, slices: Sequence[Slice], tolerance: Tol
             own = mine[start : start + step]
             corners = corner_inputs(program, [slices[i] for i in own])
             parts = [
-                _magnitudes(program, corners, part.to(program.device, program.dtype))
+                _magnitudes(program, corners, part.to(program.device, program.dtype), seen)
                 for part in weights.split(len(weights) if len(own) > 1 else rows)
             ]
             blocks.append(_joined(parts, lambda x: torch.stack(x).amax(0)) if len(parts) > 1 else parts[0])
@@ -125,7 +129,9 @@ def _joined(
     return found
 
 
-def _magnitudes(program: Program, corners: Tensor, weights: Tensor) -> list[tuple[Tensor, Tensor]]:
+def _magnitudes(
+    program: Program, corners: Tensor, weights: Tensor, seen: list[Tensor] | None
+) -> list[tuple[Tensor, Tensor]]:
     """The largest value of a layer on the probe points of each slice (s,), and that of its units (s, units), or (s,)
     where units are compared with each other; at each nonlinearity, and of the outputs. At least a share of the terms
     that are added up. corners: inputs (s * m, *input_shape); weights: (p, m) of the probe points.
@@ -165,7 +171,10 @@ def _magnitudes(program: Program, corners: Tensor, weights: Tensor) -> list[tupl
         if kink.kind == "argmax":  # changes no value
             break
         live = _behind(kink, live, cuts, shakes)
-    outputs = sizes(program.outputs(live))[0].amax(1)
+    last = program.outputs(live)
+    if seen is not None:
+        seen.append(last.chunk(3)[0])
+    outputs = sizes(last)[0].amax(1)
     return [*found, (outputs, outputs)]
 
 

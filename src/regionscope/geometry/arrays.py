@@ -15,6 +15,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 T = TypeVar("T")
@@ -206,3 +208,10 @@ def lerp(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
         step = second - first
         return numpy.where(t < 0.5, first + t * step, second - (1 - t) * step)
     return torch.lerp(first, second, t)
+
+
+def components(n: int, pairs: Tensor) -> Tensor:
+    """Connected components of n nodes under the pairs (m, 2): a number for each node (n,)."""
+    joined = pairs.cpu().numpy()
+    graph = coo_array((np.ones(len(joined), dtype=np.int8), (joined[:, 0], joined[:, 1])), shape=(n, n))
+    return torch.from_numpy(connected_components(graph, directed=False)[1].astype(np.int64)).to(pairs.device)

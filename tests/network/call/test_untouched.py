@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from careless import Careless
 from regionscope.errors import InputError
 from regionscope.network import Draws, home, same_modes, untouched
+from regionscope.network.call import forward
 
 
 def careless() -> Careless:
@@ -360,3 +361,9 @@ def test_where_a_model_is_at_home() -> None:
     assert home(nn.ReLU()) == (torch.device("cpu"), torch.float32)
     assert home(nn.ReLU(), like=torch.zeros(2, dtype=torch.float64)) == (torch.device("cpu"), torch.float64)
     assert home(nn.ReLU(), like=torch.zeros(2, dtype=torch.int64)) == (torch.device("cpu"), torch.float32)
+
+
+@pytest.mark.parametrize("mode", [Draws, forward._Watch])
+def test_watching_a_model_imports_no_compiler(mode: Any) -> None:
+    """Torch wraps this method unless a mode says not to, and the wrapper imports the compiler, which takes seconds."""
+    assert not hasattr(mode.__torch_dispatch__, "__wrapped__")

@@ -112,8 +112,8 @@ class Pruning:
         steps = [] if layer is None else self.steps[layer:]
         folds, ends = rows.new_empty(len(rows), sum(len(step.units) for step in steps), dtype=self.dtype), rows
         if layer is not None:
-            most = rows_at_a_time(8 * folds.shape[1], rows.device)
-            parts = zip(rows.split(most), folds.split(most), strict=True)
+            block = rows_at_a_time(8 * folds.shape[1], rows.device)
+            parts = zip(rows.split(block), folds.split(block), strict=True)
             ends = torch.cat([self._run(steps, state, fold) for state, fold in parts])
         met = torch.ones(len(offsets) - 1, dtype=torch.bool, device=rows.device)
         at_corners = ends.index_select(0, corners)

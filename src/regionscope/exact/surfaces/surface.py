@@ -13,9 +13,9 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.exact.surfaces.files import write_mesh
 from regionscope.exact.surfaces.polygons import normals_of
-from regionscope.exact.walls import components
 from regionscope.extras import data_frame
 from regionscope.geometry import Slice
+from regionscope.geometry.arrays import components
 from regionscope.geometry.ragged import next_in_row, owners, ranges
 from regionscope.types import Reading, Stats
 

@@ -3,4 +3,5 @@
 - ``solids``: cells that share vertices, edges and faces by index.
 - ``faces``: points on the edges, and the faces cut by lines. ``sections``: the cells cut by planes.
 - ``assemble``: which pieces bound which new cell. ``cut``: all of these, in rounds.
+- ``merge``: cells joined again across faces.
 """

@@ -69,7 +69,7 @@ class Sections:
 
 
 @dataclass(frozen=True)
-class _Loops:
+class Loops:
     """The borders of the sections, as loops of a mesh, and the cell and unit (n,) of each section."""
 
     cell: Tensor
@@ -119,7 +119,7 @@ def find_sections(cut: FaceCut, n_units: int, deferred: Tensor) -> Sections:
         curves = cut.curves
         if len(deferred):
             curves = curves.keep(~isin(curves.cell * n_units + curves.unit, deferred))
-        loops = _borders(curves, cut.solids.edges, cut.solids.n_vertices, n_units)
+        loops = linked(curves, cut.solids.edges, cut.solids.n_vertices, n_units)
         chords, bad = _chords(loops, cut, deferred, n_units)
         lines, unpaired = _lines(loops, chords, n_units)
         bad = cat([bad, unpaired])
@@ -133,7 +133,7 @@ def find_sections(cut: FaceCut, n_units: int, deferred: Tensor) -> Sections:
         deferred = unique(cat([deferred, bad]))
 
 
-def _borders(curves: Curves, edges: Tensor, n_vertices: int, n_units: int) -> _Loops:
+def linked(curves: Curves, edges: Tensor, n_vertices: int, n_units: int) -> Loops:
     """Link the edges of each section into a loop."""
     key, order = sort(curves.cell * n_units + curves.unit)
     first, counts = runs(key)
@@ -157,10 +157,10 @@ def _borders(curves: Curves, edges: Tensor, n_vertices: int, n_units: int) -> _L
     corners, sides = take(ends.reshape(-1), loop), take(edge, loop >> 1)
     none = group[:0]
     mesh = Mesh(n_vertices, edges, none, none, corners, sides, offsets, none)
-    return _Loops(group // n_units, group % n_units, mesh)
+    return Loops(group // n_units, group % n_units, mesh)
 
 
-def _chords(loops: _Loops, cut: FaceCut, deferred: Tensor, n_units: int) -> tuple[Chords, Tensor]:
+def _chords(loops: Loops, cut: FaceCut, deferred: Tensor, n_units: int) -> tuple[Chords, Tensor]:
     """Straight cuts of the sections, from zero to zero of another unit; and keys of cuts to defer."""
     mesh, vertex = loops.mesh, loops.mesh.corners
     section = mesh.corner_cells()
@@ -201,14 +201,14 @@ def _scattered(mesh: Mesh, group: Tensor, start: Tensor, counts: Tensor, slot: T
     return group[many[follows != counts[many] - 1]]
 
 
-def _later(loops: _Loops, keys: Tensor, n_units: int) -> Tensor:
+def _later(loops: Loops, keys: Tensor, n_units: int) -> Tensor:
     """Of keys section * n_units + other, the cut to defer: the later one of the two units in their cell."""
     section = keys // n_units
     return loops.cell[section] * n_units + maximum(loops.unit[section], keys % n_units)
 
 
 def _with_zeros(
-    loops: _Loops, zeros: Tensor, section: Tensor, slot: Tensor, other: Tensor, n_units: int
+    loops: Loops, zeros: Tensor, section: Tensor, slot: Tensor, other: Tensor, n_units: int
 ) -> tuple[Tensor, Tensor]:
     """Add the corners that lie on the zero sets of further units."""
     if len(zeros) == 0:
@@ -224,7 +224,7 @@ def _with_zeros(
     return cat([slot, more[new]]), cat([other, unit[new]])
 
 
-def _lines(loops: _Loops, chords: Chords, n_units: int) -> tuple[_Lines, Tensor]:
+def _lines(loops: Loops, chords: Chords, n_units: int) -> tuple[_Lines, Tensor]:
     """Pair the two chords of each line; and the cuts to defer because a chord has no partner."""
     own = take(loops.unit, chords.cell)
     low, high = minimum(own, chords.unit), maximum(own, chords.unit)
@@ -245,7 +245,7 @@ def _lines(loops: _Loops, chords: Chords, n_units: int) -> tuple[_Lines, Tensor]
 
 
 def _triples(
-    loops: _Loops, chords: Chords, lines: _Lines, units: Evaluate, n_units: int
+    loops: Loops, chords: Chords, lines: _Lines, units: Evaluate, n_units: int
 ) -> tuple[_Triples | None, Tensor]:
     """The points of three units, sorted along each line; and the cuts to defer because two are too near."""
     lower = nonzero(chords.unit > take(loops.unit, chords.cell))
@@ -281,7 +281,7 @@ def _triples(
     return _Triples(stack(u, v, w), line.reshape(3, -1), rank.reshape(3, -1), t.reshape(3, -1), counts), bad
 
 
-def _meetings(loops: _Loops, chords: Chords, lines: _Lines, triples: _Triples, n_units: int) -> tuple[Meetings, Tensor]:
+def _meetings(loops: Loops, chords: Chords, lines: _Lines, triples: _Triples, n_units: int) -> tuple[Meetings, Tensor]:
     """Each point of three units as a crossing of two chords, in each of its three sections."""
     uv, uw, vw = triples.lines
     rank = triples.rank
@@ -303,7 +303,7 @@ def _meetings(loops: _Loops, chords: Chords, lines: _Lines, triples: _Triples, n
 
 
 def _pieces(
-    loops: _Loops, chords: Chords, lines: _Lines, triples: _Triples, met: Meetings, cut: FaceCut, deferred: Tensor
+    loops: Loops, chords: Chords, lines: _Lines, triples: _Triples, met: Meetings, cut: FaceCut, deferred: Tensor
 ) -> Sections:
     mesh = loops.mesh
     vertex = cut.solids.n_vertices + arange(len(triples.units), chords.p)
