@@ -132,11 +132,12 @@ def _value(rows: Numbers, point: Numbers) -> Numbers:
 
 def _solution(lines: list[Numbers], point: Numbers) -> Numbers:
     gaps = [_value(rows, point) for rows in lines]
-    if len(lines) == 1:
-        return np.divide(gaps[0][None], lines[0][1])
-    a, b = lines
-    determinant = a[1] * b[2] - a[2] * b[1]
-    return np.divide([gaps[0] * b[2] - gaps[1] * a[2], gaps[1] * a[1] - gaps[0] * b[1]], determinant)
+    over, below = gaps, lines[0][1]
+    if len(lines) == 2:
+        a, b = lines
+        over, below = [gaps[0] * b[2] - gaps[1] * a[2], gaps[1] * a[1] - gaps[0] * b[1]], a[1] * b[2] - a[2] * b[1]
+    solution: Numbers = np.stack(over) / below
+    return solution
 
 
 def _turns(claim: ClaimedPartition, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:

@@ -123,7 +123,8 @@ class _VertexBlock:
     def _borders(self, value: Numbers, error: Numbers, size: Numbers) -> None:
         limit = _limit(error, size)[:, None]
         self._keep(np.nonzero(np.abs(value) <= limit), value, 0.0, error, -self.border)
-        self.sure &= ~self._any(np.any(value < -limit, axis=0, keepdims=True).T)[:, 0]
+        outside: NDArray[np.bool_] = np.any(value < -limit, axis=0, keepdims=True).T
+        self.sure &= ~self._any(outside)[:, 0]
 
     def run(self, steps: Steps, first: int) -> _VertexBlock:
         """Carry the vertices through the steps from ``first`` on."""
