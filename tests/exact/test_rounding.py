@@ -16,6 +16,7 @@ from fuzz.compare import compare, piece_of
 from fuzz.networks import extreme_network
 from fuzz.truth import truth_of
 from regionscope.exact import check, region_batch
+from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry.planar.mesh import areas
 from regionscope.network import Program
 
@@ -153,8 +154,7 @@ def test_the_check_in_every_call_costs_a_few_rows(monkeypatch: pytest.MonkeyPatc
     assert sum(rows) == 0
     rs.linear_regions(net, [rs.Segment(*segment)] * 2)
     assert 1 <= sum(rows) <= 10
-    start = check.probe_points
-    monkeypatch.setattr(check, "probe_points", lambda corners: start(corners) ** 2)
+    monkeypatch.setattr(check, "probe_points", lambda corners: probe_points(corners) ** 2)
     rs.linear_regions(net, rs.Segment(*segment))
     assert len(rows) == 2
 
