@@ -313,8 +313,8 @@ def test_images_lie_in_the_cube_of_the_random_points() -> None:
 @pytest.mark.parametrize("figure", [1, 3, 4, 6, 7, 8, 10, 11, 13, 14, 15, 18])
 def test_pages_about_networks_of_a_depth_define_it(figure: int) -> None:
     (study,) = (one for one in STUDIES if one.name == f"humayun2023-figure{figure}")
-    assert "Depth counts" in study.scaled["desk"]
-    assert "Depth counts" in study.scaled["full"]
+    assert "Depth is the number of" in study.scaled["desk"]
+    assert "Depth is the number of" in study.scaled["full"]
 
 
 @pytest.mark.parametrize("size", ["desk", "full"])
