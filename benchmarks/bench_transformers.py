@@ -43,7 +43,7 @@ class Sizes:
     repeats: int
 
 
-CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=16, slices=2, prompts=64, repeats=1)
+CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=32, slices=2, prompts=64, repeats=5)
 GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=32, slices=8, prompts=256, repeats=2)
 
 
