@@ -3,8 +3,8 @@
 The seconds of a partition include its linear regions, which it computes when they are asked for: a certificate proves
 them, too.
 
-OMP_NUM_THREADS=1 python benchmarks/bench_certify.py          # table on screen, JSON in docs/benchmarks/certify-cpu.json
-OMP_NUM_THREADS=1 python benchmarks/bench_certify.py plane    # the cases whose name holds the word
+OMP_NUM_THREADS=1 python benchmarks/bench_certify.py  # table on screen, JSON in docs/benchmarks/certify-cpu.json
+OMP_NUM_THREADS=1 python benchmarks/bench_certify.py plane  # the cases whose name holds the word
 
 The exit code is 1 if a certificate takes more than three times the partition while bounds decide 99.9% of the signs.
 """
