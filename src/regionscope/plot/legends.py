@@ -80,12 +80,12 @@ def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend
 def make_room(ax: Axes) -> None:
     """Lay the figure out so that what stands outside the axes is not cut off, by a constrained layout if it has none.
 
-    Where axes have equal scales, a layout needs up to three rounds. Two are made here; drawing the figure is the third.
+    Where axes have equal scales, a layout needs two rounds, and three for several panels. Drawing the figure is the last.
     """
     figure: Any = ax.get_figure(root=True)
     if figure.get_layout_engine() is None:
         figure.set_layout_engine("constrained")
-    for _ in range(2):
+    for _ in range(1 if len(figure.axes) == 1 else 2):
         figure.get_layout_engine().execute(figure)
 
 
