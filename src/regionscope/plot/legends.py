@@ -80,7 +80,7 @@ def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend
 def make_room(ax: Axes) -> None:
     """Lay the figure out so that what stands outside the axes is not cut off, by a constrained layout if it has none.
 
-    Where axes have equal scales, a layout needs two rounds, and three for several panels. Drawing the figure is the last.
+    Where axes have equal scales, a layout needs two rounds, or three for several panels. Drawing is the last of them.
     """
     figure: Any = ax.get_figure(root=True)
     if figure.get_layout_engine() is None:
