@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-# One more than the cores, since some tests wait for processes that they started.
+# One more than the cores, since some tests wait for processes that they started; `make quick` has none of these.
 WORKERS ?= 3
 SEEDS ?= 0:1000
 CALLS ?= 1000
@@ -17,7 +17,7 @@ CORE := network geometry exact sampled complexity measures
 # Each pytest worker computes with one thread, so that two workers do not fight for two cores.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 # A file stays in one worker, so that its fixtures are made once; tests/conftest.py puts the long files first.
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PARALLEL := --dist loadfile --no-loadscope-reorder
 # Many tests start a Python of their own, which reads the bytecode that the first one wrote.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -35,13 +35,13 @@ quickstart: $(VENV)/.installed-lab,explorer  ## Train a small net, count its reg
 	$(BIN)/regionscope quickstart
 
 quick: $(VENV)/.installed-dev  ## Unit tests of the core in a minute, without lint
-	$(ONE_THREAD) $(BIN)/python -m pytest -q $(PARALLEL) \
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n logical $(PARALLEL) \
 	    -m 'not slow and not browser and not papers and not kill' $(CORE:%=tests/%) tests/test_layers.py
 
 test: lint pytest  ## Lint, types and all tests; shows the slowest 20
 
 pytest: $(VENV)/.installed-dev $(VENV)/.compiled  ## All tests without lint
-	$(ONE_THREAD) $(BIN)/python -m pytest $(PARALLEL) --durations=20
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) $(PARALLEL) --durations=20
 
 lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy, strict in src
 	$(BIN)/ruff check .
