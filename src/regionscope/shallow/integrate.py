@@ -36,7 +36,8 @@ def integrate(theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions, *, on_s
     done: list[tuple[Tensor, Flows]] = []
     rows = torch.arange(len(theta), device=theta.device)
     while len(rows):
-        work.advance()
+        with torch.inference_mode():  # 15% less time: no bookkeeping for gradients
+            work.advance()
         if on_step is not None:
             on_step(work.flows, rows)
         over = work.flows.end >= 0
