@@ -52,11 +52,8 @@ def class_legend(labels: Tensor, *, ax: Axes | None = None, class_names: Sequenc
     """
     ax = style.axes_or_current(ax)
     shown = sorted(int(label) for label in labels.unique())
-    if class_names is not None and shown and shown[-1] >= len(class_names):
-        raise InputError(
-            f"Expected a name for each class up to {shown[-1]}, got {len(class_names)} class_names. "
-            "Pass one name for each label, in the order of the labels."
-        )
+    if class_names is not None:
+        check_names(labels, class_names)
     before = ax.get_legend()
     known = before if isinstance(before, ClassLegend) else None
     names = class_names if class_names is not None or known is None else known.names
@@ -65,6 +62,15 @@ def class_legend(labels: Tensor, *, ax: Axes | None = None, class_names: Sequenc
         if class_names is not None or label not in classes:
             classes[label] = f"class {label}" if names is None or label >= len(names) else str(names[label])
     return _make(ax, dict(sorted(classes.items())), names, known.marks if known is not None else {})
+
+
+def check_names(labels: Tensor, class_names: Sequence[str]) -> None:
+    """Refuse names that end before the last label."""
+    if labels.numel() and int(labels.max()) >= len(class_names):
+        raise InputError(
+            f"Expected a name for each class up to {int(labels.max())}, got {len(class_names)} class_names. "
+            "Pass one name for each label, in the order of the labels."
+        )
 
 
 def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend:

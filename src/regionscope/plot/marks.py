@@ -21,7 +21,7 @@ from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, Labels, read_examples
 from regionscope.plot import style
 from regionscope.plot.kinds import slice_for
-from regionscope.plot.legends import ClassLegend, class_legend, make_room, mark_legend
+from regionscope.plot.legends import ClassLegend, check_names, class_legend, make_room, mark_legend
 from regionscope.plot.regions import frame_slice
 
 _COVERED = 0.6  # share of the axes that markers may cover
@@ -44,6 +44,8 @@ def data(
     """
     if points.ndim != 2 or points.shape[1] != 2:
         raise InputError(f"Expected points of shape (n, 2), got {tuple(points.shape)}.")
+    if class_names is not None:
+        check_names(labels, class_names)
     ax = style.axes_or_current(ax)
     size = _size(ax, len(points))
     drawn = []
