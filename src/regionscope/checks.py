@@ -96,7 +96,7 @@ def check_labels(labels: Tensor, classes: int, *, where: str = "") -> None:
     """
     if labels.numel() == 0:
         return
-    low, high = int(labels.min()), int(labels.max())
+    low, high = torch.stack(torch.aminmax(labels)).tolist()  # one wait for the device
     if low < 0 or high >= classes:
         advice = "Subtract 1 to count them from 0" if (low, high) == (1, classes) else "Check the labels and the outputs"
         raise InputError(

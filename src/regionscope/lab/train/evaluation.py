@@ -32,7 +32,7 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
 
     An output with a NaN counts as wrong. loss: "cross_entropy", or "mse": the squared distance to the one-hot label,
     averaged over examples and classes. The data moves to the model's device batch by batch. Cost: one forward pass, and
-    one synchronisation with the device.
+    two synchronisations with the device.
     """
     if len(inputs) == 0:
         raise InputError("Expected at least one input to evaluate on, got none.")
