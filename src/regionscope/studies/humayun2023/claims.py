@@ -23,7 +23,9 @@ def three_phases(what: str, one: Curve) -> Claim:
         "descent, ascent, second descent",
         _course(one),
         verdict.phases(shape.clear, beyond=BEYOND),
-        ", ".join("none" if change is None else f"{change.amount:.2g} {plus_minus(change.error)}" for change in changes),
+        ", ".join(
+            "none" if change is None else f"{change.amount:.2g} {plus_minus(change.error)}" for change in changes
+        ),
     )
 
 
