@@ -40,11 +40,14 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A worker gets a whole file, or all files of the explorer, which share a training and a browser."""
+    """A worker gets a whole file, or files that share what is costly: all of the explorer a training and a browser, the
+    fast engine and its slow twin the answers of the twin."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "explorer" if "tests/explorer/" in nodeid else str(super()._split_scope(nodeid))
+            if "tests/explorer/" in nodeid:
+                return "explorer"
+            return str(super()._split_scope(nodeid)).replace("exact/test_reference.py", "exact/test_exact.py")
 
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
