@@ -98,7 +98,9 @@ def check_labels(labels: Tensor, classes: int, *, where: str = "") -> None:
         return
     low, high = torch.stack(torch.aminmax(labels)).tolist()  # one wait for the device
     if low < 0 or high >= classes:
-        advice = "Subtract 1 to count them from 0" if (low, high) == (1, classes) else "Check the labels and the outputs"
+        advice = (
+            "Subtract 1 to count them from 0" if (low, high) == (1, classes) else "Check the labels and the outputs"
+        )
         raise InputError(
             f"{where}Expected labels 0 to {classes - 1} for {classes} classes, got {low} to {high}. {advice}."
         )
