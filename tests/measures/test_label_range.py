@@ -44,7 +44,7 @@ def test_predicted_labels_and_ignored_ones_may_be_any() -> None:
 def test_training_and_evaluation_refuse_labels_from_1() -> None:
     net, inputs, labels = nn.Sequential(nn.Linear(3, 2)), torch.randn(4, 3), torch.tensor([1, 2, 2, 1])
     for loss in ("cross_entropy", "mse"):
-        with pytest.raises(InputError, match="labels 0 to 1 for 2 classes, got 1 to 2"):
+        with pytest.raises(InputError, match=r"labels 0 to 1 for 2 classes, got 1 to 2\. Subtract 1"):
             evaluate(net, inputs, labels, loss=loss)
-    with pytest.raises(InputError, match="labels 0 to 1 for 2 classes, got 1 to 2"):
+    with pytest.raises(InputError, match=r"labels 0 to 1 for 2 classes, got 1 to 2\. Subtract 1"):
         train_small(net, inputs, labels, epochs=[1], on_epoch=print)
