@@ -130,6 +130,8 @@ def test_the_page_on_speed_shows_what_the_benchmarks_stored(monkeypatch: pytest.
     table = importlib.import_module("table")
     page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     assert table.page_tables() in page, "run: python benchmarks/table.py"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert table.README_TABLE.findall(readme) == [table.readme_table()], "run: python benchmarks/table.py"
     streamed = [row for row in table.load("exact-cpu") if "streamed" in row["case"]]
     assert max(row["regions"] for row in streamed) > 1e7
     assert max(row["peak_gib"] for row in streamed) < 1

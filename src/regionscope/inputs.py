@@ -152,7 +152,10 @@ def read_array(values: Any) -> Tensor:
         array = array.astype(np.float64)  # torch has none wider
     wide = array.dtype.kind == "u" and array.itemsize > 1  # torch computes with no such type
     turned = any(stride < 0 for stride in array.strides)  # torch has no such tensors
-    return torch.as_tensor(array.astype(np.int64) if wide else array.copy() if turned else array, device="cpu")
+    locked = not array.flags.writeable and not isinstance(values, np.memmap)  # torch warns; pandas gives such arrays
+    return torch.as_tensor(
+        array.astype(np.int64) if wide else array.copy() if turned or locked else array, device="cpu"
+    )
 
 
 def _of_tensor(values: Tensor | np.ndarray[Any, Any], labels: Tensor | None) -> Examples:
@@ -227,6 +230,11 @@ def _is_pair(item: Any) -> bool:
 def _tensor(value: Any, i: int) -> Tensor:
     if isinstance(value, Tensor):
         found = read_array(value).detach()
+    elif type(value).__module__.startswith("PIL."):  # as an array it would be 0 to 255, with the channels last
+        raise InputError(
+            f"Expected input {i} to be a tensor or an array, got a PIL image. Give the dataset the transform that the "
+            "model was trained with, such as torchvision.transforms.ToTensor()."
+        )
     else:
         try:
             found = read_array(value)

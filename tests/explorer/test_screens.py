@@ -70,3 +70,23 @@ def test_the_page_opens_inside_a_notebook(browser: Any, training: TrainingFrames
     assert counts == f"{training.frames[-1].linear.n_linear_regions:,}"
     assert outer.locator("iframe").bounding_box()["height"] == 500
     context.close()
+
+
+@pytest.mark.parametrize("width", [390, 900, 1300])
+def test_a_frame_in_a_notebook_is_as_high_as_its_page(
+    browser: Any, training: TrainingFrames, tmp_path: Path, width: int
+) -> None:
+    file = tmp_path / "notebook.html"
+    text = f"<!doctype html><body style='margin:0'>{inline(training)._repr_html_()}</body>"
+    file.write_text(text, encoding="utf-8")
+    outer = browser.new_page(viewport={"width": width, "height": 700}, offline=True)
+    outer.goto(file.as_uri())
+    frame = outer.frames[1]
+    frame.wait_for_function("document.body.dataset.ready === 'yes'")
+    outer.wait_for_timeout(300)
+    lowest = (
+        "Math.max(...[...document.querySelectorAll('aside > *')].map((node) => node.getBoundingClientRect().bottom))"
+    )
+    assert frame.evaluate(lowest) <= frame.evaluate("innerHeight") < frame.evaluate(lowest) + 400
+    assert frame.evaluate("document.documentElement.scrollHeight <= innerHeight")
+    outer.close()

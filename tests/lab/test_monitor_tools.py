@@ -208,3 +208,10 @@ def test_a_missing_library_is_named(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(InputError, match=r"pip install 'regionscope\[(track|transformers)\]'"):
         use(tmp_path)
+
+
+def test_a_callback_needs_a_monitor() -> None:
+    with pytest.raises(InputError, match=r"Expected a Monitor for monitor, got dict\. Make one with rs\.Monitor"):
+        lightning_callback({"regions": len})
+    with pytest.raises(InputError, match="Expected a Monitor for monitor, got list"):
+        transformers_callback([], None)

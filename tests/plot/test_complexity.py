@@ -114,3 +114,4 @@ def test_fold_density_is_drawn_against_distance() -> None:
     (line,) = plot.fold_density({"step 0": profile}, ax=ax, against="data")
     assert np.allclose(line.get_ydata(), profile.density.numpy())
     assert ax.get_xlabel() == "distance to data"
+    assert ax.get_legend().get_window_extent().y1 < ax.get_window_extent().y0  # below the axes

@@ -158,7 +158,7 @@ def test_errors_over_epochs_are_paired() -> None:
     alone = some_course([(1, 2)])
     assert all(map(np.isnan, (*alone.deviations, *alone.paired_errors, alone.noise)))
     assert compare.course_claim("counts", (1, 5), alone).verdict.grade is Grade.SHOWN
-    assert "a single seed does not say" in compare.course_claim("counts", (1, 5), alone).ours
+    assert "a single seed does not show" in compare.course_claim("counts", (1, 5), alone).ours
 
 
 def test_more_than_three_curves_have_no_bands() -> None:
@@ -348,7 +348,7 @@ def test_table_1_can_be_reproduced_or_not() -> None:
     accuracy = "epoch 50000: the training accuracy is lower with 10,000 points than with 200"
     assert (same[accuracy], other[accuracy]) == (Grade.REPRODUCED, Grade.NOT_REPRODUCED)
     rising = {n: np.linspace(1000 + n, 2000 + n, len(at)) for n in paper.RANDOM_SIZES}
-    most = "epoch 50000: 10,000 points have fewer regions than the number with most"
+    most = "epoch 50000: 10,000 points have fewer regions than the maximum over the numbers of points"
     assert (same[most], found(rising, (0.1,) * 6)[most]) == (Grade.REPRODUCED, Grade.NOT_REPRODUCED)
 
 

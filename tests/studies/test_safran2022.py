@@ -275,7 +275,7 @@ def test_the_limit_at_the_asked_scale_stays_open() -> None:
 
 def test_theorem_2_3_with_a_smaller_scale_each_way() -> None:
     few = replace(ends([4], r=2), seeds=1)
-    start = "Theorem 2.3, r = 2, width 400, sigma_h = 1 (less than asked): "
+    start = "Theorem 2.3, r = 2, width 400, sigma_h = 1 (smaller than required): "
     good = end_to_end.of_late([few]).claims
     assert grade_of(good, f"{start}flows that classify") is Grade.REPRODUCED
     assert grade_of(good, f"{start}effective") is Grade.REPRODUCED

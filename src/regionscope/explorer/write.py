@@ -22,6 +22,7 @@ from regionscope.writing import replace_file
 
 LIMIT = 30_000_000  # bytes of one page
 _OVERHEAD = 2_000_000  # Bokeh and the page itself
+_START = 720  # pixels, the height of a frame until its page fits it
 
 
 @dataclass(frozen=True)
@@ -58,26 +59,31 @@ def explore(
 
 @dataclass(frozen=True)
 class Inline:
-    """The explorer inside a notebook: the HTML of its page, and its height in pixels."""
+    """The explorer inside a notebook: the HTML of its page, and its height in pixels (None: as it needs)."""
 
     page: str
-    height: int
+    height: int | None
 
     def __repr__(self) -> str:
         return f"Inline({len(self.page) / 1e6:.1f} MB, height={self.height})"
 
     def _repr_html_(self) -> str:
         """A frame with the page inside it, which needs no file and no server."""
-        style = f"width:100%;height:{self.height}px;border:0"
-        return f'<iframe title="Explorer" style="{style}" srcdoc="{html.escape(self.page)}"></iframe>'
+        style = f"width:100%;height:{self.height or _START}px;border:0"
+        fit = " data-fit" if self.height is None else ""
+        return f'<iframe title="Explorer"{fit} style="{style}" srcdoc="{html.escape(self.page)}"></iframe>'
 
 
 def inline(
-    what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet, *, height: int = 720, limit: int = LIMIT
+    what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet,
+    *,
+    height: int | None = None,
+    limit: int = LIMIT,
 ) -> Inline:
     """The explorer of a training, a stored run or a partition, displayed inside a notebook.
 
-    height: height of the frame in pixels. limit: as in ``explore``. The notebook stores the page, about 2 MB or more.
+    height: height of the frame in pixels; None fits it to the page. limit: as in ``explore``. The
+    notebook stores the page, about 2 MB or more.
     """
     return Inline(surface_page(what) if isinstance(what, LevelSet) else _page(what, limit).text, height)
 

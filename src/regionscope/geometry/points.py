@@ -46,6 +46,10 @@ def _float64(numbers: float | PointLike, what: str) -> Tensor:
     except SliceError:
         raise
     except (TypeError, ValueError, RuntimeError) as reason:
+        if isinstance(numbers, tuple) and len(numbers) == 2 and np.ndim(numbers[1]) == 0:
+            raise SliceError(
+                f"Expected {what} to be an array of real numbers, got a pair. Pass the input alone."
+            ) from None
         raise SliceError(
             f"Expected {what} to be an array of real numbers, got values that cannot be read ({reason})."
         ) from reason

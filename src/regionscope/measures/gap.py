@@ -14,7 +14,7 @@ from regionscope.errors import InputError
 from regionscope.inputs import Examples, Inputs, Labels, read_examples
 from regionscope.network.call.forward import call_model
 from regionscope.network.output import Arguments, Output, select_output
-from regionscope.sampled.labels import INVALID, open_labeller
+from regionscope.sampled.labels import INVALID, numbered, open_labeller
 from regionscope.types import Estimate, Reading
 
 
@@ -61,10 +61,13 @@ def error_rate(
     """Share of inputs (n, *shape) whose predicted label is not the given one. Cost: one forward pass.
 
     model: as in ``region_count``. inputs: a tensor, an array, a Dataset or a DataLoader. labels: one integer for each
-    input; None takes those of a Dataset or DataLoader of (input, label) pairs. A NaN among the logits raises an error,
-    and so does a label outside the range of the logits. output, args: see ``select_output``.
+    input; None takes those of a Dataset or DataLoader of (input, label) pairs. For a scikit-learn
+    estimator, labels may be the names of its classes. A NaN among the logits raises an error, and so does a label
+    outside the range of the logits. output, args: see ``select_output``.
     """
     model = select_output(model, output, args)
+    if labels is not None and hasattr(model, "predict"):
+        labels = numbered(labels, getattr(model, "classes_", None))
     examples = some_examples(inputs, labels)
     wrong, invalid = [], 0
     with open_labeller(model, examples, tuple(examples.first.shape), batch_size=batch_size, memory=memory) as labeller:

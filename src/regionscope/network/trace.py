@@ -140,7 +140,9 @@ def _python_module(module: nn.Module) -> nn.Module:
     """The network without wrappers, or what it should have been."""
     module = plain_module(module)
     if not isinstance(module, nn.Module):
-        raise InputError(f"Expected a torch.nn.Module, got {type(module).__name__}.")
+        raise InputError(
+            f"Expected a torch.nn.Module, got {type(module).__name__}. Use region_count(), which takes any classifier."
+        )
     inner = unwrapped(module)
     if any(isinstance(child, torch.jit.ScriptModule) for child in inner.modules()):
         raise UntraceableModel(

@@ -17,6 +17,7 @@ from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.complexity.migration import FoldProfile
 from regionscope.errors import InputError
 from regionscope.plot import style
+from regionscope.plot.legends import make_room
 from regionscope.plot.ticks import log_ticks, whole_ticks
 from regionscope.types import Estimate
 
@@ -120,7 +121,10 @@ def layers_figure(found: Mapping[str, LocalComplexity]) -> Figure:
 
 
 def fold_density(profiles: Mapping[str, FoldProfile], *, ax: Axes | None = None, against: str) -> list[Line2D]:
-    """Fold density in each bin of distance, one line for each profile (for instance, for each step of a training)."""
+    """Fold density in each bin of distance, one line for each profile (for instance, for each step of a training).
+
+    The legend stands below the axes. A figure without a layout engine gets a constrained layout.
+    """
     ax = style.axes_or_current(ax)
     lines = []
     for colour, (name, profile) in zip(style.layer_colours(len(profiles)), profiles.items(), strict=True):
@@ -128,7 +132,8 @@ def fold_density(profiles: Mapping[str, FoldProfile], *, ax: Axes | None = None,
         centres = (edges[1:] + edges[:-1]) / 2
         lines += ax.plot(centres, profile.density.cpu().numpy(), color=colour, label=name)
     ax.set(xlabel=f"distance to {against}", ylabel="folds per area")
-    ax.legend(fontsize="x-small")
+    ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+    make_room(ax)
     return lines
 
 

@@ -120,6 +120,8 @@ def open_labeller(
 
 def refuse_batch_statistics(model: nn.Module) -> None:
     """Batch normalisation that keeps no running statistics is an ``InputError``: an input would have no label alone."""
+    if not isinstance(model, nn.Module):
+        raise InputError(f"Expected a torch.nn.Module, got {type(model).__name__}.")
     for part in model.modules():
         if isinstance(part, _BatchNorm) and part.running_mean is None:
             raise InputError(
@@ -228,7 +230,7 @@ def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
 
         def estimate(inputs: Tensor) -> Tensor:
             outputs = call_model(predict, inputs.flatten(1).numpy())
-            return labels_from(_numbered(outputs, classes), len(inputs), who=f"{type(model).__name__}.predict")
+            return labels_from(numbered(outputs, classes), len(inputs), who=f"{type(model).__name__}.predict")
 
         return estimate
     if not callable(model):
@@ -241,11 +243,14 @@ def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
     return classify
 
 
-def _numbered(outputs: Any, classes: Any) -> Any:
-    """Class names become their place in ``classes_``; integers stay."""
-    array = np.asarray(outputs)
+def numbered(names: Any, classes: Any) -> Any:
+    """Class names become their place in ``classes_``, the sorted names of a scikit-learn estimator; integers stay."""
+    array = np.asarray(names)
     if classes is None or array.dtype.kind in "iub" or array.ndim != 1 or not isinstance(classes, np.ndarray):
-        return outputs
+        return names
+    strange = array[~np.isin(array, classes)]
+    if len(strange):
+        raise InputError(f"Expected labels among {', '.join(map(repr, classes.tolist()))}, got {strange[0]!r}.")
     return np.searchsorted(classes, array)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from regionscope.checks import of_kind
 from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.monitor.monitor import Monitor
@@ -22,6 +23,7 @@ def lightning_callback(monitor: Monitor, *, model: Callable[[Any], nn.Module] | 
     processes only the first one measures. model: part of the ``LightningModule`` to measure, such as ``lambda module:
     module.net``; the whole module by default.
     """
+    of_kind("monitor", monitor, Monitor, advice="Make one with rs.Monitor({name: function}, when=...)")
     needed("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")
     from lightning.pytorch import Callback
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from regionscope.checks import of_kind
 from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.monitor.monitor import Monitor
@@ -23,6 +24,7 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: Callable[[An
     trainer's model to measure, such as ``lambda model: model.classifier``; the whole model by default. Select its
     outputs in the instruments: ``output="logits"``.
     """
+    of_kind("monitor", monitor, Monitor, advice="Make one with rs.Monitor({name: function}, when=...)")
     needed("transformers", who="transformers_callback needs", library="transformers", extra="transformers")
     from transformers import TrainerCallback
 

@@ -65,10 +65,10 @@ def course_claim(what: str, printed: Sequence[int], ours: Course) -> Claim:
         said = f"{compared} of {len(pairs)} pairs compared"
     else:
         judged = verdict.shown()
-        said = (
-            "no pair compared, as a single seed does not say what one run does by chance"
+        said = "no pair compared: " + (
+            "a single seed does not show how much a run varies by chance"
             if math.isnan(ours.noise)
-            else f"no pair compared, as the paper's differ by no more than one run does by chance ({ours.noise:,.0f})"
+            else f"the paper's values differ by no more than a run varies by chance ({ours.noise:,.0f})"
         )
     return Claim(what, listed(printed), f"{listed(ours.means)}; {said}", judged, f"sd {listed(ours.deviations)}")
 

@@ -150,7 +150,7 @@ def outcome_of(counts: Counts, accuracy: Counts) -> Outcome:
         notes=(
             "The rule was written down before the runs. The setting as printed is Adam at 0.001 without decay, and "
             "keeps its own grade; the hypothesis is graded apart from it, for one decay. The decay is L2 in the "
-            "gradient, as the option weight_decay of torch.optim.Adam has it.",
+            "gradient, as with the option weight_decay of torch.optim.Adam.",
             "The paper's random points and its seeds are not known; here each seed has its own points, labels, weights "
             "and order of batches. The paper's counts are taken as those of one run; "
             "two of them are compared only where they differ by more than twice the standard deviation of one of our "

@@ -53,7 +53,7 @@ def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[C
             f"sd {listed(deviations)}",
         ),
         Claim(
-            f"epoch {last}: {sizes[-1]:,} points have fewer regions than the number with most",
+            f"epoch {last}: {sizes[-1]:,} points have fewer regions than the maximum over the numbers of points",
             f"{max(printed):,} > {printed[-1]:,}, a factor of {max(printed) / printed[-1]:.1f}",
             f"{peak.means[-1]:.0f} > {many.means[-1]:.0f}, a factor of {fall.value:.1f}",
             verdict.grows(max(printed) / printed[-1], fall.value, fall.interval),

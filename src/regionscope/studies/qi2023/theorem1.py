@@ -212,7 +212,7 @@ def outcome_of(starts: Starts, ratios: dict[int, Course], length: float, accurac
         ),
         notes=(
             f"Theorem 1: {networks} networks of three hidden layers with one input and one output for each width; "
-            "regions are exact. The paper asks for zero-centred weights of variance 2 / fan-in and does not say how "
+            "regions are exact. The paper assumes zero-centred weights of variance 2 / fan-in and does not say how "
             "biases are drawn. Biases of the same variance are judged; the others are shown, since the number of "
             "breakpoints depends on the density of the biases.",
             "Figure 3: as on the page qi2023-figure3, but with weights and biases of mean 0 and variance 2 / fan-in; "

@@ -22,7 +22,7 @@ from regionscope.studies.workspace import Workspace
 
 _DENSITY = 1 / (2 * RADIUS)  # C of Assumption 2.2, for uniform points
 _ERROR = 0.01  # tolerated error of an output in one step, while outputs are of order 1
-_LATE = 1e4  # -log L at which flows at the asked scale of Theorem 2.3 end
+_LATE = 1e4  # -log L at which flows at the scale of the theorem of Theorem 2.3 end
 _TEST = 2000  # evenly spaced test points: exact errors take as long as the square of the width
 
 
@@ -50,7 +50,7 @@ LATE_GRIDS: dict[Size, tuple[tuple[int, ...], int, int, float]] = {  # teachers,
 
 
 def asked(theorem: str, r: int, n: int, width: int = 1) -> Requirements:
-    """What the theorem asks for a teacher of width r with evenly spaced switches, n uniform points and this width."""
+    """What the theorem requires for a teacher of width r with evenly spaced switches, n points and this width."""
     rho = shallow.alternating_teacher(r - 1, radius=RADIUS).rho
     if theorem == "3.1":
         return shallow.theorem_3_1(r, rho, RADIUS, _DENSITY, width, n, DELTA)
@@ -58,7 +58,7 @@ def asked(theorem: str, r: int, n: int, width: int = 1) -> Requirements:
 
 
 def flows_as_asked(*, theorem: str, r: int, n: int, width: int, first: int, flows: int) -> dict[str, Any]:
-    """Flows with the sigma_h and sigma_o that the theorem asks for at this width, until the loss is 1 / (2n) (Theorem
+    """Flows with the sigma_h and sigma_o that the theorem requires at this width, until the loss is 1 / (2n) (Theorem
     3.1) or -log L = 10,000 (Theorem 2.3): lists with one entry for each flow.
 
     The hidden weights are larger than the output weights by about width x sigma_h^2, up to 1e25: the tolerated error of
@@ -97,7 +97,7 @@ def _test_error(network: shallow.Network, teacher: shallow.Teacher) -> float:
 
 @dataclass(frozen=True)
 class FlowStage:
-    """Flows of one setting at the asked scale; ``k``, ``sigma_h``: what the theorem asks at this width."""
+    """Flows of one setting at the scale of the theorem; ``k``, ``sigma_h``: what it requires at this width."""
 
     theorem: str
     r: int
@@ -138,7 +138,7 @@ def of_theorem23(stages: Sequence[FlowStage]) -> Outcome:
     """How often the first stage succeeds, and what can be said about the limit."""
     main = [one for one in stages if one.theorem == "2.3"]
     columns = (
-        "theorem", "r", "n", "width", "asked width", "asked sigma_h", "flows", "reached", "hidden weights moved",
+        "theorem", "r", "n", "width", "required width", "required sigma_h", "flows", "reached", "hidden weights moved",
         "output / hidden weights", "mean test error", "linear regions", "steps",
     )  # fmt: skip
     rows = tuple(
@@ -149,18 +149,18 @@ def of_theorem23(stages: Sequence[FlowStage]) -> Outcome:
     turns = max((one.width * one.sigma_h**2 for one in main), default=math.nan)
     return Outcome(
         claims=(*map(_first_stage, stages), *map(_limit, main)),
-        tables=(Table("Flows at the asked scale", columns, rows),),
+        tables=(Table("Flows at the scale of the theorem", columns, rows),),
         charts=(_chart(stages),),
         notes=(
             "The teacher of width r changes sign r - 1 times, evenly, so that rho = 2 / r; points are uniform on "
             f"[-1, 1] and delta = {DELTA:g}. Every flow has its own sample and initial weights. A flow is integrated "
             f"with an error of at most {_ERROR:g} in any output during a step of the first stage; test errors are from "
             f"{_TEST:,} evenly spaced points.",
-            "At the asked scale the hidden weights do not move in double precision before the loss is small: the "
-            "first stage is that of a linear model on random features, as the proof has it. The direction of the "
+            "At the scale of the theorem the hidden weights do not move in double precision before the loss is small: "
+            "the first stage is that of a linear model on random features, as in the proof. The direction of the "
             "weights turns when output weights have grown to the size of hidden ones, at -log L of order width x "
-            f"sigma_h², which is {turns:.0e} here. Margins of that size cannot be told apart in double precision, so "
-            "that the limit of Theorem 2.3 cannot be computed at the scale that it asks for. The page "
+            f"sigma_h², which is {turns:.0e} here. Double precision cannot tell margins of that size apart, so the "
+            "limit of Theorem 2.3 cannot be computed at the scale that it requires. The page "
             "safran2022-theorem23-late follows flows of smaller scale to the end.",
         ),
     )
@@ -169,7 +169,7 @@ def of_theorem23(stages: Sequence[FlowStage]) -> Outcome:
 def _first_stage(one: FlowStage) -> Claim:
     cases, enough = len(one.log_loss), one.wide_enough
     goal = "at most 1 / (2n)" if one.theorem == "3.1" else "below 1 / n"
-    width = f"width {one.width:,}" if enough else f"width {one.width:,} (below the asked {one.k:,.0f})"
+    width = f"width {one.width:,}" if enough else f"width {one.width:,} (below the required {one.k:,.0f})"
     return Claim(
         f"Theorem {one.theorem}, r = {one.r}, {width}: flows that reach a loss {goal}",
         f"a share of at least {1 - DELTA:g}",
@@ -181,7 +181,7 @@ def _first_stage(one: FlowStage) -> Claim:
 
 def _limit(one: FlowStage) -> Claim:
     return Claim(
-        f"Theorem 2.3, r = {one.r}, width {one.width:,}: linear regions in the limit, at the asked scale",
+        f"Theorem 2.3, r = {one.r}, width {one.width:,}: linear regions in the limit, at the scale of the theorem",
         f"at most 32r + 67 = {shallow.region_bound(one.r)}",
         f"no direction has converged at -log L = {min(one.log_loss):,.0f}; the networks have "
         f"{mean(one.regions):,.0f} linear regions so far",
@@ -212,8 +212,8 @@ def of_late(late: Sequence[Ends]) -> Outcome:
         charts=(Lines(title=title, x_label="width r of the teacher", y_label="linear regions", y_scale="log",
                       series=series),) if known else (),
         notes=(
-            "Theorem 2.3 asks for a sigma_h at which its limit cannot be computed (see safran2022-theorem23). With "
-            "sigma_h = 1 the late phase can be followed. The theorem does not speak of this scale; Theorem 4.2 does, "
+            "Theorem 2.3 requires a sigma_h at which its limit cannot be computed (see safran2022-theorem23). With "
+            "sigma_h = 1 the late phase can be followed. The theorem does not cover this scale; Theorem 4.2 does, "
             "for any initial weights, once the loss is below 1 / n.",
             "The paper does not name its constant C0; test errors stand beside the error of Theorem 2.3 with C0 = 1, "
             "and are shown.",
@@ -224,7 +224,7 @@ def of_late(late: Sequence[Ends]) -> Outcome:
 
 
 def _late(one: Ends) -> tuple[Claim, ...]:
-    start = f"Theorem 2.3, r = {one.r}, width {one.width:,}, sigma_h = 1 (less than asked): "
+    start = f"Theorem 2.3, r = {one.r}, width {one.width:,}, sigma_h = 1 (smaller than required): "
     bound, ended = shallow.region_bound(one.r), sum(one.converged)
     epsilon = error_bound(one.r, one.n, delta=DELTA / 2)
     return (
@@ -253,7 +253,7 @@ def _late(one: Ends) -> tuple[Claim, ...]:
 def _chart(stages: Sequence[FlowStage]) -> Lines:
     first = [one for one in stages if one.theorem == "3.1"]
     return Lines(
-        title="Theorem 3.1: flows at the asked scale",
+        title="Theorem 3.1: flows at the scale of the theorem",
         x_label="width",
         y_label="share with a loss of at most 1 / (2n)",
         x_scale="log",
@@ -265,7 +265,7 @@ def _chart(stages: Sequence[FlowStage]) -> Lines:
             )
             for r in dict.fromkeys(one.r for one in first)
         ),
-        levels=(("promised from the asked width on", 1 - DELTA),),
+        levels=(("guaranteed from the required width on", 1 - DELTA),),
     )
 
 

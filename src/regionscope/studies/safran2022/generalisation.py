@@ -47,7 +47,7 @@ def of_corollary51(found: Mapping[int, Sequence[Ends]]) -> Outcome:
             "choice, and a handful of flows cannot establish so small a share, so that it is shown and not judged.",
             "± of a slope is its standard error, from the residuals of the line through the means.",
             "The error is exact, from the zeros of both networks. Only flows that classify their sample count, as "
-            "the corollary asks.",
+            "the corollary requires.",
         ),
     )
 

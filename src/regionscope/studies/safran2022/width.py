@@ -120,12 +120,12 @@ def of_theorem32(found: Sequence[Pooled]) -> Outcome:
         tables=(Table("Flows by width floor(alpha r)", columns, rows),),
         charts=(_chart(found),),
         notes=(
-            "The theorem is about a teacher and a distribution of an appendix that is not at hand. Here the "
+            "The theorem is about a teacher and a distribution of an appendix that we do not have. Here the "
             "teacher changes sign r times, evenly, on uniform points: agreement supports its message and does not "
             "test the theorem itself.",
             "The theorem holds at every time. The population loss is measured at the end of each flow, where "
-            "every training point is classified (the loss passes 1/n) or the flow rests. Even wide networks are "
-            "above the bound there, so the two shares cannot fall below the paper's. They are shown and not judged.",
+            "every training point is classified (the loss passes 1/n) or the flow no longer moves. Even wide networks "
+            "are above the bound there, so the two shares cannot fall below the paper's. They are shown, not judged.",
         ),
     )
 
