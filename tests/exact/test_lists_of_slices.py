@@ -28,6 +28,13 @@ def regions_of(model: nn.Module, slices: list[rs.Simplex]) -> BatchResult:
     )  # fmt: skip
 
 
+def test_each_slice_has_its_own_scale_of_zero() -> None:
+    pieces = [
+        rs.Segment([-each], [each]) for each in (1e-8, 1e6)
+    ]  # all of the first is zero on the scale of the second
+    assert [part.n_activation_regions for part in rs.linear_regions(nn.ReLU(), pieces)] == [2, 2]
+
+
 @pytest.mark.parametrize("dim", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_each_slice_gets_what_it_has_alone(dim: int) -> None:
     model, slices = NET(), simplices(dim, 5)

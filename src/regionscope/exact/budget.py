@@ -21,6 +21,7 @@ nonlinearity's index, a function for the corners and offsets of the cells, the c
 the vertices."""
 
 _PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 16 << 30}  # live values worked on at a time; small stays near the caches
+ON_LINES = {**_PREFERRED_BYTES, "cpu": 24 << 20}  # parts of lines need not be stitched together
 _PREFERRED_ROWS = 256
 _PREFERRED_INPUTS = {"cpu": 256, "cuda": 16384}
 
@@ -47,15 +48,15 @@ class Budget:
             memory = _free(device) // 2 if device.type == "cuda" else 2 << 30
         return Budget(memory, max_regions)
 
-    def rows(self, kink: Kink, held: int, device: torch.device) -> int:
-        """How many vertices may be live at this nonlinearity.
+    def rows(self, kink: Kink, held: int, device: torch.device, preferred: Mapping[str, int] = _PREFERRED_BYTES) -> int:
+        """How many vertices may be live at this nonlinearity. preferred: bytes by type of device.
 
         Depth-first work holds the values of every nonlinearity at which it was cut into parts (``held`` bytes now), and
         takes at most a third of what is left, so that deeper ones find room too.
         """
         row = max(1, kink.row_bytes)
-        preferred = max(_PREFERRED_BYTES.get(device.type, _PREFERRED_BYTES["cpu"]), _PREFERRED_ROWS * row)
-        return max(16, min((self.memory - held) // 3, preferred) // row)
+        wanted = max(preferred.get(device.type, preferred["cpu"]), _PREFERRED_ROWS * row)
+        return max(16, min((self.memory - held) // 3, wanted) // row)
 
     def inputs(self, program: Program) -> int:
         """How many inputs may go through the whole network at a time, in two versions of each."""
@@ -92,7 +93,9 @@ class Record:
 
     def add(self, kink: int, slice_id: Tensor, limit: int | None) -> None:
         """Count the regions (by slice) that exist after a nonlinearity."""
-        self.counts[kink] += as_tensors(bincount(numpy_on_cpu(slice_id), self.counts.shape[1])).cpu()
+        several = self.counts.shape[1] > 1
+        found = as_tensors(bincount(numpy_on_cpu(slice_id), self.counts.shape[1])).cpu() if several else len(slice_id)
+        self.counts[kink] += found
         if limit is not None and int(self.counts[kink].max()) > limit:
             raise TooManyRegions(kink)
         if time.monotonic() > self.deadline:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Record, bytes_of, corner_inputs
+from regionscope.exact.budget import ON_LINES, Budget, Record, bytes_of, corner_inputs
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry.arrays import (
@@ -19,6 +19,7 @@ from regionscope.geometry.arrays import (
     cat,
     double,
     full,
+    largest,
     minimum,
     nonzero,
     numpy_on_cpu,
@@ -61,13 +62,14 @@ def partition_lines(
 
     consume: called with each finished part, which is then forgotten; the result is the last part.
     """
-    coords = torch.cat([slice.corners.to(program.device, torch.float64) for slice in slices])
-    slice_id = numpy_on_cpu(torch.arange(len(slices), device=program.device).repeat_interleave(2))
+    corners = torch.cat([slice.corners.to(program.device, torch.float64) for slice in slices])
+    coords = numpy_on_cpu(corners[:, 0])
+    slice_id = arange(len(coords), coords) // 2
     values = program.begin(corner_inputs(program, slices))
     layer = full(len(slice_id), -1, slice_id)
-    lengths = (coords[1::2, 0] - coords[0::2, 0]).sum()
-    cutter = _LineCutter(program, zero_tolerances, budget, record, float(lengths), consume)
-    state, outputs = cutter.finish(0, LineState(numpy_on_cpu(coords[:, 0]), slice_id, layer, values))
+    length = 0.0 if record.finished is None else float((coords[1::2] - coords[0::2]).sum())
+    cutter = _LineCutter(program, zero_tolerances, budget, record, length, consume)
+    state, outputs = cutter.finish(0, LineState(coords, slice_id, layer, values))
     return as_tensors(state), outputs
 
 
@@ -97,25 +99,29 @@ def sign_changes(
     ``place_points``; and the vertex of each value that counts as zero. Some rows at a time.
     """
     n, several = values.shape[1], len(zero_tolerance) > 1
+    most = largest(zero_tolerance, 0) if several else zero_tolerance[0]
     found: list[tuple[Tensor, ...]] = []
     snapped = [slice_id[:0]]
     step = rows_at_a_time(8 * n, values.device)
     for start in range(0, len(values), step):
         block, of = (x[start : start + step + 1] for x in (values, slice_id))  # with the first row of the next block
-        tolerance = take(zero_tolerance, of) if several else zero_tolerance
         for threshold in at:
-            below, above = block < threshold - tolerance, block > threshold + tolerance
-            change = (below[1:] & above[:-1]) | (above[1:] & below[:-1])
+            below, above = block < threshold - most, block > threshold + most
+            if bool((below | above).all()):
+                change = above[1:] != above[:-1]
+            else:
+                tolerance = take(zero_tolerance, of) if several else most
+                below, above = block < threshold - tolerance, block > threshold + tolerance
+                change = (below[1:] & above[:-1]) | (above[1:] & below[:-1])
+                hidden = nonzero((~(below | above) & (tolerance > LEAST))[:step].reshape(-1))
+                snapped.append(hidden // n + start)
             if several:
                 change &= (of[1:] == of[:-1])[:, None]
             key = nonzero(change.reshape(-1))
-            row, unit = key // n, key % n
-            near = tolerance[row, unit] if several else take(tolerance[0], unit)
+            row = key // n
+            unit = key - row * n
+            near = zero_tolerance[take(of, row), unit] if several else take(most, unit)
             found.append((row + start, unit, block[row, unit] - threshold, block[row + 1, unit] - threshold, near))
-            told = below | above
-            if not bool(told.all()):
-                hidden = nonzero((~told & (tolerance > LEAST))[:step].reshape(-1))
-                snapped.append(hidden // n + start)
     edge, unit, ua, ub, near = found[0] if len(found) == 1 else map(cat, zip(*found, strict=True))
     if len(at) > 1:
         order = argsort(edge)
@@ -171,7 +177,7 @@ class _LineCutter:
             cuts = kinks[layer].cuts(state.values)
             points, snapped = cut_line(cuts, state, self.zero_tolerances[layer])
             self.record.snap(take(state.slice_id, snapped))
-            rows = max(2, self.budget.rows(kinks[layer], self.held, self.program.device))
+            rows = max(2, self.budget.rows(kinks[layer], self.held, self.program.device, ON_LINES))
             if len(state.coords) + len(points) > rows:
                 return self._in_parts(layer, _Refined.by(state, points, layer), rows)
             state = _Refined.by(state, points, layer).state(slice(None)) if len(points) else state

@@ -13,7 +13,21 @@ from regionscope.exact.line import LineState
 from regionscope.exact.polytopes import CellPartition
 from regionscope.exact.space import SpacePartition
 from regionscope.exact.walls import Walls
-from regionscope.geometry.arrays import arange, as_tensors, full, numpy_on_cpu, put, stack, take
+from regionscope.geometry.arrays import (
+    arange,
+    argsort,
+    array,
+    as_tensors,
+    bincount,
+    copied,
+    empty,
+    full,
+    numpy_on_cpu,
+    put,
+    stack,
+    take,
+    where,
+)
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes
@@ -120,15 +134,16 @@ class RegionBatch:
         """One for each slice, numbered from 0 in every one; their order stays. One pass, however many there are."""
         if n_slices == 1:
             return [self]
-        walls = self.walls
-        vertex = _Sorted.by(self.slice_id, n_slices)
-        region = _Sorted.by(self.slice_id[self.corners[self.offsets[:-1]]], n_slices)
-        wall = _Sorted.by(self.slice_id[walls.vertices[walls.offsets[:-1]]], n_slices)
-        sides = torch.where(walls.regions < 0, -1, region.place[walls.regions])
-        of_vertices = [vertex.split(rows) for rows in (self.coords, self.outputs, self.slice_id)]
-        of_regions = [*region.split_rows(vertex.place[self.corners], self.offsets), region.split(self.sizes)]
+        own = numpy_on_cpu(self)
+        walls = own.walls
+        vertex = _Sorted.by(own.slice_id, n_slices)
+        region = _Sorted.by(take(own.slice_id, take(own.corners, own.offsets[:-1])), n_slices)
+        wall = _Sorted.by(take(own.slice_id, take(walls.vertices, walls.offsets[:-1])), n_slices)
+        sides = where(walls.regions < 0, -1, region.place[walls.regions])
+        of_vertices = [vertex.split(rows) for rows in (own.coords, own.outputs, own.slice_id)]
+        of_regions = [*region.split_rows(take(vertex.place, own.corners), own.offsets), region.split(own.sizes)]
         of_walls = [
-            *wall.split_rows(vertex.place[walls.vertices], walls.offsets),
+            *wall.split_rows(take(vertex.place, walls.vertices), walls.offsets),
             wall.split(sides),
             wall.split(walls.layer),
         ]
@@ -151,29 +166,31 @@ class _Sorted:
     """Things sorted by the slice that owns them.
 
     order: (n,) the things by slice. place: (n,) the place of each thing among those of its slice.
-    counts: how many each slice has.
+    bounds: where those of each slice start, and where the last ones end.
     """
 
     order: Tensor
     place: Tensor
-    counts: list[int]
+    bounds: list[int]
 
     @staticmethod
     def by(slice_id: Tensor, n_slices: int) -> _Sorted:
-        order = slice_id.argsort(stable=True)
-        counts = torch.bincount(slice_id, minlength=n_slices)
-        place = torch.empty_like(order)
-        place[order] = torch.arange(len(order), device=order.device) - offsets_of(counts)[slice_id[order]]
-        return _Sorted(order, place, counts.tolist())
+        order, starts = argsort(slice_id), offsets_of(bincount(slice_id, n_slices))
+        place = empty(len(order), order)
+        put(place, order, arange(len(order), order) - take(starts, take(slice_id, order)))
+        return _Sorted(order, place, starts.tolist())
 
     def split(self, rows: Tensor) -> list[Tensor]:
         """The rows (n, ...) of each slice, in memory of their own."""
-        return [part.clone() for part in rows[self.order].split(self.counts)]
+        return _pieces(take(rows, self.order), self.bounds)
 
     def split_rows(self, values: Tensor, offsets: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """A ragged array of n rows: the values and the offsets of each slice."""
         index, ends = gather_rows(offsets, self.order)
-        bounds = [0, *accumulate(self.counts)]
-        lengths = ends[torch.tensor(bounds, device=ends.device)].diff().tolist()
-        own = [part.clone() for part in values[index].split(lengths)]
-        return own, [ends[start : end + 1] - ends[start] for start, end in pairwise(bounds)]
+        own = _pieces(take(values, index), take(ends, array(self.bounds, ends)).tolist())
+        return own, [as_tensors(ends[start : end + 1] - ends[start]) for start, end in pairwise(self.bounds)]
+
+
+def _pieces(rows: Tensor, bounds: list[int]) -> list[Tensor]:
+    """Copies of the rows between bounds."""
+    return [as_tensors(copied(rows[start:end])) for start, end in pairwise(bounds)]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, reduce
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.exact.budget import Budget, corner_inputs
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import as_tensors
+from regionscope.geometry.arrays import as_tensors, cat, empty_like, largest, maximum, minimum, numpy_on_cpu, take
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Cuts, Kink, Program, Thresholds, Values
 from regionscope.tolerance import LEAST, Tolerance
@@ -19,6 +22,8 @@ from regionscope.tolerance import LEAST, Tolerance
 _PROBES = 16  # beside the corners
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 _OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
+_SHAKEN = 6  # of the probe points beside the corners: where the values are perturbed
+_KEPT = 1 << 14  # random numbers that are drawn once; the rest is drawn in every call
 
 
 def zero_tolerances_of(
@@ -48,24 +53,25 @@ def zero_tolerances_of(
         for start in range(0, len(mine), step):
             own = mine[start : start + step]
             corners = corner_inputs(program, [slices[i] for i in own])
-            parts = [
-                _magnitudes(program, corners, part.to(program.device, program.dtype), seen)
-                for part in weights.split(len(weights) if len(own) > 1 else rows)
-            ]
-            blocks.append(_joined(parts, lambda x: torch.stack(x).amax(0)) if len(parts) > 1 else parts[0])
+            parts, at_once = [], len(weights) if len(own) > 1 else rows
+            for first in range(0, len(weights), at_once):
+                part = weights[first : first + at_once].to(program.device, program.dtype)
+                shaken = min(len(part), max(0, n_corners + _SHAKEN - first))
+                parts.append(_magnitudes(program, corners, part, shaken, seen))
+            blocks.append(_joined(parts, lambda x: reduce(maximum, x)) if len(parts) > 1 else parts[0])
             order += own
-    largest = blocks[0]  # of each layer (slices,), of each of its units (slices, units)
+    found = blocks[0]  # of each layer (slices,), of each of its units (slices, units)
     if len(blocks) > 1:
-        place = torch.tensor(order, device="cpu").argsort().to(program.device)
-        largest = _joined(blocks, lambda x: torch.cat(x)[place])
-    if not bool(torch.stack([layer for layer, _ in largest]).isfinite().all()):
+        place = numpy_on_cpu(torch.tensor(order, device="cpu").argsort().to(program.device))
+        found = _joined(blocks, lambda x: take(cat(x), place))
+    if not bool((cat([layer for layer, _ in found]) < math.inf).all()):
         raise InputError(
             "Expected finite values on the slice, got NaN or infinite values. Use a smaller slice, or check the "
             "weights."
         )
     zero_tolerances = [
-        (tolerance.zero * torch.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clamp(min=LEAST)
-        for layer, units in largest
+        as_tensors((tolerance.zero * minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clip(min=LEAST))
+        for layer, units in found
     ]
     if program.kinks and program.kinks[-1].kind == "argmax":  # it compares the outputs themselves
         zero_tolerances[-1] = zero_tolerances[-2].reshape(len(slices), -1).amax(1)
@@ -129,52 +135,81 @@ def _joined(
     return found
 
 
+@dataclass(frozen=True)
+class _Versions:
+    """The rows of all values: plain at the ``points`` of each slice, one slice after another, then moved and drifted at
+    the first ``shaken`` of them.
+    """
+
+    n_slices: int
+    points: int
+    shaken: int
+
+    def plain(self, rows: Tensor) -> Tensor:
+        """(s, points, n) of the flattened rows."""
+        return rows[: self.n_slices * self.points].reshape(self.n_slices, self.points, rows.shape[1])
+
+    def perturbed(self, rows: Tensor) -> Tensor:
+        """(2, s, shaken, n)."""
+        return rows[self.n_slices * self.points :].reshape(2, self.n_slices, self.shaken, rows.shape[1])
+
+    def starts(self, rows: Tensor) -> Tensor:
+        """(2, s, shaken, n): from which values the next moved and drifted ones come, the plain and the drifted ones."""
+        return cat([self.plain(rows)[None, :, : self.shaken], self.perturbed(rows)[1:]])
+
+
+@np.errstate(all="ignore")
 def _magnitudes(
-    program: Program, corners: Tensor, weights: Tensor, seen: list[Tensor] | None
+    program: Program, corners: Tensor, weights: Tensor, shaken: int, seen: list[Tensor] | None
 ) -> list[tuple[Tensor, Tensor]]:
     """The largest value of a layer on the probe points of each slice (s,), and that of its units (s, units), or (s,)
     where units are compared with each other; at each nonlinearity, and of the outputs. At least a share of the terms
     that are added up. corners: inputs (s * m, *input_shape); weights: (p, m) of the probe points.
 
-    The size of these terms is estimated by perturbing all values by a relative ``shake``, up or down at random: a sum
-    changes by that share of its terms, whether they cancel or not. For the layer only the values just before it are
-    perturbed. For a unit those of all layers are, so that it is not mistaken for more than rounding. A unit that is off
-    adds its rounding at the fold all the same. All values stand in three versions one after another: plain, moved from
-    the plain ones just before the layer, and drifted.
+    The size of these terms is estimated at the first ``shaken`` points, by perturbing all values by a relative
+    ``shake``, up or down at random: a sum changes by that share of its terms, whether they cancel or not. For the layer
+    only the values just before it are perturbed. For a unit those of all layers are, so that it is not mistaken for
+    more than rounding. A unit that is off adds its rounding at the fold all the same. All values stand in three
+    versions one after another: plain, moved from the plain ones just before the layer, and drifted.
     """
-    shakes = _Shakes(program)
-    n_slices = len(corners) // weights.shape[1]
+    shakes, m = _Shakes(program), weights.shape[1]
+    versions = _Versions(len(corners) // m, len(weights), shaken)
 
-    def sizes(value: Tensor) -> Tensor:
-        """Of each column, for the moved and the drifted version: (2, s, n)."""
-        rows = value.reshape(3, n_slices, len(weights), -1)
-        apart = rows[1:].sub(rows[0]).abs_().amax(2).mul_(_CANCELLED / shakes.size)
-        return torch.maximum(apart, rows[0].abs().amax(1), out=apart)
+    def sizes(value: Tensor) -> tuple[Tensor, Tensor]:
+        """Of each column, for the moved and the drifted version: (s, n)."""
+        rows = _flat(value)
+        plain = versions.plain(rows)
+        top = largest(abs(plain), 1)
+        if not shaken:
+            return top, top
+        apart = largest(abs(versions.perturbed(rows) - plain[:, :shaken]), 2) * (_CANCELLED / shakes.size)
+        return maximum(apart[0], top), maximum(apart[1], top)
 
     def combined(plain: Tensor, moved: Tensor) -> Tensor:
-        mixed = [weights.to(x.dtype) @ x.reshape(n_slices, weights.shape[1], -1) for x in (plain, moved, moved)]
-        return torch.cat(mixed).view(-1, *plain.shape[1:])
+        pairs = ((weights, plain), (weights[:shaken], moved))
+        mixed = [(own.to(x.dtype) @ x.reshape(versions.n_slices, m, -1)).view(-1, *x.shape[1:]) for own, x in pairs]
+        return torch.cat([*mixed, mixed[1]])
 
-    changed = corners * (1 + shakes.draw(1, corners[0].numel())).view_as(corners[:1])
+    changed = corners * (1 + as_tensors(shakes.draw(corners[0].numel()))).view_as(corners[:1])
     if len(corners) > 2:
         begun = {name: value.chunk(2) for name, value in program.begin(torch.cat([corners, changed])).items()}
     else:  # MKL multiplies two rows by a matrix twice in a third of the time that it takes for four
-        plain, moved = program.begin(corners), program.begin(changed)
-        begun = {name: (value, moved[name]) for name, value in plain.items()}
+        first, second = program.begin(corners), program.begin(changed)
+        begun = {name: (value, second[name]) for name, value in first.items()}
     live = {name: combined(*pair) for name, pair in begun.items()}
     found = []
     for kink in program.kinks:
         cuts = kink.cuts(live)
         moved, drifted = sizes(cuts.values)
-        layer = moved.amax(1)
-        found.append((layer, torch.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer))
+        layer = largest(moved, 1)
+        found.append((layer, maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer))
         if kink.kind == "argmax":  # changes no value
             break
-        live = _behind(kink, live, cuts, shakes)
+        live = _behind(kink, live, cuts, shakes, versions)
     last = program.outputs(live)
     if seen is not None:
-        seen.append(last.chunk(3)[0])
-    outputs = sizes(last)[0].amax(1)
+        seen.append(last[: len(weights)])
+    outputs = largest(sizes(last)[0], 1)
     return [*found, (outputs, outputs)]
 
 
@@ -184,31 +219,51 @@ class _Shakes:
     def __init__(self, program: Program) -> None:
         self.size = float(torch.finfo(program.dtype).eps) ** 0.5
         self.dtype, self.device = program.dtype, program.device
-        self.generator = torch.Generator().manual_seed(0)
+        self.used, self.generator = 0, torch.Generator().manual_seed(1)
 
-    def draw(self, *shape: int) -> Tensor:
-        """0.5 to 1.5 times ``size``, up or down.
+    def draw(self, n: int) -> Tensor:
+        """(n,): 0.5 to 1.5 times ``size``, up or down.
 
         Two terms that cancel would still cancel if both changed by the same share.
         """
-        drawn = torch.empty(shape, dtype=self.dtype, device="cpu").uniform_(-1, 1, generator=self.generator)
-        return drawn.add_(drawn.sign(), alpha=0.5).mul_(self.size).to(self.device)
+        start, self.used = self.used, self.used + n
+        few = self.used <= _KEPT
+        drawn = (
+            _kept(self.dtype, self.size)[start : self.used] if few else _drawn(n, self.dtype, self.size, self.generator)
+        )
+        return numpy_on_cpu(drawn.to(self.device))
 
 
-def _behind(kink: Kink, live: Values, cuts: Cuts, shakes: _Shakes) -> Values:
+def _drawn(n: int, dtype: torch.dtype, size: float, generator: torch.Generator) -> Tensor:
+    drawn = torch.empty(n, dtype=dtype, device="cpu").uniform_(-1, 1, generator=generator)
+    return drawn.add_(drawn.sign(), alpha=0.5).mul_(size)
+
+
+@cache
+def _kept(dtype: torch.dtype, size: float) -> Tensor:
+    """The changes of a small network; not to be written to."""
+    return _drawn(_KEPT, dtype, size, torch.Generator().manual_seed(0))
+
+
+def _flat(value: Tensor) -> Tensor:
+    """(v, n) of values (v, ...)."""
+    return numpy_on_cpu(value.reshape(len(value), value[0].numel()))
+
+
+def _behind(kink: Kink, live: Values, cuts: Cuts, shakes: _Shakes, versions: _Versions) -> Values:
     """The three versions of the values behind a kink: plain, moved from the plain ones, moved on."""
     units = cuts.values if isinstance(cuts, Thresholds) else cuts.values[:, cuts.groups].abs().amax(-1)
+    flat = {name: _flat(value) for name, value in live.items()}
     real = [name for name, value in live.items() if value.is_floating_point()]
-    counts = [live[name][0].numel() for name in real]
-    changes = shakes.draw(2, sum(counts) + units.shape[1])
-    before = {
-        name: torch.cat([value.chunk(3)[i] for i in (0, 0, 2)]) for name, value in live.items() if name not in real
-    }
-    for name, factor in zip(real, (1 + changes).split([*counts, units.shape[1]], 1), strict=False):
-        rows = live[name].reshape(3, -1, *live[name].shape[1:])
-        found = torch.empty_like(rows, memory_format=torch.contiguous_format)
-        found[0] = rows[0]
-        torch.mul(rows[::2], factor.reshape(2, 1, *rows.shape[2:]), out=found[1:])
-        before[name] = found.view_as(live[name])
-    noise = units.reshape(3, -1, units.shape[1])[::2] * changes[:, None, sum(counts) :].mul(_OFF)
-    return kink.advance(before, consume=True, noise=noise)
+    changes = shakes.draw(2 * (sum(flat[name].shape[1] for name in real) + units.shape[1])).reshape(2, 1, 1, -1)
+    before, end = {}, 0
+    for name, rows in flat.items():
+        found, starts = empty_like(rows), versions.starts(rows)
+        versions.plain(found)[:] = versions.plain(rows)
+        if name in real:
+            starts *= 1 + changes[..., end : end + rows.shape[1]]
+            end += rows.shape[1]
+        versions.perturbed(found)[:] = starts
+        before[name] = as_tensors(found).view(live[name].shape)
+    noise = versions.starts(numpy_on_cpu(units)) * (changes[..., end:] * _OFF)
+    return kink.advance(before, consume=True, noise=as_tensors(noise))

@@ -39,7 +39,11 @@ def as_tensors(value: T) -> T:
 
 def _changed(value: T, change: Callable[[Any], Any]) -> T:
     names = getattr(value, "__dataclass_fields__", None)
-    return value if names is None else type(value)(*(change(getattr(value, name)) for name in names))
+    if names is None:
+        return value
+    made, own = object.__new__(type(value)), vars(value)  # ``__init__`` of a frozen class takes twice the time
+    vars(made).update({name: change(own[name]) for name in names})
+    return made
 
 
 def array(numbers: Sequence[Any], like: Tensor) -> Tensor:
@@ -57,7 +61,9 @@ def arange(n: int, like: Tensor) -> Tensor:
 def full(shape: int | tuple[int, ...], value: int, like: Tensor) -> Tensor:
     """An int64 array of one value."""
     if isinstance(like, np.ndarray):
-        return numpy.full(shape, value)
+        found = numpy.empty(shape, np.int64)
+        found.fill(value)
+        return found
     return torch.full((shape,) if isinstance(shape, int) else shape, value, device=like.device)
 
 
@@ -68,10 +74,20 @@ def empty(shape: int | tuple[int, ...], like: Tensor, dtype: torch.dtype = torch
     return torch.empty(shape, dtype=dtype, device=like.device)
 
 
+def empty_like(x: Tensor) -> Tensor:
+    """An array of the same shape and type whose numbers are still to be written."""
+    return numpy.empty_like(x) if isinstance(x, np.ndarray) else torch.empty_like(x)
+
+
+def copied(x: Tensor) -> Tensor:
+    """The same numbers in memory of their own."""
+    return numpy.copy(x) if isinstance(x, np.ndarray) else x.clone()
+
+
 def mask(n: int, value: bool, like: Tensor) -> Tensor:
     """(n,) bool of one value."""
     if isinstance(like, np.ndarray):
-        return numpy.full(n, value)
+        return numpy.ones(n, bool) if value else numpy.zeros(n, bool)
     return torch.full((n,), value, device=like.device)
 
 
@@ -81,9 +97,12 @@ def cat(parts: Sequence[Tensor]) -> Tensor:
 
 
 def stack(*columns: Tensor) -> Tensor:
-    """(n, m) from m arrays (n,)."""
+    """(n, m) from m arrays (n,) of one dtype."""
     if isinstance(columns[0], np.ndarray):
-        return numpy.column_stack(columns)
+        found = numpy.empty((len(columns[0]), len(columns)), columns[0].dtype)
+        for i, column in enumerate(columns):
+            found[:, i] = column
+        return found
     return torch.stack(columns, 1)
 
 
@@ -121,6 +140,11 @@ def minimum(first: Tensor, second: Tensor) -> Tensor:
 
 def maximum(first: Tensor, second: Tensor) -> Tensor:
     return numpy.maximum(first, second) if isinstance(first, np.ndarray) else torch.maximum(first, second)
+
+
+def largest(x: Tensor, axis: int) -> Tensor:
+    """The largest number along an axis."""
+    return numpy.maximum.reduce(x, axis) if isinstance(x, np.ndarray) else x.amax(axis)
 
 
 def differences(x: Tensor) -> Tensor:

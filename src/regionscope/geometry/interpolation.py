@@ -155,7 +155,11 @@ class OnEdges:
         old, new = numpy_on_cpu(rows), nonzero(self.t)
         found = take(old, self.a)
         t = take(self.t, new).reshape(-1, *[1] * (rows.ndim - 1))
-        found[new] = take(found, new) * (1 - t) + take(old, take(self.b, new)) * t
+        first, second = take(found, new), take(old, take(self.b, new))
+        first *= 1 - t
+        second *= t
+        first += second
+        found[new] = first
         return as_tensors(found)
 
     @cached_property

@@ -5,9 +5,23 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import arange, argsort, cat, differences, full, mask, nonzero, numpy, put, repeat, take
+from regionscope.geometry.arrays import (
+    arange,
+    argsort,
+    cat,
+    differences,
+    empty,
+    full,
+    mask,
+    nonzero,
+    numpy,
+    put,
+    repeat,
+    take,
+)
 
 _FEW = 1000  # things that are sorted in less time than it takes to choose those to sort
 
@@ -19,7 +33,13 @@ def offsets_of(counts: Tensor) -> Tensor:
     >>> offsets_of(torch.tensor([2, 0, 3])).tolist()
     [0, 2, 2, 5]
     """
-    return cat([full(1, 0, counts), counts.cumsum(0)])
+    found = empty(len(counts) + 1, counts)
+    found[0] = 0
+    if isinstance(counts, np.ndarray):
+        counts.cumsum(out=found[1:])
+    else:
+        torch.cumsum(counts, 0, out=found[1:])
+    return found
 
 
 def owners(offsets: Tensor, total: int | None = None) -> Tensor:

@@ -121,8 +121,9 @@ class _AffineSlice(ABC):
     @property
     def scale(self) -> float:
         """Input-space measure of a unit cube of coordinates."""
-        basis = self.basis.flatten(1)
-        return float(basis.norm() if len(basis) == 1 else torch.linalg.svdvals(basis).prod())
+        if self.dim == 1:
+            return float(torch.linalg.vector_norm(self.basis))
+        return float(torch.linalg.svdvals(self.basis.flatten(1)).prod())
 
     @property
     def size(self) -> float:

@@ -22,6 +22,7 @@ from regionscope.checks import unreadable
 from regionscope.errors import InputError
 
 _CONTAINERS = (list, tuple, dict, OrderedDict)
+_ATOMS = {bool, int, float, str, type(None)}  # they lead nowhere
 _DEPTH = 3  # plain objects inside each other that are searched for a way back to the tree
 _TRIES = 10  # copies of weights that another thread keeps changing, before a mixture of two steps is accepted
 
@@ -65,11 +66,12 @@ def runnable_copy(module: nn.Module) -> nn.Module:
 
 def _snapshot(module: nn.Module, dtype: torch.dtype | None = None, device: torch.device | None = None) -> _Copier:
     """A copy of the module, repeated while another thread writes to its tensors, so that all are of one moment."""
-    tensors = [tensor for tensor in chain(module.parameters(), module.buffers()) if not tensor.is_inference()]
+    found = [*module.parameters(), *module.buffers()]
+    tensors = [tensor for tensor in found if not tensor.is_inference()]
     for _ in range(_TRIES):
         versions = [tensor._version for tensor in tensors]
         with torch.no_grad():
-            copier = _Copier(module, dtype, device)
+            copier = _Copier({id(part) for part in chain(module.modules(), found)}, dtype, device)
             copier.value(module)
         if versions == [tensor._version for tensor in tensors]:
             break
@@ -112,19 +114,22 @@ def _check_tensors(module: nn.Module) -> None:
 class _Copier:
     """Copies a tree of modules, and whatever in it leads back to the tree: lists, methods, closures, plain objects.
 
+    tree: ids of its modules, parameters and buffers.
     dtype: of floating-point tensors, or None to run the copy: then dtypes, devices and hooks stay.
     """
 
-    def __init__(self, root: nn.Module, dtype: torch.dtype | None, device: torch.device | None) -> None:
+    def __init__(self, tree: set[int], dtype: torch.dtype | None, device: torch.device | None) -> None:
         self.dtype = dtype
         self.device = device
         self.done: dict[int, Any] = {}
         self.kept: list[Any] = []  # keeps the originals alive, so that their ids stay theirs
-        self._tree = {id(part) for part in chain(root.modules(), root.parameters(), root.buffers())}
+        self._tree = tree
         self._depth = 0
 
     def value(self, value: Any) -> Any:
         """The copy of a value that a module holds; equal objects stay equal (tied weights, shared layers)."""
+        if type(value) in _ATOMS:
+            return value
         if id(value) in self.done:
             return self.done[id(value)]
         if isinstance(value, nn.Module):

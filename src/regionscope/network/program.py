@@ -90,13 +90,14 @@ class Kink:
 
         ``values`` does not change, except with ``consume=True``: then the dictionary is emptied and its tensors may be
         overwritten, which saves a copy of the pre-activations. The input of ``begin`` is never written to. noise:
-        (2, n, units), added to the output of the nonlinearity for the last 2 n rows.
+        (..., units), added to the output of the nonlinearity for so many of the last rows.
         """
         values, first = values if consume else dict(values), self.instructions[0]
         if noise is None:
             return _run(self.instructions, values, consume)
-        first.run(values, False, True)
-        last = values[first.writes][-noise[..., 0].numel() :]
+        first.run(values, consume)
+        out = values[first.writes]
+        last = out[len(out) - noise[..., 0].numel() :]
         last += noise.reshape(last.shape)
         return _run(self.instructions[1:], values, consume)
 

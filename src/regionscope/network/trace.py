@@ -52,7 +52,7 @@ def trace(
     if dtype not in (torch.float64, torch.float32):
         raise InputError(f"Expected dtype to be torch.float64 or torch.float32, got {dtype}.")
     if device is None:
-        device = next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu"))
+        device = next((tensor.device for tensor in chain(module.parameters(), module.buffers())), torch.device("cpu"))
     _check_forward(module)
     place, name = torch.device(device), type(module).__name__
     copied = readable_copy(module, dtype, place)
