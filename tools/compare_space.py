@@ -29,7 +29,7 @@ from regionscope.network import Program, trace
 
 REPORT = Path(__file__).parent.parent / "docs" / "benchmarks" / "space-random.json"
 KINDS = ("plain", "no bias", "whole numbers", "halves", "ReLU6", "Hardtanh", "repeated", "no weight")
-MAXIMA = ("maxima", "max-pool")
+MAXIMA = ("maxima", "max-pool", "maxima of seven")
 CUBE = rs.Box([0.0] * 3, torch.eye(3), 1.0)
 TETRAHEDRON = rs.Simplex(torch.cat([torch.zeros(1, 3), torch.eye(3)]) * 3 - 1)
 
@@ -37,12 +37,15 @@ TETRAHEDRON = rs.Simplex(torch.cat([torch.zeros(1, 3), torch.eye(3)]) * 3 - 1)
 def network(kind: str, seed: int, *, depth: int = 2, width: int = 5) -> nn.Sequential:
     """A random network; most kinds have planes that meet in lines, points, faces or each other.
 
-    "maxima" of three neighbours are in place of ReLUs, those of "max-pool" behind them.
+    "maxima" of three neighbours, or seven, are in place of ReLUs, those of "max-pool" behind them.
     """
     generator = torch.Generator().manual_seed(seed)
     parts: list[nn.Module] = []
-    pool = [nn.Unflatten(1, (1, width)), nn.MaxPool1d(3, 1, 1), nn.Flatten()]
-    folds = {"ReLU6": [nn.ReLU6()], "Hardtanh": [nn.Hardtanh()], "maxima": pool, "max-pool": [nn.ReLU(), *pool]}
+    pool, wide = ([nn.Unflatten(1, (1, width)), nn.MaxPool1d(k, 1, k // 2), nn.Flatten()] for k in (3, 7))
+    folds: dict[str, list[nn.Module]] = {
+        "ReLU6": [nn.ReLU6()], "Hardtanh": [nn.Hardtanh()], "maxima": pool, "max-pool": [nn.ReLU(), *pool],
+        "maxima of seven": wide,
+    }  # fmt: skip
     for fan_in, fan_out in pairwise([3, *[width] * depth, 2]):
         weight = torch.randn(fan_out, fan_in, generator=generator, dtype=torch.float64)
         bias = torch.randn(fan_out, generator=generator, dtype=torch.float64) / 2

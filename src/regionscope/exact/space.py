@@ -27,7 +27,7 @@ from regionscope.geometry.spatial.solids import NotPolytopes, Solids
 from regionscope.network import Kink, Program, Thresholds
 
 _COMPARISONS = 32  # of candidates for a maximum at a time, where cells may be divided for nothing
-_MOST_CANDIDATES = 4  # of a maximum: between more, most comparisons are of two that both lose
+_MOST_CANDIDATES = 16  # of a maximum: between more, most comparisons are of two that both lose
 _HEADROOM = 3  # slices are divided when they have this share of the vertices that may be live
 
 
@@ -85,7 +85,7 @@ def partition_space(
 ) -> list[SpacePartition | CellPartition]:  # fmt: skip
     """The exact partition of slices of dimension 3, in one part or in several with some of the slices each.
 
-    zero_tolerances: from ``zero_tolerances_of``. Where a maximum has more than four candidates, or where
+    zero_tolerances: from ``zero_tolerances_of``. Where a maximum has more than 16 candidates, or where
     rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after another; all
     of them from the start where rounding has left a cell that is no polytope. Raises ``TooManyRegions`` when a slice
     has more regions than ``budget.max_regions``.
