@@ -3,7 +3,7 @@
 A partition of at most ``--twin`` cells is compared with the slow reference, which cuts one cell at a time; a larger one
 with the engine that cuts by one unit after another. Counts of every layer, volumes and ``Partition.check`` must agree.
 
-python tools/compare_space.py [--networks 500] [--maxima 100] [--twin 20]    # docs/benchmarks/space-random.json
+python tools/compare_space.py [--networks 500] [--maxima 150] [--twin 20]    # docs/benchmarks/space-random.json
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def compare(seed: int, twin: int, kinds: Sequence[str] = KINDS) -> dict[str, obj
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", type=int, default=500, help="number of networks")
-    parser.add_argument("--maxima", type=int, default=100, help="number of networks with maxima")
+    parser.add_argument("--maxima", type=int, default=150, help="number of networks with maxima")
     parser.add_argument("--first", type=int, default=0, help="seed of the first network")
     parser.add_argument("--twin", type=int, default=20, help="largest partition that the slow reference repeats")
     args = parser.parse_args()
