@@ -3,7 +3,7 @@
 A partition of at most ``--twin`` cells is compared with the slow reference, which cuts one cell at a time; a larger one
 with the engine that cuts by one unit after another. Counts of every layer, volumes and ``Partition.check`` must agree.
 
-python tools/compare_space.py [--networks 500] [--maxima 100] [--twin 20]    # docs/benchmarks/space-random.json
+python tools/compare_space.py [--networks 500] [--maxima 150] [--twin 20]    # docs/benchmarks/space-random.json
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from regionscope.network import Program, trace
 
 REPORT = Path(__file__).parent.parent / "docs" / "benchmarks" / "space-random.json"
 KINDS = ("plain", "no bias", "whole numbers", "halves", "ReLU6", "Hardtanh", "repeated", "no weight")
-MAXIMA = ("maxima", "max-pool")
+MAXIMA = ("maxima", "max-pool", "maxima of seven")
 CUBE = rs.Box([0.0] * 3, torch.eye(3), 1.0)
 TETRAHEDRON = rs.Simplex(torch.cat([torch.zeros(1, 3), torch.eye(3)]) * 3 - 1)
 
@@ -37,12 +37,15 @@ TETRAHEDRON = rs.Simplex(torch.cat([torch.zeros(1, 3), torch.eye(3)]) * 3 - 1)
 def network(kind: str, seed: int, *, depth: int = 2, width: int = 5) -> nn.Sequential:
     """A random network; most kinds have planes that meet in lines, points, faces or each other.
 
-    "maxima" of three neighbours are in place of ReLUs, those of "max-pool" behind them.
+    "maxima" of three neighbours, or seven, are in place of ReLUs, those of "max-pool" behind them.
     """
     generator = torch.Generator().manual_seed(seed)
     parts: list[nn.Module] = []
-    pool = [nn.Unflatten(1, (1, width)), nn.MaxPool1d(3, 1, 1), nn.Flatten()]
-    folds = {"ReLU6": [nn.ReLU6()], "Hardtanh": [nn.Hardtanh()], "maxima": pool, "max-pool": [nn.ReLU(), *pool]}
+    pool, wide = ([nn.Unflatten(1, (1, width)), nn.MaxPool1d(k, 1, k // 2), nn.Flatten()] for k in (3, 7))
+    folds: dict[str, list[nn.Module]] = {
+        "ReLU6": [nn.ReLU6()], "Hardtanh": [nn.Hardtanh()], "maxima": pool, "max-pool": [nn.ReLU(), *pool],
+        "maxima of seven": wide,
+    }  # fmt: skip
     for fan_in, fan_out in pairwise([3, *[width] * depth, 2]):
         weight = torch.randn(fan_out, fan_in, generator=generator, dtype=torch.float64)
         bias = torch.randn(fan_out, generator=generator, dtype=torch.float64) / 2
@@ -93,7 +96,7 @@ def compare(seed: int, twin: int, kinds: Sequence[str] = KINDS) -> dict[str, obj
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", type=int, default=500, help="number of networks")
-    parser.add_argument("--maxima", type=int, default=100, help="number of networks with maxima")
+    parser.add_argument("--maxima", type=int, default=150, help="number of networks with maxima")
     parser.add_argument("--first", type=int, default=0, help="seed of the first network")
     parser.add_argument("--twin", type=int, default=20, help="largest partition that the slow reference repeats")
     args = parser.parse_args()

@@ -29,6 +29,14 @@ IN_SPACE = [
         2,
     ),
     case(
+        "largest of six that meet in a point",
+        lambda: Maxout(linear([*torch.eye(3).tolist(), *(-torch.eye(3)).tolist()]), 6),
+        Box([0] * 3, torch.eye(3), 1),
+        6,
+        6,
+        1,
+    ),
+    case(
         "regions that touch along a line",
         lambda: layers(([[*row, 0] for row in SPLIT], None), nn.ReLU(), (ABS, None)),
         Box([0] * 3, torch.eye(3), 1),

@@ -27,7 +27,7 @@ from regionscope.geometry.spatial.solids import NotPolytopes, Solids
 from regionscope.network import Kink, Program, Thresholds
 
 _COMPARISONS = 32  # of candidates for a maximum at a time, where cells may be divided for nothing
-_MOST_CANDIDATES = 4  # of a maximum: between more, most comparisons are of two that both lose
+_MOST_CANDIDATES = 16  # of a maximum: between more, most comparisons are of two that both lose
 _HEADROOM = 3  # slices are divided when they have this share of the vertices that may be live
 
 
@@ -85,7 +85,7 @@ def partition_space(
 ) -> list[SpacePartition | CellPartition]:  # fmt: skip
     """The exact partition of slices of dimension 3, in one part or in several with some of the slices each.
 
-    zero_tolerances: from ``zero_tolerances_of``. Where a maximum has more than four candidates, or where
+    zero_tolerances: from ``zero_tolerances_of``. Where a maximum has more than 16 candidates, or where
     rounding leaves signs that fit no cut, the cells become polytopes and are cut further by one unit after another; all
     of them from the start where rounding has left a cell that is no polytope. Raises ``TooManyRegions`` when a slice
     has more regions than ``budget.max_regions``.
@@ -131,7 +131,8 @@ class _SpaceCutter:
                     carry_cells(self.program, self.zero_tolerances, self.budget, self.record, cells, start=layer,
                                 keep=self.keep)
                 ]  # fmt: skip
-            self.record.snap(state.slice_id[snapped_signs(cuts, at_vertices(zero_tolerance, state.slice_id))])
+            if not isinstance(cuts, Thresholds):
+                self.record.snap(state.slice_id[snapped_signs(cuts, at_vertices(zero_tolerance, state.slice_id))])
             state, snapped = found
             self.record.snap(snapped)
             self.record.add(layer, state.solids.slice_id, self.budget.max_regions)
@@ -159,7 +160,7 @@ def cut_space(program: Program, layer: int, state: SpaceState, zero_tolerance: T
             assert isinstance(cuts, Thresholds)
             return Units(cuts.values, cuts.at, at_vertices(zero_tolerance, state.slice_id))
 
-        return _cut_by(state, units, label)
+        return _cut_by(state, units, label, count_zeros=True)
     n, m = cuts.groups.shape
     step = n if m == 2 else max(1, _COMPARISONS // m)  # of two candidates, both are the largest somewhere
     snapped = []
@@ -170,7 +171,9 @@ def cut_space(program: Program, layer: int, state: SpaceState, zero_tolerance: T
     return state, torch.cat(snapped)
 
 
-def _cut_by(state: SpaceState, units: Callable[[SpaceState], Units], label: int) -> tuple[SpaceState, Tensor]:
+def _cut_by(
+    state: SpaceState, units: Callable[[SpaceState], Units], label: int, count_zeros: bool
+) -> tuple[SpaceState, Tensor]:
     """Cut the cells by all units, whose values at the vertices of a state ``units`` tells."""
 
     def extend(batches: Sequence[NewVertices]) -> Units:
@@ -178,7 +181,7 @@ def _cut_by(state: SpaceState, units: Callable[[SpaceState], Units], label: int)
         state = state.extend(batches)
         return units(state)
 
-    solids, snapped = cut_solids(state.solids, units(state), extend, label=label)
+    solids, snapped = cut_solids(state.solids, units(state), extend, label=label, count_zeros=count_zeros)
     return replace(state, solids=solids), state.slice_id[snapped]
 
 
@@ -212,7 +215,7 @@ def _cut_windows(
         def units(state: SpaceState, rounds: int = rounds, used: Tensor = used) -> Units:
             return Units(gaps(state, rounds)[:, used], (0.0,), at_vertices(zero_tolerance, state.slice_id))
 
-        state, own = _cut_by(state, units, first_new)
+        state, own = _cut_by(state, units, first_new, count_zeros=False)
         snapped.append(own)
     return _without_losers(state, candidates(state), first_new, label), torch.cat(snapped)
 

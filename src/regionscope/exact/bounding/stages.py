@@ -145,13 +145,13 @@ def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: Array, n: int
     mine = matrix[:, place]
     slopes = np.ones(n)
     slopes[place] = fold.slope
-    straight = matrix[:, :n] @ scipy.sparse.diags_array(slopes)
+    straight = _scaled(matrix[:, :n], slopes)
     if matrix.shape[1] > n:
         kept = scipy.sparse.csr_array(
             (np.ones(mine.shape[1]), (np.arange(mine.shape[1]), np.arange(place.start, place.stop))), (mine.shape[1], n)
         )
         straight = straight + matrix[:, n:] @ kept
-    bent = [mine @ scipy.sparse.diags_array(jump) for jump in fold.jumps]
+    bent = [_scaled(mine, jump) for jump in fold.jumps]
     units = np.tile(np.arange(place.start, place.stop), len(fold.at))
     return Stage(
         units,
@@ -160,6 +160,12 @@ def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: Array, n: int
         stored(scipy.sparse.hstack([straight, *bent])),
         offset + mine @ fold.offset,
     )
+
+
+def _scaled(matrix: Any, factors: Array) -> Any:
+    """The matrix, stored by columns, with each column times its factor."""
+    data = matrix.data * np.repeat(factors, np.diff(matrix.indptr))
+    return scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), matrix.shape)
 
 
 def _read_fold(kink: Kink, value: Tensor) -> _HingeSum:

@@ -54,16 +54,19 @@ _BOTH = 3  # the code of a unit that is positive at one end and negative at the 
 Extend = Callable[[Sequence[NewVertices]], Units]
 
 
-def cut_solids(solids: Solids, units: Units, extend: Extend, *, label: int = 0) -> tuple[Solids, Tensor]:
+def cut_solids(
+    solids: Solids, units: Units, extend: Extend, *, label: int = 0, count_zeros: bool = True
+) -> tuple[Solids, Tensor]:
     """Cut all cells, and return the vertices at which a sign could not be told from zero, once for each time.
 
-    ``extend`` takes batches of new vertices, each built on the vertices before it, and returns the units with their
-    values at these, too. New faces carry ``label`` + unit. Raises ``Unresolved`` where rounding leaves signs that fit
-    no cut. Cost: a scan of the signs (edges x units bytes), plus work in proportion to the number of new cells.
+    count_zeros: whether units that vanish at old vertices count, too. ``extend`` takes batches of new vertices, each
+    built on the vertices before it, and returns the units with their values at these, too. New faces carry ``label`` +
+    unit. Raises ``Unresolved`` where rounding leaves signs that fit no cut. Cost: a scan of the signs (edges x units
+    bytes), plus work in proportion to the number of new cells.
     """
     solids, units = numpy_on_cpu(solids), numpy_on_cpu(units)
     table = SignTable.of(units.values, units.at, units.tolerance)
-    snapped, faces = [], None
+    snapped, faces = [table.snapped(units.tolerance)] if count_zeros else [], None
     for _ in range(_ROUNDS):
         cut, found, table, (solids, old_cell) = _round(solids, units, table, faces, label)
         units = numpy_on_cpu(extend([as_tensors(new) for new in (*cut.new, found.new)]))

@@ -27,11 +27,13 @@ from regionscope.geometry.arrays import (
     where,
 )
 from regionscope.geometry.bitsets import pack
+from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.polytope.complex import NO_WALL, Complex, Domain
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges
 
 _ENTRIES = 1 << 16  # corners of cells that are sorted at a time
+_FACE_BYTES = 256  # of the numbers about a face while its area is computed
 
 
 class NotPolytopes(ArithmeticError):
@@ -135,30 +137,18 @@ class Solids:
 
     def face_areas(self, coords: Tensor) -> list[Tensor]:
         """The area of each face times a unit normal, by coordinates: three arrays (f,)."""
-        counts, start = differences(self.offsets), self.offsets[:-1]
-        axes = _columns(coords)
-        total = [_zeros(self.n_faces, coords) for _ in axes]
-
-        def side(corner: Tensor, step: int) -> list[Tensor]:
-            """From the first corner of each face to another one."""
-            vertex, first = take(self.corners, corner), take(self.corners, corner - step)
-            return [take(axis, vertex) - take(axis, first) for axis in axes]
-
-        row, step = arange(self.n_faces, start), 1
-        before = side(start + 1, step)
-        while True:
-            step += 1
-            left = nonzero(take(counts, row) > step)
-            if len(left) == 0:
-                return [axis / 2 for axis in total]
-            if len(left) < len(row):
-                row = take(row, left)
-                before = [take(axis, left) for axis in before]
-            here = side(take(start, row) + step, step)
-            (a, b, c), (x, y, z) = before, here
-            for axis, doubled in zip(total, (b * z - c * y, c * x - a * z, a * y - b * x), strict=True):
-                axis[row] += doubled
-            before = here
+        axes, found = _columns(coords), []
+        step = rows_at_a_time(_FACE_BYTES, coords.device)
+        for first in range(0, self.n_faces, step):
+            offsets = self.offsets[first : first + step + 1]
+            corners, start = self.corners[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0]
+            face = owners(offsets - offsets[0], len(corners))
+            # from the first corner of the face, so pairs of corners of two faces add nothing
+            along = [each - take(take(each, start), face) for each in (take(axis, corners) for axis in axes)]
+            (a, b, c), (x, y, z) = ([each[side] for each in along] for side in (slice(None, -1), slice(1, None)))
+            doubled = b * z - c * y, c * x - a * z, a * y - b * x
+            found.append([sums(face[1:], each, len(start)) / 2 for each in doubled])
+        return [cat(each) for each in zip(*found, strict=True)]
 
     def volumes(self, coords: Tensor, inside: Tensor) -> Tensor:
         """(r,) the volume of each cell, from coordinates (v, 3) and the number (r,) of a vertex of each cell.
