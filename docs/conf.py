@@ -102,8 +102,8 @@ def write_block_math(translator: Any, node: nodes.math_block) -> None:
 
 
 def size_image(node: nodes.image, path: Path) -> None:
-    """Give an image its width in pixels, for which Sphinx links it to its file, and mark it if it has several panels."""
-    if "width" not in node and path.suffix == ".png":
+    """Give an image its width in pixels, so that Sphinx links it to its file; mark it if it has several panels."""
+    if "width" not in node and path.suffix == ".png" and path.is_file():
         with Image.open(path) as opened:
             width, height = opened.size
         node["width"] = f"{width}px"
