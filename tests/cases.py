@@ -35,7 +35,7 @@ _FOUND: dict[str, tuple[ReferencePartition, ReferenceDecision]] = {}
 def reference_of(case: Case) -> tuple[ReferencePartition, ReferenceDecision]:
     """What the slow twin finds for one of ``CASES``, computed once for all tests of a process."""
     if case.name not in _FOUND:
-        _FOUND[case.name] = reference_regions(trace(case.build(), case.piece.input_shape), case.piece)
+        _FOUND[case.name] = reference_regions(trace(case.build(), case.slice.input_shape), case.slice)
     return _FOUND[case.name]
 
 

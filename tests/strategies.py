@@ -78,7 +78,7 @@ class Problem:
         if self.grain:
             parameter.copy_((parameter / self.grain).round() * self.grain)
 
-    def piece(self) -> Slice:
+    def slice(self) -> Slice:
         """The slice."""
         generator = torch.Generator().manual_seed(self.seed + 1)
         points = self.reach * (2 * torch.rand(3, *self.input_shape, generator=generator, dtype=torch.float64) - 1)

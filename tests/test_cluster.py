@@ -200,13 +200,13 @@ def test_a_worker_may_die(address: str, tmp_path: Path) -> None:
 
 def test_what_cannot_be_shared_is_refused() -> None:
     pytest.importorskip("distributed")
-    model, piece = mlp([2, 8, 3], seed=1), rs.Segment([0.0, 0.0], [1.0, 1.0])
+    model, slice = mlp([2, 8, 3], seed=1), rs.Segment([0.0, 0.0], [1.0, 1.0])
     with pytest.raises(rs.InputError, match="Expected a list of slices with dask, got one Segment"):
-        rs.linear_regions(model, piece, dask="local:1")
+        rs.linear_regions(model, slice, dask="local:1")
     with pytest.raises(rs.InputError, match='Expected on_limit="raise" with dask'):
-        rs.linear_regions(model, [piece], on_limit="return", dask="local:1")
+        rs.linear_regions(model, [slice], on_limit="return", dask="local:1")
     with pytest.raises(rs.InputError, match="Expected a torch module for dask, got Program"):
-        rs.linear_regions(rs.trace(model, (2,)), [piece], dask="local:1")
+        rs.linear_regions(rs.trace(model, (2,)), [slice], dask="local:1")
     with pytest.raises(rs.InputError, match="Expected --dask such as tcp://host:8786 or local:4, got 'here'"):
         rs.region_count(model, X, dask="here")
     model.lock = Lock()

@@ -34,7 +34,7 @@ def by_file(names: list[str]) -> list[str]:
 def test_another_process_collects_the_same_tests(request: pytest.FixtureRequest) -> None:
     """Every test function of this session, in the order of its file; the other process starts seconds later."""
     own = [item.nodeid for item in request.session.items if isinstance(item, pytest.Function)]
-    here, found = set(own), ids(collection(2, "-o", "addopts=", "--import-mode=importlib", "--assert=plain", "tests"))
+    here, found = set(own), ids(collection(2, "-o", "addopts=", "--import-mode=importlib", "tests"))
     assert len(found) > 1000
     assert by_file([name for name in found if name in here]) == by_file(own)
 

@@ -33,10 +33,10 @@ def test_the_device_refuses_what_a_gpu_refuses() -> None:
 @pytest.mark.parametrize("case", SOME, ids=str)
 def test_exact_regions_there_are_those_here(case: Case) -> None:
     model = case.build()
-    here, decided_here = rs.linear_regions(model, case.piece), rs.decision_regions(model, case.piece)
+    here, decided_here = rs.linear_regions(model, case.slice), rs.decision_regions(model, case.slice)
     with far_device():
         model = moved(model)
-        there, decided_there = rs.linear_regions(model, case.piece), rs.decision_regions(model, case.piece)
+        there, decided_there = rs.linear_regions(model, case.slice), rs.decision_regions(model, case.slice)
         assert there.vertices.device == decided_there.labels.device == FAR
         assert (there.by_layer, there.n_linear_regions) == (here.by_layer, here.n_linear_regions)
         assert decided_there.labels.tolist() == decided_here.labels.tolist()

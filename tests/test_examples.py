@@ -22,6 +22,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     """Runs an example as the program would, in this process, and returns what it prints."""
     monkeypatch.delenv("REGIONSCOPE_DATA", raising=False)
     monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", lambda on: None)  # would last for the tests after it
 
     def run_example(name: str, *words: str) -> str:
         monkeypatch.setattr(sys, "argv", [str(EXAMPLES / name), *words])

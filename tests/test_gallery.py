@@ -6,14 +6,17 @@ import importlib.util
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 from PIL import Image
 
 import regionscope
+from regionscope.lab.train import Trained, Training, train
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted((ROOT / "examples" / "gallery").glob("*.py"))
@@ -30,7 +33,19 @@ def pages() -> ModuleType:
     return module
 
 
+@pytest.fixture
+def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four steps for each epoch: a program that is run here need not show a good network."""
+
+    def train_in_few_steps(model: Any, data: Any, training: Training, **options: Any) -> Trained:
+        few = replace(training, batch_size=len(getattr(data, "train", data)) // 4)
+        return train(model, data, few, **options)
+
+    monkeypatch.setattr("regionscope.lab.train.train", train_in_few_steps)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_training")
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_ends_in_a_figure_and_a_sentence(path: Path, pages: ModuleType, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")

@@ -54,6 +54,11 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def all_imports(path: Path) -> tuple[str, ...]:
+    return tuple(imported_names(parsed(path), path))
+
+
 def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
@@ -75,7 +80,7 @@ def test_every_module_imports_its_own_layer_or_a_lower_one() -> None:
     for path in MODULES:
         mine = part_of(path)
         assert mine in LAYERS, f"{mine} has no layer yet; give it one here and in the design"
-        for name in imported_names(parsed(path), path):
+        for name in all_imports(path):
             root, *rest = name.split(".")
             if root != "regionscope":
                 continue
@@ -92,8 +97,7 @@ def test_no_two_modules_import_each_other_in_a_circle() -> None:
     names = {name.removesuffix(".__init__"): path for name, path in names.items()}
     imports = {}
     for name, path in names.items():
-        found = imported_names(parsed(path), path)
-        modules = {one if one in names else one.rpartition(".")[0] for one in found}
+        modules = {one if one in names else one.rpartition(".")[0] for one in all_imports(path)}
         imports[name] = (modules & names.keys()) - {name}
     TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
 
@@ -107,26 +111,22 @@ def test_import_time_needs_only_the_core_libraries() -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_program_imports_without_the_extras() -> None:
+def test_importing_needs_no_extra_and_leaves_no_trace() -> None:
     blocked = ["sklearn", "duckdb", "pooch", "dask", "bokeh", "tensorboard", "wandb", "lightning", "pandas", "pytest"]
     blocked += ["captum", "onnx", "flint"]
-    code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); import regionscope.public"
-    code += "; from regionscope.cli import table; from regionscope.cli.app import COMMANDS; table.describe(COMMANDS)"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_importing_leaves_no_trace() -> None:
-    code = """
+    code = f"""
 import random, sys, torch
+sys.modules.update(dict.fromkeys({blocked!r}))
 before = torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads(), random.getstate()
 import regionscope.public, regionscope.plot
 after = torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads(), random.getstate()
 assert torch.equal(before[0], after[0]) and before[1:] == after[1:]
 assert "matplotlib.pyplot" not in sys.modules
+from regionscope.cli import table
+from regionscope.cli.app import COMMANDS
+table.describe(COMMANDS)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

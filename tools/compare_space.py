@@ -60,10 +60,10 @@ def network(kind: str, seed: int, *, depth: int = 2, width: int = 5) -> nn.Seque
     return nn.Sequential(*parts)
 
 
-def unit_by_unit(program: Program, piece: rs.Slice) -> rs.Partition:
+def unit_by_unit(program: Program, slice: rs.Slice) -> rs.Partition:
     """The partition by the engine that cuts by one unit after another."""
     with mock.patch.object(linear, "partition_space", lambda *args: [partition_cells(*args)]):
-        return rs.linear_regions(program, piece)
+        return rs.linear_regions(program, slice)
 
 
 def compare(seed: int, twin: int, kinds: Sequence[str] = KINDS) -> dict[str, object]:
@@ -71,18 +71,18 @@ def compare(seed: int, twin: int, kinds: Sequence[str] = KINDS) -> dict[str, obj
     kind, random = kinds[seed % len(kinds)], np.random.default_rng(seed)
     depth, width = int(random.integers(1, 4)), int(random.integers(3, 8))
     program = trace(network(kind, seed, depth=depth, width=width), (3,))
-    piece: rs.Slice = CUBE if seed % 3 else TETRAHEDRON
+    slice: rs.Slice = CUBE if seed % 3 else TETRAHEDRON
     with mock.patch.object(space, "carry_cells", wraps=carry_cells) as given_up:
-        part = rs.linear_regions(program, piece)
+        part = rs.linear_regions(program, slice)
     part.check()
     if len(part) <= twin:
-        slow = reference_partition(program, piece)
+        slow = reference_partition(program, slice)
         layers, sizes = dict(slow.by_layer), np.asarray(slow.sizes)
     else:
-        other = unit_by_unit(program, piece)
+        other = unit_by_unit(program, slice)
         layers, sizes = other.by_layer, other.sizes.numpy()
     same = part.by_layer == layers and np.allclose(np.sort(part.sizes), np.sort(sizes), rtol=1e-9, atol=1e-12)
-    off = abs(float(part.sizes.sum()) / piece.size - 1)
+    off = abs(float(part.sizes.sum()) / slice.size - 1)
     against = "reference" if len(part) <= twin else "unit by unit"
     return {
         "seed": seed, "kind": kind, "depth": depth, "width": width, "cells": len(part), "against": against,

@@ -29,7 +29,7 @@ import torch
 
 import check_certificate
 import regionscope as rs
-from fuzz.compare import piece_of
+from fuzz.compare import slice_of
 from fuzz.networks import FAMILIES, network
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.exact.walls import Walls
@@ -53,7 +53,7 @@ class Outcome:
 def suitable(seed: int) -> tuple[DecisionRegions, rs.Certificate] | None:
     """Decision regions of the network with this seed and their certificate, if there is something to damage."""
     net = network(seed)
-    found = rs.decision_regions(net.module(), piece_of(net.place))
+    found = rs.decision_regions(net.module(), slice_of(net.place))
     if not 2 <= len(found.partition) <= 200:
         return None
     certificate = found.certify()

@@ -20,7 +20,7 @@ import numpy as np
 
 import check_certificate
 import regionscope as rs
-from fuzz.compare import piece_of
+from fuzz.compare import slice_of
 from fuzz.networks import FAMILIES, Network, network, ordinary
 from fuzz.truth import Place, truth_of
 
@@ -70,7 +70,7 @@ def _border() -> list[np.ndarray]:
 
 def case_of(net: Network, name: str, *, with_truth: bool) -> dict[str, Any] | None:
     """The file of a network, or None if it is not suitable or not certified."""
-    module, place = net.module(), piece_of(net.place)
+    module, place = net.module(), slice_of(net.place)
     part, found = rs.linear_regions(module, place), rs.decision_regions(module, place)
     if not 2 <= len(found.partition) <= MOST:
         return None

@@ -34,7 +34,7 @@ class Entry:
 
     name: str
     layers: Layers
-    piece: dict[str, Any]
+    slice: dict[str, Any]
     seed: int | None = None
     weights: Sequence[tuple[list[Any], list[float]]] | None = None
     closed_form: str = ""
@@ -59,10 +59,10 @@ def count(entry: Entry) -> dict[str, Any]:
                 layer.weight.copy_(torch.tensor(weight, dtype=torch.float64))
                 layer.bias.copy_(torch.tensor(bias, dtype=torch.float64))
     small = sum(p.numel() for p in network.parameters()) <= INLINE_WEIGHTS
-    piece = build_slice(entry.piece)
-    program = trace(network, piece.input_shape)
-    partition, decision = reference_regions(program, piece)
-    verify(entry, program, piece, partition)
+    slice = build_slice(entry.slice)
+    program = trace(network, slice.input_shape)
+    partition, decision = reference_regions(program, slice)
+    verify(entry, program, slice, partition)
     return {
         "name": entry.name,
         "layers": entry.layers,
@@ -70,7 +70,7 @@ def count(entry: Entry) -> dict[str, Any]:
         "weights": {k: v.tolist() for k, v in network.state_dict().items()} if small else None,
         "dtype": "float32" if entry.weights is None else "float64",
         "weights_sha256": weights_checksum(network),
-        "slice": entry.piece,
+        "slice": entry.slice,
         "closed_form": entry.closed_form,
         "n_activation_regions": partition.n_activation_regions,
         "n_linear_regions": partition.n_linear_regions,
@@ -79,11 +79,11 @@ def count(entry: Entry) -> dict[str, Any]:
     }
 
 
-def verify(entry: Entry, program: Program, piece: Slice, partition: ReferencePartition) -> None:
+def verify(entry: Entry, program: Program, slice: Slice, partition: ReferencePartition) -> None:
     """Raise when a count cannot be trusted."""
-    if not math.isclose(float(partition.sizes.sum()), piece.size, rel_tol=1e-9):
+    if not math.isclose(float(partition.sizes.sum()), slice.size, rel_tol=1e-9):
         raise AssertionError(f"{entry.name}: the sizes do not add up to the slice")
-    values = program.begin(piece.embed(torch.from_numpy(partition.interior)))
+    values = program.begin(slice.embed(torch.from_numpy(partition.interior)))
     patterns = [torch.zeros(len(partition.interior), 0, dtype=torch.int16)]
     for kink in program.kinks:
         patterns.append(kink.pattern(values).to(torch.int16))
@@ -114,16 +114,16 @@ def closed_forms() -> list[Entry]:
     hinge: Layers = [["Linear", 1, 2], ["ReLU"], ["Linear", 2, 1]]
     pair = ([[1.0], [-1.0]], [0.0, 0.0])
     found = [
-        Entry(name="|x|", layers=hinge, weights=[pair, ([[1.0, 1.0]], [0.0])], piece=segment,
+        Entry(name="|x|", layers=hinge, weights=[pair, ([[1.0, 1.0]], [0.0])], slice=segment,
               closed_form="2", linear=2),
-        Entry(name="x = relu(x) - relu(-x)", layers=hinge, weights=[pair, ([[1.0, -1.0]], [0.0])], piece=segment,
+        Entry(name="x = relu(x) - relu(-x)", layers=hinge, weights=[pair, ([[1.0, -1.0]], [0.0])], slice=segment,
               closed_form="1", linear=1),
     ]  # fmt: skip
     for depth in (1, 2, 3, 5, 8):
         layers = hinge * depth
         tent = [([[1.0], [1.0]], [0.0, -0.5]), ([[2.0, -4.0]], [0.0])]
-        piece = {"kind": "segment", "points": [[0.0], [1.0]]}
-        found.append(Entry(name=f"sawtooth of depth {depth}", layers=layers, weights=tent * depth, piece=piece,
+        slice = {"kind": "segment", "points": [[0.0], [1.0]]}
+        found.append(Entry(name=f"sawtooth of depth {depth}", layers=layers, weights=tent * depth, slice=slice,
                            closed_form="2^L", linear=2**depth))  # fmt: skip
     for n in (2, 4, 7):
         angles = [math.pi * (i + 0.3 * math.sin(i + 1)) / n for i in range(n)]
@@ -132,8 +132,8 @@ def closed_forms() -> list[Entry]:
         layers = mlp(2, n, 1)
         found += [
             Entry(name=f"{n} lines in general position", layers=layers, weights=[(rows, [-1.0] * n), head],
-                  piece=box(2, 20.0), closed_form="1 + n + C(n, 2)", linear=1 + n + math.comb(n, 2)),
-            Entry(name=f"{n} lines through one point", layers=layers, weights=[(rows, [0.0] * n), head], piece=box(2),
+                  slice=box(2, 20.0), closed_form="1 + n + C(n, 2)", linear=1 + n + math.comb(n, 2)),
+            Entry(name=f"{n} lines through one point", layers=layers, weights=[(rows, [0.0] * n), head], slice=box(2),
                   closed_form="2 n", linear=2 * n),
         ]  # fmt: skip
     return found
@@ -177,7 +177,7 @@ def seeded_networks() -> list[Entry]:
         found.append(("padded max pool first, triangle", pool, seed, image))
         found.append(("cube 3-6-6-2", mlp(3, 6, 6, 2), seed, box(3, 2.0)))
     return [
-        Entry(name=f"{name}, seed {seed}", layers=layers, seed=seed, piece=piece) for name, layers, seed, piece in found
+        Entry(name=f"{name}, seed {seed}", layers=layers, seed=seed, slice=slice) for name, layers, seed, slice in found
     ]
 
 

@@ -87,6 +87,25 @@ def check_positive(**values: float) -> None:
             raise InputError(f"Expected {name} to be positive, got {value}.")
 
 
+def check_labels(labels: Tensor, classes: int, *, where: str = "") -> None:
+    """Refuse labels outside 0, ..., classes - 1. where: the start of the message, such as the name of the data.
+
+    >>> check_labels(torch.tensor([1, 2, 3]), 3)
+    Traceback (most recent call last):
+    regionscope.errors.InputError: Expected labels 0 to 2 for 3 classes, got 1 to 3. Subtract 1 to count them from 0.
+    """
+    if labels.numel() == 0:
+        return
+    low, high = torch.stack(torch.aminmax(labels)).tolist()  # one wait for the device
+    if low < 0 or high >= classes:
+        advice = (
+            "Subtract 1 to count them from 0" if (low, high) == (1, classes) else "Check the labels and the outputs"
+        )
+        raise InputError(
+            f"{where}Expected labels 0 to {classes - 1} for {classes} classes, got {low} to {high}. {advice}."
+        )
+
+
 def of_kind(what: str, value: object, kind: type[Kind], *, advice: str = "") -> Kind:
     """``value`` if it is of this kind, or an ``InputError`` that adds the advice."""
     if not isinstance(value, kind):

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import check_certificate
 import damage
 import regionscope as rs
-from fuzz.compare import piece_of
+from fuzz.compare import slice_of
 from fuzz.networks import FAMILIES, network
 from fuzz.truth import truth_of
 from regionscope.certificate.bits import Bits, distinct
@@ -65,7 +65,7 @@ def test_certificates_agree_with_exact_arithmetic(seed: int) -> None:
     """The fuzz program computes the same counts by another method; the checker agrees without either."""
     net = network(seed)
     truth = truth_of(net.layers, net.weights, net.place)
-    found = rs.decision_regions(net.module(), piece_of(net.place))
+    found = rs.decision_regions(net.module(), slice_of(net.place))
     certificate = found.certify()
     assert certificate
     assert list(certificate.counts["by_layer"].values()) == truth.by_layer
@@ -84,7 +84,7 @@ def test_a_partition_that_merges_thin_regions_is_refuted_with_the_true_count() -
     """Neurons that are nearly copies leave regions that are thinner than the tolerance of the engine."""
     net = network(13)
     truth = truth_of(net.layers, net.weights, net.place)
-    part = rs.linear_regions(net.module(), piece_of(net.place))
+    part = rs.linear_regions(net.module(), slice_of(net.place))
     assert list(part.by_layer.values()) != truth.by_layer
     certificate = part.certify()
     assert not certificate
@@ -216,8 +216,8 @@ def test_patterns_survive_their_bits() -> None:
     program = trace(Odd().eval().double(), (3,))
     steps = read_steps(program)
     code, rng = Bits(steps, 2), np.random.default_rng(0)
-    pieces = [(fold.rows_per_unit + (not isinstance(fold, Largest)), fold.n_units) for fold in steps.folds]
-    patterns = np.concatenate([rng.integers(0, most, (6, n)) for most, n in pieces], 1).astype(np.int16)
+    sizes = [(fold.rows_per_unit + (not isinstance(fold, Largest)), fold.n_units) for fold in steps.folds]
+    patterns = np.concatenate([rng.integers(0, most, (6, n)) for most, n in sizes], 1).astype(np.int16)
     patterns[5] = patterns[4]
     bits = code.encode(patterns)
     assert (code.decode(bits) == patterns).all()
@@ -379,7 +379,7 @@ def test_what_cannot_be_certified_says_why(monkeypatch: pytest.MonkeyPatch, tmp_
     with monkeypatch.context() as patch:  # integers do not take it, but floats decide everything
         patch.setattr("regionscope.certificate.matrices._MOST", 9)
         assert part.certify()
-        doubtful = rs.linear_regions(network(13).module(), piece_of(network(13).place)).certify()
+        doubtful = rs.linear_regions(network(13).module(), slice_of(network(13).place)).certify()
         assert str(doubtful).startswith(
             f"not certified: {doubtful.unproved} signs left. Expected layers with at most 9 "
         )

@@ -93,7 +93,7 @@ def test_unsat_gives_the_closest_miss(files: tuple[Path, Path, float], tmp_path:
     property.write_text(PROPERTY.format(largest + 0.5))
     done = run("verify", network, property, "--out", tmp_path / "result.txt")
     assert done.exit_code == 0
-    assert "closest miss: -0.5" in done.output
+    assert "margin: -0.5" in done.output
     assert (tmp_path / "result.txt").read_text() == "unsat\n"
     fixed = run("verify", network, property, "--fix", "0=0.25", "--json", "-")
     assert json.loads(fixed.output)["margin"] <= -0.5

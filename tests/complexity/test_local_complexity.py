@@ -110,8 +110,8 @@ def test_batching_never_changes_the_answer(frames: str, hull: str) -> None:
     for rows in (1, 3, 12, 64, 70, 128):  # from one vertex at a time to a few points at a time
         assert same(whole, local_complexity(model, x, **options, memory=rows * 640))
     if frames == "shared":
-        pieces = [local_complexity(model, part, **options) for n in (1, 2, 10) for part in (x[:n], x[n:])]
-        for first, rest in zip(pieces[::2], pieces[1::2], strict=True):
+        halves = [local_complexity(model, part, **options) for n in (1, 2, 10) for part in (x[:n], x[n:])]
+        for first, rest in zip(halves[::2], halves[1::2], strict=True):
             assert torch.equal(whole.total, torch.cat([first.total, rest.total]))
 
 

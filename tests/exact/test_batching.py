@@ -1,4 +1,4 @@
-"""Cutting the work into pieces, or doing several slices together, never changes the answer."""
+"""Cutting the work into chunks, or doing several slices together, never changes the answer."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ CASES: dict[str, tuple[nn.Module, Slice]] = {
 
 
 @functools.cache
-def in_one_piece(name: str) -> tuple[rs.Partition, rs.DecisionRegions]:
-    model, piece = CASES[name]
-    return rs.linear_regions(model, piece), rs.decision_regions(model, piece)
+def in_one_chunk(name: str) -> tuple[rs.Partition, rs.DecisionRegions]:
+    model, slice = CASES[name]
+    return rs.linear_regions(model, slice), rs.decision_regions(model, slice)
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("rows", [*(pytest.param(rows, marks=pytest.mark.slow) for rows in (2, 17)), 100, 1000])
-def test_pieces_of_any_size_give_the_same_partition(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
-    model, piece = CASES[name]
-    whole, labels = in_one_piece(name)
+def test_chunks_of_any_size_give_the_same_partition(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
+    model, slice = CASES[name]
+    whole, labels = in_one_chunk(name)
     monkeypatch.setattr(budget.Budget, "rows", lambda *_: rows)
-    part = rs.linear_regions(model, piece)
+    part = rs.linear_regions(model, slice)
     assert part.by_layer == whole.by_layer
     assert len(part) == len(whole)
     assert len(part.vertices) == len(whole.vertices)
@@ -69,7 +69,7 @@ def test_pieces_of_any_size_give_the_same_partition(monkeypatch: pytest.MonkeyPa
     assert len(part.neighbours) == len(whole.neighbours)
     assert torch.allclose(part.sizes.sort().values, whole.sizes.sort().values, rtol=1e-6, atol=1e-14)
     part.check()
-    again = rs.decision_regions(model, piece)
+    again = rs.decision_regions(model, slice)
     assert sorted(again.labels.tolist()) == sorted(labels.labels.tolist())
     torch.testing.assert_close(again.sizes.sort().values, labels.sizes.sort().values)
 
@@ -84,8 +84,8 @@ def test_slices_together_are_slices_alone(monkeypatch: pytest.MonkeyPatch, count
         (model, [rs.Segment(*p[:2]) for p in points]),
         (_cnn(), [rs.Segment(*pair) for pair in pairwise(images)]),
     ):
-        alone = [rs.linear_regions(net, piece) for piece in slices]
-        decided_alone = [rs.decision_regions(net, piece).count for piece in slices]
+        alone = [rs.linear_regions(net, slice) for slice in slices]
+        decided_alone = [rs.decision_regions(net, slice).count for slice in slices]
         with monkeypatch.context() as patch:
             patch.setattr(budget.Budget, "rows", lambda *_: rows)
             together = rs.linear_regions(net, slices)
@@ -131,9 +131,9 @@ def test_a_point_that_only_one_part_has_is_given_to_the_other() -> None:
 
 def test_progress_runs_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget.Budget, "rows", lambda *_: 50)
-    for piece in (rs.Box(torch.zeros(2), torch.eye(2), 1.0), rs.Segment([-1.0, 0.0], [1.0, 0.5])):
+    for slice in (rs.Box(torch.zeros(2), torch.eye(2), 1.0), rs.Segment([-1.0, 0.0], [1.0, 0.5])):
         seen: list[float] = []
-        rs.linear_regions(_mlp(2, 16, 16, 2), piece, progress=seen.append)
+        rs.linear_regions(_mlp(2, 16, 16, 2), slice, progress=seen.append)
         assert seen == sorted(seen)
         assert seen[-1] == pytest.approx(1.0)
 
@@ -141,8 +141,8 @@ def test_progress_runs_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_cuda
 @pytest.mark.parametrize("name", ["triangle of a CNN", "segment of a CNN"])
 def test_slices_together_on_cuda_are_the_slices_alone_on_the_cpu(name: str) -> None:
-    model, piece = CASES[name]
-    slices = [piece, *(type(piece)(*_corners(name, i)) for i in range(4))]
+    model, slice = CASES[name]
+    slices = [slice, *(type(slice)(*_corners(name, i)) for i in range(4))]
     alone = [rs.linear_regions(model, each) for each in slices]
     together = rs.linear_regions(model.to("cuda"), slices)
     model.to("cpu")
@@ -171,10 +171,10 @@ def test_memory_that_torch_keeps_for_reuse_is_free_on_cuda() -> None:
 
 
 def test_probes_for_the_scale_of_zero_stay_within_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, piece = CASES["triangle of a CNN"]
-    program = rs.network.trace(model, piece.input_shape)
+    model, slice = CASES["triangle of a CNN"]
+    program = rs.network.trace(model, slice.input_shape)
     tolerance = Tolerance.of(program.dtype)
-    whole = zero_tolerance.zero_tolerances_of(program, [piece, piece], tolerance, budget.Budget(1 << 30))
+    whole = zero_tolerance.zero_tolerances_of(program, [slice, slice], tolerance, budget.Budget(1 << 30))
     rows = []
     run = Instruction.run
     monkeypatch.setattr(
@@ -182,7 +182,7 @@ def test_probes_for_the_scale_of_zero_stay_within_memory(monkeypatch: pytest.Mon
         "run",
         lambda self, values, *args: rows.append(len(values[self.reads[0]])) or run(self, values, *args),
     )
-    few = zero_tolerance.zero_tolerances_of(program, [piece, piece], tolerance, budget.Budget(14 * program.row_bytes))
+    few = zero_tolerance.zero_tolerances_of(program, [slice, slice], tolerance, budget.Budget(14 * program.row_bytes))
     assert max(rows) == 9  # three probe points in three versions
     assert all(torch.allclose(a, b, rtol=1e-12, atol=0.0) for a, b in zip(few, whole, strict=True))
     assert [len(near) for near in few] == [2] * (len(program.kinks) + 1)

@@ -36,11 +36,11 @@ def assert_same_sizes(fast: Tensor, slow: np.ndarray) -> None:
 
 
 def assert_equal_to_reference(
-    model: nn.Module, piece: Slice, found: tuple[ReferencePartition, ReferenceDecision] | None = None
+    model: nn.Module, slice: Slice, found: tuple[ReferencePartition, ReferenceDecision] | None = None
 ) -> tuple[Partition, DecisionRegions]:
     """Counts, sizes and labels of the fast engine are those ``found`` by the slow one; the results prove themselves."""
-    program = trace(model, piece.input_shape)
-    fast, (slow, expected) = linear_regions(model, piece), found or reference_regions(program, piece)
+    program = trace(model, slice.input_shape)
+    fast, (slow, expected) = linear_regions(model, slice), found or reference_regions(program, slice)
     fast.check()
     assert dict(fast.by_layer) == slow.by_layer
     assert list(fast.by_layer) == list(slow.by_layer)
@@ -51,17 +51,17 @@ def assert_equal_to_reference(
     if program.kinks:
         assert len(torch.unique(fast.patterns(), dim=0)) == fast.n_activation_regions
     assert len(fast.neighbours) == len(slow.neighbours)
-    decided = decision_regions(program, piece)
+    decided = decision_regions(program, slice)
     assert decided.count == expected.count
     assert_same_sizes(decided.sizes, np.bincount(expected.components, expected.sizes))
-    first_piece = [int(np.flatnonzero(expected.components == i)[0]) for i in range(expected.count)]
-    assert sorted(decided.labels.tolist()) == sorted(expected.labels[first_piece].tolist())
+    first_cell = [int(np.flatnonzero(expected.components == i)[0]) for i in range(expected.count)]
+    assert sorted(decided.labels.tolist()) == sorted(expected.labels[first_cell].tolist())
     assert_labels_are_those_of_the_network(program, decided)
     return fast, decided
 
 
 def assert_labels_are_those_of_the_network(program: Program, decided: DecisionRegions) -> None:
-    """The label of each piece is what the network says inside it, wherever the network is sure of it."""
+    """The label of each cell is what the network says inside it, wherever the network is sure of it."""
     outputs = program(decided.partition.slice.embed(decided.partition.interior))
     top = outputs.sort(dim=1, descending=True).values
     margin = top[:, 0] - top[:, 1] if outputs.shape[1] > 1 else outputs[:, 0].abs()
@@ -71,7 +71,7 @@ def assert_labels_are_those_of_the_network(program: Program, decided: DecisionRe
 
 @pytest.mark.parametrize("case", [marked(case) for case in CASES], ids=str)
 def test_nasty_cases(case: Case) -> None:
-    fast, decided = assert_equal_to_reference(case.build(), case.piece, reference_of(case))
+    fast, decided = assert_equal_to_reference(case.build(), case.slice, reference_of(case))
     found = (fast.n_activation_regions, fast.n_linear_regions, decided.count)
     known = (case.activation, case.linear, case.decision)
     assert found == tuple(f if k is None else k for f, k in zip(found, known, strict=True))
@@ -82,8 +82,8 @@ def test_nasty_cases(case: Case) -> None:
 def test_nasty_cases_in_float32(case: Case) -> None:
     """A network with float32 weights has the same regions, whether it is read in float32 or in float64."""
     model = case.build().float()
-    single = linear_regions(trace(model, case.piece.input_shape, dtype=torch.float32), case.piece)
-    double = linear_regions(model, case.piece)
+    single = linear_regions(trace(model, case.slice.input_shape, dtype=torch.float32), case.slice)
+    double = linear_regions(model, case.slice)
     assert single.by_layer == double.by_layer
     assert single.n_linear_regions == double.n_linear_regions
 
@@ -93,10 +93,10 @@ def test_nasty_cases_in_float32(case: Case) -> None:
 @given(problems())
 def test_random_networks(problem: Problem) -> None:
     try:
-        piece = problem.piece()
+        slice = problem.slice()
     except SliceError:
         assume(False)
-    assert_equal_to_reference(problem.build(), piece)
+    assert_equal_to_reference(problem.build(), slice)
 
 
 def by_seed(answer: KnownAnswer) -> Any:
@@ -107,13 +107,13 @@ def by_seed(answer: KnownAnswer) -> Any:
 
 @pytest.mark.parametrize("answer", [by_seed(answer) for answer in CORPUS], ids=lambda answer: answer.name)
 def test_known_answers(answer: KnownAnswer) -> None:
-    model, piece = answer.build(), answer.slice
-    part = linear_regions(model, piece)
+    model, slice = answer.build(), answer.slice
+    part = linear_regions(model, slice)
     part.check()
     assert dict(part.by_layer) == dict(answer.by_layer)
     assert part.n_activation_regions == answer.n_activation_regions
     assert part.n_linear_regions == answer.n_linear_regions
-    assert decision_regions(model, piece).count == answer.n_decision_regions
+    assert decision_regions(model, slice).count == answer.n_decision_regions
 
 
 class Ridges(nn.Module):
@@ -149,11 +149,11 @@ def grid_components(labels: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("n_classes", [1, 2, 4])
 def test_decision_regions_are_the_components_of_a_fine_grid(seed: int, n_classes: int) -> None:
     model, side = Ridges(seed, n_classes), 800
-    piece = Box([0.0, 0.0], torch.eye(2), 3.0)
-    decided = decision_regions(model, piece)
+    slice = Box([0.0, 0.0], torch.eye(2), 3.0)
+    decided = decision_regions(model, slice)
     ticks = (torch.arange(side, dtype=torch.float64) + 0.5) / side * 6 - 3
     coords = torch.cartesian_prod(ticks, ticks)
-    labels = labels_of(trace(model, (2,))(piece.embed(coords))).reshape(side, side).numpy()
+    labels = labels_of(trace(model, (2,))(slice.embed(coords))).reshape(side, side).numpy()
     shares = np.array(grid_components(labels)) * (6 / side) ** 2
     assume_resolved = 40 * (6 / side) ** 2
     large = np.sort(decided.sizes.numpy())[::-1]
@@ -166,13 +166,13 @@ def test_decision_regions_are_the_components_of_a_fine_grid(seed: int, n_classes
 @pytest.mark.parametrize("seed", range(8))
 def test_decision_regions_of_a_segment_are_the_runs_of_a_fine_grid(seed: int) -> None:
     model = Ridges(seed, 3)
-    piece = Segment([-3.0, -2.0], [3.0, 2.5])
-    decided = decision_regions(model, piece)
+    slice = Segment([-3.0, -2.0], [3.0, 2.5])
+    decided = decision_regions(model, slice)
     n = 200_000
     coords = ((torch.arange(n, dtype=torch.float64) + 0.5) / n)[:, None]
-    labels = labels_of(trace(model, (2,))(piece.embed(coords)))
+    labels = labels_of(trace(model, (2,))(slice.embed(coords)))
     runs = 1 + int((labels.diff() != 0).sum())
-    unresolved = int((decided.sizes < 2 * piece.size / n).sum())
+    unresolved = int((decided.sizes < 2 * slice.size / n).sum())
     assert runs <= decided.count <= runs + 2 * unresolved
 
 

@@ -16,9 +16,9 @@ pytestmark = needs_cuda
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_nasty_case_is_the_same_on_cuda(case: Case) -> None:
     model = case.build()
-    here, decided_here = rs.linear_regions(model, case.piece), rs.decision_regions(model, case.piece)
+    here, decided_here = rs.linear_regions(model, case.slice), rs.decision_regions(model, case.slice)
     model.cuda()
-    there, decided_there = rs.linear_regions(model, case.piece), rs.decision_regions(model, case.piece)
+    there, decided_there = rs.linear_regions(model, case.slice), rs.decision_regions(model, case.slice)
     there.check()
     assert there.vertices.is_cuda == any(True for _ in model.parameters()), "it follows the model"
     assert (there.by_layer, there.n_linear_regions) == (here.by_layer, here.n_linear_regions)

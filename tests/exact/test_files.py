@@ -21,8 +21,8 @@ from small_slices import SLICES, SQUARE, mlp
 
 @pytest.mark.parametrize("name", SLICES)
 def test_a_saved_partition_comes_back(name: str, tmp_path: Path) -> None:
-    model, piece = SLICES[name]
-    part = rs.linear_regions(model, piece)
+    model, slice = SLICES[name]
+    part = rs.linear_regions(model, slice)
     path = part.save(tmp_path / "deep" / "part")
     back = rs.Partition.load(path, program=rs.trace(model, part.slice.input_shape))
     back.check()
@@ -182,7 +182,7 @@ OFF_GRID = torch.randn(4, 2, 3, dtype=torch.float64, generator=torch.Generator()
 OFF_GRID[0] += 100
 
 
-KINDS = {name: piece for name, (_, piece) in SLICES.items()} | {
+KINDS = {name: slice for name, (_, slice) in SLICES.items()} | {
     "far segment": rs.Segment(*OFF_GRID[:2]),
     "extended segment": rs.Segment(*OFF_GRID[:2]).extended(-0.1, 1 / 3),
     "far triangle": rs.Simplex(OFF_GRID[:3]),
@@ -195,16 +195,16 @@ KINDS = {name: piece for name, (_, piece) in SLICES.items()} | {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_stored_slice_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
-    piece = KINDS[name]
-    model = nn.Sequential(nn.Flatten(), mlp(piece.origin.numel(), 3, 2))
-    part = rs.linear_regions(model, piece)
+    slice = KINDS[name]
+    model = nn.Sequential(nn.Flatten(), mlp(slice.origin.numel(), 3, 2))
+    part = rs.linear_regions(model, slice)
     loaded = rs.Partition.load(part.save(tmp_path / "part"))
     loaded.check()
     back = loaded.slice
-    assert type(back) is type(piece)
-    assert vars(back).keys() == vars(piece).keys()
-    for part_name, value in vars(piece).items():
+    assert type(back) is type(slice)
+    assert vars(back).keys() == vars(slice).keys()
+    for part_name, value in vars(slice).items():
         theirs = vars(back)[part_name]
         assert torch.equal(theirs, value) if isinstance(value, torch.Tensor) else theirs == value, part_name
-    assert torch.equal(back.embed(part.vertices), piece.embed(part.vertices))
-    assert back.size == piece.size
+    assert torch.equal(back.embed(part.vertices), slice.embed(part.vertices))
+    assert back.size == slice.size

@@ -24,9 +24,9 @@ def test_names_are_unique_and_there_are_a_few_dozen() -> None:
 @pytest.mark.parametrize("answer", CORPUS, ids=lambda answer: answer.name)
 def test_an_answer_builds_without_touching_the_random_stream(answer: KnownAnswer) -> None:
     state = torch.get_rng_state()
-    model, piece = answer.build(), answer.slice
+    model, slice = answer.build(), answer.slice
     assert torch.equal(torch.get_rng_state(), state)
-    outputs = trace(model, piece.input_shape)(piece.embed(piece.corners))
+    outputs = trace(model, slice.input_shape)(slice.embed(slice.corners))
     assert bool(torch.isfinite(outputs).all())
     assert answer.n_linear_regions <= answer.n_activation_regions == list(answer.by_layer.values())[-1]
 

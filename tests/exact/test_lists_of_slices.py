@@ -16,24 +16,24 @@ from regionscope.exact.linear import BatchResult, exact_regions, program_of
 NET = seeded(3, lambda: mlp([4, 10, 10, 3]))
 
 
-def slices(dim: int, n: int) -> list[rs.Simplex]:
+def simplices(dim: int, n: int) -> list[rs.Simplex]:
     corners = torch.randn(n, dim + 1, 4, generator=torch.Generator().manual_seed(dim), dtype=torch.float64)
     return [rs.Simplex(each) for each in corners]
 
 
-def regions_of(model: nn.Module, pieces: list[rs.Simplex]) -> BatchResult:
+def regions_of(model: nn.Module, slices: list[rs.Simplex]) -> BatchResult:
     return exact_regions(
-        program_of(model, pieces), pieces, max_regions=None, on_limit="raise", memory=None, tolerance=None,
+        program_of(model, slices), slices, max_regions=None, on_limit="raise", memory=None, tolerance=None,
         progress=None,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("dim", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_each_slice_gets_what_it_has_alone(dim: int) -> None:
-    model, pieces = NET(), slices(dim, 5)
-    for together, piece in zip(rs.linear_regions(model, pieces), pieces, strict=True):
+    model, slices = NET(), simplices(dim, 5)
+    for together, slice in zip(rs.linear_regions(model, slices), slices, strict=True):
         together.check()
-        alone = rs.linear_regions(model, piece)
+        alone = rs.linear_regions(model, slice)
         assert together.by_layer == alone.by_layer
         assert together.n_linear_regions == alone.n_linear_regions
         assert len(together.vertices) == len(alone.vertices)
@@ -43,7 +43,7 @@ def test_each_slice_gets_what_it_has_alone(dim: int) -> None:
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_one_partition_does_not_keep_the_others_alive(dim: int) -> None:
-    for part in rs.linear_regions(NET(), slices(dim, 4)):
+    for part in rs.linear_regions(NET(), simplices(dim, 4)):
         walls = vars(part.walls)
         for tensor in (part.vertices, part.outputs, part.corners, part.offsets, part.sizes, *walls.values()):
             assert tensor.untyped_storage().nbytes() == tensor.nbytes
@@ -66,7 +66,7 @@ class _Written(TorchDispatchMode):
 def test_more_slices_make_none_of_them_dearer(dim: int) -> None:
     per_region = []
     for n in (4, 32):
-        result = regions_of(NET(), slices(dim, n))
+        result = regions_of(NET(), simplices(dim, n))
         with _Written() as written:
             parts = result.partitions()
         per_region.append(written.elements / sum(len(part) for part in parts))

@@ -48,36 +48,36 @@ def cube(k: int, radius: float = 1.0) -> Box:
     return Box([0.0] * k, torch.eye(k), radius)
 
 
-def prove(program: Program, piece: Slice, found: CellPartition) -> None:
+def prove(program: Program, slice: Slice, found: CellPartition) -> None:
     """Cells fill the slice, meet face to face, have one pattern each, and the network is affine on them."""
     cells, coords = found.cells, found.coords
-    assert float(volumes(cells, coords).sum()) * piece.scale == pytest.approx(piece.size, rel=1e-10)
+    assert float(volumes(cells, coords).sum()) * slice.scale == pytest.approx(slice.size, rel=1e-10)
     around = facets(cells)
     assert torch.equal(around.cells[:, 1] < 0, around.wall < 0)
     middle = centres(cells, coords)
-    assert len(patterns(program, piece.embed(middle)).unique(dim=0)) == cells.n_cells
-    assert torch.allclose(program(piece.embed(coords)), found.outputs, atol=1e-12)
-    assert torch.allclose(program(piece.embed(middle)), centres(cells, found.outputs), atol=1e-12)
+    assert len(patterns(program, slice.embed(middle)).unique(dim=0)) == cells.n_cells
+    assert torch.allclose(program(slice.embed(coords)), found.outputs, atol=1e-12)
+    assert torch.allclose(program(slice.embed(middle)), centres(cells, found.outputs), atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_sampled_patterns_are_all_found(seed: int) -> None:
-    program, piece = trace(mlp(3, 8, 8, 2, seed=seed), (3,)), cube(3)
-    found = run(program, piece).found
-    prove(program, piece, found)
+    program, slice = trace(mlp(3, 8, 8, 2, seed=seed), (3,)), cube(3)
+    found = run(program, slice).found
+    prove(program, slice, found)
     generator = torch.Generator().manual_seed(seed)
     samples = 2 * torch.rand(50_000, 3, generator=generator, dtype=torch.float64) - 1
     seen = {tuple(row) for row in patterns(program, samples).unique(dim=0).tolist()}
-    known = {tuple(row) for row in patterns(program, piece.embed(centres(found.cells, found.coords))).tolist()}
+    known = {tuple(row) for row in patterns(program, slice.embed(centres(found.cells, found.coords))).tolist()}
     assert seen <= known
     assert len(seen) > 0.8 * len(known)  # the samples resolve most regions
 
 
-def count_by_linear_programs(network: nn.Module, piece: Slice) -> int:
+def count_by_linear_programs(network: nn.Module, slice: Slice) -> int:
     """Activation patterns with an interior, by a linear program for each unit and each pattern so far."""
     linears = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
-    k = piece.dim
-    nodes = [([(*piece.halfspaces,)], torch.eye(k).double(), torch.zeros(k).double())]
+    k = slice.dim
+    nodes = [([(*slice.halfspaces,)], torch.eye(k).double(), torch.zeros(k).double())]
     for layer in linears[:-1]:
         following = []
         for limits, slope, constant in nodes:
@@ -110,11 +110,11 @@ def has_interior(rows: list[tuple[Tensor, Tensor]]) -> bool:
     [(1, (4, 4), 0), (2, (4, 4), 1), (3, (4, 3), 2), pytest.param(4, (3, 3), 3, marks=pytest.mark.slow)],
 )
 def test_counts_by_linear_programs(k: int, widths: tuple[int, ...], seed: int) -> None:
-    network, piece = mlp(k, *widths, 2, seed=seed), cube(k)
+    network, slice = mlp(k, *widths, 2, seed=seed), cube(k)
     program = trace(network, (k,))
-    found = run(program, piece).found
-    assert found.cells.n_cells == count_by_linear_programs(network, piece)
-    prove(program, piece, found)
+    found = run(program, slice).found
+    assert found.cells.n_cells == count_by_linear_programs(network, slice)
+    prove(program, slice, found)
 
 
 @pytest.mark.slow
@@ -124,11 +124,11 @@ def test_the_slow_twin_agrees(k: int, bias: bool) -> None:
     widths = (6, 5) if k < 3 else (4, 4)
     program = trace(mlp(k, *widths, 2, seed=k, bias=bias), (k,))
     corners = torch.cat([torch.zeros(1, k), torch.eye(k)]) - 0.3
-    for piece in (cube(k), Simplex(corners)):
-        answer, twin = run(program, piece), reference_partition(program, piece)
+    for slice in (cube(k), Simplex(corners)):
+        answer, twin = run(program, slice), reference_partition(program, slice)
         assert answer.found.cells.n_cells == twin.n_activation_regions
         assert answer.record.counts[:, 0].tolist() == list(twin.by_layer.values())
-        sizes = volumes(answer.found.cells, answer.found.coords) * piece.scale
+        sizes = volumes(answer.found.cells, answer.found.coords) * slice.scale
         assert np.allclose(np.sort(sizes.numpy()), np.sort(twin.sizes), atol=1e-12)
 
 
@@ -161,7 +161,7 @@ def test_walls_name_the_unit_that_folds() -> None:
     assert torch.equal(differ.int().argmax(1), around.wall[inner])
 
 
-def test_decision_pieces_have_one_label() -> None:
+def test_decision_cells_have_one_label() -> None:
     program = with_decision(trace(mlp(3, 6, 6, 4, seed=6), (3,)))
     found = run(program, cube(3, 3.0)).found
     labels = found.outputs[found.cells.corners]
@@ -175,14 +175,14 @@ def test_many_slices_together_are_the_same_as_one_by_one() -> None:
     program = trace(mlp(3, 7, 7, 2, seed=7), (3,))
     slices = [cube(3), cube(3, 0.2), Simplex(torch.cat([torch.zeros(1, 3), 2 * torch.eye(3)]))]
     together = run(program, *slices)
-    for i, piece in enumerate(slices):
-        alone = run(program, piece)
+    for i, slice in enumerate(slices):
+        alone = run(program, slice)
         mine, kept = together.found.cells.take(together.found.cells.slice_id == i).compact()
         assert together.record.counts[:, i].tolist() == alone.record.counts[:, 0].tolist()
         sizes = volumes(mine, together.found.coords[kept]).sort().values
         assert torch.allclose(sizes, volumes(alone.found.cells, alone.found.coords).sort().values, atol=1e-13)
         assert torch.allclose(
-            program(piece.embed(together.found.coords[kept])), together.found.outputs[kept], atol=1e-12
+            program(slice.embed(together.found.coords[kept])), together.found.outputs[kept], atol=1e-12
         )
 
 

@@ -24,9 +24,9 @@ from regionscope.network import Program, trace
 from strategies import Problem, problems
 
 
-def patterns(program: Program, piece: Slice, coords: np.ndarray) -> Tensor:
+def patterns(program: Program, slice: Slice, coords: np.ndarray) -> Tensor:
     """Activation patterns (r, units) at the given coordinates."""
-    values = program.begin(piece.embed(torch.from_numpy(coords)))
+    values = program.begin(slice.embed(torch.from_numpy(coords)))
     found = [torch.zeros(len(coords), 0, dtype=torch.int16)]
     for kink in program.kinks:
         found.append(kink.pattern(values).to(torch.int16))
@@ -40,18 +40,18 @@ def count_distinct(rows: Tensor) -> int:
 
 
 def check_invariants(
-    program: Program, piece: Slice, partition: ReferencePartition, decision: ReferenceDecision
+    program: Program, slice: Slice, partition: ReferencePartition, decision: ReferenceDecision
 ) -> None:
     """Sizes add up, regions have distinct patterns, labels are those of the network, layers only refine."""
-    assert partition.sizes.sum() == pytest.approx(piece.size, rel=1e-9)
-    assert decision.sizes.sum() == pytest.approx(piece.size, rel=1e-9)
+    assert partition.sizes.sum() == pytest.approx(slice.size, rel=1e-9)
+    assert decision.sizes.sum() == pytest.approx(slice.size, rel=1e-9)
     assert partition.sizes.min() > 0
-    assert count_distinct(patterns(program, piece, partition.interior)) == partition.n_activation_regions
+    assert count_distinct(patterns(program, slice, partition.interior)) == partition.n_activation_regions
     counts = [1, *partition.by_layer.values()]
     assert counts == sorted(counts)
     assert counts[-1] == partition.n_activation_regions >= partition.n_linear_regions
     assert list(partition.by_layer) == [kink.name for kink in program.kinks]
-    outputs = program(piece.embed(torch.from_numpy(decision.interior)))
+    outputs = program(slice.embed(torch.from_numpy(decision.interior)))
     zero = 1e-12 * float(outputs.abs().max())
     chosen = outputs[torch.arange(len(outputs)), torch.from_numpy(decision.labels) if outputs.shape[1] > 1 else 0]
     if outputs.shape[1] == 1:
@@ -67,9 +67,9 @@ KNOWN = [case for case in CASES if case.linear is not None]  # the others are co
 @pytest.mark.slow
 @pytest.mark.parametrize("case", KNOWN, ids=str)
 def test_nasty_cases(case: Case) -> None:
-    program = trace(case.build(), case.piece.input_shape)
+    program = trace(case.build(), case.slice.input_shape)
     partition, decision = reference_of(case)
-    check_invariants(program, case.piece, partition, decision)
+    check_invariants(program, case.slice, partition, decision)
     found = (partition.n_activation_regions, partition.n_linear_regions, decision.count)
     known = (case.activation, case.linear, case.decision)
     assert found == tuple(f if k is None else k for f, k in zip(found, known, strict=True))
@@ -80,26 +80,26 @@ def test_nasty_cases(case: Case) -> None:
 @given(problems())
 def test_random_networks(problem: Problem) -> None:
     try:
-        piece = problem.piece()
+        slice = problem.slice()
     except SliceError:
         assume(False)
-    program = trace(problem.build(), piece.input_shape)
-    check_invariants(program, piece, *reference_regions(program, piece))
+    program = trace(problem.build(), slice.input_shape)
+    check_invariants(program, slice, *reference_regions(program, slice))
 
 
 @pytest.mark.slow
 def test_every_point_has_the_pattern_of_the_region_that_holds_it() -> None:
     """Brute force over patterns: a fine grid meets the same patterns as the interior points, and no other."""
     case = next(case for case in CASES if case.name == "skip across three nonlinearities")
-    program = trace(case.build(), case.piece.input_shape)
-    partition = reference_partition(program, case.piece)
+    program = trace(case.build(), case.slice.input_shape)
+    partition = reference_partition(program, case.slice)
     side = np.linspace(-3, 3, 801)[1:-1] + 1e-4
     grid = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)
-    met = {row.numpy().tobytes() for row in torch.unique(patterns(program, case.piece, grid), dim=0)}
-    held = {row.numpy().tobytes() for row in patterns(program, case.piece, partition.interior)}
+    met = {row.numpy().tobytes() for row in torch.unique(patterns(program, case.slice, grid), dim=0)}
+    held = {row.numpy().tobytes() for row in patterns(program, case.slice, partition.interior)}
     assert met <= held
     resolved = partition.sizes > 0.01
-    assert {row.numpy().tobytes() for row in patterns(program, case.piece, partition.interior[resolved])} <= met
+    assert {row.numpy().tobytes() for row in patterns(program, case.slice, partition.interior[resolved])} <= met
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
@@ -122,5 +122,5 @@ def test_clipping_a_cube_by_its_diagonal(k: int) -> None:
 
 def test_neighbours_share_more_than_a_point() -> None:
     case = next(case for case in CASES if case.name == "two classes, regions touch in a point")
-    partition = reference_partition(trace(case.build(), (2,)), case.piece)
+    partition = reference_partition(trace(case.build(), (2,)), case.slice)
     assert len(partition.neighbours) == 4  # a ring of quadrants; opposite ones meet in the origin only

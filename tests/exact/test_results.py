@@ -16,8 +16,8 @@ from small_slices import CUBE, SLICES, SQUARE, mlp
 
 @pytest.fixture(scope="module", params=SLICES)
 def found(request: pytest.FixtureRequest) -> tuple[nn.Module, rs.Partition]:
-    model, piece = SLICES[request.param]
-    return model, rs.linear_regions(model, piece)
+    model, slice = SLICES[request.param]
+    return model, rs.linear_regions(model, slice)
 
 
 def test_maps_on_the_slice_and_in_input_space_are_the_network(found: tuple[nn.Module, rs.Partition]) -> None:
@@ -79,37 +79,37 @@ def test_walls_are_shared_by_the_regions_they_part(found: tuple[nn.Module, rs.Pa
 
 
 @pytest.mark.parametrize("name", SLICES)
-def test_decision_regions_know_their_pieces_and_come_back(name: str, tmp_path: Path) -> None:
-    model, piece = SLICES[name]
-    part, dec = rs.linear_regions(model, piece), rs.decision_regions(model, piece)
+def test_decision_regions_know_their_cells_and_come_back(name: str, tmp_path: Path) -> None:
+    model, slice = SLICES[name]
+    part, dec = rs.linear_regions(model, slice), rs.decision_regions(model, slice)
     dec.partition.check()
     assert int(dec.piece_parents.max()) + 1 == len(part)
     assert torch.allclose(dec.sizes.sum(), part.sizes.sum())
     by_parent = torch.zeros(len(part), dtype=torch.float64).index_add_(0, dec.piece_parents, dec.partition.sizes)
     assert torch.allclose(by_parent.sort().values, part.sizes.sort().values)
-    labels = rs.trace(model, piece.input_shape)(piece.embed(dec.partition.interior)).argmax(1)
+    labels = rs.trace(model, slice.input_shape)(slice.embed(dec.partition.interior)).argmax(1)
     assert torch.equal(labels, dec.piece_labels)
     back = rs.DecisionRegions.load(dec.save(tmp_path / "dec.npz"))
     assert (back.count, back.labels.tolist()) == (dec.count, dec.labels.tolist())
-    if piece.dim > 2:
+    if slice.dim > 2:
         with pytest.raises(rs.InputError, match="boundary_walls"):
             _ = dec.boundary
     elif len(dec.boundary):
         middle = dec.boundary.mean(1)
-        best = rs.trace(model, piece.input_shape)(piece.embed(middle)).topk(2, 1).values
+        best = rs.trace(model, slice.input_shape)(slice.embed(middle)).topk(2, 1).values
         assert torch.allclose(best[:, 0], best[:, 1], atol=1e-9)
 
 
 @pytest.mark.parametrize("name", SLICES)
 def test_a_limit_raises_or_returns_the_layers_that_fit(name: str) -> None:
-    model, piece = SLICES[name]
-    whole = rs.linear_regions(model, piece)
+    model, slice = SLICES[name]
+    whole = rs.linear_regions(model, slice)
     first, last = list(whole.by_layer.values())
     assert first < last
     with pytest.raises(rs.LimitReached, match="max_regions"):
-        rs.linear_regions(model, piece, max_regions=last - 1)
-    assert len(rs.linear_regions(model, piece, max_regions=last)) == last
-    part = rs.linear_regions(model, piece, max_regions=first, on_limit="return")
+        rs.linear_regions(model, slice, max_regions=last - 1)
+    assert len(rs.linear_regions(model, slice, max_regions=last)) == last
+    part = rs.linear_regions(model, slice, max_regions=first, on_limit="return")
     assert not part.status
     assert "max_regions" in part.status.reason
     assert list(part.by_layer.values()) == [first] == [len(part)]

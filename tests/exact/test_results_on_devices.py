@@ -38,9 +38,9 @@ def test_a_result_moves_to_another_device_whole(name: str, find: Callable[..., A
 @needs_cuda
 @pytest.mark.parametrize("name", SLICES)
 def test_a_result_from_cuda_is_the_same_on_the_cpu(name: str) -> None:
-    model, piece = SLICES[name]
-    there = rs.linear_regions(model.to("cuda"), piece)
-    labelled = rs.decision_regions(model, piece)
+    model, slice = SLICES[name]
+    there = rs.linear_regions(model.to("cuda"), slice)
+    labelled = rs.decision_regions(model, slice)
     model.to("cpu")
     here = there.to("cpu")
     for key, tensor in _tensors(here).items():
@@ -58,8 +58,8 @@ def test_a_result_from_cuda_is_the_same_on_the_cpu(name: str) -> None:
 @needs_cuda
 @pytest.mark.parametrize("name", SLICES)
 def test_cuda_gives_the_same_partition(name: str) -> None:
-    model, piece = SLICES[name]
-    here, there = rs.linear_regions(model, piece), rs.linear_regions(model.to("cuda"), piece)
+    model, slice = SLICES[name]
+    here, there = rs.linear_regions(model, slice), rs.linear_regions(model.to("cuda"), slice)
     model.to("cpu")
     there.check()
     assert (here.by_layer, here.n_linear_regions) == (there.by_layer, there.n_linear_regions)
@@ -69,8 +69,8 @@ def test_cuda_gives_the_same_partition(name: str) -> None:
 @needs_cuda
 @pytest.mark.parametrize("name", ["segment", "square"])
 def test_cuda_gives_the_same_decision_regions(name: str) -> None:
-    model, piece = SLICES[name]
-    here, there = rs.decision_regions(model, piece), rs.decision_regions(model.to("cuda"), piece)
+    model, slice = SLICES[name]
+    here, there = rs.decision_regions(model, slice), rs.decision_regions(model.to("cuda"), slice)
     model.to("cpu")
     assert there.labels.is_cuda
     assert here.labels.sort().values.tolist() == there.labels.cpu().sort().values.tolist()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from fuzz.compare import compare, piece_of
+from fuzz.compare import compare, slice_of
 from fuzz.networks import extreme_network
 from fuzz.truth import truth_of
 from regionscope.exact import check, region_batch
@@ -103,11 +103,11 @@ def _steep(seed: int, scale: float, depth: int, dim: int) -> tuple[nn.Module, rs
 def test_slopes_too_steep_for_float64_are_an_error(dim: int) -> None:
     """Clamps of slope 1e7 at depth 3: only ``check`` noticed that the maps were wrong, if at all."""
     for seed in range(1, 5):
-        net, piece = _steep(seed, 1e7, 3, dim)
+        net, slice = _steep(seed, 1e7, 3, dim)
         with pytest.raises(rs.CheckFailed, match="too steep for float64"):
-            rs.linear_regions(net, piece)
+            rs.linear_regions(net, slice)
         with pytest.raises(rs.CheckFailed, match="too steep for float64"):
-            rs.decision_regions(net, [piece, piece])
+            rs.decision_regions(net, [slice, slice])
         rs.linear_regions(*_steep(seed, 10.0, 3, dim)).check()
 
 
@@ -165,10 +165,10 @@ def test_folds_that_rounding_hides_are_reported(dim: int) -> None:
     net = nn.Sequential(nn.Linear(3, 1), nn.ReLU(), nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double()
     names = ("0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias")
     wide, shift = torch.tensor([[1e8, 0.0, 0.0]]), torch.tensor([-1.0])
-    piece = rs.Box([0.0, 0.0, 0.0], torch.eye(3)[:dim], 1.0)
+    slice = rs.Box([0.0, 0.0, 0.0], torch.eye(3)[:dim], 1.0)
     for steep, regions in ((wide[:, :1], 2), (torch.tensor([[1e-5]]), 3)):
         net.load_state_dict(dict(zip(names, (wide, shift, steep, shift, -steep, shift), strict=True)))
-        part, dec = rs.linear_regions(net, piece), rs.decision_regions(net, piece)
+        part, dec = rs.linear_regions(net, slice), rs.decision_regions(net, slice)
         assert len(part) == regions
         hidden = regions == 2  # of three
         for found in (part, dec):
@@ -183,7 +183,7 @@ def test_no_count_of_a_network_with_extreme_weights_is_wrong_in_silence(seed: in
     net = extreme_network(seed)
     module, truth = net.module(), truth_of(net.layers, net.weights, net.place)
     wrong = compare(module, net, truth)
-    parts = (rs.linear_regions(module, piece_of(net.place)), rs.decision_regions(module, piece_of(net.place)).partition)
+    parts = (rs.linear_regions(module, slice_of(net.place)), rs.decision_regions(module, slice_of(net.place)).partition)
     assert not wrong or any(part.n_snapped for part in parts)
 
 
@@ -192,14 +192,14 @@ def test_scaling_a_unit_up_or_down_changes_no_count(dim: int) -> None:
     """A layer takes no share of its largest unit for zero: one that decayed to 1e-20 folds like any other."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2)).double()
-    piece = rs.Box([0.0, 0.1, 0.2], torch.eye(3)[:dim], 2.0)
-    wanted = rs.linear_regions(net, piece)
+    slice = rs.Box([0.0, 0.1, 0.2], torch.eye(3)[:dim], 2.0)
+    wanted = rs.linear_regions(net, slice)
     scaled, scale = copy.deepcopy(net), 10.0 ** torch.linspace(-20, 15, 6, dtype=torch.float64)
     with torch.no_grad():
         scaled[0].weight *= scale[:, None]
         scaled[0].bias *= scale
         scaled[2].weight /= scale
-    found = rs.linear_regions(scaled, piece)
+    found = rs.linear_regions(scaled, slice)
     found.check()
     assert found.by_layer == wanted.by_layer
     assert found.n_linear_regions == wanted.n_linear_regions

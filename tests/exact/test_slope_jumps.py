@@ -66,27 +66,27 @@ def shrunk(model: nn.Sequential) -> None:
 def test_constants_and_the_scale_of_the_outputs_do_not_matter(
     change: Callable[[nn.Sequential], None], networks: list[tuple[nn.Sequential, rs.Slice]]
 ) -> None:
-    for model, piece in networks:
-        before = rs.linear_regions(model, piece)
+    for model, slice in networks:
+        before = rs.linear_regions(model, slice)
         other = copy.deepcopy(model).double()
         with torch.no_grad():
             change(other)
-        after = rs.linear_regions(other, piece)
+        after = rs.linear_regions(other, slice)
         assert after.n_linear_regions == before.n_linear_regions > 5
         assert after.n_undecided == before.n_undecided == 0
 
 
 @pytest.mark.slow
 def test_decided_quickly_or_from_derivatives(networks: list[tuple[nn.Sequential, rs.Slice]]) -> None:
-    for model, piece in networks:
-        part = rs.linear_regions(model, piece)
+    for model, slice in networks:
+        part = rs.linear_regions(model, slice)
         assert part.n_linear_regions == by_derivatives(part)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_nasty_cases(case: Case) -> None:
-    part = rs.linear_regions(case.build(), case.piece)
+    part = rs.linear_regions(case.build(), case.slice)
     if len(part.walls.inner):
         assert part.n_linear_regions == by_derivatives(part)
 
@@ -123,7 +123,7 @@ class Function(nn.Module):
     ],
     ids=["narrow clamp", "clamp far out", "small jump"],
 )
-def test_functions_with_known_pieces(
+def test_functions_with_known_regions(
     function: Callable[[torch.Tensor], torch.Tensor], ends: tuple[float, float], count: int, constant: float
 ) -> None:
     part = rs.linear_regions(Function(lambda x: function(x) + constant), rs.Segment([ends[0]], [ends[1]]))
@@ -152,8 +152,8 @@ def test_large_terms_that_cancel_in_a_hidden_layer_make_no_regions(size: float) 
 def test_a_stored_partition_knows_what_was_decided(
     networks: list[tuple[nn.Sequential, rs.Slice]], tmp_path: Path
 ) -> None:
-    model, piece = networks[2]
-    part = rs.linear_regions(model, piece)
+    model, slice = networks[2]
+    part = rs.linear_regions(model, slice)
     for copied in (rs.Partition.load(part.save(tmp_path / "part.npz")), pickle.loads(pickle.dumps(part))):
         assert copied.program is None
         assert copied.n_linear_regions == part.n_linear_regions

@@ -42,34 +42,34 @@ def sizes(found: SpacePartition) -> Tensor:
     return found.solids.volumes(found.coords, corners[offsets[:-1]])
 
 
-def prove(program: Program, piece: Slice, found: SpacePartition) -> None:
+def prove(program: Program, slice: Slice, found: SpacePartition) -> None:
     """Cells fill the slice, meet face to face, have one pattern each, and the network is affine on them."""
     solids, coords = found.solids, found.coords
-    assert float(sizes(found).sum()) * piece.scale == pytest.approx(piece.size, rel=1e-10)
+    assert float(sizes(found).sum()) * slice.scale == pytest.approx(slice.size, rel=1e-10)
     cells = solids.as_complex()
     around = facets(cells)
     assert len(around.wall) == solids.n_faces  # as sets of vertices, every face is there once
     assert torch.equal(solids.cells[:, 1] < 0, solids.wall < 0)
     middle = centres(cells, coords)
-    signs = patterns(program, piece.embed(middle))
+    signs = patterns(program, slice.embed(middle))
     assert len(signs.unique(dim=0)) == solids.n_cells
     inner = solids.wall >= 0
     differ = signs[solids.cells[inner, 0]] != signs[solids.cells[inner, 1]]
     assert bool(differ.gather(1, solids.wall[inner, None]).all())  # the unit of a wall changes its side there
-    assert torch.allclose(program(piece.embed(coords)), found.outputs, atol=1e-11)
-    assert torch.allclose(program(piece.embed(middle)), centres(cells, found.outputs), atol=1e-11)
+    assert torch.allclose(program(slice.embed(coords)), found.outputs, atol=1e-11)
+    assert torch.allclose(program(slice.embed(middle)), centres(cells, found.outputs), atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *MAXIMA])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_as_one_unit_after_another(kind: str, seed: int) -> None:
-    piece: Slice = TETRAHEDRON if seed % 2 else CUBE
+    slice: Slice = TETRAHEDRON if seed % 2 else CUBE
     program = trace(network(kind, seed), (3,))
-    found, record = run(program, piece)
-    prove(program, piece, found)
-    other = unit_by_unit(program, piece)
+    found, record = run(program, slice)
+    prove(program, slice, found)
+    other = unit_by_unit(program, slice)
     assert record.counts[:, 0].tolist() == list(other.by_layer.values())
-    assert torch.allclose(piece.scale * sizes(found).sort().values, other.sizes.sort().values, atol=1e-13)
+    assert torch.allclose(slice.scale * sizes(found).sort().values, other.sizes.sort().values, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_many_slices_together_are_the_same_as_one_by_one() -> None:
     program = trace(network("plain", 5), (3,))
     slices: list[Slice] = [CUBE, Box([0.1] * 3, torch.eye(3), 0.2), TETRAHEDRON]
     together, record = run(program, *slices)
-    for i, piece in enumerate(slices):
-        alone, own = run(program, piece)
+    for i, slice in enumerate(slices):
+        alone, own = run(program, slice)
         assert record.counts[:, i].tolist() == own.counts[:, 0].tolist()
         mine, kept = together.solids.take(together.solids.slice_id == i)
         part = SpacePartition(mine, together.coords[kept], together.outputs[kept])
-        prove(program, piece, part)
+        prove(program, slice, part)
         assert torch.allclose(sizes(part).sort().values, sizes(alone).sort().values, atol=1e-13)
 
 

@@ -54,30 +54,30 @@ CASES = {
     ("name", "rows"), [("plane", 200), ("triangle with a max pool", 60), ("zero bias", 20), ("segment", 20)]
 )
 def test_parts_hold_every_region_once(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
-    model, piece = CASES[name]
-    whole = rs.linear_regions(model, piece)
+    model, slice = CASES[name]
+    whole = rs.linear_regions(model, slice)
     monkeypatch.setattr(budget.Budget, "rows", lambda *_: rows)
     monkeypatch.setattr(plane, "_CUT_BYTES", plane._CUT_BYTES * 100_000 // rows)
     parts: list[rs.FinishedRegions] = []
-    totals = rs.stream_regions(model, piece, consume=parts.append)
+    totals = rs.stream_regions(model, slice, consume=parts.append)
     sizes = torch.cat([part.sizes for part in parts])
     assert totals.n_activation_regions == len(sizes) == len(whole)
     assert (totals.n_parts, totals.largest_part) == (len(parts), max(map(len, parts)))
     assert totals.n_parts > 1
     assert totals.by_layer == whole.by_layer
-    assert totals.size == pytest.approx(piece.size, rel=1e-12)
+    assert totals.size == pytest.approx(slice.size, rel=1e-12)
     assert torch.allclose(sizes.sort().values, whole.sizes.sort().values, rtol=1e-6, atol=1e-14)
-    program = rs.trace(model, piece.input_shape)
-    patterns = torch.cat([rs.network.patterns(program, piece.embed(part.interior)) for part in parts])
+    program = rs.trace(model, slice.input_shape)
+    patterns = torch.cat([rs.network.patterns(program, slice.embed(part.interior)) for part in parts])
     assert len(patterns.unique(dim=0)) == len(whole)
 
 
 def test_parts_have_the_maps_and_outputs_of_the_network() -> None:
-    model, piece = CASES["plane"]
+    model, slice = CASES["plane"]
     parts: list[rs.FinishedRegions] = []
-    rs.stream_regions(model, piece, consume=parts.append)
+    rs.stream_regions(model, slice, consume=parts.append)
     for part in parts:
-        at = piece.embed(part.interior)
+        at = slice.embed(part.interior)
         expected = part.maps.constant + (part.interior[:, None] @ part.maps.slope)[:, 0]
         torch.testing.assert_close(expected.float(), model(at.float()).detach(), rtol=1e-4, atol=1e-4)
         assert repr(part) == f"FinishedRegions(dim=2, n_activation_regions={len(part)})"
@@ -98,11 +98,11 @@ def test_a_folded_network_has_four_times_the_regions_for_each_fold(times: int) -
 
 
 def test_a_histogram_counts_every_region_in_its_bin() -> None:
-    model, piece = CASES["plane"]
-    sizes = rs.linear_regions(model, piece).sizes
+    model, slice = CASES["plane"]
+    sizes = rs.linear_regions(model, slice).sizes
     edges = [1e-4, 1e-3, float(sizes.max()), 10.0]
     histogram = rs.SizeHistogram(edges)
-    rs.stream_regions(model, piece, consume=histogram)
+    rs.stream_regions(model, slice, consume=histogram)
     bounds = [-math.inf, *edges, math.inf]
     assert histogram.counts.tolist() == [int(((sizes >= a) & (sizes < b)).sum()) for a, b in pairwise(bounds)]
     assert histogram.counts[3] == 1
@@ -115,22 +115,22 @@ def test_a_histogram_needs_ascending_edges(edges: list[float]) -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    model, piece = CASES["plane"]
+    model, slice = CASES["plane"]
     with pytest.raises(rs.InputError, match="dimension 1 or 2, got dimension 3"):
         rs.stream_regions(_mlp(3, 4, 2), rs.Box(torch.zeros(3), torch.eye(3)))
     with pytest.raises(rs.InputError, match="Expected a function of FinishedRegions, got int"):
-        rs.stream_regions(model, piece, consume=3)
+        rs.stream_regions(model, slice, consume=3)
     with pytest.raises(rs.InputError, match="Expected one slice, got 2"):
-        rs.stream_regions(model, [piece, piece])
+        rs.stream_regions(model, [slice, slice])
     with pytest.raises(rs.LimitReached, match="max_regions = 10"):
-        rs.stream_regions(model, piece, max_regions=10)
+        rs.stream_regions(model, slice, max_regions=10)
 
 
 @needs_cuda
 def test_parts_on_cuda_are_those_on_the_cpu() -> None:
-    model, piece = CASES["plane"]
-    here, histogram = rs.stream_regions(model, piece), rs.SizeHistogram([1e-3])
-    there = rs.stream_regions(model.to("cuda"), piece, consume=histogram, memory=1 << 20)
+    model, slice = CASES["plane"]
+    here, histogram = rs.stream_regions(model, slice), rs.SizeHistogram([1e-3])
+    there = rs.stream_regions(model.to("cuda"), slice, consume=histogram, memory=1 << 20)
     model.to("cpu")
     assert (there.n_activation_regions, there.by_layer) == (here.n_activation_regions, here.by_layer)
     assert int(histogram.counts.sum()) == here.n_activation_regions

@@ -123,7 +123,7 @@ def test_small_changes_move_no_number_and_splits_give_it_to_the_larger_part() ->
     assert carry_over(moved, split, after, next_id=40)[split.interior[:, 0].argsort()].tolist() == [5, 8, 40]
 
 
-def test_no_number_is_given_twice_and_pieces_of_one_map_share_it() -> None:
+def test_no_number_is_given_twice_and_regions_of_one_map_share_it() -> None:
     before, after = linear_regions(network(0), SQUARE), linear_regions(network(1), SQUARE)
     ids = carry_over(before, after, before.linear_ids)
     assert len(ids.unique()) == after.n_linear_regions

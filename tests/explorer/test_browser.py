@@ -126,8 +126,8 @@ def test_hovering_shows_the_numbers_of_the_region(page: Any, training: TrainingF
         region = largest(frame)
         shown = point_at(page, frame.linear.interior[region])
         assert frame.decision is not None
-        piece = int(locate(frame.decision.partition, frame.linear.interior[[region]]))
-        label = int(frame.decision.piece_labels[piece])
+        cell = int(locate(frame.decision.partition, frame.linear.interior[[region]]))
+        label = int(frame.decision.piece_labels[cell])
         norm = float(slope_norms(frame.linear)[region])
         pattern = frame.linear.patterns(torch.tensor([region]))[0]
         assert shown["id"] == int(frame.ids[region])
@@ -149,8 +149,8 @@ def test_a_click_finds_exactly_the_neighbours(page: Any, training: TrainingFrame
     frame = training.frames[-1]
     assert frame.decision is not None
     mesh = frame.decision.partition
-    piece = int(mesh.sizes.argmax())
-    shown = click(page, mesh.interior[piece])
+    cell = int(mesh.sizes.argmax())
+    shown = click(page, mesh.interior[cell])
     home = locate(frame.linear, mesh.interior)
     group = {
         "linear": frame.ids[home],
@@ -158,7 +158,7 @@ def test_a_click_finds_exactly_the_neighbours(page: Any, training: TrainingFrame
         "neurons": frame.decision.piece_parents,
     }
     pairs = group[kind][mesh.neighbours]
-    mine = int(group[kind][piece])
+    mine = int(group[kind][cell])
     expected = {int(b if a == mine else a) for a, b in pairs if (a == mine) != (b == mine)}
     found = shown["neighbours"]
     if kind == "linear":
@@ -335,10 +335,10 @@ def test_a_partition_alone_and_a_line(open_page: Open, training: TrainingFrames,
     line = decision_regions(mlp([2, 6, 2], seed=1), Segment([-1.0, -1.0], [1.0, 1.0]))
     page = open_page(explore(frames_of_partition(line), tmp_path / "line.html").path)
     mode(page, "decision")
-    piece = int(line.partition.sizes.argmax())
-    at = torch.cat([line.partition.interior[piece], torch.tensor([0.5], dtype=torch.float64)])
+    cell = int(line.partition.sizes.argmax())
+    at = torch.cat([line.partition.interior[cell], torch.tensor([0.5], dtype=torch.float64)])
     shown = point_at(page, at)
-    assert shown["label"] == int(line.piece_labels[piece])
-    assert shown["size"] == pytest.approx(float(line.sizes[line.piece_regions[piece]]), rel=1e-5)
+    assert shown["label"] == int(line.piece_labels[cell])
+    assert shown["size"] == pytest.approx(float(line.sizes[line.piece_regions[cell]]), rel=1e-5)
     whole = linear_regions(mlp([2, 6, 2], seed=1), line.partition.slice)
     assert page.locator("#count-linear").inner_text() == str(whole.n_linear_regions)

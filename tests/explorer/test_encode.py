@@ -1,4 +1,4 @@
-"""What is packed reads back, piece by piece."""
+"""What is packed reads back, cell by cell."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_outlines_run_counter_clockwise_as_the_axes_show_them(where: Slice, labe
     mesh = part.partition if isinstance(part, DecisionRegions) else part
     arrays = unpacked(encode(frames_of_partition(part).frames[0]))
     ends = arrays["sides"].astype(int).cumsum()
-    pieces = [np.stack([arrays["x"][c], arrays["y"][c]], 1) for c in np.split(arrays["corners"], ends[:-1])]
-    area = [0.5 * (p[:, 0] @ np.roll(p[:, 1], -1) - p[:, 1] @ np.roll(p[:, 0], -1)) for p in pieces]
+    cells = [np.stack([arrays["x"][c], arrays["y"][c]], 1) for c in np.split(arrays["corners"], ends[:-1])]
+    area = [0.5 * (p[:, 0] @ np.roll(p[:, 1], -1) - p[:, 1] @ np.roll(p[:, 0], -1)) for p in cells]
     np.testing.assert_allclose(area, mesh.sizes, rtol=1e-3, atol=1e-6)
     outlines = [set(mesh.corners[a:b].tolist()) for a, b in zip(mesh.offsets, mesh.offsets[1:], strict=False)]
     assert [set(c % len(mesh.vertices)) for c in np.split(arrays["corners"].astype(int), ends[:-1])] == outlines
 
 
-def test_pieces_add_up_to_the_regions_they_belong_to(training: TrainingFrames) -> None:
+def test_cells_add_up_to_the_regions_they_belong_to(training: TrainingFrames) -> None:
     frame = training.frames[-1]
     arrays = unpacked(encode(frame))
     total = np.bincount(arrays["linear"], weights=arrays["size"])

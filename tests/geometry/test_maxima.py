@@ -1,4 +1,4 @@
-"""Upper envelopes: breaks along edges and pieces of cells, against dense sampling."""
+"""Upper envelopes: breaks along edges and cells cut apart, against dense sampling."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_breaks_along_an_edge_are_the_changes_of_the_leader(m: int) -> None:
         assert [after for _, after in seen[:-1]] == [before for before, _ in seen[1:]]  # one walk without gaps
         walk = _path(seen)
         assert [leader for leader in walk if leader in _path(steps)] == _path(steps)
-        assert len(seen) - len(steps) <= 1  # the sample may step over a very short piece
+        assert len(seen) - len(steps) <= 1  # the sample may step over a very short interval
 
 
 def _path(steps: list[tuple[int, int]]) -> list[int]:
@@ -43,7 +43,7 @@ def _path(steps: list[tuple[int, int]]) -> list[int]:
 
 
 def _envelope(slopes: torch.Tensor, constants: torch.Tensor) -> tuple[Mesh, torch.Tensor, torch.Tensor]:
-    """Mesh, coordinates and leaders of the pieces of the upper envelope of affine functions on the square."""
+    """Mesh, coordinates and leaders of the cells of the upper envelope of affine functions on the square."""
     none = torch.full((4,), -1)
     slice_id = torch.zeros(1, dtype=torch.int64)
     mesh, coords = Mesh.of_loops(4, torch.arange(4), torch.tensor([0, 4]), slice_id, none, none), SQUARE
@@ -60,13 +60,13 @@ def _envelope(slopes: torch.Tensor, constants: torch.Tensor) -> tuple[Mesh, torc
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_pieces_of_an_envelope_have_the_sampled_areas(seed: int) -> None:
+def test_cells_of_an_envelope_have_the_sampled_areas(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     m = 2 + seed
     slopes = torch.randn(m, 2, generator=generator, dtype=torch.float64)
     constants = 0.5 * torch.randn(m, generator=generator, dtype=torch.float64)
     mesh, coords, leader = _envelope(slopes, constants)
-    assert len(set(leader.tolist())) == mesh.n_cells  # each leader has one convex piece
+    assert len(set(leader.tolist())) == mesh.n_cells  # each leader has one convex cell
     grid = (torch.arange(400, dtype=torch.float64) + 0.5) / 200 - 1
     points = torch.cartesian_prod(grid, grid)
     share = torch.bincount((points @ slopes.T + constants).argmax(1), minlength=m) * 4 / len(points)
@@ -81,7 +81,7 @@ def test_a_candidate_that_leads_only_inside_the_cell_is_found() -> None:
     slopes = torch.cat([torch.stack([angle.cos(), angle.sin()], 1), torch.zeros(1, 2, dtype=torch.float64)])
     mesh, coords, leader = _envelope(slopes, torch.tensor([0.0, 0.0, 0.0, 0.2], dtype=torch.float64))
     assert sorted(leader.tolist()) == [0, 1, 2, 3]
-    assert len(coords) == 4 + 3 + 3  # corners, breaks on the border, the three corners of the inner piece
+    assert len(coords) == 4 + 3 + 3  # corners, breaks on the border, the three corners of the inner cell
     assert abs(float(areas(mesh, coords)[leader == 3]) - 3 * 3**0.5 * 0.2**2) < 1e-12
 
 

@@ -33,8 +33,8 @@ def corner_simplex(k: int) -> Simplex:
     return Simplex(torch.cat([torch.zeros(1, k), torch.eye(k)]))
 
 
-def begin(*pieces: Slice) -> tuple[Complex, Tensor]:
-    return Complex.of_domains([(piece.corners, *piece.halfspaces) for piece in pieces])
+def begin(*slices: Slice) -> tuple[Complex, Tensor]:
+    return Complex.of_domains([(slice.corners, *slice.halfspaces) for slice in slices])
 
 
 def cut(cells: Complex, coords: Tensor, normals: Tensor, offsets: Tensor) -> tuple[Complex, Tensor]:
@@ -66,9 +66,9 @@ def random_planes(m: int, k: int, seed: int) -> tuple[Tensor, Tensor]:
     return normals / normals.norm(dim=1, keepdim=True), torch.randn(m, generator=generator, dtype=torch.float64)
 
 
-def count_by_linear_programs(piece: Slice, normals: Tensor, offsets: Tensor) -> int:
+def count_by_linear_programs(slice: Slice, normals: Tensor, offsets: Tensor) -> int:
     """Open cells of an arrangement, by asking for each sign pattern whether it holds a small ball."""
-    nodes = [tuple(part.numpy() for part in piece.halfspaces)]
+    nodes = [tuple(part.numpy() for part in slice.halfspaces)]
     for w, b in zip(normals.numpy(), offsets.numpy(), strict=True):
         sides = [(np.vstack([A, s * w]), np.append(c, -s * b)) for A, c in nodes for s in (1, -1)] if w.any() else nodes
         nodes = [side for side in sides if inner_radius(*side) > 1e-6]
@@ -152,12 +152,12 @@ def test_degenerate_arrangements_match_linear_programs(seed: int) -> None:
     """Small integer coefficients: planes through vertices, along faces, repeated, opposite, zero."""
     draw = np.random.default_rng(seed)
     k, m = int(draw.integers(1, 5)), int(draw.integers(1, 6))
-    piece = cube(k) if draw.random() < 0.5 else corner_simplex(k)
+    slice = cube(k) if draw.random() < 0.5 else corner_simplex(k)
     normals = torch.tensor(draw.integers(-2, 3, (m, k)), dtype=torch.float64)
     offsets = torch.tensor(draw.integers(-2, 3, m) / draw.choice([1, 2, 3]), dtype=torch.float64)
-    cells, coords = cut(*begin(piece), normals, offsets)
-    assert cells.n_cells == count_by_linear_programs(piece, normals, offsets)
-    prove(cells, coords, piece.size)
+    cells, coords = cut(*begin(slice), normals, offsets)
+    assert cells.n_cells == count_by_linear_programs(slice, normals, offsets)
+    prove(cells, coords, slice.size)
 
 
 @pytest.mark.parametrize("noise", [1e-13, 1e-12, 1e-11])
@@ -236,10 +236,10 @@ def test_a_split_within_some_cells_only() -> None:
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_together_is_the_same_as_one_by_one(k: int) -> None:
-    pieces: list[Slice] = [cube(k), corner_simplex(k), cube(k, 0.3), cube(k, 50.0)]
+    slices: list[Slice] = [cube(k), corner_simplex(k), cube(k, 0.3), cube(k, 50.0)]
     normals, offsets = random_planes(5, k, seed=1)
-    alone = [cut(*begin(piece), normals, offsets) for piece in pieces]
-    cells, coords = cut(*begin(*pieces), normals, offsets)
+    alone = [cut(*begin(slice), normals, offsets) for slice in slices]
+    cells, coords = cut(*begin(*slices), normals, offsets)
     for i, (lonely, points) in enumerate(alone):
         mine, kept = cells.take(cells.slice_id == i).compact()
         assert torch.equal(coords[kept].sort(dim=0).values, points.sort(dim=0).values)

@@ -32,43 +32,43 @@ SLICES: dict[str, Slice] = {
 
 @pytest.mark.parametrize("name", SLICES)
 def test_corners_halfspaces_and_size_describe_one_domain(name: str) -> None:
-    piece = SLICES[name]
-    k, (a, b) = piece.dim, piece.halfspaces
-    assert isinstance(piece, Slice)
-    assert piece.origin.dtype == piece.basis.dtype == piece.corners.dtype == torch.float64
-    assert piece.basis.shape == (k, *piece.input_shape)
-    slack = b - piece.corners @ a.T
+    slice = SLICES[name]
+    k, (a, b) = slice.dim, slice.halfspaces
+    assert isinstance(slice, Slice)
+    assert slice.origin.dtype == slice.basis.dtype == slice.corners.dtype == torch.float64
+    assert slice.basis.shape == (k, *slice.input_shape)
+    slack = b - slice.corners @ a.T
     assert float(slack.min()) >= -1e-12
     assert bool(((slack.abs() < 1e-12).sum(1) >= k).all()), "each corner lies on k faces"
     assert bool((slack.mean(0) > 0).all()), "no face holds all corners"
-    low, high = piece.corners.amin(0), piece.corners.amax(0)
+    low, high = slice.corners.amin(0), slice.corners.amax(0)
     sample = low + (high - low) * torch.rand(40_000, k, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     share = float((sample @ a.T <= b).all(1).double().mean())
-    measured = share * float((high - low).prod()) * piece.scale
-    assert measured == pytest.approx(piece.size, rel=0.05)
+    measured = share * float((high - low).prod()) * slice.scale
+    assert measured == pytest.approx(slice.size, rel=0.05)
 
 
 @pytest.mark.parametrize("name", SLICES)
 def test_embed_is_origin_plus_coords_times_basis(name: str) -> None:
-    piece = SLICES[name]
-    inputs = piece.embed(piece.corners)
-    expected = piece.origin + torch.einsum("vk,k...->v...", piece.corners, piece.basis)
+    slice = SLICES[name]
+    inputs = slice.embed(slice.corners)
+    expected = slice.origin + torch.einsum("vk,k...->v...", slice.corners, slice.basis)
     torch.testing.assert_close(inputs, expected)
-    assert piece.embed(piece.corners, dtype=torch.float32).dtype == torch.float32
-    assert piece.embed(piece.corners.float()).dtype == torch.float64
-    assert piece.embed(piece.corners[:0]).shape == (0, *piece.input_shape)
+    assert slice.embed(slice.corners, dtype=torch.float32).dtype == torch.float32
+    assert slice.embed(slice.corners.float()).dtype == torch.float64
+    assert slice.embed(slice.corners[:0]).shape == (0, *slice.input_shape)
 
 
 @pytest.mark.parametrize("name", SLICES)
 def test_a_slice_is_frozen_and_survives_copy_pickle_and_to(name: str) -> None:
-    piece = SLICES[name]
+    slice = SLICES[name]
     with pytest.raises(AttributeError, match="frozen"):
-        piece.origin = torch.zeros(1)
-    for twin in (copy.deepcopy(piece), pickle.loads(pickle.dumps(piece)), piece.to("cpu")):
-        assert type(twin) is type(piece)
-        assert torch.equal(twin.corners, piece.corners)
-        assert torch.equal(twin.basis, piece.basis)
-        assert twin.size == piece.size
+        slice.origin = torch.zeros(1)
+    for twin in (copy.deepcopy(slice), pickle.loads(pickle.dumps(slice)), slice.to("cpu")):
+        assert type(twin) is type(slice)
+        assert torch.equal(twin.corners, slice.corners)
+        assert torch.equal(twin.basis, slice.basis)
+        assert twin.size == slice.size
 
 
 def test_scale_is_the_root_of_the_gram_determinant() -> None:
@@ -77,12 +77,12 @@ def test_scale_is_the_root_of_the_gram_determinant() -> None:
 
 
 def test_planes_list_their_corners_counter_clockwise() -> None:
-    for piece in SLICES.values():
-        if piece.dim == 2:
-            x, y = piece.corners.T
+    for slice in SLICES.values():
+        if slice.dim == 2:
+            x, y = slice.corners.T
             assert float((x * y.roll(-1) - y * x.roll(-1)).sum()) > 0
-        if piece.dim == 1:
-            assert float(piece.corners[0]) < float(piece.corners[1])
+        if slice.dim == 1:
+            assert float(slice.corners[0]) < float(slice.corners[1])
 
 
 def test_a_segment_meets_its_points_and_a_simplex_of_two_points_is_a_segment() -> None:
@@ -174,10 +174,10 @@ def test_a_radius_keeps_all_its_digits(radius: float) -> None:
 
 
 def test_a_slice_is_rebuilt_from_its_own_parts_only() -> None:
-    piece: Any
-    for piece in SLICES.values():
-        twin = type(piece).from_parts(**vars(piece))
-        assert vars(twin) == vars(piece)
+    slice: Any
+    for slice in SLICES.values():
+        twin = type(slice).from_parts(**vars(slice))
+        assert vars(twin) == vars(slice)
     with pytest.raises(SliceError, match="basis, origin, radius for a Box, got basis, origin"):
         Box.from_parts(origin=torch.zeros(2), basis=torch.eye(2))
 

@@ -90,7 +90,8 @@ def test_the_stem_for_imagenet(name: str, parameters: int) -> None:
 @pytest.mark.parametrize(("name", "options"), EVERY)
 def test_it_learns_by_all_its_parameters_and_calls_each_layer_once(name: str, options: dict[str, Any]) -> None:
     model = zoo.build(name, classes=5, input_shape=(3, 16, 16), **options)
-    x, y = images(4, (3, 16, 16)), torch.tensor([0, 1, 2, 3])
+    n = 16 if name == "efficientnetb0" else 4  # its last maps are 1 x 1, and a step on the statistics of 4 may go wrong
+    x, y = images(n, (3, 16, 16)), torch.arange(n) % 4
     calls: list[nn.Module] = []
     hooks = [m.register_forward_hook(lambda m, *_: calls.append(m)) for m in model.modules() if not list(m.children())]
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)

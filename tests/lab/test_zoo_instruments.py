@@ -57,13 +57,13 @@ def used(name: str, options: dict[str, Any]) -> nn.Module:
 def test_exact_regions_prove_themselves(name: str, options: dict[str, Any], length: float) -> None:
     model = used(name, options)
     a, b = images(2, seed=9).double()
-    piece = rs.Segment(a, b).extended(0.0, length / float((b - a).norm()))
-    part = rs.linear_regions(model, piece, max_regions=500)
+    slice = rs.Segment(a, b).extended(0.0, length / float((b - a).norm()))
+    part = rs.linear_regions(model, slice, max_regions=500)
     part.check()
     assert part.n_linear_regions > 1
     folds = [n for n, layer in model.named_modules() if isinstance(layer, nn.ReLU | nn.ReLU6 | nn.LeakyReLU)]
     assert set(folds) <= set(part.by_layer)
-    ends = model.double()(torch.stack([a, piece.embed(piece.corners)[-1]]))
+    ends = model.double()(torch.stack([a, slice.embed(slice.corners)[-1]]))
     order = part.vertices[:, 0].argsort()
     assert torch.allclose(part.outputs[order[[0, -1]]], ends, atol=1e-9)
 

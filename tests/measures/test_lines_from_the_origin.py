@@ -26,7 +26,7 @@ def staircase(breaks: list[float]) -> nn.Module:
 def test_a_line_runs_from_the_origin_to_an_input() -> None:
     inputs = torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]])
     drawn = [LinesFromOrigin(inputs, seed=1).draw(i) for i in range(40)]
-    ends = {tuple(piece.embed(piece.corners).flatten().tolist()) for piece in drawn}
+    ends = {tuple(slice.embed(slice.corners).flatten().tolist()) for slice in drawn}
     assert ends == {(0.0, 0.0, 3.0, 0.0), (0.0, 0.0, 0.0, 4.0)}  # the origin itself is drawn again
     again = LinesFromOrigin(inputs, seed=1).draw(7)
     assert torch.equal(again.embed(again.corners), drawn[7].embed(drawn[7].corners))

@@ -307,21 +307,6 @@ def test_frozen_parameters_count_as_well() -> None:
     assert (rs.parameter_norms(net), rs.distance_from(net, start)) == wanted
 
 
-@pytest.mark.parametrize(
-    ("net", "labels", "words"),
-    [
-        (nn.Linear(6, 1), [-1, 1, 1], "there are 2 classes; got labels from -1 to 1"),
-        (nn.Linear(6, 4), [0, 1, 4], "from 0 to 3, as there are 4 classes; got labels from 0 to 4"),
-    ],
-)
-def test_labels_that_no_output_can_give_are_refused(net: nn.Module, labels: list[int], words: str) -> None:
-    inputs, wanted = torch.randn(3, 6), torch.tensor(labels)
-    with pytest.raises(InputError, match=words):
-        rs.error_rate(net, inputs, wanted)
-    with pytest.raises(InputError, match=words):
-        rs.generalisation_gap(net, (inputs, wanted), (inputs, wanted))
-
-
 def test_a_gap_takes_pairs() -> None:
     with pytest.raises(InputError, match="Expected labels, got inputs alone"):
         rs.generalisation_gap(nn.Linear(6, 2), torch.randn(3, 6), torch.tensor([0, 1, 1]))
@@ -331,8 +316,8 @@ def test_sharpness_says_what_does_not_fit() -> None:
     net, inputs = nn.Linear(3, 2), torch.randn(4, 3)
     with pytest.raises(InputError, match=r"failed on inputs of shape \(4, 5\)"):
         rs.sharpness(net, torch.randn(4, 5), torch.zeros(4, dtype=torch.int64))
-    with pytest.raises(InputError, match=r"loss failed on outputs of shape \(4, 2\) .* Target 9"):
-        rs.sharpness(net, inputs, torch.full((4,), 9))
+    with pytest.raises(InputError, match=r"loss failed on outputs of shape \(4, 2\) and labels"):
+        rs.sharpness(net, inputs, torch.full((4,), 0.5))
 
 
 def test_a_gap_prints_itself() -> None:

@@ -174,7 +174,7 @@ def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
     points = torch.tensor([[-1.0], [1.0], [2.0], [-2.0]])
     est = rs.linear_region_count(fold, points, slices=60)
     slices = [rs.Hulls(points, dim=1).draw(i) for i in range(60)]
-    crossing = [bool(piece.embed(piece.corners).prod() < 0) for piece in slices]
+    crossing = [bool(slice.embed(slice.corners).prod() < 0) for slice in slices]
     assert est.counts.tolist() == [2 if crosses else 1 for crosses in crossing]
     assert est.stderr > 0
     folds = rs.linear_region_count(NET, DATA, dim=1, slices=10, pieces="activation")
@@ -204,7 +204,7 @@ def test_a_scikit_learn_estimator() -> None:
     est = rs.region_count(model, points, slices=50)
     assert set(est.counts.tolist()) <= {1, 2}
     slices = [rs.Hulls(points, dim=1).draw(i) for i in range(50)]
-    crosses = [float(piece.embed(piece.corners)[:, 0].prod()) < 0 for piece in slices]
+    crosses = [float(slice.embed(slice.corners)[:, 0].prod()) < 0 for slice in slices]
     assert est.counts.tolist() == [2 if c else 1 for c in crosses]
 
 
@@ -221,7 +221,7 @@ def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> N
 def test_any_measure_can_be_averaged_over_slices() -> None:
     done: list[float] = []
     found = over_slices(
-        lambda block: torch.tensor([piece.size for piece in block]),
+        lambda block: torch.tensor([slice.size for slice in block]),
         rs.Hulls(DATA, dim=1),
         slices=300,
         progress=done.append,

@@ -26,7 +26,7 @@ class Case:
 
     name: str
     build: Callable[[], nn.Module]
-    piece: Slice
+    slice: Slice
     activation: int | None = None
     linear: int | None = None
     decision: int | None = None
@@ -43,20 +43,20 @@ def interval(lo: float, hi: float) -> Segment:
     return Segment([lo], [hi])
 
 
-def case(name: str, build: Callable[[], nn.Module], piece: Slice, *known: int | None) -> Case:
+def case(name: str, build: Callable[[], nn.Module], slice: Slice, *known: int | None) -> Case:
     activation, linear_count, decision = (*known, None, None, None)[:3]
-    return Case(name=name, build=build, piece=piece, activation=activation, linear=linear_count, decision=decision)
+    return Case(name=name, build=build, slice=slice, activation=activation, linear=linear_count, decision=decision)
 
 
 def turned(original: Case, angle: float = 0.7) -> Case:
     """The same case with its input plane rotated; the first layer undoes the rotation."""
-    box = original.piece
+    box = original.slice
     turn = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]], dtype=torch.float64)
     rotated = Box(turn @ box.origin, box.basis @ turn.T, box.corners.amax(0))
     return replace(
         original,
         name=f"{original.name}, turned",
-        piece=rotated,
+        slice=rotated,
         build=lambda: nn.Sequential(linear(turn.T.tolist()), original.build()),
     )
 

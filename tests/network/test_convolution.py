@@ -43,7 +43,7 @@ def test_the_backward_pass_of_blocks_copies_no_row_twice() -> None:
 
 
 @needs_cuda
-def test_a_segment_of_a_cnn_has_the_same_pieces_on_both_devices() -> None:
+def test_a_segment_of_a_cnn_has_the_same_regions_on_both_devices() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 24, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten(),

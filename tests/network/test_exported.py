@@ -35,8 +35,7 @@ CASES: list[tuple[Callable[[], nn.Module], tuple[int, ...]]] = [
 
 
 def exported(module: nn.Module, shape: tuple[int, ...]) -> torch.export.ExportedProgram:
-    batch = torch.export.Dim("batch")
-    return torch.export.export(module, (torch.zeros(2, *shape),), dynamic_shapes=({0: batch},))
+    return torch.export.export(module, (torch.zeros(2, *shape),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
 
 
 @pytest.mark.slow

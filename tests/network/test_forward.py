@@ -169,8 +169,8 @@ def test_kink_by_kink_on_a_segment(architecture: Architecture) -> None:
 
 
 @every_architecture
-def test_patterns_name_the_affine_piece(architecture: Architecture) -> None:
-    """Inputs with equal patterns lie in one affine piece: the value at their midpoint is the mean of theirs."""
+def test_patterns_name_the_linear_region(architecture: Architecture) -> None:
+    """Inputs with equal patterns lie in one linear region: the value at their midpoint is the mean of theirs."""
     program = trace(freshly_built(architecture), architecture.shape)
     x = inputs(architecture, 40, seed=3)
     near = x + 1e-3 * inputs(architecture, 40, seed=4)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from torch.utils.data import TensorDataset
 
 import regionscope as rs
@@ -60,6 +61,12 @@ def test_names_of_classes_make_a_legend() -> None:
     ax = axes()
     plot.points(PLANE, IMAGES, torch.tensor([2, 0, 2]), ax=ax, class_names=["cat", "dog", "fox"])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["cat", "fox"]
+    assert [mark.get_marker() for mark in ax.get_legend().legend_handles] == [style.MARKERS[0], style.MARKERS[2]]
+    plot.class_legend(torch.tensor([0, 1]), ax=ax)  # areas: a patch below the marker, and a patch alone
+    assert ax.get_legend().areas == {0, 1}
+    shown = ax.get_legend().findobj(Line2D)
+    assert [mark.get_marker() for mark in shown] == [style.MARKERS[0], style.MARKERS[2]]
+    assert len(ax.get_legend().get_patches()) == 2
 
 
 def test_points_stand_out_and_the_legend_explains_them() -> None:
@@ -67,6 +74,7 @@ def test_points_stand_out_and_the_legend_explains_them() -> None:
     plot.class_legend(torch.tensor([1]), ax=ax, class_names=["cat", "dog", "fox"])
     (cats, foxes) = plot.points(PLANE, IMAGES, torch.tensor([2, 0, 2]), ax=ax, marker="s", size=50.0, label="mine")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["cat", "dog", "fox", "mine"]
+    assert ax.get_legend().markers == {0: "s", 2: "s"}
     for drawn, label in ((cats, 0), (foxes, 2)):
         assert drawn.get_sizes().tolist() == [50.0]
         assert np.allclose(drawn.get_facecolor()[0], (*style.hue(label), 1.0))

@@ -1,4 +1,4 @@
-"""Connected pieces of equal label: closed forms, the breadth-first twin, masks, batches and bad input."""
+"""Connected components of equal label: closed forms, the breadth-first twin, masks, batches and bad input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rings(n: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
-def test_a_checkerboard_has_k_squared_pieces(k: int) -> None:
+def test_a_checkerboard_has_k_squared_components(k: int) -> None:
     assert count_components(checkerboard(k)) == k * k
     assert count_components(checkerboard(k, times=3)) == k * k
 
@@ -41,7 +41,7 @@ def test_rings_stripes_and_xor(n: int) -> None:
     assert count_components(x ^ y) == 4
 
 
-def test_zero_and_negative_labels_are_foreground_and_one_class_is_one_piece() -> None:
+def test_zero_and_negative_labels_are_foreground_and_one_class_is_one_component() -> None:
     assert count_components(np.zeros((4, 4), dtype=np.int64)) == 1
     assert count_components(np.array([-1, -1, 0, 0, -1])) == 3
 

@@ -16,8 +16,8 @@ from regionscope.sampled.drawn_slices import GivenSlices, Hulls, RandomDirection
 DATA = torch.randn(20, 3, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-def corners(piece: Slice) -> torch.Tensor:
-    return piece.embed(piece.corners)
+def corners(slice: Slice) -> torch.Tensor:
+    return slice.embed(slice.corners)
 
 
 def rows_of(points: torch.Tensor, data: torch.Tensor = DATA) -> list[int]:
@@ -30,10 +30,10 @@ def rows_of(points: torch.Tensor, data: torch.Tensor = DATA) -> list[int]:
 def test_a_hull_goes_through_different_inputs(dim: int) -> None:
     sampler = Hulls(DATA, dim=dim)
     for i in range(10):
-        piece = sampler.draw(i)
-        assert piece.dim == dim
-        assert piece.input_shape == (3, 4)
-        assert len(set(rows_of(corners(piece)))) == dim + 1
+        slice = sampler.draw(i)
+        assert slice.dim == dim
+        assert slice.input_shape == (3, 4)
+        assert len(set(rows_of(corners(slice)))) == dim + 1
 
 
 @pytest.mark.slow
@@ -79,8 +79,8 @@ def test_ranges_beyond_the_hull() -> None:
 
 @pytest.mark.parametrize("dim", [1, 2, 4])
 def test_random_directions_have_a_fixed_length_and_are_orthogonal(dim: int) -> None:
-    piece = RandomDirections(DATA, dim=dim, seed=2, length=2.5).draw(3)
-    points = corners(piece).flatten(1)
+    slice = RandomDirections(DATA, dim=dim, seed=2, length=2.5).draw(3)
+    points = corners(slice).flatten(1)
     rows_of(points[:1].reshape(1, 3, 4))
     directions = points[1:] - points[0]
     assert torch.allclose(directions @ directions.T, 6.25 * torch.eye(dim, dtype=torch.float64))

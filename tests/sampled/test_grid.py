@@ -108,7 +108,7 @@ def test_streaming_never_changes_the_labels(dim: int, rows: int) -> None:
         labels = label_lattice(labeller, slices, lattice.units)
         owner = torch.arange(4).repeat_interleave(len(lattice))
         single = label_points(labeller, slices, owner, lattice.units.repeat(4, 1))
-    wanted = torch.stack([net(piece.embed(lattice.units)).argmax(1) for piece in slices])
+    wanted = torch.stack([net(slice.embed(lattice.units)).argmax(1) for slice in slices])
     assert torch.equal(labels, wanted)
     assert torch.equal(single, wanted.flatten())
 

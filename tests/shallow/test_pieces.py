@@ -86,7 +86,7 @@ def test_effective_regions_of_a_cluster_and_dust() -> None:
 
 
 def test_facing_units_near_each_other_stay_two() -> None:
-    """A right-facing positive and a left-facing negative kink 0.04 apart: a steep piece between two flat ones."""
+    """A right-facing positive and a left-facing negative kink 0.04 apart: a steep segment between two flat ones."""
     network = Network([1.0, -1.0], [-0.71, 0.75], [1.0, -1.0])
     assert effective_regions(network, radius=1.0).on_inside.count == 3
 

@@ -26,8 +26,6 @@ from regionscope.studies.li2025 import (
     networks,
     paper,
     predictors,
-    schedule,
-    settings,
     tables,
     theory,
 )
@@ -96,39 +94,6 @@ def test_a_point_is_the_mean_over_seeds(tmp_path: Path) -> None:
     assert tables.left_out(runs[:2]) == ()
     (sentence,) = tables.left_out([made(tmp_path, {}, train=0.8, test=0.9, lr=5.0)])
     assert "above 50%" in sentence
-
-
-def ended_with(place: Workspace, one: Experiment, error: float | None) -> None:
-    run = RunFolder.create(place.runs_folder, one)
-    with run.claim():
-        status = "diverged" if error is None else "finished"
-        run.finish({"status": status, "train_error": error, "test_error": 0.5, "gap": 0.5, "measures": {}})
-
-
-def test_the_shortest_schedule_that_fits_both_corners_is_taken(tmp_path: Path) -> None:
-    wanted = settings.grid("full", "efficientnetb0", "cifar10")
-    place = Workspace(tmp_path)
-
-    def planned() -> set[tuple[int, int, float, int]]:
-        now = schedule.planned(place, wanted)
-        return {(one.training.epochs, one.seed, one.training.lr, one.training.batch_size) for one in now}
-
-    assert planned() == {(25, 0, 0.001, 1024), (25, 0, 0.1, 256)}
-    slow, fast = schedule.corners(settings.grid("full", "efficientnetb0", "cifar10", seeds=(0,))[:9])
-    ended_with(place, slow, 0.02)
-    assert planned() == {(50, 0, 0.001, 1024), (50, 0, 0.1, 256)}  # the other corner of 25 epochs is not needed
-    slow, fast = (replace(one, training=replace(one.training, epochs=50)) for one in (slow, fast))
-    ended_with(place, slow, 0.009)
-    assert len(planned()) == 2
-    ended_with(place, fast, 0.0)
-    assert {(epochs, seed) for epochs, seed, *_ in planned()} == {(50, 0), (50, 1), (50, 2)}
-    assert len(planned()) == 27
-    other = Workspace(tmp_path / "other")
-    for epochs in (25, 50):
-        ended_with(other, replace(slow, training=replace(slow.training, epochs=epochs)), None)  # diverges
-    assert {one.training.epochs for one in schedule.planned(other, wanted)} == {100}
-    resnet = settings.grid("full", "resnet18", "cifar10")
-    assert schedule.planned(other, resnet) == resnet  # one schedule is no choice
 
 
 def test_a_network_without_all_settings_is_left_out_of_a_page(tmp_path: Path) -> None:

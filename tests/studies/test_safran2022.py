@@ -83,9 +83,9 @@ def test_full_size_is_far_above_the_bound() -> None:
 
 def test_late_flows_leave_out_what_is_not_classified() -> None:
     """One unit cannot follow three switches; many can."""
-    failed = flows.late_flows(r=4, width=1, n=12, seeds=2, max_log_loss=20.0)
+    failed = flows.late_flows(r=4, width=1, n=6, seeds=2, max_log_loss=20.0)
     assert set(map(len, failed.values())) == {0}
-    found = flows.late_flows(r=2, width=20, n=8, seeds=2, max_log_loss=20.0)
+    found = flows.late_flows(r=2, width=20, n=4, seeds=2, max_log_loss=20.0)
     assert set(map(len, found.values())) == {2}
     assert all(1 <= line <= exact <= 21 for line, exact in zip(found["line"], found["exact"], strict=True))
     assert all(0 <= error < 0.5 for error in found["error"])

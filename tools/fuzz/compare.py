@@ -72,8 +72,8 @@ def outcome(seed: int) -> Outcome:
 
 def _reported(module: nn.Module, net: Network) -> bool:
     """Whether the results say that rounding hides signs; a wrong count must not be silent."""
-    program, piece = rs.trace(module, net.place.origin.shape, dtype=DTYPES[net.dtype]), piece_of(net.place)
-    parts = (rs.linear_regions(program, piece), rs.decision_regions(program, piece).partition)
+    program, slice = rs.trace(module, net.place.origin.shape, dtype=DTYPES[net.dtype]), slice_of(net.place)
+    parts = (rs.linear_regions(program, slice), rs.decision_regions(program, slice).partition)
     return any(part.n_snapped for part in parts)
 
 
@@ -81,7 +81,7 @@ def _small_jump(truth: Truth, what: str) -> bool:
     return what == "linear regions" and smallest_jump(truth) < JUMP
 
 
-def piece_of(place: Place) -> rs.Slice:
+def slice_of(place: Place) -> rs.Slice:
     """The slice for regionscope."""
     origin, basis = torch.from_numpy(place.origin), torch.from_numpy(place.basis)
     if place.kind == "box":
@@ -93,10 +93,10 @@ def piece_of(place: Place) -> rs.Slice:
 
 def compare(module: nn.Module, net: Network, truth: Truth) -> list[tuple[str, object, object]]:
     """Everything in which regionscope differs from the truth: (what, found, expected)."""
-    piece = piece_of(net.place)
+    slice = slice_of(net.place)
     try:
         program = rs.trace(module, net.place.origin.shape, dtype=DTYPES[net.dtype])
-        part, decision = rs.linear_regions(program, piece), rs.decision_regions(program, piece)
+        part, decision = rs.linear_regions(program, slice), rs.decision_regions(program, slice)
         pairs: list[tuple[str, object, object]] = [
             ("activation regions", part.n_activation_regions, truth.by_layer[-1]),
             ("by layer", list(part.by_layer.values()), truth.by_layer),

@@ -125,11 +125,10 @@ def _fixed(texts: list[str]) -> dict[int, Fraction]:
 
 
 def _summary(found: Verification) -> str:
-    what = {"sat": "margin of the witness", "unsat": "closest miss"}.get(found.verdict, "margin")
     lines = [
         found.verdict,
         f"{found.reason} {found.n_regions:,} regions, {found.seconds:.3g} s.",
-        f"{what}: {found.margin:.9g} (at most {found.bound:.9g}; rounding {found.rounding:.1e})",
+        f"margin: {found.margin:.9g} (at most {found.bound:.9g}; rounding {found.rounding:.1e})",
     ]
     if found.witness is not None:
         lines.append(f"witness: {found.witness.reshape(-1).tolist()[:20]}")

@@ -256,9 +256,12 @@ class _Flat:
 
     def to_data(self, points: Tensor) -> Tensor:
         """Distance in input space to the nearest data point."""
-        return _nearest(
-            points, lambda part: (_square(part[:, None] - self.data) + self.off).amin(1), len(self.data)
-        ).sqrt()
+
+        def nearest(part: Tensor) -> Tensor:
+            distance = torch.cdist(part, self.data, compute_mode="donot_use_mm_for_euclid_dist")  # cancels nothing
+            return distance.square_().add_(self.off).amin(1)
+
+        return _nearest(points, nearest, len(self.data)).sqrt()
 
     def to_boundary(self, points: Tensor) -> Tensor:
         """Distance inside the slice to the decision boundary; infinite where there is none."""

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import check_labels
 from regionscope.errors import InputError
 from regionscope.inputs import Examples, Inputs, Labels, read_examples
 from regionscope.network.call.forward import call_model
@@ -69,8 +70,7 @@ def error_rate(
     with open_labeller(model, examples, tuple(examples.first.shape), batch_size=batch_size, memory=memory) as labeller:
         for rows, own in examples.pairs(labeller.rows):
             wanted, rows = read_labels(own), rows.to(labeller.device, labeller.dtype)
-            if isinstance(model, nn.Module):
-                _check_against(call_model(labeller.model, rows[:1]), wanted)
+            _check_against(labeller.model, rows[:2], wanted, numpy=examples.numpy)
             predicted = labeller(rows).cpu()
             wrong.append(predicted != wanted)
             invalid += int((predicted == INVALID).sum())
@@ -123,16 +123,12 @@ def read_labels(labels: Tensor) -> Tensor:
     return labels.cpu().to(torch.int64)
 
 
-def check_range(labels: Tensor, classes: int) -> None:
-    """Labels run from 0 to the number of classes less one."""
-    if int(labels.min()) < 0 or int(labels.max()) >= classes:
-        raise InputError(
-            f"Expected labels from 0 to {classes - 1}, as there are {classes} classes; got labels from "
-            f"{int(labels.min())} to {int(labels.max())}."
-        )
-
-
-def _check_against(outputs: Any, labels: Tensor) -> None:
-    """``outputs``: of one input; logits say how many classes there are, a single one that there are two."""
-    if isinstance(outputs, Tensor) and outputs.is_floating_point() and outputs.ndim in (1, 2):
-        check_range(labels, max(2, outputs.shape[-1] if outputs.ndim == 2 else 1))
+def _check_against(model: Any, rows: Tensor, labels: Tensor, *, numpy: bool) -> None:
+    """Logits say how many classes there are, a single one that there are two; labels that are predicted say nothing."""
+    module = isinstance(model, nn.Module)
+    if not module and hasattr(model, "predict"):
+        return
+    outputs = call_model(model, rows.numpy() if numpy and not module else rows)
+    logits = torch.from_numpy(outputs) if isinstance(outputs, np.ndarray) else outputs
+    if isinstance(logits, Tensor) and logits.is_floating_point() and logits.ndim in (1, 2) and len(logits) == len(rows):
+        check_labels(labels, max(2, logits.reshape(len(rows), -1).shape[1]))

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from torch import Tensor, nn
 
-from regionscope.checks import whole
+from regionscope.checks import check_labels, whole
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, Labels, read_array
-from regionscope.measures.gap import check_range, read_labels, some_examples
+from regionscope.measures.gap import read_labels, some_examples
 from regionscope.network import home, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.network.output import Arguments, Output, select_output
@@ -99,7 +99,7 @@ def _margins(logits: Any, labels: Tensor) -> Tensor:
     rows = logits.reshape(n, -1).double()
     if rows.shape[1] == 1:
         rows = torch.cat([torch.zeros_like(rows), rows], 1)
-    check_range(labels, rows.shape[1])
+    check_labels(labels, rows.shape[1])
     own = rows.gather(1, labels[:, None])
     others = rows.scatter(1, labels[:, None], -math.inf)
     return own[:, 0] - others.amax(1)

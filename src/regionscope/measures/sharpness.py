@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from regionscope.checks import read_generator, read_seed, whole
+from regionscope.checks import check_labels, read_generator, read_seed, whole
 from regionscope.errors import InputError, LimitReached
 from regionscope.inputs import Examples, Inputs, Labels
 from regionscope.measures.gap import some_examples
@@ -156,6 +156,8 @@ class _Hessian:
         return total
 
     def _lost(self, outputs: Any, labels: Tensor) -> Tensor:
+        if self._loss is _default_loss and self.products == 1 and isinstance(outputs, Tensor):
+            _check_targets(outputs, labels)
         try:
             return self._loss(outputs, labels)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
@@ -194,6 +196,13 @@ class _Hessian:
 def _differentiable(tensor: Tensor) -> Tensor:
     """Without its history, and a copy where it was made in inference mode: autograd keeps no such tensors."""
     return tensor.clone() if tensor.is_inference() else tensor.detach()
+
+
+def _check_targets(outputs: Tensor, labels: Tensor) -> None:
+    """Whole numbers are classes. Cross-entropy leaves out -100."""
+    if not labels.is_floating_point():
+        single = outputs.ndim < 2 or outputs.shape[1] == 1
+        check_labels(labels if single else labels[labels != -100], 2 if single else outputs.shape[1])
 
 
 def _default_loss(outputs: Tensor, labels: Tensor) -> Tensor:

@@ -13,9 +13,7 @@ from torch.nn import functional as F
 
 from regionscope.errors import InputError
 
-OPEN_BATCH = (
-    'Export it again from an example of two or more rows with dynamic_shapes=({0: torch.export.Dim("batch")},).'
-)
+OPEN_BATCH = "Export it again from an example of two or more rows with dynamic_shapes=({0: torch.export.Dim.AUTO},)."
 _CHECKS = ("_assert", "sym_constrain", "_guards_fn")
 
 

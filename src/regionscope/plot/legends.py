@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,27 +36,36 @@ _CORNERS: dict[Any, tuple[float, float]] = {
 
 
 class ClassLegend(Legend):
-    """A legend that knows what it shows: classes (label -> name), names of all classes, and marks (name -> handle)."""
+    """A legend that knows what it shows: classes (label -> name), names of all classes, and marks (name -> handle).
+
+    areas: the classes that are areas. markers: label -> the marker of its points. A class may be both.
+    """
 
     classes: dict[int, str]
     names: Sequence[str] | None
     marks: dict[str, Line2D]
+    areas: set[int]
+    markers: dict[int, str]
 
 
-def class_legend(labels: Tensor, *, ax: Axes | None = None, class_names: Sequence[str] | None = None) -> ClassLegend:
+def class_legend(
+    labels: Tensor,
+    *,
+    ax: Axes | None = None,
+    class_names: Sequence[str] | None = None,
+    markers: Mapping[int, str] | None = None,
+) -> ClassLegend:
     """A legend to the right of the axes with one entry for each class that occurs in ``labels`` (n,).
 
-    class_names: name of each class, by label; "class 3" by default. A second call on the same axes adds its classes,
+    class_names: name of each class, by label; "class 3" by default. markers: marker of the points of each class, by
+    label; without it, the classes are areas. A second call on the same axes adds its classes,
     with the names of the first call. A figure without a layout engine gets a constrained layout, so that the legend is
     not cut off.
     """
     ax = style.axes_or_current(ax)
     shown = sorted(int(label) for label in labels.unique())
-    if class_names is not None and shown and shown[-1] >= len(class_names):
-        raise InputError(
-            f"Expected a name for each class up to {shown[-1]}, got {len(class_names)} class_names. "
-            "Pass one name for each label, in the order of the labels."
-        )
+    if class_names is not None:
+        check_names(labels, class_names)
     before = ax.get_legend()
     known = before if isinstance(before, ClassLegend) else None
     names = class_names if class_names is not None or known is None else known.names
@@ -64,7 +73,21 @@ def class_legend(labels: Tensor, *, ax: Axes | None = None, class_names: Sequenc
     for label in shown:
         if class_names is not None or label not in classes:
             classes[label] = f"class {label}" if names is None or label >= len(names) else str(names[label])
-    return _make(ax, dict(sorted(classes.items())), names, known.marks if known is not None else {})
+    marks, areas, shapes = (known.marks, known.areas, known.markers) if known is not None else ({}, set(), {})
+    if markers is None:
+        areas = areas | {*shown}
+    else:
+        shapes = shapes | {label: markers[label] for label in shown}
+    return _make(ax, dict(sorted(classes.items())), names, marks, areas, shapes)
+
+
+def check_names(labels: Tensor, class_names: Sequence[str]) -> None:
+    """Refuse names that end before the last label."""
+    if labels.numel() and int(labels.max()) >= len(class_names):
+        raise InputError(
+            f"Expected a name for each class up to {int(labels.max())}, got {len(class_names)} class_names. "
+            "Pass one name for each label, in the order of the labels."
+        )
 
 
 def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend:
@@ -73,8 +96,8 @@ def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend
     known = before if isinstance(before, ClassLegend) else None
     handle = Line2D([], [], marker=marker, linestyle="", color=colour, markeredgecolor=style.BLACK)
     if known is None:
-        return _make(ax, {}, None, {name: handle})
-    return _make(ax, known.classes, known.names, {**known.marks, name: handle})
+        return _make(ax, {}, None, {name: handle}, set(), {})
+    return _make(ax, known.classes, known.names, {**known.marks, name: handle}, known.areas, known.markers)
 
 
 def make_room(ax: Axes) -> None:
@@ -89,10 +112,11 @@ def make_room(ax: Axes) -> None:
         figure.get_layout_engine().execute(figure)
 
 
-def _make(ax: Axes, classes: dict[int, str], names: Sequence[str] | None, marks: dict[str, Line2D]) -> ClassLegend:
-    every = torch.tensor(list(classes), dtype=torch.int64, device="cpu")
-    pale, full = style.class_colours(every, pale=True), style.class_colours(every)
-    handles: list[Any] = [Patch(facecolor=a, edgecolor=b, linewidth=1.2) for a, b in zip(pale, full, strict=True)]
+def _make(
+    ax: Axes, classes: dict[int, str], names: Sequence[str] | None, marks: dict[str, Line2D], areas: set[int],
+    markers: dict[int, str],
+) -> ClassLegend:  # fmt: skip
+    handles: list[Any] = [_handle(label, label in areas, markers.get(label)) for label in classes]
     figure: Any = ax.get_figure(root=True)
     beside = ax.transAxes + ScaledTranslation(_GAP, 0.0, figure.dpi_scale_trans)
     inches = ax.get_window_extent().height / ax.figure.dpi
@@ -103,10 +127,21 @@ def _make(ax: Axes, classes: dict[int, str], names: Sequence[str] | None, marks:
         borderaxespad=0.0, frameon=False, fontsize="small", ncols=-(-len(labels) // rows), handlelength=1.1,
         handleheight=1.1,
     )  # fmt: skip
-    legend.classes, legend.names, legend.marks = classes, names, marks
+    legend.classes, legend.names, legend.marks, legend.areas, legend.markers = classes, names, marks, areas, markers
     ax.legend_ = legend
     make_room(ax)
     return legend
+
+
+def _handle(label: int, area: bool, marker: str | None) -> Any:
+    """A patch for the area of a class, the marker of its points, or the marker on the patch."""
+    one = torch.tensor([label], device="cpu")
+    pale, full = style.class_colours(one, pale=True)[0], style.class_colours(one)[0]
+    patch = Patch(facecolor=pale, edgecolor=full, linewidth=1.2)
+    if marker is None:
+        return patch
+    point = Line2D([], [], marker=marker, linestyle="", color=full, markeredgecolor=style.BLACK, markeredgewidth=0.6)
+    return (patch, point) if area else point
 
 
 def free_legend(*panels: Axes) -> None:

@@ -21,7 +21,7 @@ from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, Labels, read_examples
 from regionscope.plot import style
 from regionscope.plot.kinds import slice_for
-from regionscope.plot.legends import ClassLegend, class_legend, make_room, mark_legend
+from regionscope.plot.legends import ClassLegend, check_names, class_legend, make_room, mark_legend
 from regionscope.plot.regions import frame_slice
 
 _COVERED = 0.6  # share of the axes that markers may cover
@@ -44,6 +44,8 @@ def data(
     """
     if points.ndim != 2 or points.shape[1] != 2:
         raise InputError(f"Expected points of shape (n, 2), got {tuple(points.shape)}.")
+    if class_names is not None:
+        check_names(labels, class_names)
     ax = style.axes_or_current(ax)
     size = _size(ax, len(points))
     drawn = []
@@ -54,7 +56,7 @@ def data(
                 xy[:, 0],
                 xy[:, 1],
                 s=size,
-                marker=style.MARKERS[int(label) % len(style.MARKERS)],
+                marker=_marker(int(label)),
                 color=np.atleast_2d(style.class_colours(label.reshape(1))),
                 edgecolors=style.BLACK,  # stands out from a region of its own colour
                 linewidths=_EDGE * math.sqrt(size),
@@ -65,7 +67,8 @@ def data(
         )
     ax.set_aspect("equal")
     if class_names is not None:
-        class_legend(labels, ax=ax, class_names=class_names)
+        markers = {int(label): _marker(int(label)) for label in labels.unique()}
+        class_legend(labels, ax=ax, class_names=class_names, markers=markers)
     return drawn
 
 
@@ -108,7 +111,8 @@ def points(
             artist.set_paths([shape.get_path().transformed(shape.get_transform())])
     frame_slice(slice, ax)
     if own is not None and (class_names is not None or len(own[near].unique()) <= _MOST_CLASSES):
-        class_legend(own[near], ax=ax, class_names=class_names)
+        markers = {int(one): marker or _marker(int(one)) for one in own[near].unique()}
+        class_legend(own[near], ax=ax, class_names=class_names, markers=markers)
     if label is not None:
         mark_legend(label, marker or "o", ax=ax, colour=style.BLACK if own is None else style.GREY)
     return drawn
@@ -220,6 +224,10 @@ def _read(inputs: Inputs, labels: Labels | None) -> tuple[Tensor, Tensor | None]
         return examples.all(), None
     x, own = examples.take_pairs(torch.arange(len(examples), device="cpu"))
     return x, own.cpu()
+
+
+def _marker(label: int) -> str:
+    return style.MARKERS[label % len(style.MARKERS)]
 
 
 def _size(ax: Axes, n: int) -> float:

@@ -17,7 +17,7 @@ _NOT_RUN = "not run"
 _NO_PAGE = NotRun("all", "there is a study, but no page of it yet")
 _ROWS = ("Item", "Grade", "Claims", "Ours", "The paper", "Pages")
 _INTRO = (
-    "Each row is a table, a figure or a theorem. Its grade is that of its weakest claim, at the largest size that was "
+    "Each row is a table, a figure or a theorem. It is graded at the largest size that was "
     "run: `full` comes near to the paper's scale on one GPU, `desk` runs on two cores. A result is inconclusive where "
     "its interval covers both what the paper claims and no effect. A hypothesis is a setting that the paper does not "
     "state; it has its own grade and is not part of the totals."
@@ -52,13 +52,14 @@ def index_markdown(
 
 
 def totals(pages: Pages, *, items: Mapping[str, tuple[Item, ...]] = ITEMS) -> str:
-    """How many items have each grade, in one sentence."""
+    """How many items and how many claims have each grade."""
     found = [evidence(item, paper, pages) for paper, mine in items.items() for item in mine if not item.hypothesis]
     grades = [_NOT_RUN if one is None else one.grade.value for one in found]
     full = sum(one is not None and one.size == "full" for one in found)
+    claims = [claim["verdict"]["grade"] for one in found if one is not None for _, claim in one.claims]
     return (
         f"The four papers have {len(grades)} tables, figures and theorems: {tally(grades)}. {full} of them were run at "
-        "full size."
+        f"full size. An item has the grade of its weakest claim. Claims: {tally(claims)}."
     )
 
 

@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from regionscope.lab.config import Experiment
-from regionscope.lab.sweep import flatten
+from regionscope.lab.sweep.settings import used_settings
 from regionscope.studies.charts import Chart, Lines, Pictures, Scatter
 from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
 from regionscope.studies.verdict import Grade
@@ -183,7 +183,7 @@ def _config(page: Page) -> tuple[tuple[str, str], ...]:
     """Every setting of the trainings that is set in one of them, with all values that it takes over them."""
     values: dict[str, dict[str, None]] = {}  # texts in the order in which they come, each once
     for experiment in page.experiments:
-        for name, value in flatten(experiment.to_dict()).items():
+        for name, value in used_settings(experiment.to_dict()).items():
             values.setdefault(name, {})[str(value)] = None
     return tuple((name, ", ".join(found)) for name, found in values.items() if not found.keys() <= {"None", ""})
 

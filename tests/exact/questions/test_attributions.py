@@ -57,7 +57,7 @@ def test_one_relu_in_closed_form() -> None:
     assert [name for name, _, _ in found.readings()] == ["", "gap"]
 
 
-def test_affine_networks_have_one_piece_and_the_gradient_times_the_input() -> None:
+def test_affine_networks_have_one_region_and_the_gradient_times_the_input() -> None:
     net = nn.Linear(4, 2).double()
     x = torch.randn(2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = rs.integrated_gradients(net, x, target=1)
@@ -69,7 +69,7 @@ def test_affine_networks_have_one_piece_and_the_gradient_times_the_input() -> No
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(problems(dims=(1,)))
 def test_random_networks_agree_with_the_slow_twin(problem: Problem) -> None:
-    """Pieces of the slow twin, gradients of the module itself; completeness within rounding."""
+    """Regions of the slow twin, gradients of the module itself; completeness within rounding."""
     generator = torch.Generator().manual_seed(problem.seed)
     base, x = 2 * torch.randn(2, *problem.input_shape, generator=generator, dtype=torch.float64)
     model = problem.build()

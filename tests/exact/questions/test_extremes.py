@@ -33,12 +33,12 @@ def abs_sum() -> nn.Module:
     return net
 
 
-def jacobians(model: nn.Module, piece: rs.Slice, coords: Tensor) -> Tensor:
+def jacobians(model: nn.Module, slice: rs.Slice, coords: Tensor) -> Tensor:
     """Slopes (n, k, c) in slice coordinates, one backward pass for each output."""
-    inputs = piece.embed(coords).requires_grad_(True)
+    inputs = slice.embed(coords).requires_grad_(True)
     outputs = model(inputs).flatten(1)
     rows = [torch.autograd.grad(outputs[:, i].sum(), inputs, retain_graph=True)[0] for i in range(outputs.shape[1])]
-    return torch.einsum("cnd,kd->nkc", torch.stack(rows).flatten(2), piece.basis.flatten(1))
+    return torch.einsum("cnd,kd->nkc", torch.stack(rows).flatten(2), slice.basis.flatten(1))
 
 
 def test_extremes_in_closed_form() -> None:
@@ -65,18 +65,18 @@ def test_extremes_in_closed_form() -> None:
 def test_extremes_of_random_networks(problem: Problem) -> None:
     """At the corners of the slow twin's regions, and nowhere exceeded on random points."""
     try:
-        piece = problem.piece()
+        slice = problem.slice()
     except SliceError:
         assume(False)
     model = problem.build()
     generator = torch.Generator().manual_seed(problem.seed)
     weights = torch.randn(problem.n_outputs, generator=generator, dtype=torch.float64)
-    slow = reference_partition(rs.trace(model, problem.input_shape), piece)
+    slow = reference_partition(rs.trace(model, problem.input_shape), slice)
     with torch.no_grad():
-        at_corners = [model(piece.embed(corners.copy())).flatten(1) @ weights for corners in slow.vertices]
-        mixed = torch.rand(500, len(piece.corners), generator=generator, dtype=torch.float64)
-        samples = model(piece.embed(mixed / mixed.sum(1, keepdim=True) @ piece.corners)).flatten(1) @ weights
-    part = rs.linear_regions(model, piece)
+        at_corners = [model(slice.embed(corners.copy())).flatten(1) @ weights for corners in slow.vertices]
+        mixed = torch.rand(500, len(slice.corners), generator=generator, dtype=torch.float64)
+        samples = model(slice.embed(mixed / mixed.sum(1, keepdim=True) @ slice.corners)).flatten(1) @ weights
+    part = rs.linear_regions(model, slice)
     found = part.extremes(weights)
     near = 1e-9 * (1 + float(torch.cat(at_corners).abs().max()))
     assert found.min == pytest.approx(float(torch.cat(at_corners).min()), abs=near)
@@ -128,8 +128,8 @@ def test_operator_norms_are_the_largest_stretch_over_all_directions(norm: float,
     generator = torch.Generator().manual_seed(k)
     basis = torch.randn(k, 7, generator=generator, dtype=torch.float64)
     slope = torch.randn(4, k, 3, generator=generator, dtype=torch.float64)
-    piece = rs.Box(torch.zeros(7), basis, 1.0)
-    found = operator_norms(piece, slope, norm)
+    slice = rs.Box(torch.zeros(7), basis, 1.0)
+    found = operator_norms(slice, slope, norm)
     directions = torch.randn(200_000, k, generator=generator, dtype=torch.float64)
     lengths = torch.linalg.vector_norm(directions @ basis, ord=norm, dim=1)
     for i in range(4):
@@ -144,25 +144,25 @@ def test_operator_norms_are_the_largest_stretch_over_all_directions(norm: float,
 def test_lipschitz_constants_of_random_networks(problem: Problem) -> None:
     """The largest singular value over the slow twin's regions; no pair of points is further apart."""
     try:
-        piece = problem.piece()
+        slice = problem.slice()
     except SliceError:
         assume(False)
     model = problem.build()
-    slow = reference_partition(rs.trace(model, problem.input_shape), piece)
-    frame = np.linalg.inv(np.linalg.cholesky((piece.basis.flatten(1) @ piece.basis.flatten(1).T).numpy()))
-    slopes = torch.from_numpy(frame) @ jacobians(model, piece, torch.from_numpy(slow.interior))
+    slow = reference_partition(rs.trace(model, problem.input_shape), slice)
+    frame = np.linalg.inv(np.linalg.cholesky((slice.basis.flatten(1) @ slice.basis.flatten(1).T).numpy()))
+    slopes = torch.from_numpy(frame) @ jacobians(model, slice, torch.from_numpy(slow.interior))
     expected = float(torch.linalg.matrix_norm(slopes, ord=2).max())
-    part = rs.linear_regions(model, piece)
+    part = rs.linear_regions(model, slice)
     found = part.lipschitz()
     assert found.value == pytest.approx(expected, rel=1e-8, abs=1e-12)
-    here = jacobians(model, piece, found.coords[None])
+    here = jacobians(model, slice, found.coords[None])
     assert float(torch.linalg.matrix_norm(torch.from_numpy(frame) @ here, ord=2)) == pytest.approx(
         found.value, rel=1e-8, abs=1e-12
     )
-    torch.testing.assert_close(piece.embed(found.coords[None])[0], found.point)
+    torch.testing.assert_close(slice.embed(found.coords[None])[0], found.point)
     generator = torch.Generator().manual_seed(problem.seed)
-    mixed = torch.rand(400, len(piece.corners), generator=generator, dtype=torch.float64)
-    inputs = piece.embed(mixed / mixed.sum(1, keepdim=True) @ piece.corners)
+    mixed = torch.rand(400, len(slice.corners), generator=generator, dtype=torch.float64)
+    inputs = slice.embed(mixed / mixed.sum(1, keepdim=True) @ slice.corners)
     with torch.no_grad():
         rise = (model(inputs[:200]) - model(inputs[200:])).flatten(1).norm(dim=1)
     apart = (inputs[:200] - inputs[200:]).flatten(1).norm(dim=1)

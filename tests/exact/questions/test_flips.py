@@ -69,23 +69,23 @@ def test_slopes_on_both_sides_of_a_flip_on_a_fold() -> None:
 def test_flips_of_random_networks(problem: Problem) -> None:
     """As many as the slow twin has changes; classes between them are those of the module; margins grow."""
     try:
-        piece = problem.piece()
+        slice = problem.slice()
     except SliceError:
         assume(False)
     model = problem.build()
-    found = rs.flips(model, piece)
-    _, slow = reference_regions(rs.trace(model, problem.input_shape), piece)
+    found = rs.flips(model, slice)
+    _, slow = reference_regions(rs.trace(model, problem.input_shape), slice)
     order = slow.interior[:, 0].argsort()
     changes = [(int(a), int(b)) for a, b in pairwise(slow.labels[order]) if a != b]
     assert list(zip(found.before.tolist(), found.after.tolist(), strict=True)) == changes
-    ends = torch.cat([piece.corners[:1, 0], found.coords, piece.corners[1:, 0]])
+    ends = torch.cat([slice.corners[:1, 0], found.coords, slice.corners[1:, 0]])
     middle = (ends[1:] + ends[:-1]) / 2
     assert bool((ends.diff() > 0).all())
     if len(found):
         expected = torch.cat([found.before[:1], found.after])
         wide = ends.diff() > 1e-9
         with torch.no_grad():
-            outputs = model(piece.embed(middle[:, None])).flatten(1)
+            outputs = model(slice.embed(middle[:, None])).flatten(1)
             at = model(found.points).flatten(1)
         best = outputs.amax(1) if outputs.shape[1] > 1 else outputs[:, 0].clamp(min=0)
         own = outputs.gather(1, expected[:, None])[:, 0] if outputs.shape[1] > 1 else outputs[:, 0] * expected
@@ -141,9 +141,9 @@ def test_nothing_is_built_far_behind_the_first_flip(monkeypatch: pytest.MonkeyPa
     every, total = rs.flips(NET, LONG), len(rs.linear_regions(NET, LONG))
     real = rs.decision_regions
 
-    def watched(model: Any, piece: Any, **options: Any) -> Any:
-        windows.append((piece.lo, piece.hi))
-        return real(model, piece, **options)
+    def watched(model: Any, slice: Any, **options: Any) -> Any:
+        windows.append((slice.lo, slice.hi))
+        return real(model, slice, **options)
 
     monkeypatch.setattr(flips_module, "decision_regions", watched)
     monkeypatch.setattr(flips_module, "_WINDOW", 8)

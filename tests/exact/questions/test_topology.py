@@ -17,7 +17,7 @@ from regionscope.errors import InputError, SliceError
 from strategies import Problem, problems
 
 SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
-PLANAR = [case for case in CASES if case.piece.dim == 2]
+PLANAR = [case for case in CASES if case.slice.dim == 2]
 
 
 class Formula(nn.Module):
@@ -140,8 +140,8 @@ def assert_consistent(dec: rs.DecisionRegions) -> None:
 @pytest.mark.parametrize("case", [marked(case) for case in PLANAR], ids=str)
 def test_euler_characteristic_of_the_nasty_cases(case: Case) -> None:
     model = case.build()
-    if len(rs.trace(model, case.piece.input_shape).output_shape) == 1:
-        assert_consistent(rs.decision_regions(model, case.piece))
+    if len(rs.trace(model, case.slice.input_shape).output_shape) == 1:
+        assert_consistent(rs.decision_regions(model, case.slice))
 
 
 @pytest.mark.slow
@@ -149,10 +149,10 @@ def test_euler_characteristic_of_the_nasty_cases(case: Case) -> None:
 @given(problems(dims=(2,)))
 def test_euler_characteristic_of_random_networks(problem: Problem) -> None:
     try:
-        piece = problem.piece()
+        slice = problem.slice()
     except SliceError:
         assume(False)
-    assert_consistent(rs.decision_regions(problem.build(), piece))
+    assert_consistent(rs.decision_regions(problem.build(), slice))
 
 
 def grid_shape(labels: np.ndarray, label: int) -> tuple[int, int, bool]:
@@ -193,10 +193,10 @@ def test_random_networks_agree_with_fine_grids() -> None:
 
     Networks with a decision region smaller than a pixel are left out.
     """
-    piece, holes, at_once = rs.Box(torch.zeros(2), torch.eye(2), 2.0), 0, 0
+    slice, holes, at_once = rs.Box(torch.zeros(2), torch.eye(2), 2.0), 0, 0
     for seed in range(30):
         model = wavy(seed)
-        dec = rs.decision_regions(model, piece)
+        dec = rs.decision_regions(model, slice)
         if float(dec.sizes.min()) < 1e-4:
             continue
         exact = {label: (one.components, one.holes, one.touches_border) for label, one in dec.topology().items()}

@@ -141,7 +141,7 @@ def test_a_dataset_is_checked() -> None:
         Dataset("mine", torch.zeros(0, 2), torch.zeros(0, dtype=torch.long), 2)
     with pytest.raises(InputError, match="one label for each of 3 inputs"):
         Dataset("mine", torch.zeros(3, 2), torch.zeros(2, dtype=torch.long), 2)
-    with pytest.raises(InputError, match="labels from 0 to 1, got 0 to 2"):
+    with pytest.raises(InputError, match="labels 0 to 1 for 2 classes, got 0 to 2"):
         Dataset("mine", torch.zeros(3, 2), torch.arange(3), 2)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.checks import check_labels
 from regionscope.errors import InputError
 
 
@@ -42,9 +43,7 @@ class Dataset:
                 f"{self.name}: Expected one label for each of {len(self.inputs)} inputs, got shape "
                 f"{tuple(self.labels.shape)}."
             )
-        least, most = int(self.labels.min()), int(self.labels.max())
-        if least < 0 or most >= self.n_classes:
-            raise InputError(f"{self.name}: Expected labels from 0 to {self.n_classes - 1}, got {least} to {most}.")
+        check_labels(self.labels, self.n_classes, where=f"{self.name}: ")
 
     def __len__(self) -> int:
         return len(self.inputs)

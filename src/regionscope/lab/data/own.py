@@ -42,6 +42,12 @@ def read_own(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, bool]:
         parts = _read_npz(Path(spec.name)) if kind == "npz" else _read_folder(Path(spec.name), options["size"])
     share = 0.2 if kind == "function" else options["test_share"]
     train, test = parts if len(parts) == 2 else _divided(parts[0], share, spec)
+    least = int(min(train[1].min(), test[1].min()))
+    if not classes and least > 0:
+        raise InputError(
+            f"Expected labels 0, 1, ..., classes - 1 from {spec.name}, got {least} to {int(train[1].max())}. Subtract "
+            f"{least}, or return a DataSplit, which says how many classes there are."
+        )
     pixels = train[0].dtype == torch.uint8 and train[0].ndim == 4
     classes = classes or int(max(train[1].max(), test[1].max())) + 1
     chosen = [

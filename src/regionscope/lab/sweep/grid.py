@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
-from regionscope.lab.sweep.settings import flatten, labels
+from regionscope.lab.sweep.settings import labels, used_settings
 from regionscope.writing import counted
 
 _MOST = 100_000  # runs of a sweep
@@ -62,7 +62,9 @@ class Sweep:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """One line for each experiment with the settings in which they differ; all lines are distinct."""
-        return tuple(labels([{"key": key} | flatten(one.to_dict()) for key, one in zip(self.keys, self, strict=True)]))
+        return tuple(
+            labels([{"key": key} | used_settings(one.to_dict()) for key, one in zip(self.keys, self, strict=True)])
+        )
 
     @classmethod
     def of(cls, base: Experiment, *, name: str = "sweep", **grid: Sequence[Any]) -> Self:

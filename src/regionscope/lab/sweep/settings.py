@@ -30,6 +30,18 @@ def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def used_settings(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an experiment as dotted keys, without the momentum where the optimiser has none.
+
+    >>> used_settings({"training": {"optimizer": "adam", "lr": 0.1, "momentum": 0.9}})
+    {'training.optimizer': 'adam', 'training.lr': 0.1}
+    """
+    flat = flatten(document)
+    if flat.get("training.optimizer", "sgd") != "sgd":
+        flat.pop("training.momentum", None)
+    return flat
+
+
 def differing(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The settings of data, network, training and seed in which the runs differ; measures are left out.
 

@@ -16,7 +16,7 @@ from regionscope.lab.store import files, is_held
 from regionscope.lab.store.folder import ENDED
 from regionscope.lab.store.repair import lost_checkpoints
 from regionscope.lab.store.rows import last_row, parse
-from regionscope.lab.sweep.settings import flatten, labels
+from regionscope.lab.sweep.settings import labels, used_settings
 from regionscope.writing import counted, plain, replace_file
 
 FIRST = ("key", "status")
@@ -174,7 +174,7 @@ def _read_run(path: Path, settings: dict[str, None], measures: dict[str, None]) 
     if config is None and damage == "":
         return None
     row: dict[str, Any] = {"key": path.name}
-    flat = flatten(config or {})
+    flat = used_settings(config or {})
     settings.update(dict.fromkeys(flat))
     row |= flat
     if result is None:

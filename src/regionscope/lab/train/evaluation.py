@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regionscope.checks import check_labels
 from regionscope.errors import InputError
 from regionscope.network import home, untouched
 
@@ -31,7 +32,7 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
 
     An output with a NaN counts as wrong. loss: "cross_entropy", or "mse": the squared distance to the one-hot label,
     averaged over examples and classes. The data moves to the model's device batch by batch. Cost: one forward pass, and
-    one synchronisation with the device.
+    two synchronisations with the device.
     """
     if len(inputs) == 0:
         raise InputError("Expected at least one input to evaluate on, got none.")
@@ -41,7 +42,9 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
     with untouched(model, precise=False) as private:
         total = torch.zeros((), dtype=torch.float64, device=device)
         wrong = torch.zeros((), dtype=torch.int64, device=device)
-        for logits, wanted in _outputs(private, inputs, labels):
+        for i, (logits, wanted) in enumerate(_outputs(private, inputs, labels)):
+            if i == 0:
+                check_labels(labels, logits.shape[1])
             total += _SUMS[loss](logits, wanted)
             wrong += wrong_labels(logits, wanted).sum()
     return float(total) / n, (n - int(wrong)) / n

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regionscope.checks import check_labels
 from regionscope.errors import InputError
 
 Array = NDArray[np.floating]
@@ -42,6 +43,7 @@ def train_small(
     if list(epochs) != sorted(set(epochs)) or not epochs or epochs[0] < 0:
         raise InputError(f"Expected epochs in ascending order from 0 on, got {list(epochs)}.")
     layers = _linear_layers(model)
+    check_labels(labels, layers[-1].out_features)
     net = _Network.of(layers)
     x, y = inputs.detach().cpu().numpy().astype(net.flat.dtype), labels.cpu().numpy()
     order = torch.Generator().manual_seed(seed)

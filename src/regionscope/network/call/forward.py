@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from torch.utils._pytree import tree_leaves
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.network.exported import OPEN_BATCH
 
+# What torch 2.6, and what newer ones say where an exported program takes another number of inputs.
+_FIXED_BATCH = re.compile(r"^Expected input at .*\.shape\[0\] to be equal"), re.compile(r"^Guard failed.*size\(\)\[0\]")
 _SAFETY = 2  # values kept for skip connections, and workspaces that kernels take for themselves
 
 
@@ -24,7 +27,7 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
         raise
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, AssertionError) as error:
         lines = str(error).strip().splitlines() or [""]
-        if lines[0].startswith("Guard failed") and "size()[0]" in lines[0]:
+        if any(each.search(lines[0]) for each in _FIXED_BATCH):
             raise InputError(
                 f"Expected an exported program for any number of inputs, got one of a fixed number. {OPEN_BATCH}"
             ) from error

@@ -7,7 +7,7 @@ from regionscope.studies.humayun2023.grokking import FIGURE8
 from regionscope.studies.humayun2023.large_images import FIGURE12
 from regionscope.studies.humayun2023.layers import FIGURE15, FIGURE16
 from regionscope.studies.humayun2023.partition import FIGURE1, MIGRATION
-from regionscope.studies.humayun2023.regularisation import CIFAR10, FIGURE4, FIGURE5, FIGURE7
+from regionscope.studies.humayun2023.regularisation import FIGURE4, FIGURE5, FIGURE7
 from regionscope.studies.humayun2023.shift import FIGURE17
 from regionscope.studies.humayun2023.width import FIGURE6, FIGURE10, FIGURE11
 from regionscope.studies.study import over_seeds
@@ -17,7 +17,7 @@ __all__ = ["STUDIES"]
 STUDIES = tuple(
     over_seeds(study)
     for study in (
-    FIGURE1, MIGRATION, FIGURE3, GAP, FIGURE4, FIGURE5, CIFAR10, FIGURE6, FIGURE7, FIGURE8, FIGURE10, FIGURE11,
+    FIGURE1, MIGRATION, FIGURE3, GAP, FIGURE4, FIGURE5, FIGURE6, FIGURE7, FIGURE8, FIGURE10, FIGURE11,
     FIGURE12, FIGURE13, FIGURE14, FIGURE15, FIGURE16, FIGURE17, FIGURE18, FIGURE19,
     )
 )  # fmt: skip

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from regionscope.studies import verdict
-from regionscope.studies.humayun2023.curves import Curve
+from regionscope.studies.humayun2023.curves import Curve, plus_minus
 from regionscope.studies.humayun2023.shape import BEYOND
 from regionscope.studies.study import Claim
 
@@ -23,7 +23,9 @@ def three_phases(what: str, one: Curve) -> Claim:
         "descent, ascent, second descent",
         _course(one),
         verdict.phases(shape.clear, beyond=BEYOND),
-        ", ".join("none" if change is None else f"{change.amount:.2g} ± {change.error:.1g}" for change in changes),
+        ", ".join(
+            "none" if change is None else f"{change.amount:.2g} {plus_minus(change.error)}" for change in changes
+        ),
     )
 
 
@@ -52,7 +54,7 @@ def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, V
         judged = verdict.absent(beyond=BEYOND)
     else:
         judged = verdict.ordering(ranks, [value for value, _ in known], [error for _, error in known])
-    spread = ", ".join("" if value is None else f"± {value[1]:.1g}" for value in found.values())
+    spread = ", ".join("" if value is None else plus_minus(value[1]) for value in found.values())
     return Claim(what, paper, said, judged, spread.strip(", "))
 
 
@@ -63,7 +65,7 @@ def larger(what: str, paper: str, big: tuple[str, Value | None], small: tuple[st
     if one is None or other is None:
         return Claim(what, paper, said, verdict.absent(beyond=BEYOND))
     error = math.hypot(one[1], other[1])
-    return Claim(what, paper, said, verdict.differs(one[0], other[0], error), f"difference ± {error:.1g}")
+    return Claim(what, paper, said, verdict.differs(one[0], other[0], error), f"difference {plus_minus(error)}")
 
 
 def rise(one: Curve) -> Value:

@@ -142,6 +142,11 @@ def charts(title: str, runs: _Runs) -> tuple[Lines, Lines, Lines]:
     )
 
 
+def plus_minus(error: float) -> str:
+    """An error with one digit, such as ``± 0.02`` or ``± 10``."""
+    return f"± {float(f'{error:.1g}'):g}"
+
+
 def phases_table(title: str, curves: Mapping[str, Curve]) -> Table:
     """Where each curve starts, turns and ends: values with pooled standard errors, and steps."""
     columns = ("", "start", "valley", "peak", "mean of the last three", "last")
@@ -151,7 +156,7 @@ def phases_table(title: str, curves: Mapping[str, Curve]) -> Table:
 def _phases(one: Curve) -> tuple[str, ...]:
     shape = one.shape
     start, valley, peak, last = (
-        "none" if i is None else f"{one.means[i]:.3g} ± {one.pooled[i]:.1g} (step {one.steps[i]:,})"
+        "none" if i is None else f"{one.means[i]:.3g} {plus_minus(one.pooled[i])} (step {one.steps[i]:,})"
         for i in (shape.first_descent.first, shape.valley, shape.peak, len(one.steps) - 1)
     )
     return start, valley, peak, f"{float(np.mean(one.means[-3:])):.3g}", last

@@ -159,5 +159,4 @@ def _table(found: Mapping[str, Mapping[str, Curve]]) -> Table:
 
 FIGURE4 = read_study("humayun2023-figure4", experiments=all_runs(_cnns), analyse=_figure4)
 FIGURE5 = read_study("humayun2023-figure5", experiments=all_runs(_resnets), analyse=_figure5)
-CIFAR10 = read_study("humayun2023-cifar10", experiments=all_runs(_resnets), analyse=_figure5)
 FIGURE7 = read_study("humayun2023-figure7", experiments=all_runs(_decays), analyse=_figure7)

@@ -14,6 +14,7 @@ from regionscope.measures.statistics import mean, standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.claims import Value
+from regionscope.studies.humayun2023.curves import plus_minus
 from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
@@ -91,7 +92,7 @@ def shift_claims(by_dims: Counts, by_radius: Counts) -> tuple[Claim, ...]:
 
 def _order(what: str, paper: str, ranks: Sequence[float], found: Sequence[Value]) -> Claim:
     values, errors = [value for value, _ in found], [error for _, error in found]
-    said, spread = ", ".join(f"{v:.3g}" for v in values), ", ".join(f"± {e:.1g}" for e in errors)
+    said, spread = ", ".join(f"{v:.3g}" for v in values), ", ".join(map(plus_minus, errors))
     return Claim(what, paper, said, verdict.ordering(ranks, values, errors), spread)
 
 

@@ -38,12 +38,12 @@ class TheoremGrid:
 
 
 GRIDS: dict[Size, TheoremGrid] = {
-    "smoke": TheoremGrid((1,), 4, 2, 2, (100,)),
+    "smoke": TheoremGrid((1,), 4, 1, 1, (100,)),
     "desk": TheoremGrid((1, 2), 10, 10, 5, (10_000,)),
     "full": TheoremGrid((1, 2, 3, 4), 30, 40, 4, (10_000, 100_000)),
 }
 LATE_GRIDS: dict[Size, tuple[tuple[int, ...], int, int, float]] = {  # teachers, points, width, largest -log L
-    "smoke": ((1, 2), 4, 40, 1e3),
+    "smoke": ((1, 2), 3, 20, 1e2),
     "desk": ((1, 2), 30, 1000, 1e6),
     "full": ((1, 2, 3, 4), 30, 10_000, 1e7),
 }

@@ -44,12 +44,12 @@ class FlowGrid:
 
 
 REGION_GRID: dict[Size, FlowGrid] = {
-    "smoke": FlowGrid((1, 2), (8,), 2, 0.2),
+    "smoke": FlowGrid((1, 2), (4,), 2, 0.2),
     "desk": FlowGrid((1, 2, 3, 4, 5, 6, 7, 8), (100,), 5),
     "full": FlowGrid((1, 2, 3, 4, 5, 6, 7, 8), (200,), 50, 16.0),
 }
 ERROR_GRID: dict[Size, FlowGrid] = {
-    "smoke": FlowGrid((2,), (4, 8, 16), 2, 0.2),
+    "smoke": FlowGrid((2,), (2, 3, 4), 2, 0.2),
     "desk": FlowGrid((2, 4), (12, 25, 50, 100, 200), 5),
     "full": FlowGrid((2, 4, 8), (12, 25, 50, 100, 200, 400, 800), 50, 16.0),
 }

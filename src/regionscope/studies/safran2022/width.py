@@ -20,7 +20,7 @@ PROBABILITY = 0.25  # of a loss above the bound, at least
 
 _Z = 1.96
 _SIZES: dict[Size, dict[str, Any]] = {
-    "smoke": {"r": 3, "alphas": (1.0, 8.0), "n": 12, "runs": 3, "samples": 2, "steps": 120},
+    "smoke": {"r": 2, "alphas": (1.0, 8.0), "n": 6, "runs": 3, "samples": 2, "steps": 60},
     "desk": {"r": 6, "alphas": (1.0, 1.3, 1.5, 2.0, 4.0, 8.0, 16.0), "n": 60, "runs": 12, "samples": 2, "steps": 4000},
     "full": {
         "r": 6, "alphas": (1.0, 1.2, 1.3, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 64.0), "n": 200, "runs": 64, "samples": 16,
