@@ -8,6 +8,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from PIL import Image
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -100,6 +101,15 @@ def write_block_math(translator: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def size_image(node: nodes.image, path: Path) -> None:
+    """Give an image its width in pixels, so that Sphinx links it to its file; mark it if it has several panels."""
+    if "width" not in node and path.suffix == ".png" and path.is_file():
+        with Image.open(path) as opened:
+            width, height = opened.size
+        node["width"] = f"{width}px"
+        node["classes"] += ["wide"] if width > 1.9 * height else []
+
+
 def setup(app: Any) -> None:
     def process(_app: Any, _what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
         lines[:] = plain_text_to_rst(lines)
@@ -110,8 +120,13 @@ def setup(app: Any) -> None:
     def skip(_app: Any, _what: str, name: str, _object: object, _skip: bool, _options: object) -> bool | None:
         return True if name == "set" else None  # matplotlib writes one for each artist, in its own markup
 
+    def size_images(app: Any, doctree: nodes.document, _page: str) -> None:
+        for node in doctree.findall(nodes.image):
+            size_image(node, Path(app.srcdir) / node["uri"])
+
     app.add_html_math_renderer("mathml", (write_inline_math, None), (write_block_math, None))
     app.connect("autodoc-process-docstring", process)
     app.connect("autodoc-skip-member", skip)
     app.connect("source-read", expand)
+    app.connect("doctree-resolved", size_images)
     app.connect("builder-inited", lambda _app: write_gallery(HERE.parent / "examples" / "gallery", HERE / "_gallery"))

@@ -19,5 +19,5 @@ logit = part.outputs[:, 1] - part.outputs[:, 0]
 figure, (ax,) = style.figure(1, 1, width=6, height=4.6, projection="3d")
 plot.surface(part, ax=ax, heights=logit)
 ax.set_zlabel("logit of class 1")
-figure.savefig("surface.png")
+figure.savefig("surface.png", bbox_inches="tight")
 print(f"The sheet has {part.n_linear_regions} flat pieces; it is above zero where class 1 is predicted.")

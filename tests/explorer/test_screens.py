@@ -1,4 +1,4 @@
-"""The page on a phone, on a large screen, on a dark screen and inside a notebook."""
+"""The pages on a phone, on a large screen, on a dark screen and inside a notebook."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from regionscope.exact import level_set
 from regionscope.explorer import explore, inline
+from regionscope.geometry import Box
 from regionscope.lab.training_frames import TrainingFrames
+from regionscope.lab.zoo import mlp
+from regionscope.studies.charts import Pictures
+from regionscope.studies.report import Page, as_html
+from regionscope.studies.study import Claim, Outcome, Study, Table
+from regionscope.studies.verdict import shown
 
 Open = Callable[..., Any]
 
@@ -19,6 +27,80 @@ OVERFLOWING = """() => [...document.querySelectorAll("body *")].filter((node) =>
   const box = node.getBoundingClientRect();
   return box.width > 0 && (box.right > document.documentElement.clientWidth + 1 || box.left < -1);
 }).map((node) => `${node.tagName} ${node.id} ${node.textContent.slice(0, 20)}`)"""
+
+# The contrast ratio of WCAG 2.2 between each text and what is behind it, for those below 4.5.
+FAINT = """() => {
+  const parse = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const colour = parse(getComputedStyle(node).backgroundColor);
+      if (colour[3] === 1) return colour;
+    }
+    return [255, 255, 255, 1];
+  };
+  const part = (x) => (x /= 255) <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.05 + 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  const written = (node) => [...node.childNodes].some((text) => text.nodeType === 3 && text.data.trim());
+  const all = [...document.querySelectorAll("body *:not(script, style)")];
+  return all.filter((node) => node.getBoundingClientRect().height > 0 && written(node)).map((node) => {
+    const [a, b] = [parse(getComputedStyle(node).color), ground(node)].map(light);
+    return [Math.max(a, b) / Math.min(a, b), node.textContent.slice(0, 30)];
+  }).filter(([contrast]) => contrast < 4.5);
+}"""
+IMAGE = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='1600' height='400'/>"
+
+
+@pytest.fixture(scope="module")
+def files(page_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One page of each kind: explorer, surface, report of a study, and a figure of the documentation."""
+    folder = tmp_path_factory.mktemp("pages")
+    box = Box(torch.zeros(3), torch.eye(3), 1.0)
+    study = Study(name="qi2023-figure99", source="Figure 99", claim="It holds.", analyse=lambda *_: Outcome(claims=()))
+    outcome = Outcome(
+        claims=(Claim("a count with a long name", "7,082", "7,100", shown(), "12"),),
+        tables=(Table("Counts", tuple(f"column_{i}" for i in range(20)), (tuple(range(20)),)),),
+        charts=(Pictures(title="Four", columns=4, pictures=()),),
+    )
+    page = Page(
+        study=study, size="desk", outcome=outcome, figures=("a.png",), seconds=1.0, experiments=(), provenance={}
+    )
+    css = Path(__file__).parents[2] / "docs" / "_static" / "site.css"
+    image = f'<a href="a"><img class="wide" src="{IMAGE}" style="width: 1600px"></a>'
+    figure = f'<style>{css.read_text()}</style><article><p class="figure">{image}</p></article>'
+    texts = {"report": as_html(page, {"a.png": IMAGE}), "docs": figure}
+    for name, text in texts.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    surface = explore(level_set(mlp([3, 6, 1], seed=0), box), folder / "surface.html").path
+    return {"explorer": page_file, "surface": surface} | {name: folder / f"{name}.html" for name in texts}
+
+
+@pytest.mark.parametrize("name", ["explorer", "surface", "report"])
+def test_text_stands_out(browser: Any, files: dict[str, Path], name: str) -> None:
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    page.goto(files[name].as_uri())
+    if name != "report":
+        page.wait_for_function("document.body.dataset.ready === 'yes'")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(FAINT) == []
+    context.close()
+
+
+@pytest.mark.parametrize("name", ["report", "docs"])
+def test_wide_figures_and_tables_move_sideways_on_a_phone(browser: Any, files: dict[str, Path], name: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, offline=True)
+    page = context.new_page()
+    page.goto(files[name].as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.figure, .table')].map((box) => [box.scrollWidth, box.clientWidth])"
+    )
+    assert boxes
+    moving = [inside > seen for inside, seen in boxes]
+    assert moving[-1]  # the figure of the documentation, the long table of the report
+    assert page.evaluate("document.querySelector('img').clientHeight") > 150
+    context.close()
 
 
 @pytest.mark.parametrize("width", [390, 960, 1440])
@@ -53,6 +135,11 @@ def test_a_dark_screen_has_a_dark_page(browser: Any, page_file: Path) -> None:
     ground = dark.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert max(int(part) for part in re.findall(r"\d+", ground)[:3]) < 60
     assert dark.evaluate("Bokeh.documents[0].roots()[0].border_fill_color") == "#1b2028"
+    lines = (
+        "[...Bokeh.documents[1].roots()[0].renderers].map((one) => one.glyph.line_color?.value ?? one.glyph.line_color)"
+    )
+    assert dark.evaluate(lines)[0] == "#4aa8e0"  # brighter than on white, as the key beside the title
+    assert "rgb(74, 168, 224)" in dark.locator(".panel .rule").first.get_attribute("style")
     context.close()
 
 

@@ -213,6 +213,15 @@ def test_the_grade_and_the_scale_are_those_of_the_size() -> None:
     assert "**Verdict at size full: reproduced.** \n" in as_markdown(replace(page, size="full"))
 
 
+def test_a_page_has_no_empty_part() -> None:
+    page = replace(PAGE, outcome=replace(OUTCOME, claims=OUTCOME.claims[2:]))
+    assert "Rules" in as_markdown(PAGE)
+    assert "Rules" not in as_markdown(page) + as_html(page, PICTURES)
+    config = as_data(PAGE)["config"]
+    assert config["data.name"] == "digits"
+    assert "" not in config.values()
+
+
 def test_a_smoke_run_has_no_verdict() -> None:
     page = replace(PAGE, size="smoke", experiments=())
     text = as_markdown(page)

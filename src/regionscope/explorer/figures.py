@@ -120,7 +120,7 @@ def _curves(training: TrainingFrames, curves: Sequence[TrainingCurve]) -> Figure
         known = np.isfinite(spread) & np.isfinite(y)
         if known.any() and not logarithmic:
             low, high = y[known] - spread[known], y[known] + spread[known]
-            plot.varea(x[known], low, high, fill_color=colour, fill_alpha=0.15)
+            plot.varea(x[known], low, high, fill_color=colour, fill_alpha=0.2)
         plot.line(x, y, line_color=colour, line_width=1.8, line_join="round")
         if len(x) < 40:
             plot.scatter(x, y, size=3.5, color=colour)

@@ -94,7 +94,7 @@ def topology_figure(dec: DecisionRegions, found: Mapping[int, ClassTopology]) ->
         for label, one in found.items()
     ]
     width, height = figure.get_size_inches()
-    figure.set_size_inches(width, height + 0.2 * len(handles))
+    figure.set_size_inches(width, height - 0.35 + 0.2 * len(handles))  # there is no title
     figure.legend(handles=handles, loc="outside lower center", fontsize="small", frameon=False)
     return figure
 

@@ -23,11 +23,16 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 .table { overflow-x: auto; margin: 1rem 0 } table { border-collapse: collapse }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line) } td { min-width: 3.5rem; overflow-wrap: normal }
 th { text-align: left } td:not(:first-child) { font-variant-numeric: tabular-nums } img { max-width: 100% }
+.figure { overflow-x: auto; margin: 1rem 0 }
 .reproduced { color: var(--good) } .same { color: var(--fair) } .not { color: var(--bad) }
 .inconclusive, small { color: var(--soft) }
 @media (prefers-color-scheme: dark) {
   :root { --good: #57d9a3; --fair: #f0b429; --bad: #ff8f5e; --soft: #aab; --line: #3a414b }
   body { background: #14181d; color: #e6eaf0 }
+}
+@media (max-width: 40rem) {
+  h1 { font-size: 1.6rem } table { font-size: .85rem } th, td { padding: .25rem .45rem }
+  table:has(th:nth-child(4)) { width: max-content; max-width: 46rem } img.wide { width: 44rem; max-width: none }
 }
 """
 SMOKE = "smoke run: says nothing about the claim"
@@ -69,14 +74,14 @@ def as_markdown(page: Page) -> str:
     lines += [f"{PAPERS[study.paper]}.", "", f"**Claim.** {study.claim}", ""]
     lines += [f"**Verdict at size {page.size}: {page.verdict}.** {_scaled(page)}", ""]
     lines += [*markdown_table(*page.claims), ""]
-    for title, name, around in _captions(page):
+    for title, name, around, _ in _captions(page):
         lines += [f"![{_flat(title)}]({name})", "", *([around, ""] if around else [])]
     for table in outcome.tables:
         lines += [f"## {table.title}", "", *markdown_table(table.columns, table.rows), ""]
     if outcome.notes:
         lines += ["## Notes", "", *(f"- {note}" for note in outcome.notes), ""]
-    if page.size != "smoke":
-        lines += ["## Rules", "", *(f"- {rule}" for rule in rules(outcome.claims)), ""]
+    if judged := _rules(page):
+        lines += ["## Rules", "", *(f"- {rule}" for rule in judged), ""]
     if config := _config(page):
         lines += ["## Config", "", *markdown_table(("Setting", "Values"), config), ""]
     lines += [f"Made with `regionscope study run {study.name} --size {page.size}`: {_cost(page)}.", ""]
@@ -93,14 +98,15 @@ def as_html(page: Page, pictures: Mapping[str, str]) -> str:
     grade = page.verdict
     body += [f'<p><b>Verdict at size {page.size}: <span class="{_CLASSES.get(grade, "")}">{grade}</span>.</b> ']
     body += [f"{text(_scaled(page))}</p>", _html_table(*page.claims)]
-    for title, name, around in _captions(page):
-        body += [f'<img src="{text(pictures[name])}" alt="{text(title)}">', *([f"<p>{around}</p>"] if around else [])]
+    for title, name, around, wide in _captions(page):
+        image = f'<img src="{text(pictures[name])}" alt="{text(title)}"{" class=wide" * wide}>'
+        body += [f'<div class="figure">{image}</div>', *([f"<p>{around}</p>"] if around else [])]
     for table in outcome.tables:
         body += [f"<h2>{text(table.title)}</h2>", _html_table(table.columns, table.rows)]
     if outcome.notes:
         body += ["<h2>Notes</h2><ul>", *(f"<li>{text(note)}</li>" for note in outcome.notes), "</ul>"]
-    if page.size != "smoke":
-        body += ["<h2>Rules</h2><ul>", *(f"<li>{text(rule)}</li>" for rule in rules(outcome.claims)), "</ul>"]
+    if judged := _rules(page):
+        body += ["<h2>Rules</h2><ul>", *(f"<li>{text(rule)}</li>" for rule in judged), "</ul>"]
     if config := _config(page):
         body += ["<h2>Config</h2>", _html_table(("Setting", "Values"), config)]
     body += [f"<p><small>Made with regionscope study run {text(study.name)} --size {page.size}: {text(_cost(page))}."]
@@ -174,12 +180,12 @@ def _number(value: Any) -> str:
 
 
 def _config(page: Page) -> tuple[tuple[str, str], ...]:
-    """Every setting of the trainings, with all values that it takes over them."""
+    """Every setting of the trainings that is set in one of them, with all values that it takes over them."""
     values: dict[str, dict[str, None]] = {}  # texts in the order in which they come, each once
     for experiment in page.experiments:
         for name, value in used_settings(experiment.to_dict()).items():
             values.setdefault(name, {})[str(value)] = None
-    return tuple((name, ", ".join(found)) for name, found in values.items() if list(found) != ["None"])
+    return tuple((name, ", ".join(found)) for name, found in values.items() if not found.keys() <= {"None", ""})
 
 
 def rules(claims: Sequence[Claim]) -> list[str]:
@@ -191,10 +197,15 @@ def rules(claims: Sequence[Claim]) -> list[str]:
     return [f"{'; '.join(claims)}. Rule: {rule}." for rule, claims in judged.items()]
 
 
-def _captions(page: Page) -> list[tuple[str, str, str]]:
-    """Title, file and, in words, what is drawn around the values, for every figure."""
+def _rules(page: Page) -> list[str]:
+    return [] if page.size == "smoke" else rules(page.outcome.claims)
+
+
+def _captions(page: Page) -> list[tuple[str, str, str, bool]]:
+    """Title, file, what is drawn around the values in words, and whether it is wide, for every figure."""
     return [
-        (chart.title, name, _drawn_around(chart)) for chart, name in zip(page.outcome.charts, page.figures, strict=True)
+        (chart.title, name, _drawn_around(chart), isinstance(chart, Pictures) and chart.columns > 2)
+        for chart, name in zip(page.outcome.charts, page.figures, strict=True)
     ]
 
 

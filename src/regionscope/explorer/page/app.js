@@ -266,7 +266,7 @@ function buildPanels() {
     const box = make("div", undefined, "panel"), head = make("div", undefined, "head"), area = make("div", undefined, "plot");
     head.append(make("h2", panel.title));
     panel.curves.forEach((curve, c) => {
-      const entry = key("rule", curve.name + " ", curve.colour), value = make("b");
+      const entry = key("rule", curve.name + " ", (isDark && CURVES[curve.colour]) || curve.colour), value = make("b");
       entry.className = "key";
       value.id = `value-${p}-${c}`;
       entry.append(value);
@@ -301,21 +301,25 @@ window.regionscope = {
   },
 };
 
-/* Bokeh frames a figure that was clicked; only those who use the keyboard need that. */
-function quietFocus(root) {
+/* Bokeh frames a figure that was clicked, which only those who use the keyboard need; its toolbar has colours of its own. */
+const LOOK = `.bk-events:focus:not(:focus-visible) { outline: none; } :host(.bk-Toolbar) > .bk-divider { background: var(--line) !important; }
+  :host(.bk-Toolbar) > :not(.bk-divider):hover { background: var(--ground) !important; }`;
+function restyle(root) {
   for (const node of root.querySelectorAll("*")) {
     if (!node.shadowRoot) continue;
-    node.shadowRoot.append(make("style", ".bk-events:focus:not(:focus-visible) { outline: none; }"));
-    quietFocus(node.shadowRoot);
+    node.shadowRoot.append(make("style", LOOK));
+    restyle(node.shadowRoot);
   }
 }
 
 /* Bokeh draws on a canvas, which style sheets do not reach: on a dark screen its colours change before it starts. */
 const DARK = { "#fff": "#1b2028", "#5b6573": "#a3adba", "#b9c0c9": "#56606d", "#edf0f3": "#2b323c" };
+const CURVES = { "#111111": "#e6eaf0", "#0072B2": "#4aa8e0", "#D55E00": "#f5893d", "#009E73": "#2cc79c" };
+const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
 function figure(name) {
   let text = by(name).textContent;
-  if (matchMedia("(prefers-color-scheme: dark)").matches) {
-    const colours = name === "figure-map" ? DARK : { ...DARK, "#111111": "#e6eaf0" };
+  if (isDark) {
+    const colours = name === "figure-map" ? DARK : { ...DARK, ...CURVES };
     for (const [light, dark] of Object.entries(colours)) text = text.replaceAll(`"${light}"`, `"${dark}"`);
   }
   return JSON.parse(text);
@@ -327,7 +331,7 @@ async function start() {
   const embed = async (name, target) => [...await Bokeh.embed.embed_item(figure(name), target)][0].model;
   ndarray = Bokeh.require("core/util/ndarray").ndarray;
   plot = await embed("figure-map", "map");
-  quietFocus(by("map"));
+  restyle(by("map"));
   for (const renderer of plot.renderers) renderers[renderer.name] = renderer;
   for (let p = 0; p < training.panels.length; p++) {
     if (!training.panels[p].drawn) continue;

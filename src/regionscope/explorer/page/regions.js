@@ -54,8 +54,8 @@ function hover(event) {
   tip.hidden = false;
   const frame = by("map").getBoundingClientRect(), box = tip.getBoundingClientRect();
   const x = frame.left + event.sx + 16, y = frame.top + event.sy + 16;
-  tip.style.left = `${x + box.width > innerWidth - 8 ? x - box.width - 32 : x}px`;
-  tip.style.top = `${y + box.height > innerHeight - 8 ? y - box.height - 32 : y}px`;
+  tip.style.left = `${Math.max(8, x + box.width > innerWidth - 8 ? x - box.width - 32 : x)}px`;
+  tip.style.top = `${Math.max(8, y + box.height > innerHeight - 8 ? y - box.height - 32 : y)}px`;
 }
 
 function leave() {

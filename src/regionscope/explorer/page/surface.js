@@ -174,9 +174,13 @@ const regionscope = (() => {
     const card = $("card");
     card.replaceChildren();
     const title = document.createElement("h2");
-    title.textContent = i === null ? "no face chosen" : `face ${i.toLocaleString("en")}`;
+    title.textContent = i === null ? "faces" : `face ${i.toLocaleString("en")}`;
     card.append(title);
-    if (i !== null) {
+    if (i === null) {
+      card.append(element("p", "Click a face to read its area and its normal. Drag or use the arrow keys to turn the "
+        + "surface; scroll, pinch or use + and - to zoom."));
+      card.lastChild.className = "hint";
+    } else {
       const facts = document.createElement("dl");
       facts.className = "facts";
       const normal = [0, 1, 2].map((k) => normals[3 * i + k].toFixed(3)).join(", ");
