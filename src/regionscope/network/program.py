@@ -90,7 +90,7 @@ class Kink:
 
         ``values`` does not change, except with ``consume=True``: then the dictionary is emptied and its tensors may be
         overwritten, which saves a copy of the pre-activations. The input of ``begin`` is never written to. noise:
-        (..., units), added to the output of the nonlinearity for so many of the last rows.
+        (..., units), added to the output of the nonlinearity in the last rows, as many as ``noise`` has.
         """
         values, first = values if consume else dict(values), self.instructions[0]
         if noise is None:
