@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,14 @@ class Sizes:
     depth: int
     tokens: int
     vocabulary: int
-    points: int
+    points: tuple[int, ...]  # of local complexity: few points show the fixed cost of a call
     slices: int
     prompts: int
     repeats: int
 
 
-CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=32, slices=2, prompts=64, repeats=5)
-GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=32, slices=8, prompts=256, repeats=2)
+CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=(32,), slices=2, prompts=64, repeats=5)
+GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=(32, 256), slices=8, prompts=256, repeats=2)
 
 
 def gpt(sizes: Sizes) -> nn.Module:
@@ -100,8 +101,10 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
     clock, batches = Clock(device, sizes.repeats), (32, 128) if device.type == "cpu" else (64, 256, 1024)
     text, image = (build(sizes).eval().to(device) for build in (gpt, vit))
     ids = torch.randint(1, sizes.vocabulary, (sizes.prompts, sizes.tokens), device=device)
-    images = torch.rand(sizes.points, 3, 32, 32, device=device)
-    points, vertices, grid = ids[: sizes.points], 50 * sizes.points, 200
+    images = torch.rand(max(sizes.points), 3, 32, 32, device=device)
+    if len(ids.unique(dim=0)) < max(sizes.points):
+        raise ValueError(f"Expected at least {max(sizes.points)} different prompts, got {len(ids.unique(dim=0))}.")
+    grid = 200
     rows: list[dict[str, object]] = []
 
     def row(network: str, instrument: str, n: int, work: Callable[[], object], floor: Callable[[], object]) -> None:
@@ -118,11 +121,12 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
     def on_images(n: int) -> Any:
         return forward(image, images, n, batches, clock)
 
-    row("GPT", "local_complexity", vertices, lambda: rs.local_complexity(text, points, radius=0.1), on_text(vertices))
-    row(
-        "GPT", "local_complexity, attention, norms", vertices,
-        lambda: rs.local_complexity(text, points, radius=0.1, attention=True, norms=True), on_text(vertices),
-    )  # fmt: skip
+    for points in sizes.points:
+        n = 50 * points
+        row("GPT", "local_complexity", n, partial(rs.local_complexity, text, ids[:points], radius=0.1), on_text(n))
+        more = partial(rs.local_complexity, text, ids[:points], radius=0.1, attention=True, norms=True)
+        row("GPT", "local_complexity, attention, norms", n, more, on_text(n))
+        row("ViT", "local_complexity", n, partial(rs.local_complexity, image, images[:points], radius=0.5), on_images(n))
     n = sizes.slices * grid
     row("GPT", "region_count, next token", n, lambda: rs.region_count(text, ids, slices=sizes.slices), on_text(n))
     row("GPT", "spline_features", len(ids), lambda: rs.spline_features(text, ids), on_text(len(ids)))
@@ -135,10 +139,6 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
             "GPT", "block, exact plane", len(inputs),
             lambda: rs.linear_regions(found.program, plane), lambda: found.program(inputs),
         )  # fmt: skip
-    row(
-        "ViT", "local_complexity", vertices,
-        lambda: rs.local_complexity(image, images, radius=0.5), on_images(vertices),
-    )  # fmt: skip
     row(
         "ViT", "region_count", n,
         lambda: rs.region_count(image, images, slices=sizes.slices), on_images(n),
