@@ -126,7 +126,8 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
         row("GPT", "local_complexity", n, partial(rs.local_complexity, text, ids[:points], radius=0.1), on_text(n))
         more = partial(rs.local_complexity, text, ids[:points], radius=0.1, attention=True, norms=True)
         row("GPT", "local_complexity, attention, norms", n, more, on_text(n))
-        row("ViT", "local_complexity", n, partial(rs.local_complexity, image, images[:points], radius=0.5), on_images(n))
+        of_images = partial(rs.local_complexity, image, images[:points], radius=0.5)
+        row("ViT", "local_complexity", n, of_images, on_images(n))
     n = sizes.slices * grid
     row("GPT", "region_count, next token", n, lambda: rs.region_count(text, ids, slices=sizes.slices), on_text(n))
     row("GPT", "spline_features", len(ids), lambda: rs.spline_features(text, ids), on_text(len(ids)))
