@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.network.call.wrappers import unwrapped
-from regionscope.network.cuts import Cuts
+from regionscope.network.fold_sites import FoldSites
 from regionscope.network.private_copy import weights_of
 from regionscope.network.structure import Structure, structure_of
 
@@ -72,13 +72,13 @@ class Kink:
     kind: str
     n_units: int
     row_bytes: int
-    folds: Callable[..., Cuts]
+    folds: Callable[..., FoldSites]
     instructions: tuple[Instruction, ...]
 
     def __repr__(self) -> str:
         return f"Kink(name={self.name!r}, kind={self.kind!r}, n_units={self.n_units})"
 
-    def cuts(self, values: Values) -> Cuts:
+    def cuts(self, values: Values) -> FoldSites:
         """Where the map folds, for the current rows. Cost: a view for ReLU and similar functions, a subtraction for
         max(a, b).
         """

@@ -15,7 +15,7 @@ from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec
 from regionscope.lab.data import load
 from regionscope.lab.load import box
-from regionscope.lab.train.small import train_small
+from regionscope.lab.train.small_mlp import train_small
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.papers import read_study
