@@ -19,7 +19,7 @@ from regionscope.network.private_copy import readable_copy
 from regionscope.network.program import Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
-from regionscope.network.second_reading import Reading, read_until_sure
+from regionscope.network.second_reading import ForwardReading, read_until_sure
 from regionscope.network.structure import only_torch, structure_of
 
 
@@ -57,7 +57,7 @@ def trace(
     place, name = torch.device(device), type(module).__name__
     copied = readable_copy(module, dtype, place)
 
-    def read() -> Reading:
+    def read() -> ForwardReading:
         return _reading(Reader(module, copied, shape, Recorder(dtype, place)), name)
 
     if not only_torch(module):
@@ -93,7 +93,7 @@ def _place(tensor: Tensor) -> tuple[object, ...]:
     return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
-def _reading(reader: Reader, name: str) -> Reading:
+def _reading(reader: Reader, name: str) -> ForwardReading:
     """Follow the forward once."""
     output = _read(reader, name)
     if output.axis != 0:
@@ -103,7 +103,7 @@ def _reading(reader: Reader, name: str) -> Reading:
         )
     if output.numel == 0:
         raise InputError(f"Expected a network with at least one output, got outputs of shape (v, {output.shape[0]}).")
-    return Reading(reader.recorder, reader.input, output)
+    return ForwardReading(reader.recorder, reader.input, output)
 
 
 def _read(reader: Reader, name: str) -> Data:

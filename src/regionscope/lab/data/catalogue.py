@@ -24,7 +24,7 @@ from regionscope.lab.user_files import is_user_file
 if TYPE_CHECKING:
     from regionscope.lab.config import DataSpec
 
-Reader = Callable[["DataSpec", Path, dict[str, Any]], DataSplit]
+ReadData = Callable[["DataSpec", Path, dict[str, Any]], DataSplit]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class DataSource:
     shape: str
     classes: str
     options: Mapping[str, Any]
-    read: Reader
+    read: ReadData
     folders: tuple[str, ...] = ()
 
 
@@ -110,7 +110,7 @@ def _read_user_data(spec: DataSpec, options: dict[str, Any]) -> DataSplit:
     return DataSplit(_flat(split.train), _flat(split.test)) if options.get("flatten") else split
 
 
-def _toy(split: Callable[..., DataSplit], n_train: int, n_test: int) -> Reader:
+def _toy(split: Callable[..., DataSplit], n_train: int, n_test: int) -> ReadData:
     def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
         return split(spec.n_train or n_train, spec.n_test or n_test, seed=spec.seed, **options)
 
@@ -141,7 +141,7 @@ def _digits(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     return _finished(split, spec, options)
 
 
-def _idx(folder: str) -> Reader:
+def _idx(folder: str) -> ReadData:
     def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
         parts = idx.read_idx_folder(the_folder(spec.name, root, [folder]))
         return _finished(_chosen(parts, spec, 10), spec, options)
