@@ -15,7 +15,7 @@ from regionscope.exact.tracking import locate
 from regionscope.tolerance import COVER, FLAT, WITHIN, Tolerance
 
 ROOT = Path(regionscope.__file__).parent
-SOURCES = sorted([*(ROOT / "geometry").rglob("*.py"), *(ROOT / "regions").rglob("*.py")])
+SOURCES = sorted([*(ROOT / "geometry").rglob("*.py"), *(ROOT / "exact").rglob("*.py")])
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=[str(path.relative_to(ROOT)) for path in SOURCES])
@@ -86,3 +86,9 @@ def test_a_map_may_miss_the_network_by_as_much_as_its_precision(off: float, fail
         part.check()
     with pytest.raises(rs.CheckFailed, match="to equal the network, got a difference"):
         moved.check()
+
+
+@pytest.mark.parametrize("zero", [-1.0, float("nan"), float("inf"), "1", True])
+def test_thresholds_are_numbers_of_at_least_0(zero: float) -> None:
+    with pytest.raises(rs.InputError, match="zero of a Tolerance"):
+        Tolerance(zero=zero, slope=1e-9, rank=1e-10)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from regionscope.checks import real
+from regionscope.errors import InputError
+
 FLAT = 1e-12  # of the size of a cell or slice: what is nearer lies on it, what is thinner is flat
 SLIVER = 1e-14  # of the square of a cell's size: a piece of less area is none
 COVER = 1e-9  # of the size of a slice: by so much the sum of its regions may be off
@@ -14,6 +17,10 @@ WITHIN = 1e-9  # of the extent of a slice: so far outside a region a point may s
 UNIT = 2.0**-53  # largest relative error of one operation in float64
 LEAST = torch.finfo(torch.float64).tiny  # the zero tolerance of a unit that is zero on all probe points
 TINY = 1e-300  # in place of 0 where something is divided by it
+ROUNDED = 1e-9  # of a slope: smaller differences are left to the derivatives
+ACCURATE = 1e-9  # relative error of a norm that needs no second look
+SHORTEST = 1e-9  # of the distance: shorter windows hold all their pieces
+FITS = (1e-36, 1e6)  # what counts as zero in a layer: there values and their products are neither tiny nor huge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +37,11 @@ class Tolerance:
     zero: float
     slope: float
     rank: float
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if real(f"{name} of a Tolerance", value) < 0:
+                raise InputError(f"Expected {name} of a Tolerance to be at least 0, got {value!r}.")
 
     @staticmethod
     def of(dtype: torch.dtype) -> Tolerance:

@@ -111,6 +111,8 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
         ({"weight": torch.zeros(1, 2)}, "the file lacks 'bias'"),
         ({"weight": torch.zeros(1, 2), "bias": torch.zeros(1), "extra": torch.zeros(1)}, "unknown 'extra'"),
         ({"weight": torch.zeros(3, 2), "bias": torch.zeros(1)}, r"'weight' with shape \(3, 2\) instead of \(1, 2\)"),
+        ({"weight": torch.zeros(1, 2).to_sparse(), "bias": torch.zeros(1)}, "'weight' as a sparse tensor"),
+        ({"weight": torch.zeros(1, 2), "bias": torch.zeros(1, device="meta")}, "'bias' as a tensor on the device meta"),
         (torch.zeros(3), "got something else"),
         ({"epoch": 3}, "got something else"),
     ],
@@ -195,6 +197,13 @@ def test_points_of_other_files(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(InputError, match="at least two points"):
         load_points(tmp_path / "empty.csv")
+    for values in (torch.eye(3, 4, dtype=torch.bfloat16), torch.eye(3, 4, requires_grad=True)):
+        torch.save(values, tmp_path / "kind.pt")
+        assert np.array_equal(load_points(tmp_path / "kind.pt"), three)
+    for bad, reason in ((torch.eye(3).to_sparse(), "to_dense"), (torch.eye(3, device="meta"), "device meta")):
+        torch.save({"x": bad}, tmp_path / "kind.pt")
+        with pytest.raises(InputError, match=f"an array of real numbers in .*kind.pt, got .*{reason}"):
+            load_points(tmp_path / "kind.pt")
     torch.save(nn.Linear(2, 2), tmp_path / "module.pt")
     with pytest.raises(InputError, match="a tensor or a dictionary of tensors"):
         load_points(tmp_path / "module.pt")

@@ -9,9 +9,7 @@ from torch import Tensor
 
 from regionscope.geometry.ragged import owners
 from regionscope.network import Program, full_precision
-from regionscope.tolerance import TINY
-
-_ROUNDED = 1e-9  # of a slope: smaller differences are left to the derivatives
+from regionscope.tolerance import ROUNDED, TINY
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def different_maps(maps: AffineMaps, pairs: Tensor, *, rounding: float) -> Tenso
         left, right = pairs[rows].T
         difference = (maps.slope[left] - maps.slope[right]).abs().amax((1, 2))
         size = torch.maximum(maps.slope[left].abs(), maps.slope[right].abs()).amax((1, 2))
-        different[rows] = difference > moved[left] + moved[right] + _ROUNDED * size
+        different[rows] = difference > moved[left] + moved[right] + ROUNDED * size
     return different
 
 

@@ -23,7 +23,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import unknown
+from regionscope.checks import unknown, unreadable
 from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS
 from regionscope.geometry import Box, Segment, Simplex, Slice
@@ -108,6 +108,9 @@ def load_weights(model: nn.Module, path: Path) -> None:
     """Load a state dict (safetensors, or a file of ``torch.save(model.state_dict())``) into ``model`` in place."""
     _must_exist(path, "weights")
     state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    for name, tensor in state.items():
+        if reason := unreadable(tensor):
+            raise InputError(f"Expected weights that are real numbers in {path}, got {name!r} as {reason}")
     wanted = model.state_dict()
     problems = [
         *_named("lacks", sorted(wanted.keys() - state.keys())),
@@ -137,6 +140,11 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     loaded = read(where)
     if isinstance(loaded, Mapping):
         loaded = _chosen_array(where, loaded, wanted_key)
+    if isinstance(loaded, Tensor):
+        if reason := unreadable(loaded):
+            raise InputError(f"Expected an array of real numbers in {path}, got {reason}")
+        half = loaded.is_floating_point() and loaded.dtype.itemsize < 4  # NumPy has no bfloat16
+        loaded = (loaded.float() if half else loaded).detach().numpy()
     if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "iuf":
         raise InputError(f"Expected an array of real numbers in {path}, got other values.")
     if loaded.ndim < 2 or len(loaded) < least:
@@ -178,9 +186,7 @@ def _read_tensors(path: Path) -> Any:
         raise InputError(
             f"Expected a tensor or a dictionary of tensors in {path}, got a file that is not read."
         ) from error
-    if isinstance(found, Mapping):
-        return {str(key): value.numpy() if isinstance(value, Tensor) else value for key, value in found.items()}
-    return found.numpy() if isinstance(found, Tensor) else found
+    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else found
 
 
 def _chosen_array(path: Path, arrays: Mapping[str, Any], key: str | None) -> Any:

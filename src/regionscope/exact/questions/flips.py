@@ -18,13 +18,13 @@ from regionscope.geometry import Segment, Slice
 from regionscope.geometry.points import PointLike, read_point
 from regionscope.network import Program, select_output
 from regionscope.network.output import Arguments, Output
+from regionscope.tolerance import SHORTEST
 from regionscope.types import Reading
 
 _SHOWN = 4  # flips in a repr
 _WINDOW = 64  # pieces that first_flip wants to build at a time
 _FIRST = 1 / 64  # of the distance, that it builds first
 _GROWTH = 2.0
-_SHORTEST = 1e-9  # of the distance: shorter windows hold all their pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +200,7 @@ def first_flip(
     last: _Pieces | None = None
     while done < max_distance:
         end = max_distance if done + 1.01 * window > max_distance else done + window
-        limit = 4 * _WINDOW if end - done > _SHORTEST * max_distance else None
+        limit = 4 * _WINDOW if end - done > SHORTEST * max_distance else None
         try:
             dec = decision_regions(program, ray.extended(done, end), max_regions=limit, memory=memory)
         except LimitReached:

@@ -27,11 +27,11 @@ from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_mat
 from regionscope.geometry import Slice
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.network import Program, Values
+from regionscope.tolerance import FITS
 
 _MOST_UNITS = 4096  # of a layer: for larger ones the matrices cost more than they save
 _BYTES = 1 << 28  # of the values at the vertices of cells that are worked on at a time
 _WIDER = 2.0**-12  # by which sums of positive numbers in float32 are enlarged: far more than their rounding
-_FITS = (1e-36, 1e6)  # what counts as zero in a layer: there values and their products are neither tiny nor huge
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Pruning:
         units, error = rounding_of(Staged(first, tuple(stages)), with_ones(slice.corners.cpu().numpy()))
         self.tolerance = self.zero_tolerance + float((levels.factors.abs().cpu() @ torch.from_numpy(error)).max())
         sizes = [own.max(initial=0.0) for own in units]
-        if _FITS[0] < min(sizes) and max(sizes) < _FITS[1]:
+        if FITS[0] < min(sizes) and max(sizes) < FITS[1]:
             self.dtype = torch.float32
         self.steps = [_Step.of(stage, program.device, self.dtype) for stage in stages]
 
