@@ -74,7 +74,7 @@ def test_an_object_of_another_kind_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["tpu", "cuda:99", "meta", 3.5, None])
 def test_a_device_that_cannot_be_used_is_named(name: object) -> None:
-    with pytest.raises(InputError, match=f"^Expected device .* got '{name}'"):
+    with pytest.raises(InputError, match=f"^Expected device .* got '{name}'. Pass cpu"):
         read_device(name)
 
 

@@ -53,3 +53,7 @@ def test_estimators_take_class_names_and_networks_are_asked_for_where_they_are_n
             measure(estimator, X, [0, 0, 1, 1])
     with pytest.raises(InputError, match=r"got LogisticRegression\. Use region_count\(\), which takes any classifier"):
         rs.linear_regions(estimator, rs.Segment(X[0], X[3]))
+    with pytest.raises(InputError, match=r"got the class Linear\. Create an instance first: Linear\(\.\.\.\)\."):
+        rs.linear_regions(torch.nn.Linear, rs.Segment(X[0], X[3]))
+    with pytest.raises(InputError, match=r"got OrderedDict\. If it is a state dict, load it into a module"):
+        rs.linear_regions(torch.nn.Linear(2, 2).state_dict(), rs.Segment(X[0], X[3]))

@@ -136,9 +136,10 @@ def read_device(name: object, *, what: str = "device") -> torch.device:
         device = torch.device(name)  # type: ignore[call-overload]
         torch.empty(0, device=device)
     except (TypeError, RuntimeError, AssertionError) as error:
+        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         raise InputError(
             f"Expected {what} to be one that this machine and this build of PyTorch have, got {str(name)!r}. "
-            "Pass cpu, cuda, cuda:1 or mps."
+            f"Pass {f'cpu or {accelerator.type}' if accelerator else 'cpu'}."
         ) from error
     if device.type == "meta":
         raise InputError(f"Expected {what} to compute numbers, got {str(name)!r}. Pass cpu, cuda, cuda:1 or mps.")

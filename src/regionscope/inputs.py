@@ -136,18 +136,26 @@ def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
     return _of_items(source, places, collate, wanted)
 
 
-def read_array(values: Any) -> Tensor:
-    """``values`` as a tensor without a copy: a tensor stays on its device, anything else is read on the CPU."""
+def read_array(values: Any, what: str = "an array of real numbers") -> Tensor:
+    """``values`` as a tensor without a copy: a tensor stays on its device, anything else is read on the CPU.
+
+    what: the array in error messages, after "Expected".
+    """
     if isinstance(values, Tensor):
         if reason := unreadable(values):
-            raise InputError(f"Expected an array of real numbers, got {reason}")
+            raise InputError(f"Expected {what}, got {reason}")
         return values
     try:
         array = np.asarray(values)
     except ValueError as reason:
-        raise InputError(f"Expected an array of real numbers, got lists of several shapes ({reason}).") from reason
+        raise InputError(f"Expected {what}, got lists of several shapes ({reason}).") from reason
     if array.dtype.kind not in "iubf":
-        raise InputError(f"Expected an array of real numbers, got an array of {array.dtype}. Convert it first.")
+        if array.dtype.kind in "SUTO" and array.size and isinstance(array.flat[0], str | bytes):
+            raise InputError(
+                f"Expected {what}, got strings such as {array.flat[:1].tolist()[0]!r}. If they are labels, "
+                "number the classes: numpy.unique(labels, return_inverse=True)[1]."
+            )
+        raise InputError(f"Expected {what}, got an array of {array.dtype}. Convert it first.")
     if array.dtype == np.longdouble:
         array = array.astype(np.float64)  # torch has none wider
     wide = array.dtype.kind == "u" and array.itemsize > 1  # torch computes with no such type

@@ -46,6 +46,9 @@ def test_list_says_what_lies_where(folder: Path) -> None:
 def test_a_narrow_list_keeps_the_names_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "70")
     assert "│ gaussian_quantiles │" in run("list").stdout
+    monkeypatch.setenv("COLUMNS", "80")
+    words = run("list").stdout.split()
+    assert {"distribution", "photographs", "(teacher_width,"} <= set(words)  # no word is cut in two
 
 
 def test_get_downloads_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,7 +160,7 @@ def test_train_says_that_a_run_had_ended() -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("sweep run nothere.toml --runs runs", "cannot be read"),
+        ("sweep run nothere.toml --runs runs", "Expected a TOML file at 'nothere.toml', got nothing"),
         ("sweep run grid.toml --runs grid.toml", "cannot be created"),
         ("sweep run grid.toml --runs runs --device tpu", "got 'tpu'"),
         ("sweep run grid.toml --runs runs --device meta", "Expected --device to compute numbers, got 'meta'"),

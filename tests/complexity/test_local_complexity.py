@@ -334,3 +334,10 @@ def test_as_many_directions_as_a_small_input_has() -> None:
     assert local_complexity(nn.Sequential(nn.Linear(30, 4), nn.ReLU()), torch.randn(3, 30)).dims == 25
     assert deformation(flat, torch.randn(3, 2)).dims == 2
     assert orthonormal_frames((1, 3, 4)).shape == (12, 1, 3, 4)
+
+
+def test_the_input_that_is_not_finite_is_named() -> None:
+    inputs = torch.zeros(4, 2)
+    inputs[2, 1] = torch.nan
+    with pytest.raises(InputError, match="NaN or infinite values in input 2"):
+        local_complexity(nn.Linear(2, 2), inputs)

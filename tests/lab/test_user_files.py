@@ -216,6 +216,10 @@ def test_parts_that_the_data_names_are_kept(folder: Path) -> None:
         ("--data data.py:split --model net.py:build --set data.options.m=3", "got 'm'"),
         ("--data bad.npz --model net.py:build", "got a, b. Write it with np.savez"),
         ("--data float.npz --model net.py:build", "Number the classes first"),
+        (
+            "--data names.npz --model net.py:build",
+            "Expected labels y from names.npz to be an array of real numbers, got st",
+        ),
         ("--data from1.npz --model net.py:build", "got 1 to 2. Subtract 1, or"),
         ("--data nan.npz --model net.py:build", "got NaN or infinity"),
         ("--data mixed/ --model net.py:build", "Set the option size"),
@@ -231,6 +235,7 @@ def test_parts_that_the_data_names_are_kept(folder: Path) -> None:
 def test_a_failed_start_is_one_sentence_and_leaves_no_folder(command: str, words: str, folder: Path) -> None:
     np.savez("bad.npz", a=[1], b=[2])
     np.savez("float.npz", x=np.zeros((3, 2)), y=[0.0, 1.0, 0.5])
+    np.savez("names.npz", x=np.zeros((4, 2)), y=["cat", "dog", "cat", "dog"])
     np.savez("from1.npz", x=np.zeros((4, 2)), y=[1, 2, 1, 2])
     np.savez("nan.npz", x=np.full((3, 2), np.nan), y=[0, 1, 0])
     for name, size in (("a", 3), ("b", 4)):

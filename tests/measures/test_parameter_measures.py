@@ -240,7 +240,9 @@ def without_statistics() -> nn.Module:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: rs.error_rate(mlp([3, 3]), X, Y.double()), "integer labels, got float64"),
+        (lambda: rs.error_rate(mlp([3, 3]), X, Y.double()), r"got float64 of shape \(40,\)\. Pass labels\.long\(\)"),
+        (lambda: rs.error_rate(mlp([3, 3]), X, torch.eye(3)[Y]), r"Pass labels\.argmax\(1\), if they are one-hot"),
+        (lambda: rs.error_rate(mlp([3, 3]), X, ["cat"] * 40), "got strings such as 'cat'. If they are labels, number"),
         (lambda: rs.error_rate(mlp([3, 3]), X, Y[:3]), "one label for each of 40"),
         (lambda: rs.error_rate(mlp([3, 3]), X[:0], Y[:0]), "at least one input, got 0"),
         (lambda: rs.error_rate(lambda x: x * math.nan, X, Y), "NaN for 40 of 40"),

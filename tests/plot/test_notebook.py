@@ -117,6 +117,13 @@ def test_large_partitions_have_no_inline_figure(monkeypatch: pytest.MonkeyPatch)
     assert "base64" not in notebook.as_html(cube)
 
 
+def test_unfinished_runs_show_their_status() -> None:
+    stopped = RunTable(TABLE.columns, tuple({**row, "status": "stopped", "gap": None, "count": None} for row in ROWS))
+    assert "status" in notebook.as_html(stopped)
+    assert "stopped" in notebook.as_html(stopped)
+    assert "status" not in notebook.as_html(TABLE)
+
+
 def test_text_of_users_is_escaped() -> None:
     table = RunTable(("<b>", "x"), ({"<b>": "<script>", "x": 1}, {"<b>": "a", "x": 2}))
     found = notebook.as_html(table)

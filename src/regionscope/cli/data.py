@@ -29,13 +29,14 @@ def show(root: options.DataRootOption = None) -> None:
     """
     folder = data_root(root)
     table = Table(title=escape(f"Data sets (data folder: {folder})"))
-    for name in ("name", "what", "input", "classes", "options", "where"):
-        table.add_column(name, overflow="fold", no_wrap=name not in ("what", "where"))
+    for name in ("name", "what (options)", "input", "classes", "where"):
+        table.add_column(name, overflow="fold", no_wrap=name in ("name", "input", "classes"))
     for name in names():
         known = entry(name)
         found = next((place for place in known.folders if (folder / place).is_dir()), "not on disk")
         where = found if known.folders else "built in"
-        table.add_row(name, known.about, known.shape, known.classes, "\n".join(known.options), where)
+        what = f"{known.about} ({', '.join(known.options)})"
+        table.add_row(name, what, known.shape, known.classes, where)
     Console().print(table)
 
 

@@ -219,8 +219,10 @@ class Neighbourhoods:
             raise InputError(
                 f"Expected inputs (b, *input_shape) with at least one point, got shape {tuple(points.shape)}."
             )
-        if not bool(torch.isfinite(points).all()):
-            raise InputError("Expected finite inputs, got NaN or infinite values.")
+        finite = torch.isfinite(points).flatten(1).all(1)
+        if not bool(finite.all()):
+            first = int((~finite).nonzero()[0])
+            raise InputError(f"Expected finite inputs, got NaN or infinite values in input {first}.")
         if not real("radius", radius) > 0:
             raise InputError(f"Expected radius to be a finite number larger than 0, got {radius}.")
         shape, flat = tuple(points.shape[1:]), points.flatten(1)

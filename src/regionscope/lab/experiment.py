@@ -126,7 +126,7 @@ def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_
     except Exception as error:  # the user's code may raise anything
         raise InputError(
             f"Expected {experiment.network.name} to accept inputs of shape {tuple(inputs.shape)}, got "
-            f"{type(error).__name__}: {_first_line(error)}"
+            f"{type(error).__name__}: {_first_line(error).rstrip('.')}. Reshape the inputs, or change the network."
         ) from error
     if not isinstance(found, Tensor) or found.shape != wanted:
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__

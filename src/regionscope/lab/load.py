@@ -282,7 +282,9 @@ def _call(factory: Any, spec: str, options: Mapping[str, Any]) -> Any:
         return factory(**options)
     except Exception as error:  # the user's code may raise anything
         how = f"with {', '.join(options)}" if options else "without arguments"
-        raise InputError(f"Calling {spec} {how} failed: {_one_line(error)}") from error
+        more = "" if options else " Give every parameter a default value, or name a function without parameters."
+        advice = more if isinstance(error, TypeError) and "required positional" in str(error) else ""
+        raise InputError(f"Calling {spec} {how} failed: {_one_line(error)}{advice}") from error
 
 
 def _offer(module: object) -> str:
@@ -328,7 +330,10 @@ def _named(verb: str, names: list[str]) -> list[str]:
 
 def _must_exist(path: Path, what: str) -> None:
     if not path.is_file():
-        raise InputError(f"Expected an existing {what} file, got {str(path)!r}, which does not exist.")
+        raise InputError(
+            f"Expected an existing {what} file, got {str(path)!r}, which does not exist. Paths start in the working "
+            f"directory, {str(Path.cwd())!r}."
+        )
 
 
 def _one_line(error: BaseException) -> str:

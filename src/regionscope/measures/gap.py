@@ -118,9 +118,9 @@ def some_examples(inputs: Inputs, labels: Labels | None) -> Examples:
 def read_labels(labels: Tensor) -> Tensor:
     """Labels (n,) as int64 on the CPU."""
     if labels.is_floating_point() or labels.is_complex():
-        raise InputError(
-            f"Expected integer labels, got {str(labels.dtype).removeprefix('torch.')}. Convert them first."
-        )
+        kind = str(labels.dtype).removeprefix("torch.")
+        how = "labels.argmax(1), if they are one-hot" if labels.ndim == 2 else "labels.long()"
+        raise InputError(f"Expected integer labels, got {kind} of shape {tuple(labels.shape)}. Pass {how}.")
     if labels.ndim != 1:
         raise InputError(f"Expected one label for each input, got labels of shape {tuple(labels.shape)}.")
     return labels.cpu().to(torch.int64)

@@ -302,7 +302,5 @@ def _bad_output(result: Any) -> str:
         found = "a tensor that does not depend on the input"
     else:
         found = f"a value of type {type(result).__name__}"
-    return (
-        f"Expected one output tensor, but the module returns {found}. Choose the output with output=: a name, an index "
-        "or a function."
-    )
+    how = f"one of {', '.join(map(repr, result))}" if isinstance(result, dict) else "a name, an index or a function"
+    return f"Expected one output tensor, but the module returns {found}. Choose it with output= (--output): {how}."

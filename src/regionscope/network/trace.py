@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -140,9 +141,13 @@ def _python_module(module: nn.Module) -> nn.Module:
     """The network without wrappers, or what it should have been."""
     module = plain_module(module)
     if not isinstance(module, nn.Module):
-        raise InputError(
-            f"Expected a torch.nn.Module, got {type(module).__name__}. Use region_count(), which takes any classifier."
-        )
+        advice = "Use region_count(), which takes any classifier."
+        if isinstance(module, type) and issubclass(module, nn.Module):
+            advice = f"Create an instance first: {module.__name__}(...)."
+        elif isinstance(module, Mapping):
+            advice = "If it is a state dict, load it into a module with model.load_state_dict(...)."
+        found = f"the class {module.__name__}" if isinstance(module, type) else type(module).__name__
+        raise InputError(f"Expected a torch.nn.Module, got {found}. {advice}")
     inner = unwrapped(module)
     if any(isinstance(child, torch.jit.ScriptModule) for child in inner.modules()):
         raise UntraceableModel(

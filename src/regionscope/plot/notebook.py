@@ -37,7 +37,7 @@ from regionscope.plot.ticks import whole_ticks
 
 MOST_REGIONS = 20_000  # drawn inline: about two seconds
 MOST_ROWS, MOST_COLUMNS, MOST_CURVES = 12, 8, 4
-_HIDDEN = ("key", "seconds")  # columns of a run table that say little
+_HIDDEN = ("key", "seconds", "train_loss")  # columns of a run table that say little
 _PIXELS = 420  # largest width of a figure on the page
 _DPI = 110
 _IMAGE = 49  # numbers of a flat input that is shown as an image, at least
@@ -218,7 +218,10 @@ def _monitor(monitor: Monitor) -> Shown:
 
 def _table(table: RunTable) -> Shown:
     varying = [name for name in table.varying() if not name.endswith(".spread")]
-    columns = [name for name in varying or table.columns if name not in _HIDDEN][:MOST_COLUMNS]
+    columns = [name for name in varying or table.columns if name not in _HIDDEN]
+    if "status" in table.columns and any(row.get("status") != "finished" for row in table.rows):
+        columns = ["status", *(name for name in columns if name != "status")]
+    columns = columns[:MOST_COLUMNS]
     rows = [[row.get(name) for name in columns] for row in table.rows[:MOST_ROWS]]
     remark = f"{len(table):,} rows and {len(table.columns)} columns; to_pandas() gives all of them."
     y = next((name for name in ("gap", "test_error") if name in varying), None)

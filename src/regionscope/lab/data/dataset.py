@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from regionscope.checks import check_labels
 from regionscope.errors import InputError
+from regionscope.inputs import read_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +68,7 @@ class Dataset:
 
 def _tensor(values: object, what: str, dtype: torch.dtype) -> Tensor:
     """A tensor as it is; an array or a list as a tensor of ``dtype``. Labels must be whole numbers in either case."""
-    if isinstance(values, Tensor):
-        found = values
-    else:
-        try:
-            found = torch.as_tensor(np.array(values), device="cpu")
-        except (TypeError, ValueError) as reason:
-            raise InputError(
-                f"Expected {what} to be an array of numbers, got values that cannot be read ({reason})."
-            ) from reason
+    found = values if isinstance(values, Tensor) else read_array(values, f"{what} to be an array of numbers").clone()
     if dtype == torch.int64 and (found.is_floating_point() or found.is_complex()):
         raise InputError(f"Expected {what} of whole numbers, got {found.dtype}. Use labels.astype(int).")
     return found if isinstance(values, Tensor) else found.to(dtype)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS
-from regionscope.inputs import read_examples
+from regionscope.inputs import read_array, read_examples
 from regionscope.lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
 from regionscope.lab.data.images import Pixels
 from regionscope.lab.load import call_function
@@ -106,7 +106,10 @@ def _dataset(found: Any) -> tuple[Tensor, Tensor]:
 
 
 def _pair(x: Any, y: Any, name: str) -> tuple[Tensor, Tensor]:
-    inputs, labels = (torch.as_tensor(each, device="cpu") for each in (x, y))
+    inputs, labels = (
+        read_array(each, f"{what} from {name} to be an array of real numbers").cpu()
+        for each, what in ((x, "inputs x"), (y, "labels y"))
+    )
     if inputs.ndim < 2 or labels.shape != inputs.shape[:1] or len(inputs) < 2:
         raise InputError(
             f"Expected at least two inputs x of shape (n, ...) and labels y of shape (n,) from {name}, got "

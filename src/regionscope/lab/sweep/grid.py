@@ -141,7 +141,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"The file {str(path)!r} cannot be read: {error.strerror}.") from error
+        raise InputError(
+            f"Expected a TOML file at {str(path)!r}, got nothing that can be read ({error.strerror}). Paths start in "
+            f"the working directory, {str(Path.cwd())!r}."
+        ) from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except ValueError as error:  # of the decoder, of UTF-8, or of a number of thousands of digits
