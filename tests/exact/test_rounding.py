@@ -203,3 +203,18 @@ def test_scaling_a_unit_up_or_down_changes_no_count(dim: int) -> None:
     found.check()
     assert found.by_layer == wanted.by_layer
     assert found.n_linear_regions == wanted.n_linear_regions
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_flat_regions_beside_steep_ones_are_joined(dim: int) -> None:
+    """Weights of about 1e3 and a clamp: 10 linear regions for 8 on the line, 67 for 62 on the plane."""
+    pytest.importorskip("flint")
+    torch.manual_seed(0)
+    widths = (dim, 6, 6 if dim == 1 else 5, 4, 1)
+    folds = (nn.ReLU(), nn.Hardtanh(), nn.ReLU(), nn.Identity())
+    layers = [nn.Linear(n, m) for n, m in itertools.pairwise(widths)]
+    net = nn.Sequential(*itertools.chain(*zip(layers, folds, strict=True))).double()
+    for weight in net.parameters():
+        weight.data *= 1e3
+    part = rs.linear_regions(net, rs.Box(torch.zeros(dim), torch.eye(dim), 2.0))
+    assert str(part.certify()).startswith("certified")

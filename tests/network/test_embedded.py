@@ -77,6 +77,14 @@ def test_padding_is_cut_off_on_either_side(side: str) -> None:
     assert near(view.model(view.inputs), GPT(alone)[:, -1])
 
 
+def test_a_mask_that_is_added_to_scores_is_refused() -> None:
+    added = torch.zeros(IDS.shape)
+    added[:, -1] = -1e9
+    with pytest.raises(InputError, match=r"1 at real tokens and 0 at padding, got -1e\+09"):
+        rs.embedded(GPT, IDS, attention_mask=added)
+    assert torch.equal(rs.embedded(GPT, IDS, attention_mask=added == 0).inputs, rs.embedded(GPT, IDS[:, :-1]).inputs)
+
+
 def test_the_model_keeps_no_hook_and_no_mode_and_the_view_is_a_snapshot() -> None:
     model = TinyGPT().train()
     view = rs.embedded(model, IDS)

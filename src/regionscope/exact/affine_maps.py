@@ -80,6 +80,9 @@ def different_maps(maps: AffineMaps, pairs: Tensor, *, rounding: float) -> Tenso
     """
     different = torch.zeros(len(pairs), dtype=torch.bool, device=pairs.device)
     step = max(1, (1 << 22) // max(1, maps.slope[0].numel())) if len(maps.slope) else 1
+    # The rounded coordinate of a corner moves its output by the steepest slope there, also for flat regions beside it.
+    steepest = float(maps.slope.abs().max()) if len(maps.slope) else 0.0
+    rounding = max(rounding, 16 * torch.finfo(torch.float64).eps * maps.extent * steepest)
     moved = maps.noise * (1 + rounding / max(maps.error, TINY))
     for start in range(0, len(pairs), step):
         rows = slice(start, start + step)

@@ -46,7 +46,14 @@ def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:
         raise InputError(f"Expected token ids of shape (n, t) or (t,), got {tuple(found.shape)}.")
     if attention_mask is None:
         return found.long(), torch.ones_like(found, dtype=torch.bool)
-    mask = read_array(attention_mask).to(found.device) != 0
+    given = read_array(attention_mask).to(found.device)
+    mask = given != 0
+    if not bool((given == mask).all()):  # masks that are added to scores have 0 at real tokens
+        other = float(given[given != mask].flatten()[0])
+        raise InputError(
+            f"Expected attention_mask with 1 at real tokens and 0 at padding, got {other:g}. Pass mask == 0 for a mask that "
+            "is added to scores."
+        )
     mask = mask[None].expand(len(found), -1) if mask.ndim == 1 else mask
     if mask.shape != found.shape:
         raise InputError(
