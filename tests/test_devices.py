@@ -33,13 +33,13 @@ def test_the_device_refuses_what_a_gpu_refuses() -> None:
 @pytest.mark.parametrize("case", SOME, ids=str)
 def test_exact_regions_there_are_those_here(case: Case) -> None:
     model = case.build()
-    here, decided_here = rs.linear_regions(model, case.slice), rs.decision_regions(model, case.slice)
+    decided_here = rs.decision_regions(model, case.slice)
     with far_device():
-        model = moved(model)
-        there, decided_there = rs.linear_regions(model, case.slice), rs.decision_regions(model, case.slice)
+        decided_there = rs.decision_regions(moved(model), case.slice)
+        assert decided_there.labels.tolist() == decided_here.labels.tolist()
+        here, there = decided_here.partition, decided_there.partition
         assert there.vertices.device == decided_there.labels.device == FAR
         assert (there.by_layer, there.n_linear_regions) == (here.by_layer, here.n_linear_regions)
-        assert decided_there.labels.tolist() == decided_here.labels.tolist()
         assert there.patterns().tolist() == here.patterns().tolist()
         there.to("cpu").check()
 

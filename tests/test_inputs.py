@@ -63,6 +63,8 @@ UNLABELLED: dict[str, Callable[[Any], Any]] = {
     "random directions": lambda x: rs.region_count(NET, x, slices=4, through="direction").counts,
     "lines from the origin": lambda x: rs.region_count(NET, x, slices=4, through="origin").counts,
     "local_complexity": lambda x: rs.local_complexity(NET, x, dims=2, radius=0.5).total,
+    "soft_local_complexity": lambda x: rs.soft_local_complexity(NET, x, dims=2, radius=0.5),
+    "integrated_gradients": lambda x: rs.integrated_gradients(NET, x, target=0).attributions,
     "deformation": lambda x: rs.deformation(NET, x, dims=2).diameter["input"],
     "trusted_radius": lambda x: torch.tensor(rs.trusted_radius(NET, x, radii=[0.01, 0.1], dims=2)),
     "fold_migration": lambda x: rs.fold_migration(NET, TRIANGLE, x, resolution=20).to_data.folds,

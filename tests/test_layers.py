@@ -21,11 +21,12 @@ LAYERS = {
     "cluster": 0,
     "errors": 0,
     "extras": 0,
+    "file_io": 0,
     "inputs": 0,
     "tolerance": 0,
     "types": 0,
     "version": 0,
-    "writing": 0,
+    "wording": 0,
     "geometry": 1,
     "network": 1,
     "certificate": 2,
@@ -141,3 +142,17 @@ table.describe(COMMANDS)
 def test_files_stay_small() -> None:
     long = {str(path.relative_to(PACKAGE)): n for path in MODULES if (n := len(path.read_text().splitlines())) > 400}
     assert not long
+
+
+def test_no_class_name_has_two_meanings() -> None:
+    """Neither a second class nor a type alias in another file has the name of a class."""
+    classes: dict[str, Path] = {}
+    aliases = []
+    for path in MODULES:
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef):
+                assert node.name not in classes, f"{node.name} in {path} and {classes[node.name]}"
+                classes[node.name] = path
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                aliases.append((node.targets[0].id, path))
+    assert not [f"{name} in {path} and {classes[name]}" for name, path in aliases if name in classes]

@@ -18,6 +18,7 @@ import regionscope as rs
 from regionscope import complexity, errors, exact, measures, shallow
 from regionscope.exact.questions.steps import RULES
 from regionscope.lab.zoo import mlp
+from regionscope.shallow.pieces import EffectiveRegions
 from regionscope.types import Readable
 
 X = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
@@ -29,7 +30,7 @@ RESULTS: set[Any] = {
     for chapter in (complexity, exact, measures)
     for name in chapter.__all__
     if inspect.isclass(kind := getattr(chapter, name)) and name not in NO_RESULT
-} | {rs.Estimate, rs.Verification, shallow.KKT, shallow.Flow}
+} | {rs.Estimate, rs.Verification, shallow.KKT, shallow.Flow, EffectiveRegions}
 
 TOP = [
     "Box",
@@ -146,12 +147,13 @@ def test_every_public_error_lives_in_errors() -> None:
 
 
 INSTRUMENTS = [
-    rs.linear_regions, rs.decision_regions, rs.region_count, rs.linear_region_count, rs.local_complexity,
-    rs.deformation, rs.trusted_radius, rs.fold_migration, rs.output_margin, rs.sharpness, rs.error_rate,
-    rs.generalisation_gap, rs.parameter_norms, rs.distance_from, rs.draw_points, rs.complexity_gap, rs.slice_margin,
-    rs.integrated_gradients, rs.flips, rs.first_flip, rs.level_set, rs.stream_regions,
-]  # fmt: skip
-MEASURED = {"model", "slice", "inputs", "labels", "train", "test", "initial", "dec", "point", "x", "direction"}
+    function
+    for name in rs.__all__
+    if inspect.isfunction(function := getattr(rs, name)) and "model" in inspect.signature(function).parameters
+] + [rs.draw_points, rs.complexity_gap, rs.slice_margin, rs.linear_probe]
+MEASURED = {"model", "slice", "inputs", "labels", "train", "test", "initial", "dec", "point", "direction", "features"}
+MEASURED |= {"property", "input_shape", "ids", "ids_a", "ids_b", "ids_c", "name", "context"}
+INSTRUMENTS.remove(rs.select_output)  # wraps a model and measures nothing
 
 
 @pytest.mark.parametrize("instrument", INSTRUMENTS, ids=lambda instrument: instrument.__name__)

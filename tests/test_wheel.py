@@ -61,7 +61,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("clean")
     venv.create(place)
     pip = [sys.executable, "-m", "pip", "--python", place / "bin" / "python"]
-    run([*pip, "install", "-q", "--no-deps", "--no-index", wheel], place)
+    run([*pip, "install", "-q", "--no-compile", "--no-deps", "--no-index", wheel], place)
     libraries = next((place / "lib").glob("python*/site-packages"))
     (libraries / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read
     return place

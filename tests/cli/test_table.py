@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -47,41 +46,50 @@ def test_help_is_that_of_the_command_itself(path: tuple[str, ...], monkeypatch: 
     assert found == wanted
 
 
-@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["sweep", "--help"], ["study", "run", "--help"]])
-def test_help_imports_no_large_library(words: list[str]) -> None:
-    code = f"""
-import sys
+CALLS = """
+import os, sys
 from regionscope.cli import app
-try:
-    app({words!r})
-except SystemExit:
-    pass
-print(sorted(sys.modules.keys() & {{"torch", "numpy", "scipy", "matplotlib"}}))
+
+def call(*words):
+    try:
+        app(words, prog_name="regionscope")
+    except SystemExit:
+        pass
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
-def completions(words: str) -> list[str]:
+def printed(code: str) -> str:
+    """What a new process prints that has ``call``."""
+    return subprocess.run([sys.executable, "-c", CALLS + code], capture_output=True, text=True, check=True).stdout
+
+
+def test_help_imports_no_large_library() -> None:
+    said = printed("""
+for words in ["--help"], ["train", "--help"], ["sweep", "--help"], ["study", "run", "--help"]:
+    call(*words)
+    print("LOADED", *sorted(sys.modules.keys() & {"torch", "numpy", "scipy", "matplotlib"}))
+""").splitlines()
+    assert [line for line in said if "LOADED" in line] == ["LOADED"] * 4
+    assert "Usage: regionscope study run" in "\n".join(said)
+
+
+COMPLETED = {
+    "st": ["study"],
+    "sweep ex": ["export"],
+    "train --batch": ["--batch-size"],
+    "train --network res": ["resnet18", "resnet34"],
+    "train --data two": ["two_moons"],
+    "train --measure sh": ["sharpness"],
+}
+
+
+def test_the_shell_completes() -> None:
     """What bash is offered after these words."""
-    asked = {"_REGIONSCOPE_COMPLETE": "complete_bash", "COMP_WORDS": f"regionscope {words}"}
-    environment = {**os.environ, **asked, "COMP_CWORD": str(len(words.split(" ")))}
-    code = "from regionscope.cli import app; app(prog_name='regionscope')"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    return done.stdout.split()
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        ("st", ["study"]),
-        ("sweep ex", ["export"]),
-        ("train --batch", ["--batch-size"]),
-        ("train --network res", ["resnet18", "resnet34"]),
-        ("train --data two", ["two_moons"]),
-        ("train --measure sh", ["sharpness"]),
-    ],
-)
-def test_the_shell_completes(words: str, offered: list[str]) -> None:
-    assert completions(words) == offered
+    said = printed(f"""
+for words in {list(COMPLETED)}:
+    asked = {{"_REGIONSCOPE_COMPLETE": "complete_bash", "COMP_WORDS": f"regionscope {{words}}"}}
+    os.environ.update(asked, COMP_CWORD=str(len(words.split(" "))))
+    print("ASKED")
+    call()
+""").split("ASKED")
+    assert [offered.split() for offered in said[1:]] == list(COMPLETED.values())

@@ -9,7 +9,7 @@ from torch import nn
 import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.lab.train.evaluation import evaluate
-from regionscope.lab.train.small import train_small
+from regionscope.lab.train.small_mlp import train_small
 
 
 @pytest.mark.parametrize(

@@ -151,10 +151,12 @@ def test_retrace_reads_again_where_it_must(monkeypatch: pytest.MonkeyPatch) -> N
     assert bound == [net]
 
 
-@pytest.mark.parametrize("name", ["linear_regions", "decision_regions", "linear_region_count"])
-def test_monitors_read_the_weights_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"), [("linear_regions", {}), ("decision_regions", {}), ("linear_region_count", {"slices": 10})]
+)
+def test_monitors_read_the_weights_alone(name: str, options: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     split = DataSplit(two_moons(30, seed=0), two_moons(30, seed=1))
-    spec = MeasureSpec(instrument=name, name="it", options={})
+    spec = MeasureSpec(instrument=name, name="it", options=options)
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
     bound: list[nn.Module] = []

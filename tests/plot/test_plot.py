@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from torch.utils.data import TensorDataset
 
 import regionscope as rs
 from regionscope import plot
@@ -159,7 +160,7 @@ def test_three_dimensions_are_refused() -> None:
 def test_points_are_coloured_and_marked_by_class() -> None:
     ax = axes()
     points = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    first, second = plot.data(points, torch.tensor([0, 1, 0]), ax=ax)
+    first, second = plot.data(TensorDataset(points, torch.tensor([0, 1, 0])), ax=ax)
     assert np.asarray(first.get_offsets()).tolist() == [[0.0, 0.0], [0.0, 1.0]]
     assert np.asarray(second.get_offsets()).tolist() == [[1.0, 0.0]]
     assert not np.array_equal(first.get_facecolor(), second.get_facecolor())

@@ -11,6 +11,7 @@ import torch
 from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.shallow import (
+    Flow,
     FlowOptions,
     Network,
     Sample,
@@ -38,6 +39,15 @@ from shallow.settings import flow_start
 pytestmark = pytest.mark.slow
 
 
+DATA = sample(teacher_from_switches([-0.4, 0.1]), 14, seed=1)
+START = initial_network(30, sigma_h=1.0, sigma_o=1e-4, seed=2)
+
+
+@pytest.fixture(scope="module")
+def late_flow() -> Flow:
+    return gradient_flow(START, DATA, FlowOptions(max_log_loss=1500.0, direction_tol=0.0))
+
+
 def at(tau: float, **more: object) -> FlowOptions:
     return FlowOptions(max_tau=tau, direction_tol=0.0, **more)
 
@@ -57,27 +67,26 @@ def starts(seeds: tuple[int, ...], k: int, n: int) -> tuple[torch.Tensor, torch.
     return theta, x, y
 
 
-@pytest.mark.parametrize("loss", ["exponential", "logistic"])
-def test_sliding_flows_are_the_limit_of_tiny_steps(loss: str) -> None:
+@pytest.mark.parametrize(("loss", "seed"), [("exponential", 1), ("logistic", 3)])
+def test_sliding_flows_are_the_limit_of_tiny_steps(loss: str, seed: int) -> None:
     """The chattering of small explicit steps converges, at their order one, to the Filippov solution."""
-    theta, x, y = starts((1, 3), 5, 6)
-    fine = integrate(theta, x, y, at(4.0, rtol=1e-7, loss=loss))
+    theta, x, y = flow_start(1, 5, 6, seed=seed)
+    fine = integrate(theta, x, y, at(4.0, rtol=1e-6, loss=loss))
     assert int(fine.slid.min()) > 0
     assert int(fine.ambiguous.max()) == 0
-    for i in range(2):
-        errors = [
-            float((small_steps(theta[i], x[i], y[i], step=4 / n, n_steps=n, loss=loss) - fine.theta[i]).abs().max())
-            for n in (125, 800)
-        ]
-        assert errors[1] < 5e-3
-        assert errors[0] > 2 * errors[1]
+    errors = [
+        float((small_steps(theta[0], x[0], y[0], step=4 / n, n_steps=n, loss=loss) - fine.theta[0]).abs().max())
+        for n in (125, 800)
+    ]
+    assert errors[1] < 5e-3
+    assert errors[0] > 2 * errors[1]
 
 
 def test_the_answer_converges_with_the_tolerance() -> None:
     theta, x, y = starts((1, 3, 5), 8, 10)
-    finest = integrate(theta, x, y, at(6.0, rtol=1e-7)).theta
+    finest = integrate(theta, x, y, at(4.0, rtol=1e-7)).theta
     for rtol in (1e-4, 1e-6):
-        found = integrate(theta, x, y, at(6.0, rtol=rtol)).theta
+        found = integrate(theta, x, y, at(4.0, rtol=rtol)).theta
         assert float((found - finest).abs().max()) < 60 * rtol
 
 
@@ -94,7 +103,7 @@ def test_without_sliding_the_answer_would_be_wrong(monkeypatch: pytest.MonkeyPat
         return below, below
 
     monkeypatch.setattr(events, "one_sided", blind)
-    wrong = integrate(theta, x, y, at(4.0, rtol=1e-5, max_steps=150)).theta
+    wrong = integrate(theta, x, y, at(4.0, rtol=1e-5, max_steps=75)).theta
     assert float((wrong - right).abs().max()) > 1e-2
 
 
@@ -117,7 +126,7 @@ def test_loss_falls_and_the_conserved_quantity_stays() -> None:
         values[rows] = flows.F
         seen.append(values)
 
-    end = integrate(theta, x, y, FlowOptions(max_log_loss=200.0, max_steps=1500), on_step=watch)
+    end = integrate(theta, x, y, FlowOptions(max_log_loss=60.0, max_steps=1500), on_step=watch)
     history = torch.stack(seen)
     steps = history[1:] - history[:-1]
     assert float(steps[~torch.isnan(steps)].min()) > -1e-7
@@ -158,24 +167,21 @@ def test_every_point_is_classified_after_t0(loss: str) -> None:
 
 def test_a_flow_that_cannot_win_comes_to_rest() -> None:
     data = Sample(torch.tensor([-0.5, 0.5], dtype=torch.float64), torch.tensor([1.0, -1.0], dtype=torch.float64))
-    flow = gradient_flow(Network([1.0], [2.0], [0.5]), data, FlowOptions(max_steps=3000))
+    flow = gradient_flow(Network([1.0], [2.0], [0.5]), data, FlowOptions(max_steps=1000))
     assert ENDS[int(flow.end.end[0])] in ("stalled", "steps")
     assert not flow.classified
 
 
-def test_late_flow_has_few_regions_and_a_small_kkt_residual() -> None:
-    teacher = teacher_from_switches([-0.4, 0.1])
-    data = sample(teacher, 14, seed=1)
-    start = initial_network(30, sigma_h=1.0, sigma_o=1e-4, seed=2)
-    flow = gradient_flow(start, data, FlowOptions(max_log_loss=1500.0, direction_tol=0.0))
-    rows = flow_table(flow, radius=1.0, teacher=teacher, every=max(1, len(flow) // 6))
+def test_late_flow_has_few_regions_and_a_small_kkt_residual(late_flow: Flow) -> None:
+    flow = late_flow
+    rows = flow_table(flow, radius=1.0, teacher=teacher_from_switches([-0.4, 0.1]), every=max(1, len(flow) // 6))
     late = [row for row in rows if not math.isnan(row.kkt)]
     assert flow.classified
     assert late[-1].kkt < 0.05 < late[0].kkt
     assert late[-1].margin > late[0].margin
     assert late[-1].slackness < 0.01
     last = effective_regions(flow.network(), radius=1.0)
-    assert minimum_regions(data.y) <= last.on_inside.count <= 8 < region_bound(3)
+    assert minimum_regions(DATA.y) <= last.on_inside.count <= 8 < region_bound(3)
     assert rows[-1].classification_error < 0.1
     assert rows[-1].drift < 1e-3
     assert flow.log_t[-1] > 1000  # e^1000 is no float64: nothing underflowed
@@ -193,23 +199,29 @@ def test_log_time_is_the_integral_of_the_inverse_loss() -> None:
     )
 
 
-def test_the_direction_stop_says_so_and_leaves_little_to_turn() -> None:
-    teacher = teacher_from_switches([-0.4, 0.1])
-    data = sample(teacher, 12, seed=1)
-    start = initial_network(20, sigma_h=1.0, sigma_o=1e-3, seed=2)
-    flow = gradient_flow(start, data, FlowOptions(direction_tol=0.05))
+def test_a_kink_on_a_point_has_a_free_subgradient(late_flow: Flow) -> None:
+    """Late in a flow with a sliding kink, the residual is small only if its pull may be shared."""
+    assert int((late_flow.end.modes.slide >= 0).sum()) > 0
+    network = late_flow.network()
+    with_share, without = kkt_residual(network, DATA), kkt_residual(network, DATA, kink=0.0)
+    assert with_share is not None
+    assert without is not None
+    assert with_share.residual < 0.05
+    assert without.residual > 1.5 * with_share.residual
+
+
+def test_the_direction_stop_says_so_and_leaves_little_to_turn(late_flow: Flow) -> None:
+    flow = gradient_flow(START, DATA, FlowOptions(direction_tol=0.05))
     assert ENDS[int(flow.end.end[0])] == "direction"
     assert flow.status.complete
     assert "direction" in flow.ending
     assert float(flow.end.direction_rate[0]) <= 0.05
-    later = gradient_flow(
-        start, data, FlowOptions(direction_tol=0.0, max_log_loss=10 * float(flow.log_inverse_loss[-1]))
-    )
-    assert "budget" in later.ending
-    assert not later.status.complete
-    ends = [f.theta[-1] / f.theta[-1].norm() for f in (flow, later)]
+    assert float(late_flow.log_inverse_loss[-1]) > 4 * float(flow.log_inverse_loss[-1])
+    assert "budget" in late_flow.ending
+    assert not late_flow.status.complete
+    ends = [f.theta[-1] / f.theta[-1].norm() for f in (flow, late_flow)]
     assert float((ends[0] - ends[1]).norm()) < 4 * 0.05
-    residuals = [kkt_residual(f.network(), data) for f in (flow, later)]
+    residuals = [kkt_residual(f.network(), DATA) for f in (flow, late_flow)]
     assert residuals[0] is not None
     assert residuals[1] is not None
     assert residuals[1].residual < residuals[0].residual < 0.2
@@ -218,7 +230,7 @@ def test_the_direction_stop_says_so_and_leaves_little_to_turn() -> None:
 def test_a_looser_tolerance_takes_fewer_steps() -> None:
     """Steps must not be rejected in turn with accepted ones, nor cut again and again before one event."""
     theta, x, y = flow_start(3, 12, 10, seed=4, sigma_o=1e-2)
-    ends = [integrate(theta, x, y, FlowOptions(max_log_loss=20.0, rtol=rtol)) for rtol in (1e-3, 1e-4, 1e-5)]
+    ends = [integrate(theta, x, y, FlowOptions(max_log_loss=6.0, rtol=rtol)) for rtol in (1e-3, 1e-4, 1e-5)]
     counts = [float(end.steps.double().mean()) for end in ends]
     assert counts[0] < counts[1] < counts[2]
     for end in ends:
@@ -235,13 +247,13 @@ def test_a_creeping_flow_is_at_rest() -> None:
 def test_dead_units_change_nothing() -> None:
     theta, x, y = flow_start(2, 5, 6, seed=1)
     wide = torch.nn.functional.pad(theta, (0, 3))
-    small, padded = integrate(theta, x, y, at(2.0, rtol=1e-7)), integrate(wide, x, y, at(2.0, rtol=1e-7))
+    small, padded = (integrate(start, x, y, at(2.0, rtol=1e-6)) for start in (theta, wide))
     torch.testing.assert_close(padded.theta[:, :, :5], small.theta, rtol=0, atol=1e-5)
     assert bool((padded.theta[:, :, 5:] == 0).all())
 
 
 def test_late_flows_of_a_wide_network_keep_the_bound() -> None:
-    (row,) = regions_vs_teacher_width([1], n=10, runs=2, options=FlowOptions(max_log_loss=300.0))
+    (row,) = regions_vs_teacher_width([1], n=10, runs=2, options=FlowOptions(max_log_loss=100.0))
     assert (row.width, row.bound, row.minimum) == (396, 99, 1)
     assert row.classified == 2
     assert row.holds
@@ -254,7 +266,7 @@ def test_late_flows_of_a_wide_network_keep_the_bound() -> None:
 
 
 def test_narrow_networks_fail_and_wide_ones_succeed() -> None:
-    rows = success_vs_width(4, (0.5, 4.0), n=16, runs=10, options=FlowOptions(max_steps=800, rest=1e-3))
+    rows = success_vs_width(4, (0.5, 4.0), n=16, runs=10, options=FlowOptions(max_steps=400, rest=1e-3))
     assert rows[0].low == 0 <= rows[0].success < 0.2
     assert rows[0].success <= rows[0].high <= 1
     assert rows[1].success > rows[0].success + 0.3

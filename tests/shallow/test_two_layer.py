@@ -78,8 +78,8 @@ def counts_together(settings: list[tuple[TwoLayer, torch.Tensor]]) -> list[torch
 
 
 def test_the_inequalities_hold_on_random_networks() -> None:
-    """Both lemmas and the chain on 200 random networks of many shapes and scales; a failure would be a finding."""
-    settings = [random_setting(seed) for seed in range(200)]
+    """Both lemmas and the chain on 100 random networks of many shapes and scales; a failure would be a finding."""
+    settings = [random_setting(seed) for seed in range(100)]
     slack_6_4, slack_6_5 = [], []
     for start in range(0, len(settings), 20):
         part = settings[start : start + 20]
@@ -111,7 +111,7 @@ def test_the_inequalities_hold_on_random_networks() -> None:
 
 def test_the_inequalities_hold_while_training() -> None:
     rows_seen = 0
-    for seed in range(4):
+    for seed in range(2):
         x, y = alternating_line(6) if seed % 2 else random_sphere(8, 3, seed=seed)
         network = initial_two_layer(30, x.shape[1], seed=seed)
         for share in (0.3, 1.2, 2.0):
@@ -119,7 +119,7 @@ def test_the_inequalities_hold_while_training() -> None:
             rows, _ = train_and_check(network, x, y, rate=rate, steps=200, record=4)
             assert all(row.holds for row in rows), (seed, share)
             rows_seen += len(rows)
-    assert rows_seen > 40
+    assert rows_seen > 20
 
 
 def test_a_wrong_inequality_is_seen() -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from regionscope.lab import sweep
-from regionscope.lab.experiment import check
 from regionscope.plot.charts import chart_figure
 from regionscope.studies.charts import Pictures
 from regionscope.studies.humayun2023 import (
@@ -29,7 +28,7 @@ from regionscope.studies.humayun2023 import (
 from regionscope.studies.humayun2023.curves import Curve
 from regionscope.studies.humayun2023.regularisation import _alike, normalisation_claims
 from regionscope.studies.humayun2023.settings import FINE, cnn, imagenet, mlp, mlp_grid, resnet
-from regionscope.studies.study import SIZES, Claim, Size, Study
+from regionscope.studies.study import Claim, Size, Study
 from regionscope.studies.verdict import Grade
 from regionscope.studies.workspace import Workspace
 
@@ -335,13 +334,6 @@ def test_the_full_size_is_the_papers() -> None:
     assert imagenet("full")[0].network.options == {"stem": "imagenet"}
 
 
-@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
-def test_every_experiment_of_every_size_can_be_made(study: Study) -> None:
-    for size in SIZES:
-        for experiment in study.experiments(size):
-            check(experiment)
-
-
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return Workspace(tmp_path_factory.mktemp("humayun2023"))
@@ -357,7 +349,7 @@ def test_every_study_runs_at_smoke_size(study: Study, workspace: Workspace) -> N
     assert outcome.claims
     assert outcome.charts
     assert outcome.grade in Grade
-    for chart in outcome.charts:
+    for chart in {type(chart): chart for chart in outcome.charts}.values():  # one of each kind
         figure = chart_figure(chart)  # draws all but pictures, to see where there is room
         if isinstance(chart, Pictures):
             figure.draw_without_rendering()

@@ -13,7 +13,6 @@ import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.lab import zoo
 from regionscope.lab.config import Experiment
-from regionscope.lab.experiment import check
 from regionscope.lab.sweep import Sweep, run_sweep
 from regionscope.plot.charts import chart_figure
 from regionscope.studies.charts import Lines
@@ -27,7 +26,7 @@ from regionscope.studies.li2025 import (
     reparametrisation,
     settings,
 )
-from regionscope.studies.study import SIZES, Outcome, Study
+from regionscope.studies.study import Outcome, Study
 from regionscope.studies.verdict import Grade
 from regionscope.studies.workspace import Workspace
 
@@ -53,13 +52,6 @@ def test_every_study_runs_in_small(study: Study, workspace: Workspace) -> None:
     assert all(claim.ours and (claim.verdict.rule or claim.verdict.grade is Grade.SHOWN) for claim in outcome.claims)
     assert chart_figure(outcome.charts[0]).axes
     assert {"smoke", "desk", "full"} == set(study.scaled)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_every_experiment_can_be_made(size: Any) -> None:
-    for study in STUDIES:
-        for experiment in study.experiments(size)[:: 27 if size == "full" else 9]:
-            check(experiment)
 
 
 def test_studies_share_their_runs() -> None:

@@ -22,7 +22,7 @@ from regionscope.studies.li2025 import (
     consistency,
     counting,
     evolution,
-    hyperparameters,
+    hyperparameter_effects,
     networks,
     paper,
     predictors,
@@ -186,9 +186,9 @@ def test_figure_5_each_way(tmp_path: Path) -> None:
     assert [effect.level for effect in found] == [16, 32, 64]
     assert [effect.mean for effect in found] == pytest.approx([2.3, 2.4, 2.5])
     assert all(effect.error < 1e-9 for effect in found)  # the rates' own effect is taken away
-    assert hyperparameters.of_figure5(chosen).grade is Grade.REPRODUCED
+    assert hyperparameter_effects.of_figure5(chosen).grade is Grade.REPRODUCED
     turned = [replace(point, values={**point.values, "regions": -point.values["regions"]}) for point in chosen]
-    assert hyperparameters.of_figure5(turned).grade is Grade.NOT_REPRODUCED
+    assert hyperparameter_effects.of_figure5(turned).grade is Grade.NOT_REPRODUCED
 
 
 def test_levels_are_compared_within_whole_blocks_only(tmp_path: Path) -> None:

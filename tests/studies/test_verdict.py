@@ -7,10 +7,10 @@ import math
 
 import pytest
 
+from regionscope.file_io import plain
 from regionscope.measures.correlate import Coefficient
 from regionscope.studies import verdict
 from regionscope.studies.verdict import Grade, Verdict
-from regionscope.writing import plain
 
 
 @pytest.mark.parametrize(

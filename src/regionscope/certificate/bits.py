@@ -18,7 +18,7 @@ from regionscope.certificate.integers import Pattern
 from regionscope.certificate.matrices import Sparse
 from regionscope.certificate.steps import AffineStep, Largest, PiecewiseStep, Steps
 
-Packed = NDArray[np.uint8]
+PackedBits = NDArray[np.uint8]
 Index = NDArray[np.int64]
 
 _LOWEST = np.array([0, *((number & -number).bit_length() - 1 for number in range(1, 256))])
@@ -61,7 +61,7 @@ class Bits:
             known[step.writes] = 8 * part.start + np.arange(step.n_units) if relu else np.full(step.n_units, -1)
         return found
 
-    def on(self, bits: Packed, layer: int) -> NDArray[np.bool_] | None:
+    def on(self, bits: PackedBits, layer: int) -> NDArray[np.bool_] | None:
         """Whether the switch of each candidate of a nonlinearity is set in ``bits`` (n, bytes); candidates without a
         switch are on. None if no group has switches."""
         if (switch := self.switches.get(layer)) is None:
@@ -79,7 +79,7 @@ class Bits:
         """The bytes of each fold."""
         return [slice(int(end) - (size + 7) // 8, int(end)) for end, size in zip(self.ends, self.sizes, strict=True)]
 
-    def encode(self, patterns: Pattern) -> Packed:
+    def encode(self, patterns: Pattern) -> PackedBits:
         """Bits (n, bytes) of patterns (n, units)."""
         found, start = np.zeros((len(patterns), self.n_bytes), dtype=np.uint8), 0
         for fold, part in zip(self.folds, self.parts, strict=True):
@@ -91,12 +91,12 @@ class Bits:
             start += fold.n_units
         return found
 
-    def decode(self, bits: Packed) -> Pattern:
+    def decode(self, bits: PackedBits) -> Pattern:
         """Patterns (n, units) of bits (n, bytes)."""
         nothing = np.zeros((len(bits), 0), dtype=np.int16)
         return np.concatenate([nothing, *(self.pieces(bits, i) for i in range(len(self.folds)))], 1)
 
-    def pieces(self, bits: Packed, i: int) -> Pattern:
+    def pieces(self, bits: PackedBits, i: int) -> Pattern:
         """The part of fold ``i`` in the patterns."""
         fold = self.folds[i]
         flags = np.unpackbits(bits[:, self.parts[i]], axis=1, count=self.sizes[i], bitorder="little")
@@ -104,7 +104,7 @@ class Bits:
         found: Pattern = (flags.argmax(2) if isinstance(fold, Largest) else flags.sum(2)).astype(np.int16)
         return found
 
-    def walls(self, bits: Packed, pairs: Index) -> tuple[Index, Index]:
+    def walls(self, bits: PackedBits, pairs: Index) -> tuple[Index, Index]:
         """For pairs (w, 2) of neighbours: the constraint of each region that is zero on their wall (w, 2), -1 unless
         one unit alone differs, by one piece; and the first nonlinearity at which they differ (w,), -1 if at none."""
         rows, layer = np.full((len(pairs), 2), -1, dtype=np.int64), np.full(len(pairs), -1, dtype=np.int64)
@@ -126,7 +126,7 @@ class Bits:
             rows[i : i + step] = np.where((single | swapped)[:, None], row, -1)
         return rows, layer
 
-    def _essential(self, differs: Packed) -> Packed:
+    def _essential(self, differs: PackedBits) -> PackedBits:
         """Differences of neighbours without maxima that follow others: groups whose first candidate switches on, which
         differ in one bit, and groups that change between the same two entries as one before."""
         for i, fold in enumerate(self.folds):
@@ -167,7 +167,7 @@ def _copied(step: AffineStep, known: dict[str, Index]) -> Index:
     return found
 
 
-def distinct(bits: Packed) -> int:
+def distinct(bits: PackedBits) -> int:
     """Number of different rows. Rows with the same hash are compared."""
     mark, n_words = np.zeros(len(bits), dtype=np.uint64), -(-bits.shape[1] // 8)
     for start in range(0, len(bits), 4096):

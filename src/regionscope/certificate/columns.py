@@ -20,7 +20,7 @@ import numpy as np
 
 from regionscope.certificate.frames import EPS
 from regionscope.certificate.matrices import Numbers
-from regionscope.certificate.steps import AffineStep, Fold, Steps
+from regionscope.certificate.steps import AffineStep, FoldStep, Steps
 from regionscope.geometry import Slice
 
 _LEAST = 2.0**-700  # added to bounds in place of what underflows
@@ -47,7 +47,7 @@ def padded(bound: Numbers) -> Numbers:
     return np.where(bound > 0, bound + _LEAST, bound)
 
 
-def reads(step: AffineStep | Fold) -> Iterator[str]:
+def reads(step: AffineStep | FoldStep) -> Iterator[str]:
     """The names of the tensors that a step reads."""
     if isinstance(step, AffineStep):
         yield from (name for name, _ in step.terms)

@@ -12,7 +12,7 @@ import numpy as np
 
 from regionscope.certificate.integers import as_integers
 from regionscope.certificate.matrices import Numbers
-from regionscope.certificate.steps import AffineStep, Largest, Step, Steps
+from regionscope.certificate.steps import AffineStep, AnyStep, Largest, Steps
 from regionscope.certificate.truth import RegionGraph
 from regionscope.geometry import Slice
 
@@ -50,7 +50,7 @@ def _fractions(numbers: Numbers) -> dict[str, Any]:
     return {"numbers": whole.tolist(), "over": below}
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: AnyStep) -> dict[str, Any]:
     if isinstance(step, AffineStep):
         terms = []
         for source, matrix in step.terms:

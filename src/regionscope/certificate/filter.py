@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.bits import Bits, Packed
+from regionscope.certificate.bits import Bits, PackedBits
 from regionscope.certificate.columns import Value, first_steps, padded, reads
 from regionscope.certificate.frames import EPS, Frames
 from regionscope.certificate.matrices import Numbers
-from regionscope.certificate.steps import AffineStep, Fold, Largest, PiecewiseStep, Steps
+from regionscope.certificate.steps import AffineStep, FoldStep, Largest, PiecewiseStep, Steps
 from regionscope.geometry import Slice
 
 _REACH = 1.01  # corners lie this far from the reference, after they have been corrected
@@ -48,7 +48,7 @@ class Screened:
     slopes, slope_error: (r, c, k) of the outputs, by slice coordinate.
     """
 
-    bits: Packed
+    bits: PackedBits
     sure: NDArray[np.bool_]
     near: Near
     slopes: Numbers
@@ -262,7 +262,7 @@ class _FilterBlock:
         slopes = [rows[1 + i][place[near]] * ratio[cell[near], i] for i in range(self.k)]
         return _AtRegions(place, cell, value, bound, near, np.stack([value[near], *slopes]))
 
-    def _divide(self, fold: Fold, changed: list[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+    def _divide(self, fold: FoldStep, changed: list[tuple[NDArray[Any], NDArray[Any]]]) -> None:
         """New groups: regions of one group that are on the same pieces of this fold. All live functions move there."""
         pattern = self.pattern[:, self.column : self.column + fold.n_units]
         self.column += fold.n_units

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.certificate.matrices import Matrix
-from regionscope.certificate.steps import Fold, Largest, PiecewiseStep, Step, Steps
+from regionscope.certificate.steps import AnyStep, FoldStep, Largest, PiecewiseStep, Steps
 from regionscope.extras import needed
 from regionscope.geometry import Slice
 
 Integers = NDArray[Any]  # of Python integers
 Pattern = NDArray[np.int16]
-Choose = Callable[[Fold, Integers], NDArray[np.int16]]
+Choose = Callable[[FoldStep, Integers], NDArray[np.int16]]
 
 
 def as_integers(numbers: NDArray[np.float64]) -> tuple[Integers, int]:
@@ -143,7 +143,7 @@ class IntegerNetwork:
         self.thresholds: dict[int, list[tuple[int, int]]] = {}  # v > at: v * factor > level, by id of the step
         self.steps = [self._compiled(step) for step in steps.steps]
 
-    def _compiled(self, step: Step) -> Any:
+    def _compiled(self, step: AnyStep) -> Any:
         known = self.denominators
         if isinstance(step, Largest):
             if step.writes:
@@ -187,7 +187,7 @@ class IntegerNetwork:
         ones = np.array([0] * self.dim + [1], dtype=object)
         rows, start, degenerate = [self.border], 0, False
 
-        def choose(fold: Fold, here: Integers) -> Pattern:
+        def choose(fold: FoldStep, here: Integers) -> Pattern:
             nonlocal start, degenerate
             own = pattern[start : start + fold.n_units]
             start += fold.n_units
@@ -217,7 +217,7 @@ class IntegerNetwork:
             first, start = first + stride * fold.n_units, start + fold.n_units
         raise IndexError(f"Expected a constraint of a unit, got row {row}.")
 
-    def _constraints(self, fold: Fold, here: Integers, own: Pattern, ones: Integers) -> Integers:
+    def _constraints(self, fold: FoldStep, here: Integers, own: Pattern, ones: Integers) -> Integers:
         if isinstance(fold, Largest):
             members = here[fold.groups]  # (w, m, k + 1)
             winner = members[np.arange(len(own)), own][:, None]
@@ -238,7 +238,7 @@ class IntegerNetwork:
         ones = np.array([point[-1], 0][: len(columns)], dtype=object)
         found: list[Pattern] = []
 
-        def choose(fold: Fold, here: Integers) -> Pattern:
+        def choose(fold: FoldStep, here: Integers) -> Pattern:
             if isinstance(fold, Largest):
                 rows = here.tolist()
                 best = (max((rows[member], -j) for j, member in enumerate(group)) for group in fold.groups.tolist())

@@ -1,6 +1,6 @@
 """The matrices of affine operations.
 
-``Layer`` is a linear layer or a convolution, by its weights. ``Sparse`` has all nonzero entries. They are read
+``LayerMatrix`` is a linear layer or a convolution, by its weights. ``Sparse`` has all nonzero entries. They are read
 from the operation itself: on 2^900 times a unit vector an affine operation returns 2^900 times a column of its matrix,
 because the shift is too small to be seen beside it; on zero it returns the shift. A layer is written out like that only
 where integers need it.
@@ -96,7 +96,7 @@ class Sparse:
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class LayerMatrix:
     """A linear layer or a convolution. numbers: its weights. shape: of one row of its input."""
 
     function: Callable[[Tensor, Tensor], Tensor]
@@ -117,7 +117,7 @@ class Layer:
         return matrix.sparse
 
     @cached_property
-    def magnitudes(self) -> Layer:
+    def magnitudes(self) -> LayerMatrix:
         """The absolute values."""
         return replace(self, numbers=np.abs(self.numbers))
 
@@ -127,7 +127,7 @@ class Layer:
         rows = self._run(torch.zeros(1, *self.shape, dtype=torch.float64)).numel()
         return np.full(rows, self.numbers[0].size)
 
-    def with_numbers(self, numbers: Numbers) -> Layer:
+    def with_numbers(self, numbers: Numbers) -> LayerMatrix:
         """The same layer with other weights."""
         return replace(self, numbers=numbers)
 
@@ -140,7 +140,9 @@ class Layer:
         return np.ascontiguousarray(found.T) if columns.ndim > 1 else found[0]
 
 
-def whole_layer(function: Callable[..., Tensor], constants: Sequence[Tensor], reads: Sequence[Tensor]) -> Layer | None:
+def whole_layer(
+    function: Callable[..., Tensor], constants: Sequence[Tensor], reads: Sequence[Tensor]
+) -> LayerMatrix | None:
     """The matrix of a linear layer or a convolution; None if the function is another."""
     inner: Any = function
     while isinstance(inner, partial):
@@ -150,7 +152,7 @@ def whole_layer(function: Callable[..., Tensor], constants: Sequence[Tensor], re
         return None
     weights = constants[0].double().cpu().numpy()
     _columns(_PROBE * weights, np.zeros(1))
-    return Layer(function, weights, tuple(reads[0].shape[1:]))
+    return LayerMatrix(function, weights, tuple(reads[0].shape[1:]))
 
 
 def flat(rows: Tensor) -> Numbers:

@@ -14,7 +14,7 @@ import numpy as np
 
 from regionscope.certificate.integers import Integers
 
-Point = tuple[int, ...]
+IntegerPoint = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Polytope:
     """corners: homogeneous integers, each in lowest terms. facets: for each facet its corners and the rows of the
     constraints that are zero on it."""
 
-    corners: list[Point]
+    corners: list[IntegerPoint]
     facets: list[tuple[frozenset[int], list[int]]]
 
 
-def region_of(constraints: Integers, corners: Sequence[Point], n_border: int, dim: int) -> Polytope | None:
+def region_of(constraints: Integers, corners: Sequence[IntegerPoint], n_border: int, dim: int) -> Polytope | None:
     """The part of a slice on which all constraints (n, k + 1) are >= 0; None if it has no inner points.
 
     corners: of the slice. n_border: number of constraints, at the start, that the slice itself satisfies.
@@ -48,7 +48,9 @@ def region_of(constraints: Integers, corners: Sequence[Point], n_border: int, di
     return _with_facets(constraints, points, dim)
 
 
-def _cut(points: list[Point], zeros: list[int], values: list[int], bit: int, dim: int) -> tuple[list[Point], list[int]]:
+def _cut(
+    points: list[IntegerPoint], zeros: list[int], values: list[int], bit: int, dim: int
+) -> tuple[list[IntegerPoint], list[int]]:
     """The corners of the part where the constraint with these values is >= 0."""
     kept, kept_zeros = [], []
     for point, zero, value in zip(points, zeros, values, strict=True):
@@ -71,7 +73,7 @@ def _is_edge(zeros: list[int], p: int, n: int, dim: int) -> bool:
     return not any(other & common == common for i, other in enumerate(zeros) if i not in (p, n))
 
 
-def _with_facets(constraints: Integers, points: list[Point], dim: int) -> Polytope:
+def _with_facets(constraints: Integers, points: list[IntegerPoint], dim: int) -> Polytope:
     zero = constraints.dot(np.array(points, dtype=object).T) == 0
     found: dict[frozenset[int], list[int]] = {}
     for row in np.flatnonzero(zero.sum(1) >= dim):
@@ -81,7 +83,7 @@ def _with_facets(constraints: Integers, points: list[Point], dim: int) -> Polyto
     return Polytope(points, facets)
 
 
-def _reduced(point: Sequence[int]) -> Point:
+def _reduced(point: Sequence[int]) -> IntegerPoint:
     divisor = math.gcd(*point)
     return tuple(number // divisor for number in point)
 

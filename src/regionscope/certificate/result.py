@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from regionscope.errors import InputError
+from regionscope.file_io import replace_file
 from regionscope.types import Reading
-from regionscope.writing import replace_file
 
 
 @dataclass(frozen=True)

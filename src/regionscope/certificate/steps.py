@@ -94,22 +94,22 @@ class Largest:
         return int(self.groups.shape[1])
 
 
-Fold = PiecewiseStep | Largest
-Step = AffineStep | PiecewiseStep | Largest
+FoldStep = PiecewiseStep | Largest
+AnyStep = AffineStep | PiecewiseStep | Largest
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
     """The steps of a program in order, the names of its input and output, and the names of its nonlinearities."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[AnyStep, ...]
     input_name: str
     output_name: str
     layers: tuple[str, ...]
     has_decision: bool
 
     @property
-    def folds(self) -> list[Fold]:
+    def folds(self) -> list[FoldStep]:
         """The steps that fold, in order; a pattern has their units one after another."""
         return [step for step in self.steps if not isinstance(step, AffineStep)]
 
@@ -128,7 +128,7 @@ def read_steps(program: Program) -> Steps:
     """The steps of a float64 program. Cost: one row through each operation for each entry of its inputs."""
     with torch.no_grad(), full_precision():
         reader = _StepReader(program)
-        steps: list[Step] = [*reader.affine(program.instructions)]
+        steps: list[AnyStep] = [*reader.affine(program.instructions)]
         for layer, kink in enumerate(program.kinks):
             steps += reader.fold(kink, layer)
             steps += reader.affine(kink.instructions[1:])
@@ -154,7 +154,7 @@ class _StepReader:
             yield AffineStep(each.writes, tuple(terms), flat(result)[0])
             self.values[each.writes] = torch.zeros_like(result)
 
-    def fold(self, kink: Kink, layer: int) -> list[Step]:
+    def fold(self, kink: Kink, layer: int) -> list[AnyStep]:
         first = kink.instructions[0]
         reads = [self.values[name] for name in first.reads]
         cuts = kink.folds(*reads, *first.constants)
@@ -167,7 +167,7 @@ class _StepReader:
         shift = flat(inside)[0]
         unchanged = inside.is_contiguous() and inside.shape.numel() == reads[0].shape.numel()
         if unchanged and inside.data_ptr() == reads[0].data_ptr():  # the numbers of its only input, in the same order
-            steps: list[Step] = [_sum_with(first.reads[0], before, len(shift), (), shift)]
+            steps: list[AnyStep] = [_sum_with(first.reads[0], before, len(shift), (), shift)]
         else:
             steps = [AffineStep(before, tuple(terms_of(values, first.reads, reads)), shift)]
         if kink.kind == "argmax":
@@ -183,12 +183,12 @@ class _StepReader:
             ]
         return [*steps, *self._pieces(kink, layer, before, flat(result).shape[1])]
 
-    def _pieces(self, kink: Kink, layer: int, before: str, n: int) -> list[Step]:
+    def _pieces(self, kink: Kink, layer: int, before: str, n: int) -> list[AnyStep]:
         first = kink.instructions[0]
         fixed = first.function if isinstance(first.function, Fixed) else Fixed(first.function)
         function, args = fixed.function, fixed.args
 
-        def fold(at: Sequence[float], pieces: Sequence[tuple[float, float]], divisor: int = 1) -> list[Step]:
+        def fold(at: Sequence[float], pieces: Sequence[tuple[float, float]], divisor: int = 1) -> list[AnyStep]:
             table = np.repeat(np.array(pieces, dtype=np.float64)[:, :, None], n, 2)
             return [PiecewiseStep(first.writes, before, layer, tuple(at), table[:, 0], table[:, 1], divisor)]
 
@@ -214,7 +214,7 @@ class _StepReader:
             "regionscope/certificate/steps.py."
         )
 
-    def _larger(self, first: Instruction, layer: int, before: str, n: int, largest: bool) -> list[Step]:
+    def _larger(self, first: Instruction, layer: int, before: str, n: int, largest: bool) -> list[AnyStep]:
         """max(a, b) as b + max(a - b, 0), and min(a, b) as b + min(a - b, 0)."""
         part, shape = f"{first.writes} without its second input", self.values[first.writes].shape
         slopes = np.repeat([[0.0], [1.0]] if largest else [[1.0], [0.0]], n, 1)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from regionscope.certificate.bits import Bits, Packed, distinct
+from regionscope.certificate.bits import Bits, PackedBits, distinct
 from regionscope.certificate.claim import Index
 from regionscope.certificate.frames import EPS
 from regionscope.certificate.integers import Integers
@@ -28,7 +28,7 @@ class RegionGraph:
     """
 
     code: Bits
-    bits: Packed
+    bits: PackedBits
     pairs: Index
     slopes: Numbers
     slope_error: Numbers

@@ -34,7 +34,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.bits import Bits, Packed
+from regionscope.certificate.bits import Bits, PackedBits
 from regionscope.certificate.claim import ClaimedPartition, Index
 from regionscope.certificate.columns import Value, affine, first_steps, padded, reads
 from regionscope.certificate.filter import Near, Screened, size
@@ -220,7 +220,7 @@ class _VertexBlock:
         if fold.writes:
             self.values[fold.writes] = Value(top, error[members].max(1) + (1 + 8 * EPS) * off, size[members].max(1))
 
-    def _winners(self, left: Packed, on: NDArray[np.bool_] | None) -> tuple[Index, NDArray[np.bool_]]:
+    def _winners(self, left: PackedBits, on: NDArray[np.bool_] | None) -> tuple[Index, NDArray[np.bool_]]:
         """The largest candidate of each group (regions, groups) and which ones are on (regions, groups, m); see
         ``bits``. left: those that are not surely smaller at any corner."""
         if on is None:
@@ -282,7 +282,7 @@ def _few_rows(numbers: Numbers) -> list[slice]:
     return [slice(i, i + step) for i in range(0, max(1, len(numbers)), step)]
 
 
-def _packed(flags: NDArray[np.bool_]) -> Packed:
+def _packed(flags: NDArray[np.bool_]) -> PackedBits:
     """Flags (bits, vertices) as bytes (vertices, bytes), the lowest bit first."""
     found = np.zeros((-(-len(flags) // 8), flags.shape[1]), dtype=np.uint8)
     for bit in range(7, -1, -1):

@@ -17,7 +17,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from regionscope.errors import InputError
-from regionscope.writing import plain, replace_file
+from regionscope.file_io import plain, replace_file
 
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 

@@ -27,7 +27,7 @@ from regionscope.studies.charts import Chart
 from regionscope.studies.index import BESIDE, index_markdown
 from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 study = typer.Typer(
     no_args_is_help=True, help="Reproduce the tables and figures of the four papers, and answer questions beyond them."

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 from typer.models import OptionInfo
 
-Table = dict[str, Any]
+CommandTable = dict[str, Any]
 FILE = Path(__file__).with_name("table.json")
 
 _TYPES: dict[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path}
@@ -26,13 +26,13 @@ _KEPT = ("help", "metavar", "min", "rich_help_panel", "show_default")
 _USUAL = typer.Option("--usual")
 
 
-def read() -> Table:
+def read() -> CommandTable:
     """The stored table."""
-    found: Table = json.loads(FILE.read_text(encoding="utf-8"))
+    found: CommandTable = json.loads(FILE.read_text(encoding="utf-8"))
     return found
 
 
-def describe(commands: Mapping[str, str]) -> Table:
+def describe(commands: Mapping[str, str]) -> CommandTable:
     """The table of these commands, each ``module:name`` of a function or a ``typer.Typer``. Imports them all."""
     found = {name: _load(where) for name, where in commands.items()}
     return {
@@ -41,7 +41,7 @@ def describe(commands: Mapping[str, str]) -> Table:
     }
 
 
-def add_commands(app: typer.Typer, table: Table) -> None:
+def add_commands(app: typer.Typer, table: CommandTable) -> None:
     """Register every command of the table, each with a function that loads the real one when it is run."""
     for name, entry in table.items():
         if "commands" in entry:
@@ -52,7 +52,7 @@ def add_commands(app: typer.Typer, table: Table) -> None:
             app.command(name=name, help=entry["help"])(_stand_in(entry))
 
 
-def _of_typer(group: typer.Typer, where: str) -> Table:
+def _of_typer(group: typer.Typer, where: str) -> CommandTable:
     inside = {}
     for each in group.registered_commands:
         function = each.callback
@@ -62,7 +62,7 @@ def _of_typer(group: typer.Typer, where: str) -> Table:
     return {"help": group.info.help, "commands": inside}
 
 
-def _of_function(function: Callable[..., Any], where: str) -> Table:
+def _of_function(function: Callable[..., Any], where: str) -> CommandTable:
     hints = get_type_hints(function, include_extras=True)
     parameters = inspect.signature(function).parameters
     return {
@@ -72,10 +72,10 @@ def _of_function(function: Callable[..., Any], where: str) -> Table:
     }
 
 
-def _of_parameter(hint: Any, default: Any) -> Table:
+def _of_parameter(hint: Any, default: Any) -> CommandTable:
     kind, info = get_args(hint)
     names = {"names": [info.default, *(info.param_decls or ())]} if isinstance(info, OptionInfo) else {}
-    found: Table = {**names, "type": _type_name(kind)}
+    found: CommandTable = {**names, "type": _type_name(kind)}
     found |= {name: value for name in _KEPT if (value := getattr(info, name)) != getattr(_USUAL, name)}
     if default is not inspect.Parameter.empty:
         found["default"] = str(default) if isinstance(default, Path) else default
@@ -92,7 +92,7 @@ def _type_name(kind: Any) -> str | list[str]:
     return next(name for name, known in _TYPES.items() if known == kind)
 
 
-def _stand_in(entry: Table) -> Callable[..., None]:
+def _stand_in(entry: CommandTable) -> Callable[..., None]:
     """A function with the signature that the table describes, which runs the command itself."""
 
     def command(**values: Any) -> None:
@@ -104,7 +104,7 @@ def _stand_in(entry: Table) -> Callable[..., None]:
     return command
 
 
-def _parameter(name: str, entry: Table) -> inspect.Parameter:
+def _parameter(name: str, entry: CommandTable) -> inspect.Parameter:
     kept = {key: entry[key] for key in _KEPT if key in entry}
     if "values" in entry:
         kept["autocompletion"] = lambda incomplete: [each for each in entry["values"] if each.startswith(incomplete)]

@@ -16,7 +16,7 @@ from regionscope.complexity.neighbourhoods import FrameChoice, Shape
 from regionscope.extras import data_frame
 from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading, one_line
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 _COLUMNS = ("step", "train_accuracy", "test_accuracy")
 

@@ -130,9 +130,9 @@ def check_sample(
     regions = cat([regions, missed])
     slice_id, size = regions, abs(outputs).max()
     if len(slices) > 1:  # the regions of a slice one after another
-        owner = take(numpy_on_cpu(found.slice_id), take(corners, take(offsets, regions)))
-        order = argsort(owner)
-        regions, slice_id = take(regions, order), take(owner, order)
+        slice_id = take(numpy_on_cpu(found.slice_id), take(corners, take(offsets, regions)))
+        order = argsort(slice_id)
+        regions, slice_id = take(regions, order), take(slice_id, order)
         largest = found.outputs.abs().amax(1)
         size = numpy_on_cpu(largest.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, largest, "amax"))
         size, allowed = take(size, slice_id)[:, None], take(allowed, slice_id)[:, None]

@@ -32,7 +32,7 @@ from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners
 from regionscope.network import Program, patterns
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 _BYTES = 1 << 26  # of live values, where the network is evaluated on many regions
 _ARRAYS = ("vertices", "outputs", "corners", "offsets", "sizes")

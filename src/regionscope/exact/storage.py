@@ -16,10 +16,10 @@ from torch import Tensor
 
 from regionscope.checks import is_whole
 from regionscope.errors import InputError, WrongFile
+from regionscope.file_io import ARRAY_FILE_ERRORS, parse_json, replace_file
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
-from regionscope.writing import ARRAY_FILE_ERRORS, parse_json, replace_file
 
 _FORMAT = 3
 _KINDS: dict[str, type[Segment] | type[Simplex] | type[Box]] = {"Segment": Segment, "Simplex": Simplex, "Box": Box}

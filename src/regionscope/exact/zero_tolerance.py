@@ -16,7 +16,7 @@ from regionscope.exact.budget import Budget, corner_inputs
 from regionscope.geometry import Slice
 from regionscope.geometry.arrays import as_tensors, cat, empty_like, largest, maximum, minimum, numpy_on_cpu, take
 from regionscope.geometry.blocks import rows_at_a_time
-from regionscope.network import Cuts, Kink, Program, Thresholds, Values
+from regionscope.network import FoldSites, Kink, Program, Thresholds, Values
 from regionscope.tolerance import LEAST, Tolerance
 
 _PROBES = 16  # beside the corners
@@ -85,7 +85,7 @@ def at_vertices(zero_tolerance: Tensor, slice_id: Tensor) -> Tensor:
     return zero_tolerance.index_select(0, as_tensors(slice_id))
 
 
-def snapped_signs(cuts: Cuts, zero_tolerance: Tensor) -> Tensor:
+def snapped_signs(cuts: FoldSites, zero_tolerance: Tensor) -> Tensor:
     """The vertex of each value that counts as zero: (n,) rows of ``cuts``, once for each value.
 
     zero_tolerance: (v,) or (v, units). A value may be zero after rounding alone, so zeros count too, but for units that
@@ -250,7 +250,7 @@ def _flat(value: Tensor) -> Tensor:
     return numpy_on_cpu(value.reshape(len(value), value[0].numel()))
 
 
-def _behind(kink: Kink, live: Values, cuts: Cuts, shakes: _Shakes, versions: _Versions) -> Values:
+def _behind(kink: Kink, live: Values, cuts: FoldSites, shakes: _Shakes, versions: _Versions) -> Values:
     """The three versions of the values behind a kink: plain, moved from the plain ones, moved on."""
     units = cuts.values if isinstance(cuts, Thresholds) else cuts.values[:, cuts.groups].abs().amax(-1)
     flat = {name: _flat(value) for name, value in live.items()}

@@ -16,9 +16,9 @@ from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.figures import bokeh
 from regionscope.explorer.page import page
 from regionscope.explorer.surface import surface_page
+from regionscope.file_io import replace_file
 from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import Frame, TrainingFrames, frames_of_partition, frames_of_run, thin
-from regionscope.writing import replace_file
 
 LIMIT = 30_000_000  # bytes of one page
 _OVERHEAD = 2_000_000  # Bokeh and the page itself

@@ -12,7 +12,7 @@ from torch import Tensor
 from regionscope.checks import unreadable
 from regionscope.errors import SliceError
 from regionscope.tolerance import Tolerance
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 PointLike = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 

@@ -24,7 +24,7 @@ from regionscope.geometry.points import (
     read_points,
 )
 from regionscope.inputs import Inputs, read_examples
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 
 class Projection(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, get_type_hints
 
 from regionscope.checks import read_seed
 from regionscope.errors import InputError
-from regionscope.lab.own import source_of
+from regionscope.lab.user_files import source_of
 
 Options = dict[str, Any]
 
@@ -28,7 +28,7 @@ class DataSpec:
 
     ``label_noise`` is the share of training labels that are replaced by uniformly random ones; ``options`` go to the
     reader of that name (such as ``noise`` for two moons). Your own data are a ``.npz`` file, a folder of images or
-    ``FILE.py:FUNCTION``; ``source`` is then the hash of what they name (see ``lab.own``), found when it is left out.
+    ``FILE.py:FUNCTION``; ``source`` is then the hash of what they name (see ``lab.user_files``), found if left out.
     """
 
     name: str

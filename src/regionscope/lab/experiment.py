@@ -25,11 +25,11 @@ from regionscope.lab.data import DataSplit, load
 from regionscope.lab.data import check_options as check_data_options
 from regionscope.lab.data.dataset import derived_seed
 from regionscope.lab.monitor import Monitor, Row, parse_schedule
-from regionscope.lab.own import COPY, check_source, file_of, is_own
 from regionscope.lab.provenance import run_provenance
 from regionscope.lab.store import RunFolder
 from regionscope.lab.store.files import write_bytes
 from regionscope.lab.train import EpochRow, Trained, TrainingProgress, TrainState, train
+from regionscope.lab.user_files import COPY, check_source, file_of, is_user_file
 
 HISTORY = ("train_loss", "train_error", "test_error")  # the rows of each epoch; no measure may be called so
 
@@ -184,7 +184,7 @@ def _work(
     folder.describe({**made_with, **({"compiled": True} if compiled and device.type == "cuda" else {})}, split)
     spec = experiment.network
     model = _network(experiment, split)
-    if is_own(spec.name):
+    if is_user_file(spec.name):
         write_bytes(folder.path / COPY, file_of(spec.name).read_bytes())
     initial = {name: value.detach().clone() for name, value in model.state_dict().items()}
     state = folder.load_state()
@@ -194,7 +194,7 @@ def _work(
         experiment.training,
         seed=experiment.seed,
         device=device,
-        replay=not is_own(spec.name),  # the networks of the zoo do the same in every step
+        replay=not is_user_file(spec.name),  # the networks of the zoo do the same in every step
         compiled=compiled,
         monitors=_monitors(folder, split, initial),
         state=state,

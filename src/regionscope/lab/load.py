@@ -25,9 +25,9 @@ from torch import Tensor, nn
 
 from regionscope.checks import unknown
 from regionscope.errors import InputError
+from regionscope.file_io import ARRAY_FILE_ERRORS
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.network.onnx import OnnxNetwork, read_onnx
-from regionscope.writing import ARRAY_FILE_ERRORS
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
 _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension

@@ -17,13 +17,13 @@ from torch import nn
 
 from regionscope.errors import RegionscopeError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
+from regionscope.file_io import plain, replace_file
 from regionscope.lab.data import Dataset, two_moons
 from regionscope.lab.load import box
 from regionscope.lab.provenance import provenance
 from regionscope.lab.train import EpochRow, Trained, Training, evaluate, train
 from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
 from regionscope.lab.zoo import mlp
-from regionscope.writing import plain, replace_file
 
 _MOMENTS = 7  # frames of the explorer between the first and the last
 

@@ -6,7 +6,8 @@ Start at ``trace``. To accept a new activation or layer, add its rule to ``rules
   tensors, ``overwritten`` watches what must not be read, ``record`` holds the operations that the rules record,
   ``refuse`` the sentences for what is not piecewise affine. ``exported``: programs of torch.export.
   ``second_reading``: whether a forward gives the same program each time.
-- The result: ``assemble`` makes a ``program`` of ``operations`` and ``cuts``; ``pattern`` and ``decision`` use it.
+- The result: ``assemble`` makes a ``program`` of ``operations``; ``fold_sites`` says where it folds; ``pattern`` and
+  ``decision`` use it.
 - Sequence models: ``token_ids`` reads ids and masks, ``embedded`` makes a model a function of embeddings, ``block``
   reads one MLP block of it.
 - ``output``: one of several outputs of a model, with its further arguments fixed. ``onnx/``: networks from files.
@@ -18,9 +19,9 @@ from regionscope.network.call.draws import Draws
 from regionscope.network.call.precision import full_precision
 from regionscope.network.call.untouched import home, same_modes, untouched
 from regionscope.network.call.wrappers import unwrapped
-from regionscope.network.cuts import Cuts, Maxima, Thresholds
 from regionscope.network.decision import with_decision, with_level
 from regionscope.network.embedded import Embedded, embedded
+from regionscope.network.fold_sites import FoldSites, Maxima, Thresholds
 from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
 from regionscope.network.private_copy import runnable_copy
@@ -29,9 +30,9 @@ from regionscope.network.trace import retrace, trace
 
 __all__ = [
     "Block",
-    "Cuts",
     "Draws",
     "Embedded",
+    "FoldSites",
     "Kink",
     "Maxima",
     "Program",

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.network.cuts import Cuts, Maxima, Thresholds
+from regionscope.network.fold_sites import FoldSites, Maxima, Thresholds
 from regionscope.network.program import Instruction, Kink, Program
 
 
@@ -28,7 +28,7 @@ def with_level(program: Program, weights: Tensor, value: float) -> Program:
     return _with_last(program, "level", partial(_level, weights=weights.to(program.device), value=value))
 
 
-def _with_last(program: Program, title: str, folds: Callable[..., Cuts]) -> Program:
+def _with_last(program: Program, title: str, folds: Callable[..., FoldSites]) -> Program:
     name = program.output_name
     keep = Instruction(
         function=_same,
@@ -44,11 +44,11 @@ def _with_last(program: Program, title: str, folds: Callable[..., Cuts]) -> Prog
     return replace(program, kinks=(*program.kinks, kink))
 
 
-def _level(outputs: Tensor, *, weights: Tensor, value: float) -> Cuts:
+def _level(outputs: Tensor, *, weights: Tensor, value: float) -> FoldSites:
     return Thresholds(outputs.reshape(outputs.shape[0], -1) @ weights.to(outputs.dtype)[:, None], (value,))
 
 
-def _largest(outputs: Tensor, *, groups: Tensor) -> Cuts:
+def _largest(outputs: Tensor, *, groups: Tensor) -> FoldSites:
     c = groups.shape[1]
     rows = outputs.reshape(outputs.shape[0], c)
     return Thresholds(rows, (0.0,)) if c == 1 else Maxima(rows, groups)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from regionscope.network.cuts import Cuts
+from regionscope.network.fold_sites import FoldSites
 
 Memory = Literal["fresh", "view", "shared"]
 
@@ -69,5 +69,5 @@ class Fold(Operation):
     """A continuous piecewise-linear map. ``cuts(*inputs, *constants)`` says where it folds."""
 
     kind: str
-    cuts: Callable[..., Cuts]
+    cuts: Callable[..., FoldSites]
     n_units: int

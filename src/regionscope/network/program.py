@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.network.call.wrappers import unwrapped
-from regionscope.network.cuts import Cuts
+from regionscope.network.fold_sites import FoldSites
 from regionscope.network.private_copy import weights_of
 from regionscope.network.structure import Structure, structure_of
 
@@ -72,13 +72,13 @@ class Kink:
     kind: str
     n_units: int
     row_bytes: int
-    folds: Callable[..., Cuts]
+    folds: Callable[..., FoldSites]
     instructions: tuple[Instruction, ...]
 
     def __repr__(self) -> str:
         return f"Kink(name={self.name!r}, kind={self.kind!r}, n_units={self.n_units})"
 
-    def cuts(self, values: Values) -> Cuts:
+    def cuts(self, values: Values) -> FoldSites:
         """Where the map folds, for the current rows. Cost: a view for ReLU and similar functions, a subtraction for
         max(a, b).
         """
@@ -184,28 +184,28 @@ class Program:
         kinks = tuple(replace(kink, row_bytes=2 * kink.row_bytes) for kink in found.kinks)
         return replace(found, dtype=torch.float64, row_bytes=2 * self.row_bytes, kinks=kinks)
 
-    def reads(self, module: nn.Module) -> bool:
-        """Whether ``rebind`` accepts the module: it has only torch.nn layers, and differs from the original in its
+    def reads(self, model: nn.Module) -> bool:
+        """Whether ``rebind`` accepts the model: it has only torch.nn layers, and differs from the original in its
         weights only.
         False if a constant is computed from weights, as when a BatchNorm is merged into the layer before it.
         """
-        if self.structure is None or not isinstance(module, nn.Module):
+        if self.structure is None or not isinstance(model, nn.Module):
             return False
-        return structure_of(unwrapped(module)) == self.structure
+        return structure_of(unwrapped(model)) == self.structure
 
-    def rebind(self, module: nn.Module) -> Program:
-        """This program with a copy of the current weights of a module of the same structure.
+    def rebind(self, model: nn.Module) -> Program:
+        """This program with a copy of the current weights of a model of the same structure.
 
         Faster than ``trace`` for a network that is measured repeatedly during training. Raises InputError if ``reads``
         is False; call ``trace`` then. Cost: a copy of the weights.
         """
-        if not self.reads(module):
+        if not self.reads(model):
             raise InputError(
                 f"Expected a module that differs from the one that was read in its weights alone, got a "
-                f"{type(module).__name__} with other layers, a forward of its own, or layers that are merged. Read it "
+                f"{type(model).__name__} with other layers, a forward of its own, or layers that are merged. Read it "
                 "with trace()."
             )
-        weights = weights_of(unwrapped(module), self.dtype, self.device)
+        weights = weights_of(unwrapped(model), self.dtype, self.device)
 
         def bound(each: Instruction) -> Instruction:
             pairs = zip(each.sources, each.constants, strict=True)

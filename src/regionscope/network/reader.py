@@ -15,7 +15,7 @@ from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
 from regionscope.network.proxy import ForwardTracer, Storage, Traced
 from regionscope.network.record import Call, Data, Recorder, Refused, Rule, table
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 
 class Reader(ForwardTracer):

@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class ForwardReading:
     """What one reading of a forward has recorded."""
 
     recorder: Recorder
@@ -41,7 +41,7 @@ class Reading:
         return assemble(self.recorder, self.input, self.output)
 
 
-def read_until_sure(read: Callable[[], Reading], name: str, parts: Sequence[nn.Module]) -> Program:
+def read_until_sure(read: Callable[[], ForwardReading], name: str, parts: Sequence[nn.Module]) -> Program:
     """The program that ``read`` gives, if it gives the same one again.
 
     name: how the error calls the network. parts: the modules that are read. Not found is what changes more slowly than
@@ -70,7 +70,7 @@ def _state(parts: Sequence[nn.Module]) -> tuple[object, ...]:
     return python_random_states(), numbers, versions
 
 
-def _compared(read: Callable[[], Reading], name: str, times: int) -> Program:
+def _compared(read: Callable[[], ForwardReading], name: str, times: int) -> Program:
     """The program, if it computes the same values as that of another reading."""
     program = _again(lambda: read().program(), name)
     expected = _values(program)  # before the next reading, which may write to buffers that are constants here
@@ -90,7 +90,7 @@ def _again(read: Callable[[], Result], name: str) -> Result:
         raise UntraceableModel(_sentence(name)) from error
 
 
-def _surely_same(first: Reading, versions: list[int | None], second: Reading) -> bool:
+def _surely_same(first: ForwardReading, versions: list[int | None], second: ForwardReading) -> bool:
     """Whether both recorded the same operations with equal constants, none of which was written to in between."""
     these, those = first.recorder.steps, second.recorder.steps
     made = {second.input, *(step.output for step in those)}

@@ -19,12 +19,12 @@ from regionscope.network.private_copy import readable_copy
 from regionscope.network.program import Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
-from regionscope.network.second_reading import Reading, read_until_sure
+from regionscope.network.second_reading import ForwardReading, read_until_sure
 from regionscope.network.structure import only_torch, structure_of
 
 
 def trace(
-    module: nn.Module,
+    model: nn.Module,
     input_shape: tuple[int, ...],
     *,
     dtype: torch.dtype = torch.float64,
@@ -32,22 +32,22 @@ def trace(
     output: Output | None = None,
     args: Arguments = (),
 ) -> Program:
-    """Read ``module`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
+    """Read ``model`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
 
-    ``module`` may also be a ``torch.fx.GraphModule``, or a ``torch.export.ExportedProgram`` with an open batch size.
+    ``model`` may also be a ``torch.fx.GraphModule``, or a ``torch.export.ExportedProgram`` with an open batch size.
 
-    The forward is traced with torch.fx on a private copy; the module itself is neither run nor changed, and hooks do
-    not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the module's parameters if None); the
-    program is a snapshot of them. Other threads may run or train the module meanwhile, and the program can be pickled.
+    The forward is traced with torch.fx on a private copy; the model itself is neither run nor changed, and hooks do
+    not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the model's parameters if None); the
+    program is a snapshot of them. Other threads may run or train the model meanwhile, and the program can be pickled.
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``. A
     custom forward is traced twice, or nine times if it draws random numbers in Python or changes a number or a buffer
     of a module. It is refused if the results differ (random numbers, the time, a call counter). Rarer changes (whole
     seconds, one call in a hundred) are not detected.
-    output, args: the part of the module's output to use, and its further arguments; see ``select_output``.
+    output, args: the part of the model's output to use, and its further arguments; see ``select_output``.
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows if the recorded operations alone do not show that both traces are equal.
     """
-    module = _python_module(select_output(module, output, args))
+    module = _python_module(select_output(model, output, args))
     shape = _checked_shape(input_shape)
     if dtype not in (torch.float64, torch.float32):
         raise InputError(f"Expected dtype to be torch.float64 or torch.float32, got {dtype}.")
@@ -57,7 +57,7 @@ def trace(
     place, name = torch.device(device), type(module).__name__
     copied = readable_copy(module, dtype, place)
 
-    def read() -> Reading:
+    def read() -> ForwardReading:
         return _reading(Reader(module, copied, shape, Recorder(dtype, place)), name)
 
     if not only_torch(module):
@@ -65,16 +65,16 @@ def trace(
     return _with_sources(read().program(), module, copied.module)
 
 
-def retrace(program: Program | None, module: nn.Module, input_shape: tuple[int, ...]) -> Program:
-    """``program.rebind(module)`` if the program comes from such a module on the same device, else ``trace``."""
+def retrace(program: Program | None, model: nn.Module, input_shape: tuple[int, ...]) -> Program:
+    """``program.rebind(model)`` if the program comes from such a model on the same device, else ``trace``."""
     if (
         program is not None
         and program.input_shape == tuple(input_shape)
-        and program.reads(module)
-        and all(tensor.device == program.device for tensor in module.parameters())
+        and program.reads(model)
+        and all(tensor.device == program.device for tensor in model.parameters())
     ):
-        return program.rebind(module)
-    return trace(module, input_shape)
+        return program.rebind(model)
+    return trace(model, input_shape)
 
 
 def _with_sources(program: Program, module: nn.Module, copied: nn.Module) -> Program:
@@ -93,7 +93,7 @@ def _place(tensor: Tensor) -> tuple[object, ...]:
     return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
-def _reading(reader: Reader, name: str) -> Reading:
+def _reading(reader: Reader, name: str) -> ForwardReading:
     """Follow the forward once."""
     output = _read(reader, name)
     if output.axis != 0:
@@ -103,7 +103,7 @@ def _reading(reader: Reader, name: str) -> Reading:
         )
     if output.numel == 0:
         raise InputError(f"Expected a network with at least one output, got outputs of shape (v, {output.shape[0]}).")
-    return Reading(reader.recorder, reader.input, output)
+    return ForwardReading(reader.recorder, reader.input, output)
 
 
 def _read(reader: Reader, name: str) -> Data:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from regionscope.writing import replace_file
+from regionscope.file_io import replace_file
 
 
 def write_animation(figure: Figure, frames: Iterable[object], path: Path, *, fps: int) -> None:

@@ -14,7 +14,7 @@ from regionscope.checks import of_kind
 from regionscope.exact import LevelSet
 from regionscope.plot import style
 from regionscope.plot.artists import faces_in_space
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 _EYE = np.array([0.394, -0.682, 0.616])  # the direction of the default view
 _LAMP = np.array([-0.09, -0.61, 0.79])  # above the reader's left shoulder

@@ -35,22 +35,25 @@ _AWAY = 0.64  # between a point and the middle of its thumbnail, along the longe
 
 
 def data(
-    points: Tensor, labels: Tensor, *, ax: Axes | None = None, class_names: Sequence[str] | None = None
+    inputs: Inputs, labels: Labels | None = None, *, ax: Axes | None = None, class_names: Sequence[str] | None = None
 ) -> list[PathCollection]:
-    """Scatter ``points`` (n, 2) coloured by ``labels`` (n,); one artist for each class, each with its own marker.
+    """Scatter ``inputs`` (n, 2) coloured by ``labels`` (n,); one artist for each class, each with its own marker.
 
-    Markers become smaller if there are many, so that no class covers another. class_names: names for a legend outside
-    the axes, with the classes that occur.
+    inputs: a tensor, an array, a Dataset or a DataLoader; labels that come with them are used. Markers become smaller
+    if there are many, so that no class covers another. class_names: names for a legend outside the axes, with the
+    classes that occur.
     """
+    examples = read_examples(inputs, labels)
+    points, own = (part.cpu() for part in examples.take_pairs(torch.arange(len(examples), device="cpu")))
     if points.ndim != 2 or points.shape[1] != 2:
         raise InputError(f"Expected points of shape (n, 2), got {tuple(points.shape)}.")
     if class_names is not None:
-        check_names(labels, class_names)
+        check_names(own, class_names)
     ax = style.axes_or_current(ax)
     size = _size(ax, len(points))
     drawn = []
-    for label in labels.unique():
-        xy = points[labels == label].detach().cpu().numpy()
+    for label in own.unique():
+        xy = points[own == label].numpy()
         drawn.append(
             ax.scatter(
                 xy[:, 0],
@@ -67,8 +70,8 @@ def data(
         )
     ax.set_aspect("equal")
     if class_names is not None:
-        markers = {int(label): _marker(int(label)) for label in labels.unique()}
-        class_legend(labels, ax=ax, class_names=class_names, markers=markers)
+        markers = {int(label): _marker(int(label)) for label in own.unique()}
+        class_legend(own, ax=ax, class_names=class_names, markers=markers)
     return drawn
 
 
@@ -120,7 +123,7 @@ def points(
 
 def thumbnails(
     slice: Slice,
-    images: Inputs,
+    inputs: Inputs,
     labels: Labels | None = None,
     *,
     ax: Axes | None = None,
@@ -130,13 +133,13 @@ def thumbnails(
     """Show images next to their points on a slice, such as the corners of a plane through three images.
 
     Each image gets a dot at its place and a thumbnail next to it, away from the other images, in a frame of the colour
-    of its label. images: (n, *input_shape). image_shape: (height, width), (channels, height, width) or (height, width,
+    of its label. inputs: (n, *input_shape). image_shape: (height, width), (channels, height, width) or (height, width,
     channels); without it, the shape of an input, or a square for flat inputs of one or three channels. size: width of
     a thumbnail, as a share of the axes. A figure without a layout engine gets a constrained layout.
     """
     slice = slice_for("thumbnails", slice)
     ax = style.axes_or_current(ax)
-    x, own = _read(images, labels)
+    x, own = _read(inputs, labels)
     pictures = as_pictures(x, image_shape)
     xy = slice.project(x).coords.cpu().numpy()
     if slice.dim == 1:

@@ -18,7 +18,7 @@ from regionscope.checks import read_generator, read_seed, real, whole
 from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Segment, Simplex, Slice
 from regionscope.inputs import Examples, Inputs, read_examples
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 _ATTEMPTS = 100
 _PAIRS_FOR_LENGTH = 256

@@ -33,14 +33,14 @@ def label_lattice(labeller: Labeller, slices: Sequence[Slice], units: Tensor) ->
     return _valid(torch.cat(parts).cpu())
 
 
-def label_points(labeller: Labeller, slices: Sequence[Slice], owner: Tensor, units: Tensor) -> Tensor:
-    """Labels (m,) int64 on the CPU of single points: ``units`` (m, k) of the slices ``owner`` (m,)."""
+def label_points(labeller: Labeller, slices: Sequence[Slice], slice_id: Tensor, units: Tensor) -> Tensor:
+    """Labels (m,) int64 on the CPU of single points: ``units`` (m, k) of the slices ``slice_id`` (m,)."""
     shape = slices[0].input_shape
     corners, places = _placed(labeller, slices, units)
-    owner = owner.to(labeller.device)
+    slice_id = slice_id.to(labeller.device)
     parts = [
         labeller(_points(corners[mine], chunk).reshape(-1, *shape).to(labeller.dtype))
-        for mine, chunk in zip(owner.split(labeller.rows), places.split(labeller.rows), strict=True)
+        for mine, chunk in zip(slice_id.split(labeller.rows), places.split(labeller.rows), strict=True)
     ]
     return _valid(torch.cat(parts).cpu())
 

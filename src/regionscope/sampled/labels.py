@@ -20,7 +20,7 @@ from regionscope.network import home, untouched
 from regionscope.network.call.determinism import refuse_other_answers, two_inputs
 from regionscope.network.call.forward import call_model, row_bytes
 from regionscope.sampled.half_precision import HalfPrecisionScreen
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
 

@@ -17,7 +17,7 @@ from regionscope.shallow.next_events import NextEvents
 from regionscope.shallow.rosenbrock import Field, evaluate, rosenbrock_step
 from regionscope.shallow.state import FlowOptions, Flows
 
-Moment = Callable[[Flows, Tensor], None]
+OnStep = Callable[[Flows, Tensor], None]
 _MEMORY = (
     "h_full", "h_next", "cuts", "wary", "reference", "reference_clock", "reference_size", "rest_tau", "rest_F",
 )  # fmt: skip
@@ -25,7 +25,7 @@ _GROWTH = 1.5  # of |theta|^2 over that window: late in a flow it grows like log
 _WINDOW = math.log(2.0)  # of log log t, over which the rate of the direction is taken
 
 
-def integrate(theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions, *, on_step: Moment | None = None) -> Flows:
+def integrate(theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions, *, on_step: OnStep | None = None) -> Flows:
     """Gradient flow from theta (B, 3, k) on sorted points x (B, n) with labels y (B, n) in {-1, 1}.
 
     Each flow has its own step size, modes and end; flows that have ended leave the batch. ``on_step`` sees the running

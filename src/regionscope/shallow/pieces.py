@@ -11,6 +11,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.shallow.network import Network
 from regionscope.tolerance import Tolerance
+from regionscope.types import Reading
 
 _EXACT = Tolerance.of(torch.float64)
 
@@ -94,6 +95,10 @@ class EffectiveRegions:
     tolerances: Tensor
     line: Tensor
     inside: Tensor
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The count on the line, and that on (-R, R)."""
+        return ("", self.on_line.count, None), ("inside", self.on_inside.count, None)
 
 
 def effective_regions(

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from regionscope.errors import Damaged, InputError
+from regionscope.file_io import replace_file
 from regionscope.lab.store import ENDED, RunFolder
 from regionscope.lab.store.files import encode_document, read_document
-from regionscope.writing import replace_file
 
 _FILES = ("config.json", "data.json", "provenance.json", "rows.jsonl", "result.json")
 _LOCAL = ("command", "host", "system")  # of a provenance: they tell about a machine, not about a number

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any
 
+from regionscope.file_io import plain
 from regionscope.lab.config import Experiment
 from regionscope.lab.sweep.settings import used_settings
 from regionscope.studies.charts import Chart, Lines, Pictures, Scatter
 from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
 from regionscope.studies.verdict import Grade
-from regionscope.writing import plain
 
 _STYLE = """
 :root { color-scheme: light dark; --good: #00664b; --fair: #8a5a00; --bad: #a33b00; --soft: #555; --line: #ddd }

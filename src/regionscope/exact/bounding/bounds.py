@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from regionscope.exact.bounding.merge import Array, Indices, Matrix, Stage
+from regionscope.exact.bounding.merge import AnyMatrix, Array, Indices, Stage
 from regionscope.exact.bounding.stages import Staged
 from regionscope.tolerance import UNIT
 
@@ -81,7 +81,7 @@ def bound_cells(staged: Staged, points: Array, hinge_tolerances: list[Array]) ->
     return Bounds(low, high, tuple(crossings))
 
 
-def _times(matrix: Matrix, state: Array) -> Array:
+def _times(matrix: AnyMatrix, state: Array) -> Array:
     n, b, k = state.shape
     return np.asarray(matrix @ state.reshape(n, b * k)).reshape(-1, b, k)
 

@@ -11,7 +11,7 @@ import scipy.sparse
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Indices = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
-Matrix = Any
+AnyMatrix = Any
 """A dense array or a scipy.sparse array in rows."""
 
 _TILTS = (0.0, 0.5, 1.0)
@@ -28,7 +28,7 @@ class Stage:
     units: Indices
     at: Array
     tilt: Array
-    matrix: Matrix
+    matrix: AnyMatrix
     offset: Array
 
     @property
@@ -42,7 +42,7 @@ class Stage:
         return np.concatenate([state, np.maximum(r, 0) - self.tilt[:, None] * r])
 
 
-def stored(matrix: Matrix) -> Matrix:
+def stored(matrix: AnyMatrix) -> AnyMatrix:
     """``matrix``, sparse where that saves work."""
     sparse = scipy.sparse.csr_array(matrix)
     sparse.sum_duplicates()
@@ -87,7 +87,7 @@ def _upright(stage: Stage) -> Stage:
     return replace(stage, tilt=np.zeros(len(stage.tilt)), matrix=matrix, offset=offset)
 
 
-def _side_by_side(*blocks: Matrix) -> Any:
+def _side_by_side(*blocks: AnyMatrix) -> Any:
     return scipy.sparse.hstack([scipy.sparse.csr_array(block) for block in blocks], format="csr")
 
 

@@ -163,7 +163,7 @@ def _flips_between(program: Program, slice: Slice, pieces: _Pieces) -> Flips:
 
 def first_flip(
     model: nn.Module | Program,
-    x: PointLike,
+    point: PointLike,
     direction: PointLike,
     *,
     max_distance: float,
@@ -172,20 +172,22 @@ def first_flip(
     output: Output | None = None,
     args: Arguments = (),
 ) -> Flip | None:
-    """The first point on the ray from ``x`` along ``direction`` where the predicted class changes, exactly.
+    """The first point on the ray from ``point`` along ``direction`` where the predicted class changes, exactly.
 
     direction: direction of any length; distances are measured in input space. max_distance: end of the search.
     memory, output, args: as in ``linear_regions``. Returns None if the class does not change before that distance. If
-    ``x`` lies on the boundary of two classes, the ray starts in the class just after ``x``.
+    ``point`` lies on the boundary of two classes, the ray starts in the class just after it.
 
-    The ray is built in windows of about 64 linear pieces, starting at ``x``, and the search stops after the window with
-    the flip. A window is at most twice as long as the one before. Cost: ``decision_regions`` on these windows.
+    The ray is built in windows of about 64 linear pieces, starting at ``point``, and the search stops after the window
+    with the flip. A window is at most twice as long as the one before. Cost: ``decision_regions`` on these windows.
     """
     check_memory(memory)
     check_progress(progress)
-    start, along = read_point(x, "x"), read_point(direction, "the direction")
+    start, along = read_point(point, "the point"), read_point(direction, "the direction")
     if start.shape != along.shape:
-        raise InputError(f"Expected a direction of shape {tuple(start.shape)}, that of x, got {tuple(along.shape)}.")
+        raise InputError(
+            f"Expected a direction of shape {tuple(start.shape)}, that of the point, got {tuple(along.shape)}."
+        )
     length = float(along.norm())
     if not (length > 0 and math.isfinite(length)):
         raise InputError(f"Expected a direction with a finite length above 0, got {length}.")

@@ -25,7 +25,7 @@ from torch import Tensor
 from regionscope.exact.walls import Walls
 from regionscope.geometry import Slice
 from regionscope.types import Reading
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
-from regionscope.writing import replace_file
+from regionscope.file_io import replace_file
 
 Array = NDArray[Any]
 

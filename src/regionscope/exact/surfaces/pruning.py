@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.bounding.bounds import rounding_of, with_ones
-from regionscope.exact.bounding.merge import Matrix, Stage
+from regionscope.exact.bounding.merge import AnyMatrix, Stage
 from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_matrices
 from regionscope.geometry import Slice
 from regionscope.geometry.blocks import rows_at_a_time
@@ -186,7 +186,7 @@ class _Step:
 
     @staticmethod
     def of(stage: Stage, device: torch.device, dtype: torch.dtype) -> _Step:
-        def dense(matrix: Matrix) -> Tensor:
+        def dense(matrix: AnyMatrix) -> Tensor:
             array = matrix if not hasattr(matrix, "toarray") else matrix.toarray()
             return torch.from_numpy(array).to(device)
 

@@ -80,9 +80,9 @@ class Complex:
     @property
     def vertex_slice_id(self) -> Tensor:
         """(v,) the domain of each vertex (0 for an id that no cell uses)."""
-        owner = self.slice_id.new_zeros(self.n_vertices)
-        owner[self.corners] = self.slice_id[self.cell_of_corner]
-        return owner
+        slice_id = self.slice_id.new_zeros(self.n_vertices)
+        slice_id[self.corners] = self.slice_id[self.cell_of_corner]
+        return slice_id
 
     def cell_corners(self) -> tuple[Tensor, Tensor]:
         """The vertices of each cell, as a ragged array: vertices and offsets (r + 1,)."""

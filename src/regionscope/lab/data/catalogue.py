@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from regionscope.checks import unknown
 from regionscope.errors import InputError, WrongFile
-from regionscope.lab.data import cifar, idx, own
+from regionscope.lab.data import cifar, idx, user_data
 from regionscope.lab.data.dataset import Dataset, DataSplit, add_label_noise, derived_seed
 from regionscope.lab.data.digits import digits_split
 from regionscope.lab.data.files import data_root, the_command, the_folder
@@ -19,12 +19,12 @@ from regionscope.lab.data.tokens import BOOK, modular_addition_split, read_text,
 from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
 from regionscope.lab.data.univariate import univariate_split
 from regionscope.lab.load import check_call
-from regionscope.lab.own import is_own
+from regionscope.lab.user_files import is_user_file
 
 if TYPE_CHECKING:
     from regionscope.lab.config import DataSpec
 
-Reader = Callable[["DataSpec", Path, dict[str, Any]], DataSplit]
+ReadData = Callable[["DataSpec", Path, dict[str, Any]], DataSplit]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class DataSource:
     shape: str
     classes: str
     options: Mapping[str, Any]
-    read: Reader
+    read: ReadData
     folders: tuple[str, ...] = ()
 
 
@@ -68,7 +68,9 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
     options = check_options(spec.name, spec.options)
     folder = data_root(root)
     try:
-        split = _own(spec, options) if is_own(spec.name) else entry(spec.name).read(spec, folder, options)
+        split = (
+            _read_user_data(spec, options) if is_user_file(spec.name) else entry(spec.name).read(spec, folder, options)
+        )
     except WrongFile as error:
         raise InputError(f"{error.what}. {the_command(spec.name, folder, again=True)}") from error
     if spec.label_noise == 0:
@@ -80,10 +82,10 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
 
 def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of this data set, with defaults. Raises ``InputError`` for a wrong one; reads no file."""
-    if is_own(name) and own.kind_of(name) == "function":
+    if is_user_file(name) and user_data.kind_of(name) == "function":
         check_call(name, given)
         return dict(given)
-    accepted = own.OPTIONS[own.kind_of(name)] if is_own(name) else entry(name).options
+    accepted = user_data.OPTIONS[user_data.kind_of(name)] if is_user_file(name) else entry(name).options
     for key, value in given.items():
         if key not in accepted:
             listed = ", ".join(f"{option} ({_plain(default)})" for option, default in accepted.items())
@@ -99,8 +101,8 @@ def _plain(default: Any) -> str:
     return "a number or a list" if default is None else repr(default)
 
 
-def _own(spec: DataSpec, options: dict[str, Any]) -> DataSplit:
-    split, pixels = own.read_own(spec, options)
+def _read_user_data(spec: DataSpec, options: dict[str, Any]) -> DataSplit:
+    split, pixels = user_data.read_user_data(spec, options)
     if pixels:
         return _finished(split, spec, {**_IMAGES, **options})
     if options.get("symmetric"):
@@ -108,7 +110,7 @@ def _own(spec: DataSpec, options: dict[str, Any]) -> DataSplit:
     return DataSplit(_flat(split.train), _flat(split.test)) if options.get("flatten") else split
 
 
-def _toy(split: Callable[..., DataSplit], n_train: int, n_test: int) -> Reader:
+def _toy(split: Callable[..., DataSplit], n_train: int, n_test: int) -> ReadData:
     def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
         return split(spec.n_train or n_train, spec.n_test or n_test, seed=spec.seed, **options)
 
@@ -139,7 +141,7 @@ def _digits(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     return _finished(split, spec, options)
 
 
-def _idx(folder: str) -> Reader:
+def _idx(folder: str) -> ReadData:
     def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
         parts = idx.read_idx_folder(the_folder(spec.name, root, [folder]))
         return _finished(_chosen(parts, spec, 10), spec, options)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
 from regionscope.lab.instruments.options import passed
-from regionscope.lab.instruments.regions import Reader
+from regionscope.lab.instruments.regions import Retracer
 from regionscope.measures.region_count import linear_region_count, slice_sampler
 
 
@@ -35,7 +35,7 @@ def on_slices(
 
 def linear_region_counts(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``linear_region_count`` on the same slices at every reading."""
-    reader = Reader()
+    reader = Retracer()
 
     def count(model: Any, inputs: Tensor, **own: Any) -> Any:
         read = reader(model, tuple(inputs.shape[1:])) if inputs.is_floating_point() else model

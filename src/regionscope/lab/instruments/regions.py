@@ -11,7 +11,7 @@ from regionscope.lab.instruments.options import passed
 from regionscope.network import Program, retrace
 
 
-class Reader:
+class Retracer:
     """Reads a network whole the first time and where its layers have changed, and otherwise its weights alone."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Reader:
 
 def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
-    slice, own, reader = context.slice(options), passed(linear_regions, options), Reader()
+    slice, own, reader = context.slice(options), passed(linear_regions, options), Retracer()
 
     def read(model: Any) -> dict[str, Any]:
         found = linear_regions(reader(model, slice.input_shape), slice, **own)
@@ -36,5 +36,5 @@ def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[An
 
 def decision(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``decision_regions``: their number."""
-    slice, own, reader = context.slice(options), passed(decision_regions, options), Reader()
+    slice, own, reader = context.slice(options), passed(decision_regions, options), Retracer()
     return lambda model: decision_regions(reader(model, slice.input_shape), slice, **own)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import Damaged, DiskFull, InputError, RegionscopeError
-from regionscope.writing import flush_folder, parse_json, plain, replace_file
+from regionscope.file_io import flush_folder, parse_json, plain, replace_file
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _CHECKSUM = "checksum"

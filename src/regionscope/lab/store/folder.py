@@ -13,12 +13,12 @@ import torch
 from torch import nn
 
 from regionscope.errors import Damaged, InputError, RegionscopeError
+from regionscope.file_io import parse_json
 from regionscope.lab.config import Experiment
-from regionscope.lab.own import unchanged_name
 from regionscope.lab.store import files, repair
 from regionscope.lab.store.lock import Lock, is_held
 from regionscope.lab.store.rows import as_mapping, encode, extended, fingerprint, parse
-from regionscope.writing import parse_json
+from regionscope.lab.user_files import unchanged_name
 
 if TYPE_CHECKING:
     from regionscope.lab.data import DataSplit

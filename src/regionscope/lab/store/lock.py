@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from regionscope.errors import Busy, LockLost
+from regionscope.file_io import parse_json
 from regionscope.lab.store.files import room, set_aside
-from regionscope.writing import parse_json
 
 BEAT = 5.0  # seconds between two heartbeats
 SILENCE = 60.0  # seconds without one after which an owner on another machine is taken for dead

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from regionscope.writing import parse_json, plain
+from regionscope.file_io import parse_json, plain
 
 _NUMBERS = ("value", "seconds")  # where null stands for a number that is not finite
 

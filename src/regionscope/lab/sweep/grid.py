@@ -16,7 +16,7 @@ from typing import Any, Self
 from regionscope.errors import InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.sweep.settings import labels, used_settings
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 _MOST = 100_000  # runs of a sweep
 _DEEPEST = 32  # tables and lists within each other

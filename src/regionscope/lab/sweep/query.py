@@ -12,8 +12,8 @@ from typing import Any
 
 from regionscope.errors import InputError
 from regionscope.extras import needed
+from regionscope.file_io import replace_file
 from regionscope.lab.sweep.table import SERIES, RunTable, read_runs, read_series
-from regionscope.writing import replace_file
 
 _LOCKED = ("temp_directory = ''", "enable_external_access = false", "lock_configuration = true")
 _TYPES = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}

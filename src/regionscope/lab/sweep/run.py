@@ -18,7 +18,7 @@ from regionscope.lab.sweep.cluster import run_on_dask
 from regionscope.lab.sweep.grid import Sweep
 from regionscope.lab.sweep.pool import run_in_pool
 from regionscope.lab.sweep.work import Job, JobResult, outcome_of, work
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 _PATIENCE = 1.0  # seconds between two looks at runs that other processes work on
 _TRUST = 60.0  # seconds for which a lock is believed; then a worker tries it, for its owner may not hold it any more

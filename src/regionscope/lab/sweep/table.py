@@ -12,12 +12,13 @@ from typing import Any
 
 from regionscope.errors import Damaged, InputError
 from regionscope.extras import data_frame
+from regionscope.file_io import plain, replace_file
 from regionscope.lab.store import files, is_held
 from regionscope.lab.store.folder import ENDED
 from regionscope.lab.store.repair import lost_checkpoints
 from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import labels, used_settings
-from regionscope.writing import counted, plain, replace_file
+from regionscope.wording import counted
 
 FIRST = ("key", "status")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")

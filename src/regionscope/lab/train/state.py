@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.writing import parse_json, replace_file
+from regionscope.file_io import parse_json, replace_file
 
 FORMAT = "regionscope train state 1"
 

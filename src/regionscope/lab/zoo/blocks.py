@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .layers import chain, convolution
 
-Block = Callable[[int, int, int], nn.Module]
+MakeBlock = Callable[[int, int, int], nn.Module]
 """block(inputs, outputs, stride)"""
 
 
@@ -84,7 +84,7 @@ class DropConnect(nn.Module):
         return f"rate={self.rate:g}"
 
 
-def stages(inputs: int, plan: Iterable[tuple[Block, int, int, int]]) -> list[nn.Module]:
+def stages(inputs: int, plan: Iterable[tuple[MakeBlock, int, int, int]]) -> list[nn.Module]:
     """A stage (``block1``, ``block2``...) for each block, channels, depth and stride of its first block."""
     made: list[nn.Module] = []
     for block, outputs, depth, stride in plan:
@@ -94,6 +94,6 @@ def stages(inputs: int, plan: Iterable[tuple[Block, int, int, int]]) -> list[nn.
     return made
 
 
-def widening(block: Block, width: int, depths: Sequence[int]) -> list[nn.Module]:
+def widening(block: MakeBlock, width: int, depths: Sequence[int]) -> list[nn.Module]:
     """The stages of a ResNet: each after the first doubles the channels and halves the image."""
     return stages(width, [(block, width * 2**i, depth, 2 if i else 1) for i, depth in enumerate(depths)])

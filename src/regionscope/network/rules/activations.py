@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regionscope.network.cuts import Maxima, Thresholds
+from regionscope.network.fold_sites import Maxima, Thresholds
 from regionscope.network.operations import Fixed
 from regionscope.network.record import Call, Data, Refused, rule
 from regionscope.network.refuse import INDICES

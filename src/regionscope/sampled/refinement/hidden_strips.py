@@ -33,8 +33,8 @@ def hidden_cuts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, l
     closely = torch.zeros_like(same)
     todo, samples = same & _next_to(_ends(~same, lattice), lattice), _FEW
     while bool(todo.any()):
-        owner, pair = todo.nonzero().unbind(1)
-        cut[owner, pair] = _changes(labeller, slices, lattice, labels, owner, pair, samples)
+        slice_id, pair = todo.nonzero().unbind(1)
+        cut[slice_id, pair] = _changes(labeller, slices, lattice, labels, slice_id, pair, samples)
         closely |= todo & (samples == _MANY)
         reached = _ends(cut, lattice)
         reached |= _ends(_next_to(reached, lattice), lattice)
@@ -57,12 +57,18 @@ def _next_to(points: Tensor, lattice: Lattice) -> Tensor:
 
 
 def _changes(
-    labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, labels: Tensor, owner: Tensor, pair: Tensor, n: int
+    labeller: Labeller,
+    slices: Sequence[Slice],
+    lattice: Lattice,
+    labels: Tensor,
+    slice_id: Tensor,
+    pair: Tensor,
+    n: int,
 ) -> Tensor:
     """Whether one of ``n`` places between the two points of each pair has another label than they have."""
     share = torch.arange(1, n + 1, dtype=torch.float64, device="cpu")[:, None] / (n + 1)
     found = []
-    for mine, chosen in zip(owner.split(_TOGETHER // n), pair.split(_TOGETHER // n), strict=True):
+    for mine, chosen in zip(slice_id.split(_TOGETHER // n), pair.split(_TOGETHER // n), strict=True):
         start, end = lattice.pairs[chosen].unbind(1)
         places = torch.lerp(lattice.units[start][:, None], lattice.units[end][:, None], share)
         seen = label_points(labeller, slices, mine.repeat_interleave(n), places.reshape(-1, lattice.dim))

@@ -54,16 +54,16 @@ def joined_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice,
     active = list(range(len(slices)))
     for _ in range(_ROUNDS):
         tries = [_candidates(rows[i], *found[i], lattice, tried[i]) for i in active]
-        owner = np.repeat(active, [len(ends) for ends in tries])
-        if len(owner) == 0:
+        slice_id = np.repeat(active, [len(ends) for ends in tries])
+        if len(slice_id) == 0:
             break
         ends = np.concatenate(tries)
-        wanted = labels[torch.from_numpy(owner), torch.from_numpy(ends[:, 0])]
-        paths = _Paths(torch.from_numpy(owner), lattice.units[ends[:, 0]], lattice.units[ends[:, 1]], wanted)
+        wanted = labels[torch.from_numpy(slice_id), torch.from_numpy(ends[:, 0])]
+        paths = _Paths(torch.from_numpy(slice_id), lattice.units[ends[:, 0]], lattice.units[ends[:, 1]], wanted)
         holds = _connected(labeller, slices, lattice, paths).numpy()
-        active = np.unique(owner[holds]).tolist()
+        active = np.unique(slice_id[holds]).tolist()
         for i in active:
-            found[i] = _joined(found[i], ends[holds & (owner == i)])
+            found[i] = _joined(found[i], ends[holds & (slice_id == i)])
             counts[i] = found[i][0]
     return counts
 
@@ -133,15 +133,15 @@ def _nearest(points: Array, piece: Array, lattice: Lattice) -> set[tuple[int, in
 
 @dataclass(frozen=True)
 class _Paths:
-    """From ``start`` to ``end`` (m, k), in units of slice ``owner`` (m,); both ends have label ``wanted``."""
+    """From ``start`` to ``end`` (m, k), in units of slice ``slice_id`` (m,); both ends have label ``wanted``."""
 
-    owner: Tensor
+    slice_id: Tensor
     start: Tensor
     end: Tensor
     wanted: Tensor
 
     def __getitem__(self, chosen: Tensor) -> _Paths:
-        return _Paths(self.owner[chosen], self.start[chosen], self.end[chosen], self.wanted[chosen])
+        return _Paths(self.slice_id[chosen], self.start[chosen], self.end[chosen], self.wanted[chosen])
 
 
 def _connected(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, paths: _Paths) -> Tensor:
@@ -149,16 +149,16 @@ def _connected(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, pa
 
     def keep(some: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
         together = max(1, _MOST_PLACES // (len(bends) * samples))
-        every = torch.arange(len(some.owner), device="cpu").split(together)
+        every = torch.arange(len(some.slice_id), device="cpu").split(together)
         return torch.cat([keep_few(some[part], bends, samples) for part in every])
 
     def keep_few(some: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
         places = _along(some, bends, samples, lattice)
-        owner = some.owner.repeat_interleave(len(bends) * samples)
-        found = label_points(labeller, slices, owner, places.reshape(-1, lattice.dim)).reshape(places.shape[:-1])
+        slice_id = some.slice_id.repeat_interleave(len(bends) * samples)
+        found = label_points(labeller, slices, slice_id, places.reshape(-1, lattice.dim)).reshape(places.shape[:-1])
         return (found == some.wanted[:, None, None]).all(2).any(1)
 
-    holds = torch.zeros(len(paths.owner), dtype=torch.bool, device="cpu")
+    holds = torch.zeros(len(paths.slice_id), dtype=torch.bool, device="cpu")
     for bends, first_look in ((_WIDE, _WIDE), (_NARROW, (0.0,))):
         left = (~holds).nonzero()[:, 0]
         if len(left):

@@ -11,7 +11,7 @@ from regionscope.studies.humayun2023.shape import BEYOND
 from regionscope.studies.study import Claim
 
 NO_ASCENT = "no ascent"
-Value = tuple[float, float]  # with its standard error
+WithError = tuple[float, float]  # with its standard error
 
 
 def three_phases(what: str, one: Curve) -> Claim:
@@ -43,7 +43,7 @@ def _at(one: Curve, place: int) -> str:
     return f"{one.means[place]:.3g} (step {one.steps[place]:,})"
 
 
-def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, Value | None]) -> Claim:
+def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, WithError | None]) -> Claim:
     """Values with errors along a setting, whose order the paper says; ``ranks`` rise where the paper's values do.
 
     None stands for what needs an ascent where there is none: with it nothing is reproduced.
@@ -58,7 +58,7 @@ def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, V
     return Claim(what, paper, said, judged, spread.strip(", "))
 
 
-def larger(what: str, paper: str, big: tuple[str, Value | None], small: tuple[str, Value | None]) -> Claim:
+def larger(what: str, paper: str, big: tuple[str, WithError | None], small: tuple[str, WithError | None]) -> Claim:
     """One number is larger than another; None as in ``ordered``."""
     said = ", ".join(f"{name}: {NO_ASCENT if value is None else f'{value[0]:.3g}'}" for name, value in (big, small))
     (_, one), (_, other) = big, small
@@ -68,18 +68,18 @@ def larger(what: str, paper: str, big: tuple[str, Value | None], small: tuple[st
     return Claim(what, paper, said, verdict.differs(one[0], other[0], error), f"difference {plus_minus(error)}")
 
 
-def rise(one: Curve) -> Value:
+def rise(one: Curve) -> WithError:
     """The largest rise of the curve, be it beyond the noise or not."""
     return one.shape.rise.amount, one.shape.rise.error
 
 
-def steepness(one: Curve) -> Value:
+def steepness(one: Curve) -> WithError:
     """The largest rise for each power of ten of steps that it takes."""
     change = one.shape.rise
     return steep((change.amount, change.error), one.steps[change.first], one.steps[change.last])
 
 
-def steep(change: Value, first: float, last: float) -> Value:
+def steep(change: WithError, first: float, last: float) -> WithError:
     """A rise from one step to another for each power of ten of steps, which are counted from 1.
 
     >>> steep((1.0, 0.5), 0, 99)
@@ -89,13 +89,13 @@ def steep(change: Value, first: float, last: float) -> Value:
     return change[0] / decades, change[1] / decades
 
 
-def peak(one: Curve) -> Value | None:
+def peak(one: Curve) -> WithError | None:
     """The value where the ascent ends."""
     place = one.shape.peak
     return None if place is None else (one.means[place], one.pooled[place])
 
 
-def second_descent(one: Curve) -> Value | None:
+def second_descent(one: Curve) -> WithError | None:
     """What share of its peak the curve loses after it; 0 where the peak is the last look, None without an ascent."""
     top = peak(one)
     if top is None or top[0] <= 0:
@@ -104,38 +104,38 @@ def second_descent(one: Curve) -> Value | None:
     return (0.0, top[1] / top[0]) if change is None else (change.amount / top[0], change.error / top[0])
 
 
-def start_of_ascent(one: Curve) -> Value | None:
+def start_of_ascent(one: Curve) -> WithError | None:
     """The power of ten of the step at which the ascent starts."""
     place = one.shape.valley
     return None if place is None else _power(one, place)
 
 
-def end_of_ascent(one: Curve) -> Value | None:
+def end_of_ascent(one: Curve) -> WithError | None:
     """The power of ten of the step at which the ascent ends."""
     place = one.shape.peak
     return None if place is None else _power(one, place)
 
 
-def duration(one: Curve) -> Value | None:
+def duration(one: Curve) -> WithError | None:
     """The powers of ten of steps between the start and the end of the ascent."""
     start, end = start_of_ascent(one), end_of_ascent(one)
     return None if start is None or end is None else (end[0] - start[0], math.hypot(start[1], end[1]))
 
 
-def _power(one: Curve, i: int) -> Value:
+def _power(one: Curve, i: int) -> WithError:
     """The power of ten of a step, which is known up to the distance of the measurements."""
     around = one.steps[max(0, i - 1)], one.steps[min(len(one.steps) - 1, i + 1)]
     low, here, high = (math.log10(max(1, step)) for step in (around[0], one.steps[i], around[1]))
     return here, (high - low) / 4
 
 
-def difference(one: Curve, other: Curve, place: int | None) -> Value | None:
+def difference(one: Curve, other: Curve, place: int | None) -> WithError | None:
     """One curve minus another at a measurement."""
     if place is None:
         return None
     return one.means[place] - other.means[place], math.hypot(one.pooled[place], other.pooled[place])
 
 
-def size(value: Value | None) -> Value | None:
+def size(value: WithError | None) -> WithError | None:
     """Without its sign."""
     return None if value is None else (abs(value[0]), value[1])

@@ -14,7 +14,7 @@ from regionscope.errors import InputError
 from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import error_of_mean, larger_error, standard_error
 from regionscope.studies.charts import Lines, Series
-from regionscope.studies.humayun2023.shape import Shape, double_descent
+from regionscope.studies.humayun2023.shape import DescentShape, double_descent
 from regionscope.studies.study import Table
 
 _SAME = 0.01  # share of the steps within which the last two looks count as one
@@ -55,7 +55,7 @@ class Curve:
         return self._at_least(math.sqrt(variance / n))
 
     @cached_property
-    def shape(self) -> Shape:
+    def shape(self) -> DescentShape:
         """Descent, ascent and second descent of the mean."""
         return double_descent(self.steps, self.means, self.wobble)
 

@@ -11,7 +11,7 @@ from regionscope.lab.config import Experiment
 from regionscope.measures.statistics import joined
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
-from regionscope.studies.humayun2023.claims import Value, larger, ordered
+from regionscope.studies.humayun2023.claims import WithError, larger, ordered
 from regionscope.studies.humayun2023.curves import fit_note
 from regionscope.studies.humayun2023.settings import cnn, cnn_grid, resnet
 from regionscope.studies.papers import read_study
@@ -28,8 +28,8 @@ _DIMS: dict[Size, int] = {"smoke": 5, "desk": 20, "full": 25}
 _MEMORY = 1 << 30  # bytes; with less a GPU sees one point at a time
 _HEAD = "head."  # the last linear layer; as for LC, only convolutions count
 
-Course = Sequence[Value]
-Sizes = Mapping[str, Mapping[float, Course]]  # eccentricity and diameter, by radius
+SizeCourse = Sequence[WithError]
+Sizes = Mapping[str, Mapping[float, SizeCourse]]  # eccentricity and diameter, by radius
 
 
 def sizes_at(place: Place, run: str, radius: float, points: int, dims: int) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def resnet_claims(sizes: Sizes) -> tuple[Claim, ...]:
     return (*first_last, *(claim for kind, by_radius in sizes.items() for claim in calmer(kind, by_radius)))
 
 
-def calmer(kind: str, by_radius: Mapping[float, Course]) -> tuple[Claim, ...]:
+def calmer(kind: str, by_radius: Mapping[float, SizeCourse]) -> tuple[Claim, ...]:
     """The largest change by any layer, on average over the trusted radii and over those above them.
 
     Judged as a share of the input's size, which is the same at every radius for a network that is affine on all
@@ -83,12 +83,12 @@ def calmer(kind: str, by_radius: Mapping[float, Course]) -> tuple[Claim, ...]:
     return (larger(f"{what}, as a share of the input's", paper, *share), Claim(what, paper, said, verdict.shown()))
 
 
-def _largest(course: Course) -> Value:
+def _largest(course: SizeCourse) -> WithError:
     """The largest distance to the first value, with the error of that layer."""
     return max((abs(v - course[0][0]), e) for v, e in course)
 
 
-def _by_trust(change: Mapping[float, Value]) -> tuple[tuple[str, Value], tuple[str, Value]]:
+def _by_trust(change: Mapping[float, WithError]) -> tuple[tuple[str, WithError], tuple[str, WithError]]:
     """Mean above the trusted radii and mean up to them; all radii share their points: the errors do not average out."""
     above, below = ([one for r, one in change.items() if (r > _TRUSTED) is large] for large in (True, False))
     (high, high_error), (low, low_error) = (
@@ -97,7 +97,7 @@ def _by_trust(change: Mapping[float, Value]) -> tuple[tuple[str, Value], tuple[s
     return (f"r > {_TRUSTED:g}", (high, high_error)), (f"r <= {_TRUSTED:g}", (low, low_error))
 
 
-def relative(course: Course) -> list[Value]:
+def relative(course: SizeCourse) -> list[WithError]:
     """Each size over that of the input."""
     first = course[0][0]
     return [(v / first, e / first) for v, e in course]
@@ -131,7 +131,7 @@ def _analysis(
     return analyse
 
 
-def over_seeds(answers: Sequence[Sequence[Sequence[float]]]) -> Course:
+def over_seeds(answers: Sequence[Sequence[Sequence[float]]]) -> SizeCourse:
     """Mean over seeds, layer by layer, with the larger of the errors over points and over seeds.
 
     The first convolution receives the input itself, so that it is left out.
@@ -142,7 +142,7 @@ def over_seeds(answers: Sequence[Sequence[Sequence[float]]]) -> Course:
     return [course[0], *course[2:]]
 
 
-def _chart(title: str, y: str, by_radius: Mapping[float, Course]) -> Lines:
+def _chart(title: str, y: str, by_radius: Mapping[float, SizeCourse]) -> Lines:
     series = tuple(
         Series(label=f"r = {r:g}", x=tuple(map(float, range(len(course)))), y=tuple(v for v, _ in course),
                spread=tuple(e for _, e in course))

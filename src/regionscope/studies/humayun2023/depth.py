@@ -9,7 +9,7 @@ from regionscope.lab.store import RunFolder
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.claims import (
     NO_ASCENT,
-    Value,
+    WithError,
     difference,
     larger,
     ordered,
@@ -34,7 +34,7 @@ from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
-Curves = Mapping[str, Curve]
+CurvesByLabel = Mapping[str, Curve]
 
 _CLOSE = 0.02  # share of its largest value within which an accuracy counts as reached
 SHARPNESS = (  # the paper does not define the sharpness of an ascent
@@ -80,7 +80,7 @@ def _figure3(workspace: Workspace, size: Size) -> Outcome:
     )  # fmt: skip
 
 
-def depth_claims(fine: Mapping[str, Curves], coarse: Mapping[str, Curves]) -> list[Claim]:
+def depth_claims(fine: Mapping[str, CurvesByLabel], coarse: Mapping[str, CurvesByLabel]) -> list[Claim]:
     """Of LC at both radii, by where it is measured and by depth, the shallowest first."""
     train, labels = fine["train"], list(fine["train"])
     shallow, *deeper = labels
@@ -119,7 +119,7 @@ def accuracies(runs: Sequence[RunFolder]) -> dict[str, Curve]:
     return {part: accuracy(runs, part) for part in ("train", "test")}
 
 
-def early(label: str, known: Curves, train: Curve) -> list[Claim]:
+def early(label: str, known: CurvesByLabel, train: Curve) -> list[Claim]:
     """Accuracy on both parts peaks during the first descent of train LC."""
     valley = train.shape.valley
     claims = []
@@ -162,7 +162,7 @@ def gap_claims(gap: Curve, auc: Curve, train: Curve) -> tuple[Claim, ...]:
     return (*differing, *telling)
 
 
-def _from(one: Curve, place: int | None, level: float) -> Value | None:
+def _from(one: Curve, place: int | None, level: float) -> WithError | None:
     return None if place is None else (abs(one.means[place] - level), one.pooled[place])
 
 
@@ -183,7 +183,7 @@ def use_note(auc: Curve, train: Curve) -> tuple[str, ...]:
 def _gap(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=4))
     gap, auc, train = curve(runs, "gap"), curve(runs, "gap.auc"), curve(runs, "lc.train")
-    curves: Curves = {part: curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
+    curves: CurvesByLabel = {part: curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
     return Outcome(
         claims=gap_claims(gap, auc, train),
         tables=(phases_table("LC by where it is measured", curves),),

@@ -6,7 +6,7 @@ import math
 
 from regionscope.lab.config import Experiment
 from regionscope.studies import verdict
-from regionscope.studies.humayun2023.claims import NO_ASCENT, Value, larger, ordered, peak
+from regionscope.studies.humayun2023.claims import NO_ASCENT, WithError, larger, ordered, peak
 from regionscope.studies.humayun2023.curves import Curve, accuracy, at_points, charts, phases_table
 from regionscope.studies.humayun2023.settings import all_runs, mlp, mlp_grid
 from regionscope.studies.papers import read_study
@@ -76,7 +76,7 @@ def _memorisation(label: str, train: Curve, known: Curve) -> Claim:
     )
 
 
-def _gained(train: Curve, new: Curve) -> Value | None:
+def _gained(train: Curve, new: Curve) -> WithError | None:
     if train.shape.peak is None:
         return None
     i = new.at(train.steps[train.shape.peak])

@@ -16,7 +16,7 @@ from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import on_slice
 from regionscope.measures.statistics import joined
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
-from regionscope.studies.humayun2023.claims import Value, larger, three_phases
+from regionscope.studies.humayun2023.claims import WithError, larger, three_phases
 from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, curve, phases_table
 from regionscope.studies.humayun2023.settings import mlp
 from regionscope.studies.papers import read_study
@@ -124,7 +124,7 @@ def _migration(workspace: Workspace, size: Size) -> Outcome:
 
 
 def migration_claims(
-    near: Mapping[int, Value], ratio: Mapping[int, Value], valley: int | None, peak: int | None
+    near: Mapping[int, WithError], ratio: Mapping[int, WithError], valley: int | None, peak: int | None
 ) -> tuple[Claim, ...]:
     """From valley to peak of LC the folds gather at the data; then they leave it, and gather at the boundary."""
     last = max(near)
@@ -143,7 +143,7 @@ def migration_claims(
     )  # fmt: skip
 
 
-def _joined(answers: Sequence[Mapping[str, Any]], against: str, what: str) -> Value:
+def _joined(answers: Sequence[Mapping[str, Any]], against: str, what: str) -> WithError:
     """Mean over the seeds where it is defined; its error from those over the slices and from the seeds."""
     values = [read_number(one[against][what]) for one in answers]
     errors = [read_number(one[against][f"{what}_error"]) for one in answers]
@@ -151,12 +151,12 @@ def _joined(answers: Sequence[Mapping[str, Any]], against: str, what: str) -> Va
     return joined([value for value, _ in kept], [error for _, error in kept])
 
 
-def _table(near: Mapping[int, Value], ratio: Mapping[int, Value]) -> Table:
+def _table(near: Mapping[int, WithError], ratio: Mapping[int, WithError]) -> Table:
     columns = ("step", "density next to data / mean", "±", "distance to boundary / uniform", "±")
     return Table("Where the folds are", columns, tuple((step, *near[step], *ratio[step]) for step in near))
 
 
-def _over_steps(title: str, y: str, values: Mapping[int, Value]) -> Lines:
+def _over_steps(title: str, y: str, values: Mapping[int, WithError]) -> Lines:
     known = {step: value for step, value in values.items() if not math.isnan(value[0])}
     series = Series(
         label="", x=tuple(map(float, known)), y=tuple(v for v, _ in known.values()),

@@ -9,7 +9,7 @@ import numpy as np
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
 from regionscope.studies.humayun2023.claims import (
-    Value,
+    WithError,
     duration,
     larger,
     ordered,
@@ -109,7 +109,7 @@ def _alike(label: str, found: Mapping[str, Curve]) -> Claim:
     )
 
 
-def _distance(one: Curve, other: Curve) -> Value:
+def _distance(one: Curve, other: Curve) -> WithError:
     """Mean over the measurements, whose errors do not average out."""
     gaps = np.abs(np.subtract(one.means, other.means))
     return float(gaps.mean()), float(np.hypot(one.pooled, other.pooled).mean())

@@ -86,7 +86,7 @@ _DENSE: dict[Size, Dense] = {
 }  # fmt: skip
 _CNN: dict[Size, Images] = {
     "smoke": Images(
-        data="digits", n_train=100, n_test=100, width=3, steps=12, batch=50, looks=3, points=5, dims=4, seeds=(0, 1),
+        data="digits", n_train=100, n_test=100, width=3, steps=12, batch=50, looks=3, points=5, dims=4, seeds=(0,),
         depths=(2, 3), decays=(0.01, 1.0), decayed_depth=3,
     ),
     "desk": Images(
@@ -100,7 +100,7 @@ _CNN: dict[Size, Images] = {
 }  # fmt: skip
 _RESNET: dict[Size, Images] = {
     "smoke": Images(
-        data="digits", n_train=64, n_test=64, width=1, steps=4, batch=32, looks=2, points=3, dims=4, seeds=(0, 1)
+        data="digits", n_train=64, n_test=64, width=1, steps=4, batch=32, looks=2, points=3, dims=4, seeds=(0,)
     ),
     "desk": Images(
         data="cifar10", n_train=500, n_test=1000, width=8, steps=600, batch=64, looks=14, points=24, dims=20,

@@ -28,7 +28,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Shape:
+class DescentShape:
     """A curve as a first descent, an ascent and a second descent.
 
     first_descent: may be unclear, or of the amount 0. rise: the largest rise, clear or not. ascent: the same if it is
@@ -71,7 +71,7 @@ class Shape:
         return self.values[self.turns[i]] > self.values[neighbour]
 
 
-def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequence[float]) -> Shape:
+def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequence[float]) -> DescentShape:
     """The largest clear rise of a curve, the largest fall before it, and the fall from its top to the end.
 
     errors: standard errors of the values; from few seeds, pooled along the curve, since those of one step are guesses.
@@ -97,7 +97,7 @@ def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequ
         start = max(range(ascent.first + 1), key=lambda i: values[i])
         fall = Change(start, ascent.first, *_difference(start, ascent.first, values, errors))
     second = None if ascent is None else _to_the_end(ascent.last, values, errors)
-    return Shape(tuple(steps), tuple(values), fall, rise, ascent, second, turning_points(values, errors))
+    return DescentShape(tuple(steps), tuple(values), fall, rise, ascent, second, turning_points(values, errors))
 
 
 def turning_points(values: Sequence[float], errors: Sequence[float]) -> tuple[int, ...]:

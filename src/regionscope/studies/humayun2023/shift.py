@@ -13,7 +13,7 @@ from regionscope.complexity import local_complexity
 from regionscope.measures.statistics import mean, standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
-from regionscope.studies.humayun2023.claims import Value
+from regionscope.studies.humayun2023.claims import WithError
 from regionscope.studies.humayun2023.curves import plus_minus
 from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Table
@@ -29,7 +29,7 @@ _SEEDS: dict[Size, tuple[int, ...]] = {"smoke": (0, 1), "desk": (0, 1, 2, 3, 4),
 _LINEAR: dict[Size, tuple[int, int]] = {"smoke": (5, 40), "desk": (50, 400), "full": (50, 400)}
 _DEPTH, _WIDTH = 18, 100
 
-Counts = Mapping[float, Sequence[Sequence[float]]]  # by P or r: for each seed the counts at all shifts
+CountsByShift = Mapping[float, Sequence[Sequence[float]]]  # by P or r: for each seed the counts at all shifts
 
 
 def zero_bias(depth: int, width: int, seed: int) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _stack(depth: int, width: int, *, bias: bool, activation: nn.Module | None, 
     return nn.Sequential(*layers)
 
 
-def shift_claims(by_dims: Counts, by_radius: Counts) -> tuple[Claim, ...]:
+def shift_claims(by_dims: CountsByShift, by_radius: CountsByShift) -> tuple[Claim, ...]:
     """Counts at each shift and seed, by P and by r; errors are those over the seeds."""
     every = [*by_dims.values(), *by_radius.values()]
     falls = [_over_seeds([one[0] - one[-1] for one in seeds]) for seeds in every]
@@ -90,13 +90,13 @@ def shift_claims(by_dims: Counts, by_radius: Counts) -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-def _order(what: str, paper: str, ranks: Sequence[float], found: Sequence[Value]) -> Claim:
+def _order(what: str, paper: str, ranks: Sequence[float], found: Sequence[WithError]) -> Claim:
     values, errors = [value for value, _ in found], [error for _, error in found]
     said, spread = ", ".join(f"{v:.3g}" for v in values), ", ".join(map(plus_minus, errors))
     return Claim(what, paper, said, verdict.ordering(ranks, values, errors), spread)
 
 
-def _over_seeds(values: Sequence[float]) -> Value:
+def _over_seeds(values: Sequence[float]) -> WithError:
     """Mean and standard error."""
     return mean(values), standard_error(values)
 
@@ -129,7 +129,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     )  # fmt: skip
 
 
-def _chart(title: str, curves: Counts, name: str) -> Lines:
+def _chart(title: str, curves: CountsByShift, name: str) -> Lines:
     series = []
     for setting, seeds in curves.items():
         found = [_over_seeds(counts) for counts in zip(*seeds, strict=True)]

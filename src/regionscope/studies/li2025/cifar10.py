@@ -11,7 +11,7 @@ from regionscope.studies.li2025.claims import joined
 from regionscope.studies.li2025.consistency import of_dimensions, of_table8
 from regionscope.studies.li2025.counting import of_refined, of_table6
 from regionscope.studies.li2025.evolution import of_table3
-from regionscope.studies.li2025.hyperparameters import of_figure5
+from regionscope.studies.li2025.hyperparameter_effects import of_figure5
 from regionscope.studies.li2025.networks import fitted_networks
 from regionscope.studies.li2025.predictors import of_figure2, of_figure4, of_figure8, runs_of_networks
 from regionscope.studies.li2025.tables import fitting, points, stored

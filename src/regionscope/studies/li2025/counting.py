@@ -17,7 +17,7 @@ from regionscope.studies.li2025.tables import Point, advantage, correlation, dif
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-_Counts = Mapping[int, Sequence[float]]  # how finely -> the count of each seed
+_CountsByLevel = Mapping[int, Sequence[float]]  # how finely -> the count of each seed
 
 _FINE_ENOUGH = 0.01  # two counts whose ratio is this near to the paper's agree
 _SURE_ENOUGH = 0.05  # the same for different numbers of slices
@@ -156,7 +156,7 @@ def _gain(found: Coefficient | None) -> tuple[Claim, ...]:
 
 
 def _ratio(
-    what: str, counts: _Counts, at: int, printed: dict[int, float], within: float, *, seeds: bool = False
+    what: str, counts: _CountsByLevel, at: int, printed: dict[int, float], within: float, *, seeds: bool = False
 ) -> Claim:
     """A count over that with the most points, beside the same ratio in the paper.
 
@@ -171,7 +171,7 @@ def _ratio(
     return Claim(what, f"{wanted:.3f}", f"{whole:.3f}", found, spread)
 
 
-def _counts(title: str, label: str, counts: _Counts, printed: dict[int, float]) -> Table:
+def _counts(title: str, label: str, counts: _CountsByLevel, printed: dict[int, float]) -> Table:
     rows = tuple(
         (n, f"{printed[n]:.2f}" if n in printed else "", fmean(values), deviation(values))
         for n, values in counts.items()
@@ -179,7 +179,7 @@ def _counts(title: str, label: str, counts: _Counts, printed: dict[int, float]) 
     return Table(title, (label, "paper", "regions", "sd over seeds"), rows)
 
 
-def _curve(title: str, label: str, counts: _Counts) -> Lines:
+def _curve(title: str, label: str, counts: _CountsByLevel) -> Lines:
     series = Series(
         label="", x=tuple(map(float, counts)), y=tuple(map(fmean, counts.values())),
         spread=tuple(map(deviation, counts.values())) if min(map(len, counts.values())) > 1 else (),

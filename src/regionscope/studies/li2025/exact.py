@@ -28,7 +28,7 @@ _SEGMENTS: dict[Size, int] = {"smoke": 4, "desk": 20, "full": 20}
 _SAMPLE, _BATCH = 1 << 13, 2048  # vertices on which the floor is timed, and how many at a time
 
 Answer = Mapping[str, Any]
-Value = TypeVar("Value")
+Answered = TypeVar("Answered")
 
 
 def runs_of_exact(size: Size) -> tuple[Experiment, ...]:
@@ -90,7 +90,7 @@ def _floor(model: nn.Module, segment: Segment, vertices: Tensor, device: torch.d
     return _timed(forward, device)[0] * len(vertices) / len(picked)
 
 
-def _timed(work: Callable[[], Value], device: torch.device) -> tuple[float, Value]:
+def _timed(work: Callable[[], Answered], device: torch.device) -> tuple[float, Answered]:
     _wait(device)
     start = time.perf_counter()
     result = work()

@@ -22,7 +22,7 @@ from regionscope.measures.statistics import deviation, standard_error
 from regionscope.studies.li2025.schedule import planned
 from regionscope.studies.li2025.settings import FITTED
 from regionscope.studies.workspace import Workspace
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
 

@@ -15,7 +15,7 @@ from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec
 from regionscope.lab.data import load
 from regionscope.lab.load import box
-from regionscope.lab.train.small import train_small
+from regionscope.lab.train.small_mlp import train_small
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.papers import read_study
@@ -31,7 +31,7 @@ _WIDTH = 32
 _FROM = 10  # the first epoch of Table 1 after the start
 _NEAR = 2.0  # factor within which counts agree with the paper's
 
-Counts = Mapping[float, Mapping[int, Course]]  # linear regions by decay and number of points
+CountsByDecay = Mapping[float, Mapping[int, Course]]  # linear regions by decay and number of points
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def random_counts(*, n: int, decay: float, seed: int, epochs: list[int]) -> dict
     return found
 
 
-def judge(counts: Counts) -> tuple[Claim, ...]:
+def judge(counts: CountsByDecay) -> tuple[Claim, ...]:
     """The printed setting, and the one decay of the hypothesis; the other decays judge nothing."""
     return (
         *_of_setting("as printed (no decay)", counts[0.0]),
@@ -121,7 +121,7 @@ def _level(n: int, ours: Course) -> float:
     return float(np.exp(np.log(ours.values[:, late] / theirs[late]).mean()))
 
 
-def outcome_of(counts: Counts, accuracy: Counts) -> Outcome:
+def outcome_of(counts: CountsByDecay, accuracy: CountsByDecay) -> Outcome:
     """Claims, and for every number of points a table and a chart of all decays beside the paper."""
     off = {
         decay: math.exp(float(np.mean([abs(math.log(_level(n, one))) for n, one in mine.items()])))
@@ -164,7 +164,7 @@ def _name(decay: float) -> str:
     return f"decay {decay:g}" if decay else "no decay"
 
 
-def _table(title: str, n: int, found: Counts, *, digits: int = 0) -> Table:
+def _table(title: str, n: int, found: CountsByDecay, *, digits: int = 0) -> Table:
     epochs = next(iter(found.values()))[n].epochs
     theirs = {} if digits else {"paper": [f"{value:,}" for value in _printed(n, next(iter(found.values()))[n])]}
     ours = {
@@ -178,7 +178,7 @@ def _table(title: str, n: int, found: Counts, *, digits: int = 0) -> Table:
     return Table(title, ("setting", *(f"epoch {epoch:,}" for epoch in epochs)), rows)
 
 
-def _chart(n: int, counts: Counts) -> Lines:
+def _chart(n: int, counts: CountsByDecay) -> Lines:
     first = next(iter(counts.values()))[n]
     theirs = Series(label="the paper", x=first.places, y=tuple(map(float, _printed(n, first))))
     ours = (Series(label=_name(decay), x=mine[n].places, y=mine[n].means) for decay, mine in counts.items())
@@ -196,7 +196,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         for one, answer in zip(asked, workspace.compute(random_counts, asked), strict=True)
     }
 
-    def courses(name: str) -> Counts:
+    def courses(name: str) -> CountsByDecay:
         return {
             decay: {
                 n: Course(grid.epochs, np.array([found[decay, n, seed][name] for seed in grid.seeds], dtype=float))

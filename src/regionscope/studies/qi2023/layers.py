@@ -13,7 +13,7 @@ from regionscope.studies.qi2023.read import Course, course
 from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, LAYERED_WIDTH, SEED, layered, toy_grid
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 
 def judge(layers: list[Course]) -> tuple[Claim, ...]:

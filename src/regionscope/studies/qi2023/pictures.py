@@ -11,7 +11,7 @@ from regionscope.exact import DecisionRegions, Partition, decision_regions, line
 from regionscope.lab.load import box
 from regionscope.lab.store import RunFolder
 from regionscope.studies.charts import Picture, Pictures
-from regionscope.writing import counted
+from regionscope.wording import counted
 
 _SMALL = 1.6  # inches: eight pictures stand side by side
 

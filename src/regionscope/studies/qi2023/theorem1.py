@@ -17,7 +17,7 @@ from regionscope.geometry.slices import Segment
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec
 from regionscope.lab.data import load
-from regionscope.lab.train.small import train_small
+from regionscope.lab.train.small_mlp import train_small
 from regionscope.measures import linear_region_count
 from regionscope.measures.statistics import standard_error
 from regionscope.studies import verdict

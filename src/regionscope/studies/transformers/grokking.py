@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
@@ -159,6 +158,8 @@ def _fall(one: Curve, found: Sequence[Phases | None]) -> list[float]:
 
 def _opposed(lc: Curve, test: Curve, found: Sequence[Phases | None]) -> Claim:
     """LC falls when test accuracy rises, not only in the long run."""
+    from scipy.stats import spearmanr  # takes longer to import than all of regionscope
+
     values = []
     for seed, mine, known in zip(found, lc.values, test.values, strict=True):
         after = slice(0 if seed is None else seed.memorised, None)

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, values as JSON, and numbers with their nouns."""
+"""Files that are either whole or not there, and values as JSON."""
 
 from __future__ import annotations
 
@@ -18,15 +18,6 @@ ARRAY_FILE_ERRORS = (
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What NumPy raises for an .npy or .npz file that is cut, changed, or claims more rows than memory holds."""
-
-
-def counted(n: int, noun: str) -> str:
-    """A number with its noun, in the plural unless it is 1.
-
-    >>> counted(1, "run"), counted(1200, "run")
-    ('1 run', '1,200 runs')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def plain(value: Any) -> Any:

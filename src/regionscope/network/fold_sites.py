@@ -56,4 +56,4 @@ class Maxima:
         return self.values[:, self.groups].argmax(dim=2).to(torch.int16)
 
 
-Cuts = Thresholds | Maxima
+FoldSites = Thresholds | Maxima

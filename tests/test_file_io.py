@@ -21,6 +21,7 @@ import regionscope as rs
 from regionscope.cli import output
 from regionscope.errors import InputError
 from regionscope.explorer import explore
+from regionscope.file_io import plain, replace_file
 from regionscope.lab import quickstart
 from regionscope.lab.store.files import write_bytes
 from regionscope.lab.sweep import RunTable, write_parquet
@@ -30,7 +31,6 @@ from regionscope.lab.zoo import mlp
 from regionscope.plot.animation import animate
 from regionscope.plot.shallow import flow_animation
 from regionscope.shallow import FlowOptions, gradient_flow, initial_network, sample, teacher_from_switches
-from regionscope.writing import plain, replace_file
 
 SEGMENT = rs.Segment([0.0], [1.0])
 TABLE = RunTable(("key", "gap"), ({"key": "a", "gap": 0.5}, {"key": "b"}))

@@ -10,7 +10,7 @@ from regionscope.errors import InputError
 from regionscope.lab.config import DataSpec, Training
 from regionscope.lab.data import load
 from regionscope.lab.train import train
-from regionscope.lab.train.small import train_small
+from regionscope.lab.train.small_mlp import train_small
 from regionscope.lab.zoo import mlp
 
 

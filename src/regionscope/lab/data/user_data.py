@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.file_io import ARRAY_FILE_ERRORS
 from regionscope.inputs import read_examples
 from regionscope.lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
 from regionscope.lab.data.images import Pixels
 from regionscope.lab.load import call_function
-from regionscope.lab.own import IMAGE_ENDINGS, check_source
-from regionscope.writing import ARRAY_FILE_ERRORS
+from regionscope.lab.user_files import IMAGE_ENDINGS, check_source
 
 if TYPE_CHECKING:
     from regionscope.lab.config import DataSpec
@@ -30,7 +30,7 @@ def kind_of(name: str) -> str:
     return "function" if ".py:" in name else "npz" if name.endswith(".npz") else "folder"
 
 
-def read_own(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, bool]:
+def read_user_data(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, bool]:
     """Both parts, and whether they are images of pixels, which are scaled to [0, 1]; other numbers stay as they are."""
     check_source(spec.name, spec.source)
     kind, classes = kind_of(spec.name), 0

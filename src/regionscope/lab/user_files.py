@@ -17,10 +17,10 @@ IMAGE_ENDINGS = (".jpeg", ".jpg", ".png")
 COPY = "network.py"  # of the network's file, in the folder of a run
 
 
-def is_own(name: str) -> bool:
+def is_user_file(name: str) -> bool:
     """Whether this names a file or a folder of yours.
 
-    >>> [is_own(name) for name in ("mnist", "points.npz", "./photos", "net.py:build")]
+    >>> [is_user_file(name) for name in ("mnist", "points.npz", "./photos", "net.py:build")]
     [False, True, True, True]
     """
     return ".py:" in name or name.endswith(".npz") or "/" in name
@@ -36,7 +36,7 @@ def source_of(name: str) -> str:
 
     Empty for a name that is not of a file. Other files that the code imports do not count.
     """
-    if not is_own(name):
+    if not is_user_file(name):
         return ""
     path = file_of(name)
     try:
@@ -62,7 +62,7 @@ def _hash_of_file(path: Path, changed: int, size: int) -> str:
 def unchanged_name(name: str, source: str, folder: Path) -> str:
     """``name`` where its file is as it was, else that of the copy in the folder of a run."""
     copy = f"{folder / COPY}:{name.rpartition(':')[2]}"
-    if not is_own(name) or (file_of(name).is_file() and source_of(name) == source):
+    if not is_user_file(name) or (file_of(name).is_file() and source_of(name) == source):
         return name
     if file_of(copy).is_file() and source_of(copy) == source:
         return copy
