@@ -3,6 +3,7 @@
 import importlib.metadata
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def plain_text_to_rst(lines: list[str]) -> list[str]:
     out: list[str] = []
     hanging: int | None = None  # the indentation of the list item we are in
     quoted = in_example = False
-    for line in lines:
+    for line in one_item_in_each_line(lines):
         text = escaped(line.strip())
         indent = len(line) - len(line.lstrip())
         in_example = bool(text) and (in_example or line.lstrip().startswith(">>>"))
@@ -73,6 +74,14 @@ def plain_text_to_rst(lines: list[str]) -> list[str]:
             out.append(f"    {text}" if quoted else text)
             hanging = None
     return [part for line in out for part in (entries(line) if line.startswith("* ") else [line])]
+
+
+def one_item_in_each_line(lines: list[str]) -> Iterator[str]:
+    """Lines in which ``name: meaning`` stands first, also where it follows a sentence."""
+    for line in lines:
+        indent = line[: len(line) - len(line.lstrip())]
+        first, *rest = [line] if line.lstrip().startswith((">>>", "...")) else NEXT_ITEM.split(line)
+        yield from (first, *(indent + part for part in rest))
 
 
 def entries(line: str) -> list[str]:
@@ -107,7 +116,7 @@ def size_image(node: nodes.image, path: Path) -> None:
         with Image.open(path) as opened:
             width, height = opened.size
         node["width"] = f"{width}px"
-        node["classes"] += ["wide"] if width > 1.9 * height else []
+        node["classes"] += ["wide"] if width > 1.65 * height else []
 
 
 def setup(app: Any) -> None:
@@ -120,12 +129,16 @@ def setup(app: Any) -> None:
     def skip(_app: Any, _what: str, name: str, _object: object, _skip: bool, _options: object) -> bool | None:
         return True if name == "set" else None  # matplotlib writes one for each artist, in its own markup
 
+    def sign(_app: Any, _what: str, _name: str, _object: object, _options: object, text: str, returns: str) -> Any:
+        return (text.replace("<factory>", "..."), returns) if text else None  # not Python, so not parsed
+
     def size_images(app: Any, doctree: nodes.document, _page: str) -> None:
         for node in doctree.findall(nodes.image):
             size_image(node, Path(app.srcdir) / node["uri"])
 
     app.add_html_math_renderer("mathml", (write_inline_math, None), (write_block_math, None))
     app.connect("autodoc-process-docstring", process)
+    app.connect("autodoc-process-signature", sign)
     app.connect("autodoc-skip-member", skip)
     app.connect("source-read", expand)
     app.connect("doctree-resolved", size_images)

@@ -1,4 +1,4 @@
-"""Which pixels made it an eight?
+"""Exact attributions of a digit
 
 Integrated gradients of the difference of two outputs, exact: the gradient of each linear piece on the way from a blank
 image, times the length of the piece. Quadrature with a fixed number of steps only approaches them.

@@ -1,7 +1,7 @@
-"""Local complexity over a training
+"""Local complexity during training
 
 How many neurons fold the neighbourhood of a point (Humayun et al. 2023), at training, test and random points, with
-accuracy behind.
+the accuracy in grey.
 """
 
 import regionscope as rs

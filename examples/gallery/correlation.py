@@ -1,4 +1,4 @@
-"""Does the region count follow the generalisation gap?
+"""Region count and generalisation gap
 
 Twelve small networks that differ in learning rate and label noise; each point is one run, as in Figure 4 of Li et al.
 2025.

@@ -1,4 +1,4 @@
-"""How many decision regions lie between two data points?
+"""Decision regions between data points
 
 Li et al. 2025 average the number of decision regions over random lines between training points; it works for any
 classifier, and the mean comes with its error.

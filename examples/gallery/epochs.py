@@ -1,6 +1,6 @@
-"""A training in pictures
+"""Regions during training
 
-Linear regions above, decision regions below, as in Figures 9 and 10 of Qi and Wei 2023; a region that lives on keeps
+Linear regions above, decision regions below, as in Figures 9 and 10 of Qi and Wei 2023; a region that persists keeps
 its colour.
 """
 

@@ -1,7 +1,7 @@
-"""How far until the class changes?
+"""Extremes and the nearest class change
 
 Left: the margin between two classes on a square, with its exact extremes. Right: from one input the first point in each
-direction where the predicted class changes, found without building what lies behind it.
+direction where the predicted class changes, found without computing the regions behind it.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Layer after layer
+"""Regions after each layer
 
 The regions after each nonlinearity, with the walls that it adds in black, as in Figure 2 of Qi and Wei 2023.
 """

@@ -1,4 +1,4 @@
-"""How steep is each region?
+"""The slope on each region
 
 Any number for each region can be its colour; here the norm of its affine map.
 """

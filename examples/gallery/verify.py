@@ -1,4 +1,4 @@
-"""Can the output exceed a level?
+"""Verifying a property
 
 A property in the VNN-LIB format says what a counterexample would be; the star is the one with the largest margin.
 """

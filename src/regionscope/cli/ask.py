@@ -20,13 +20,14 @@ ask = typer.Typer(
     no_args_is_help=True, help="Compute extremes, flips, Lipschitz constants or topology from an exact partition."
 )
 
-_QUESTION = "Question"
 _SHOWN = 20  # flips in the table; the JSON has all of them
-IndexOption = Annotated[int | None, options.option("--index I", "Index of the output value.", _QUESTION, least=0)]
-MinusOption = Annotated[
-    int | None, options.option("--minus J", "Index of an output value to subtract.", _QUESTION, least=0)
+IndexOption = Annotated[
+    int | None, options.option("--index I", "Index of the output value.", options.QUANTITY, least=0)
 ]
-NormOption = Annotated[str, options.option("--norm P", "Norm of inputs and outputs: 1, 2 or inf.", _QUESTION)]
+MinusOption = Annotated[
+    int | None, options.option("--minus J", "Index of an output value to subtract.", options.QUANTITY, least=0)
+]
+NormOption = Annotated[str, options.option("--norm P", "Norm of inputs and outputs: 1, 2 or inf.", options.QUANTITY)]
 
 
 @ask.command()

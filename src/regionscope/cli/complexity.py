@@ -37,7 +37,8 @@ RandomOption = Annotated[
 ]
 DomainOption = Annotated[tuple[float, float], option("--domain LO HI", "Domain of the random points.", _POINTS)]
 DimsOption = Annotated[
-    int | None, option("--dims P", "Number of directions; by default 25, or d if d < 25.", _HULL, least=1)
+    int | None,
+    option("--dims P", "Number of directions; by default 25, or the input dimension if it is smaller.", _HULL, least=1),
 ]
 RadiusOption = Annotated[float, option("--radius", "Distance r of the vertices from the point.", _HULL)]
 FramesOption = Annotated[

@@ -43,11 +43,12 @@ def show(root: options.DataRootOption = None) -> None:
 @data.command()
 def get(
     name: Annotated[
-        str, typer.Argument(help="mnist, fashion_mnist, cifar10 or cifar100.", autocompletion=lambda: DOWNLOADS)
+        str,
+        typer.Argument(help="Data set: mnist, fashion_mnist, cifar10 or cifar100.", autocompletion=lambda: DOWNLOADS),
     ],
     root: options.DataRootOption = None,
     mirror: Annotated[str | None, options.option("--mirror URL", "URL of another server with the same files.")] = None,
-    force: Annotated[bool, options.option("--force", "Download it again, even if it exists.")] = False,
+    force: Annotated[bool, options.option("--force", "Whether to download an existing data set again.")] = False,
 ) -> None:
     """Download a data set, check the published md5 and unpack it where torchvision and regionscope look for it.
 

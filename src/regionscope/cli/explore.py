@@ -28,7 +28,7 @@ RowsOption = Annotated[
 ]
 BoxOption = Annotated[
     tuple[float, float] | None,
-    options.option("--box LO HI", "The square [LO, HI]^2, for inputs with two entries.", _SLICE),
+    options.option("--box LO HI", "Square [LO, HI]^2, for inputs with two entries.", _SLICE),
 ]
 FramesOption = Annotated[int | None, options.option("--frames N", "Largest number of frames.", _SLICE, least=1)]
 

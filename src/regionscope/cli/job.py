@@ -26,7 +26,7 @@ from regionscope.network.output import select_output
 _PANELS = (
     options.NETWORK,
     options.SLICE,
-    "Question",
+    options.QUANTITY,
     "Surface",
     "Slices",
     "Points",

@@ -18,9 +18,10 @@ from regionscope.lab.load import LARGEST_BOX
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
-WORK = "Working"
+WORK = "Execution"
 ROWS = "the rows of FILE.npy, .csv, .npz or .pt; FILE.npz:KEY or FILE.pt:KEY names one of several arrays"
-NETWORK, SLICE, OUTPUT = "Network", "Slice (--points, --box or --vary)", "Output"
+EXPERIMENT, QUANTITY = "Experiment", "Quantity"
+NETWORK, SLICE, OUTPUT = "Network", "Slice (one is required)", "Output"
 
 
 def option(
@@ -50,11 +51,14 @@ OwnModelOption = Annotated[
     str | None,
     option(
         "--model FILE.py:FUNCTION",
-        "Function that returns your network; it gets classes and input_shape if it has such parameters.",
-        "What to train",
+        "Function that returns your network; called with classes and input_shape if it has these parameters.",
+        EXPERIMENT,
     ),
 ]
-DATA_HELP = "Data set of `regionscope data list`, or your own: .npz with x and y, ./FOLDER of images, FILE.py:FUNCTION."
+DATA_HELP = (
+    "Data set from `regionscope data list`, or your own: an .npz file with x and y, ./FOLDER of images, or "
+    "FILE.py:FUNCTION."
+)
 OutputOption = Annotated[
     str | None,
     option(
@@ -65,7 +69,7 @@ OutputOption = Annotated[
 ]
 WeightsOption = Annotated[
     Path | None,
-    option("--weights FILE", "File with its weights: .safetensors, or torch.save of a state dict.", NETWORK),
+    option("--weights FILE", "File with the weights: .safetensors, or a state dict saved with torch.save.", NETWORK),
 ]
 ShapeOption = Annotated[
     str | None,
@@ -96,7 +100,7 @@ ScalingOption = Annotated[
     ),
 ]
 LowestOption = Annotated[
-    bool, option("--lowest", "Label a point by its smallest output, for networks whose outputs are costs.", "Question")
+    bool, option("--lowest", "Label a point by its smallest output, for networks whose outputs are costs.", QUANTITY)
 ]
 JsonOption = Annotated[
     str | None, option("--json FILE", "JSON file to write; - writes to stdout instead of the table.", OUTPUT)
@@ -117,12 +121,12 @@ DeviceOption = Annotated[str, option("--device", "Device: cpu, cuda, cuda:1 or m
 DataRootOption = Annotated[
     Path | None, option("--data-root DIR", "Data folder; by default $REGIONSCOPE_DATA, else ./data.", WORK)
 ]
-RunsOption = Annotated[Path, option("--runs DIR", "Folder of the runs; each run has its own folder in it.", "Where")]
+RunsOption = Annotated[Path, option("--runs DIR", "Folder of the runs; each run has its own folder in it.", "Storage")]
 LimitOption = Annotated[
-    int | None, option("--max-regions N", "Largest number of regions; more raise an error.", WORK, least=1)
+    int | None, option("--max-regions N", "Largest number of regions; exceeding it is an error.", WORK, least=1)
 ]
 CertifyOption = Annotated[
-    bool, option("--certify", "Prove the counts with error bounds and integers; exit code 1 if they are wrong.", WORK)
+    bool, option("--certify", "Prove the counts with integer arithmetic; exit with code 1 if they are wrong.", WORK)
 ]
 DaskOption = Annotated[str | None, option("--dask ADDRESS", "Dask cluster: tcp://host:8786 or local:4.", WORK)]
 CountOnlyOption = Annotated[
@@ -141,7 +145,7 @@ def defaults(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def read_shape(text: str | None) -> tuple[int, ...] | None:
-    """The shape that ``text`` spells; None where nothing came.
+    """The shape that ``text`` spells; None without text.
 
     >>> read_shape("3,32,32")
     (3, 32, 32)
@@ -163,7 +167,7 @@ def read_output(text: str | None) -> str | int | None:
 
 
 def read_memory(text: str | None) -> int | None:
-    """The number of bytes that ``text`` spells; None, the default of each instrument, where nothing came.
+    """The number of bytes that ``text`` spells; None, the default of each instrument, without text.
 
     >>> read_memory("2GiB") == 2 * 1024**3
     True

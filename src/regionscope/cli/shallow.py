@@ -40,9 +40,11 @@ RatesOption = Annotated[str, option("--rates C,C,...", "Learning rates in units 
 @shallow.command()
 def flow(
     teacher_width: Annotated[int, option("--teacher-width", "Width r of the teacher.", least=1)] = 3,
-    width: Annotated[int | None, option("--width", "Width k; by default 4 (32 r + 67).", least=1)] = None,
+    width: Annotated[int | None, option("--width", "Width k; by default 4 * (32 r + 67).", least=1)] = None,
     samples: Annotated[int, option("--samples", "Number of training points.", least=1)] = 100,
-    switches: Annotated[str | None, option("--switches X,X,...", "Places of the label changes of the teacher.")] = None,
+    switches: Annotated[
+        str | None, option("--switches X,X,...", "Positions where the label of the teacher changes.")
+    ] = None,
     radius: Annotated[float, option("--radius", "Radius R of the data interval [-R, R].")] = 1.0,
     loss: Annotated[Loss, option("--loss", "Loss of the flow.")] = "exponential",
     sigma_h: Annotated[float, option("--sigma-h", "Initial standard deviation of w and b.")] = 1.0,
@@ -141,7 +143,7 @@ def regions(
     out: OutOption = Path("shallow-regions"),
     seed: SeedOption = 0,
 ) -> None:
-    """Compare the effective linear regions of flows of width 4 (32 r + 67) with the bound 32 r + 67 (Theorem 4.2).
+    """Compare the effective linear regions of flows of width 4 * (32 r + 67) with the bound 32 r + 67 (Theorem 4.2).
 
     Example: regionscope shallow regions --teachers 1,2,3 --runs 5
     """

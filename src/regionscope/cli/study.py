@@ -39,7 +39,7 @@ NameArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Study (see list), paper such as li2025, or all.",
+        help="Name of a study (see `study list`), name of a paper such as li2025, or all.",
         autocompletion=lambda: ["all", *(one.name for one in studies())],
     ),
 ]

@@ -18,10 +18,14 @@ from regionscope.exact.surfaces.files import MESH_FILES
 from regionscope.explorer import explore as write_page
 
 _SURFACE = "Surface"
-ValueOption = Annotated[float, options.option("--value V", "Level of the output; by default 0.", _SURFACE)]
+ValueOption = Annotated[float, options.option("--value V", "Level of the output.", _SURFACE)]
 ClassesOption = Annotated[
     str | None,
-    options.option("--classes A,B", "Decision boundary between two classes, or around one, instead.", _SURFACE),
+    options.option(
+        "--classes A,B",
+        "Classes whose decision boundary to compute instead of a level: A and B, or A and all others.",
+        _SURFACE,
+    ),
 ]
 MeshOption = Annotated[
     Path | None, options.option("--out FILE", f"Mesh to write ({', '.join(MESH_FILES)}).", options.OUTPUT)

@@ -33,7 +33,7 @@ def run(
     runs: options.RunsOption = Path("runs"),
     model: options.OwnModelOption = None,
     output_name: options.OutputOption = None,
-    data: Annotated[str | None, options.option("--data", options.DATA_HELP, "What to train")] = None,
+    data: Annotated[str | None, options.option("--data", options.DATA_HELP, options.EXPERIMENT)] = None,
     data_root: options.DataRootOption = None,
     workers: Annotated[
         int,
@@ -67,7 +67,7 @@ def run(
 ) -> None:
     """Run every experiment of the grid that has not ended. Run the command again to resume.
 
-    Exit code: 0 all ended, 1 some failed, 3 stopped before the end.
+    Exit code: 0 if all runs ended, 1 if some failed, 3 if the sweep stopped early.
 
     Example: regionscope sweep run grid.toml --runs runs --workers 2
     """
@@ -91,7 +91,7 @@ def run(
 def status(
     runs: options.RunsOption = Path("runs"),
     watch: Annotated[
-        bool, options.option("--watch", "Whether to refresh every two seconds until all have ended.")
+        bool, options.option("--watch", "Whether to refresh every two seconds until all runs have ended.")
     ] = False,
 ) -> None:
     """Show how many runs are finished, running, stopped and new (not started), on any machine.
@@ -142,7 +142,7 @@ def table(
 
 @sweep.command()
 def export(
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="out.csv or out.parquet.")],
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="File to write, .csv or .parquet.")],
     runs: options.RunsOption = Path("runs"),
     rows: Annotated[
         bool, options.option("--rows", "Whether to write the time series of all runs instead of one line for each run.")

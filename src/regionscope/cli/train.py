@@ -20,7 +20,7 @@ from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import parse_toml, read_experiment, read_toml
 from regionscope.lab.train import TrainingProgress
 
-_WHAT, _HOW = "What to train", "How to train"
+_TRAINING = "Training"
 
 
 def train(
@@ -30,9 +30,14 @@ def train(
             metavar="EXPERIMENT.toml", help=escape("TOML file with data, network, training, seed and [[measure]].")
         ),
     ] = None,
-    data: Annotated[str | None, options.option("--data", options.DATA_HELP, _WHAT, complete=data_names)] = None,
+    data: Annotated[
+        str | None, options.option("--data", options.DATA_HELP, options.EXPERIMENT, complete=data_names)
+    ] = None,
     network: Annotated[
-        str | None, options.option("--network", f"One of {', '.join(zoo.names())}.", _WHAT, complete=zoo.names)
+        str | None,
+        options.option(
+            "--network", f"Network: one of {', '.join(zoo.names())}.", options.EXPERIMENT, complete=zoo.names
+        ),
     ] = None,
     model: options.OwnModelOption = None,
     output_name: options.OutputOption = None,
@@ -41,19 +46,19 @@ def train(
         options.option(
             "--measure",
             "Instrument to measure at the end of training; can be repeated.",
-            _WHAT,
+            options.EXPERIMENT,
             complete=instruments.names,
         ),
     ] = None,
-    epochs: Annotated[int | None, options.option("--epochs", "Number of epochs.", _HOW, least=1)] = None,
-    lr: Annotated[float | None, options.option("--lr", "Learning rate.", _HOW)] = None,
+    epochs: Annotated[int | None, options.option("--epochs", "Number of epochs.", _TRAINING, least=1)] = None,
+    lr: Annotated[float | None, options.option("--lr", "Learning rate.", _TRAINING)] = None,
     batch_size: Annotated[
-        int | None, options.option("--batch-size", "Number of examples in a batch.", _HOW, least=1)
+        int | None, options.option("--batch-size", "Number of examples in a batch.", _TRAINING, least=1)
     ] = None,
-    seed: Annotated[int | None, options.option("--seed", "Seed for weights and batches.", _HOW, least=0)] = None,
+    seed: Annotated[int | None, options.option("--seed", "Seed for weights and batches.", _TRAINING, least=0)] = None,
     settings: Annotated[
         list[str] | None,
-        options.option("--set KEY=VALUE", "Any setting, such as training.momentum=0; can be repeated.", _HOW),
+        options.option("--set KEY=VALUE", "Any setting, such as training.momentum=0; can be repeated.", _TRAINING),
     ] = None,
     runs: options.RunsOption = Path("runs"),
     data_root: options.DataRootOption = None,

@@ -51,8 +51,8 @@ def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:
     if not bool((given == mask).all()):  # masks that are added to scores have 0 at real tokens
         other = float(given[given != mask].flatten()[0])
         raise InputError(
-            f"Expected attention_mask with 1 at real tokens and 0 at padding, got {other:g}. Pass mask == 0 for a mask that "
-            "is added to scores."
+            f"Expected attention_mask with 1 at real tokens and 0 at padding, got {other:g}. "
+            "Pass mask == 0 for a mask that is added to scores."
         )
     mask = mask[None].expand(len(found), -1) if mask.ndim == 1 else mask
     if mask.shape != found.shape:
