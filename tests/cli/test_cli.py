@@ -214,6 +214,7 @@ def test_three_dimensions_are_counted() -> None:
         ("regions --model net.py:build --points nothere.npy", "does not exist"),
         ("regions --model net.py:build", "--points FILE, --box LO HI"),
         ("regions --model net.py:build --box -1 1 --points triangle.npy", "got none or several"),
+        ("surface --model net.py:build", "one of --points FILE and --box LO HI, got none"),
         ("regions --model net.py:build --box 1 -1", "smaller"),
         ("regions --model net.py:build --points images.npy", "16"),
         ("regions --model net.py:cnn --box -1 1", "--input-shape"),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import wraps
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -116,6 +116,7 @@ class SliceJob(NetworkJob):
     box: options.BoxOption = None
     memory: options.MemoryOption = None
     max_regions: options.LimitOption = None
+    slice_options: ClassVar[str] = "--points FILE and --box LO HI"
 
     def plane(self) -> InputPlane | None:
         """The plane of --vary."""
@@ -125,9 +126,7 @@ class SliceJob(NetworkJob):
         """The slice that --points, --box or --vary names."""
         plane = self.plane()
         if (self.points is not None) + (self.box is not None) + (plane is not None) != 1:
-            raise InputError(
-                "Expected one of --points FILE, --box LO HI and --vary I J, got none or several. Pass one of them."
-            )
+            raise InputError(f"Expected one of {self.slice_options}, got none or several. Pass one of them.")
         if self.points is not None:
             return load.hull(load.load_points(self.points, input_shape=self.shape))
         shape = self.shape or load.infer_input_shape(network)

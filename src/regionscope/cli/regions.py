@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from matplotlib.figure import Figure
@@ -35,6 +35,7 @@ class PlaneJob(SliceJob):
     at: options.AtOption = None
     scaling: options.ScalingOption = None
     certify: options.CertifyOption = False
+    slice_options: ClassVar[str] = "--points FILE, --box LO HI and --vary I J"
 
     def plane(self) -> InputPlane | None:
         return read_plane(self.vary, self.ranges, self.at, self.scaling)
