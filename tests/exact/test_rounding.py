@@ -218,3 +218,12 @@ def test_flat_regions_beside_steep_ones_are_joined(dim: int) -> None:
         weight.data *= 1e3
     part = rs.linear_regions(net, rs.Box(torch.zeros(dim), torch.eye(dim), 2.0))
     assert str(part.certify()).startswith("certified")
+
+
+def test_a_large_constant_hides_no_small_jump() -> None:
+    """A bend of 1e-28 beside an output of 1e8."""
+    net = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 1)).double()
+    values = ([[1.0], [1.0]], [0.25, -0.25], [[1e-28, -3e-28]], [1e8])
+    for parameter, value in zip(net.parameters(), values, strict=True):
+        parameter.data = torch.tensor(value, dtype=torch.float64)
+    assert rs.linear_regions(net, rs.Segment([-1.0], [1.0])).n_linear_regions == 3

@@ -15,7 +15,7 @@ ones.
 Opposite units cancel only up to rounding. The rounding error of a jump is estimated by perturbing all derivatives by a
 relative 2^-26 in every operation, a few times: a sum changes by that share of its terms, whether they cancel or not.
 
-Derivatives are 2^60 times their true size. An affine function A has the derivative A(t) - A(0) along t, and next to a t
+Derivatives are 2^160 times their true size. An affine function A has the derivative A(t) - A(0) along t, and next to a t
 of this size the rounding of the constant A(0) is nothing.
 """
 
@@ -37,7 +37,7 @@ from regionscope.network import Kink, Maxima, Program, Thresholds, Values, full_
 from regionscope.network.program import Instruction
 from regionscope.tolerance import Tolerance
 
-_SCALE = 2.0**60
+_SCALE = 2.0**160
 _COPIES = 3
 _SHAKE = 2.0**-26
 _ROUNDING = 256.0  # units of rounding, relative to the terms of a sum, that count as zero
