@@ -15,8 +15,8 @@ ones.
 Opposite units cancel only up to rounding. The rounding error of a jump is estimated by perturbing all derivatives by a
 relative 2^-26 in every operation, a few times: a sum changes by that share of its terms, whether they cancel or not.
 
-Derivatives are 2^160 times their true size. An affine function A has the derivative A(t) - A(0) along t, and next to a t
-of this size the rounding of the constant A(0) is nothing.
+Derivatives are 2^160 times their true size. An affine function A has the derivative A(t) - A(0) along t, and next to a
+t of this size the rounding of the constant A(0) is nothing.
 """
 
 from __future__ import annotations
