@@ -90,7 +90,8 @@ def _exact(model: Any, rows: Tensor, baselines: Any, target: Any, times_inputs: 
     if starts.ndim and (starts.shape[1:] != ends.shape[1:] or len(starts) not in (1, n)):
         raise InputError(
             f"Expected baselines of shape {tuple(ends.shape)} or (1, {', '.join(map(str, ends.shape[1:]))}), or a "
-            f"number, got {tuple(starts.shape)}."
+            f"number, got {tuple(starts.shape)}. "
+            "Pass one baseline for each input, or one for all."
         )
     weights = output_weights(_flat(target, program.output_shape), n, program.n_outputs).to(device)
     index = torch.arange(n, device=device)

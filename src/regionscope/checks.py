@@ -60,7 +60,10 @@ def read_generator(generator: object, seed: object) -> torch.Generator:
 def check_progress(progress: object) -> None:
     """Refuse what is neither None nor a function."""
     if progress is not None and not callable(progress):
-        raise InputError(f"Expected progress to be a function of the finished share, or None, got {progress!r}.")
+        raise InputError(
+            f"Expected progress to be a function of the finished share, or None, got {progress!r}. "
+            "Pass a function such as print."
+        )
 
 
 def unreadable(tensor: Tensor) -> str:

@@ -112,7 +112,10 @@ def read_examples(inputs: Inputs | Examples, labels: Labels | None = None) -> Ex
         return inputs
     found = _read(inputs, None if labels is None else read_array(labels).detach())
     if labels is not None and len(labels) != len(found):
-        raise InputError(f"Expected one label for each of {len(found)} inputs, got {len(labels)} labels.")
+        raise InputError(
+            f"Expected one label for each of {len(found)} inputs, got {len(labels)} labels. "
+            "Pass inputs and labels of one data set."
+        )
     return found
 
 
@@ -148,7 +151,9 @@ def read_array(values: Any, what: str = "an array of real numbers") -> Tensor:
     try:
         array = np.asarray(values)
     except ValueError as reason:
-        raise InputError(f"Expected {what}, got lists of several shapes ({reason}).") from reason
+        raise InputError(
+            f"Expected {what}, got lists of several shapes ({reason}). Bring all rows to one shape."
+        ) from reason
     if array.dtype.kind not in "iubf":
         if array.dtype.kind in "SUTO" and array.size and isinstance(array.flat[0], str | bytes):
             raise InputError(
@@ -263,7 +268,7 @@ def _label(label: Any) -> Tensor:
 
 def _stacked(items: Sequence[Tensor], what: str) -> Tensor:
     if not items:
-        raise InputError("Expected at least one input, got 0.")
+        raise InputError("Expected at least one input, got 0. Check that the data set or selection is not empty.")
     for i, one in enumerate(items):
         if one.shape != items[0].shape:
             raise InputError(

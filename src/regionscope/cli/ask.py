@@ -116,7 +116,10 @@ def topology(job: SliceJob) -> None:
 def _chosen(index: int | None, minus: int | None, c: int) -> int | tuple[int, int]:
     """What --index and --minus ask for; the only output needs no index."""
     if index is None and c > 1:
-        raise InputError(f"Expected --index I, since the network has {c} outputs, got none.")
+        raise InputError(
+            f"Expected --index I, since the network has {c} outputs, got none. "
+            "Add it to choose the output to ask about."
+        )
     first = index or 0
     return first if minus is None else (first, minus)
 

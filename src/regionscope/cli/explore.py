@@ -56,14 +56,18 @@ def explore(
     what = find_run(what) if what.is_dir() else what
     target = Path(f"{what.resolve().name.removesuffix('.npz')}.html") if out is None else out
     if target.suffix not in (".html", ".htm"):
-        raise InputError(f"Expected an --out file that ends in .html, got {str(target)!r}.")
+        raise InputError(
+            f"Expected an --out file that ends in .html, got {str(target)!r}. "
+            "Rename the file, for example to page.html."
+        )
     output.check_folder(target)
     if what.is_dir():
         training = frames_of_folder(what, rows=rows, box=box, frames=frames, data_root=data_root)
     else:
         if rows is not None or box is not None or frames is not None:
             raise InputError(
-                f"Expected no --rows, --box or --frames with a saved partition, which has one slice, got {what}."
+                f"Expected no --rows, --box or --frames with a saved partition, which has one slice, got {what}. "
+                "Leave them out."
             )
         training = frames_of_partition(read_partition(what), title=what.name)
     with output.writing_to(target):
@@ -77,7 +81,8 @@ def find_run(folder: Path) -> Path:
     """The folder itself where it is a run, or the only run in it."""
     if not folder.is_dir():
         raise InputError(
-            f"Expected the folder of a run, with a config.json, got {str(folder)!r}, which does not exist."
+            f"Expected the folder of a run, with a config.json, got {str(folder)!r}, which does not exist. "
+            "Pass a folder that regionscope train or sweep run created."
         )
     if (folder / _CONFIG).exists():
         return folder
@@ -104,7 +109,8 @@ def read_partition(path: Path) -> Partition | DecisionRegions:
     """What ``save`` of a partition or of decision regions wrote."""
     if not path.is_file():
         raise InputError(
-            f"Expected the folder of a run or a saved partition (.npz), got {str(path)!r}, which does not exist."
+            f"Expected the folder of a run or a saved partition (.npz), got {str(path)!r}, which does not exist. "
+            "Check the path, or create a run with regionscope train."
         )
     return DecisionRegions.load(path) if holds_decisions(path) else Partition.load(path)
 

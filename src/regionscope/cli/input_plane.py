@@ -97,7 +97,10 @@ def read_plane(
             raise InputError("Expected --vary I J with --range, --at and --scaling, got none. Name two inputs.")
         return None
     if ranges is None:
-        raise InputError(f"Expected --range {vary[0]}=LO:HI,{vary[1]}=LO:HI with --vary, got no --range.")
+        raise InputError(
+            f"Expected --range {vary[0]}=LO:HI,{vary[1]}=LO:HI with --vary, got no --range. "
+            "Add --range to set the ends of both inputs."
+        )
     ends = _pairs(ranges, "--range", "LO:HI")
     if set(ends) != set(vary) or vary[0] == vary[1] or any(not low < high for low, high in ends.values()):
         raise InputError(

@@ -153,7 +153,9 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
-        raise InputError(f"Expected --input-shape such as 2 or 3,32,32, got {text!r}.")
+        raise InputError(
+            f"Expected --input-shape such as 2 or 3,32,32, got {text!r}. Separate the sizes of one input by commas."
+        )
     return tuple(int(n) for n in text.split(","))
 
 

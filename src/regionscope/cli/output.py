@@ -92,9 +92,15 @@ def check_json(target: str | None) -> None:
 def check_plot(path: Path, dim: int) -> None:
     """Say before the work, not after it, that the picture cannot be made."""
     if path.suffix not in _NO_DATE:
-        raise InputError(f"Expected a --plot file that ends in {', '.join(_NO_DATE)}, got {str(path)!r}.")
+        raise InputError(
+            f"Expected a --plot file that ends in {', '.join(_NO_DATE)}, got {str(path)!r}. "
+            "Change the ending of the file."
+        )
     if dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2 for --plot, got dimension {dim}.")
+        raise InputError(
+            f"Expected a slice of dimension 1 or 2 for --plot, got dimension {dim}. "
+            "Leave --plot out, or use regionscope surface for dimension 3."
+        )
     check_folder(path)
 
 
@@ -102,7 +108,7 @@ def check_folder(path: Path) -> None:
     """Say before the work, not after it, that the file cannot be written."""
     with writing_to(path):
         if path.is_dir():
-            raise InputError(f"Expected the name of a file, got the folder {str(path)!r}.")
+            raise InputError(f"Expected the name of a file, got the folder {str(path)!r}. Add a file name to the path.")
         if not path.parent.is_dir():
             raise InputError(
                 f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "

@@ -50,7 +50,10 @@ def regions(job: PlaneJob, count_only: options.CountOnlyOption = False) -> None:
     Example: regionscope regions --model net.onnx --vary 0 1 --range 0=-1:1,1=-1:1 --at 2=0,3=0.5
     """
     if count_only and (job.certify or job.plot_file is not None):
-        raise InputError("Expected --count-only without --certify and --plot, which need all regions at once.")
+        raise InputError(
+            "Expected --count-only without --certify and --plot, which need all regions at once. "
+            "Leave out --count-only, or the other two options."
+        )
     instrument: Callable[..., Partition | RegionTotals] = stream_regions if count_only else linear_regions
     part = job.cut(instrument, *job.start())
     counts = {f"activation regions after {name}": count for name, count in part.by_layer.items()}

@@ -70,7 +70,10 @@ def _check_files(out: Path | None, page: Path | None, dim: int) -> None:
     for path, endings, name in ((out, tuple(MESH_FILES), "--out"), (page, (".html", ".htm"), "--page")):
         if path is not None:
             if path.suffix not in endings:
-                raise InputError(f"Expected an {name} file that ends in {', '.join(endings)}, got {str(path)!r}.")
+                raise InputError(
+                    f"Expected an {name} file that ends in {', '.join(endings)}, got {str(path)!r}. "
+                    "Change the ending of the file."
+                )
             output.check_folder(path)
     if page is not None and dim != 3:
         raise InputError(f"Expected a slice of dimension 3 for --page, got {dim}. Use --plot.")
@@ -80,7 +83,10 @@ def _read_classes(text: str | None) -> list[int] | None:
     if text is None:
         return None
     if not re.fullmatch(r"\d+(,\d+)?", text):
-        raise InputError(f"Expected --classes such as 3 or 3,5, got {text!r}.")
+        raise InputError(
+            f"Expected --classes such as 3 or 3,5, got {text!r}. "
+            "Pass the numbers of classes, counted from 0 and separated by commas."
+        )
     return [int(n) for n in text.split(",")]
 
 

@@ -153,7 +153,9 @@ def export(
     Example: regionscope sweep export runs.csv --runs runs
     """
     if target.suffix not in (".csv", ".parquet"):
-        raise InputError(f"Expected a file that ends in .csv or .parquet, got {str(target)!r}.")
+        raise InputError(
+            f"Expected a file that ends in .csv or .parquet, got {str(target)!r}. Change the ending of the file."
+        )
     output.check_folder(target)
     found = lab.read_series(runs) if rows else lab.read_runs(runs)
     with output.writing_to(target):

@@ -126,7 +126,9 @@ def _setting(text: str) -> tuple[str, Any]:
     """A dotted key and a value as TOML writes it; what is not TOML is a text."""
     key, sign, value = text.partition("=")
     if not sign or not key.strip():
-        raise InputError(f"Expected --set such as training.momentum=0.5, got {text!r}.")
+        raise InputError(
+            f"Expected --set such as training.momentum=0.5, got {text!r}. Write KEY=VALUE with a key of the experiment."
+        )
     try:
         return key.strip(), parse_toml(f"value = {value}")["value"]
     except InputError:

@@ -79,6 +79,9 @@ def complexity_gap(train: LocalComplexity | Tensor, test: LocalComplexity | Tens
 def _values(found: LocalComplexity | Tensor, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     counts = found.total if isinstance(found, LocalComplexity) else read_array(found)
     if counts.ndim != 1 or len(counts) < 2:
-        raise InputError(f"Expected counts (b,) of at least two points as {name}, got shape {tuple(counts.shape)}.")
+        raise InputError(
+            f"Expected counts (b,) of at least two points as {name}, got shape {tuple(counts.shape)}. "
+            "Pass one number for each point."
+        )
     values: np.ndarray[tuple[int], np.dtype[np.float64]] = counts.double().cpu().numpy()
     return values

@@ -83,7 +83,7 @@ def deformation(
     )
     found: list[dict[str, Tensor]] = []
     if where.dims < 2:
-        raise InputError("Expected dims of at least 2, got 1, for which the graph of vertices has no edge.")
+        raise InputError("Expected dims of at least 2, got 1, for which the graph of vertices has no edge. Raise dims.")
     with untouched(model) as private:
         layers = list_layers(private, where.points[0].reshape(where.shape))
         watcher = _Embeddings(private, layers.linear)
@@ -125,7 +125,9 @@ def trusted_radius(
     model = select_output(model, output, args)
     ordered = sorted(radii)
     if len(ordered) < 2:
-        raise InputError(f"Expected at least two radii to compare, got {len(ordered)}.")
+        raise InputError(
+            f"Expected at least two radii to compare, got {len(ordered)}. Pass several, such as radii=(0.005, 0.05)."
+        )
     points = read_examples(inputs).all()  # loaded once for all radii
 
     def mean_stretch(radius: float) -> dict[str, float]:
@@ -167,7 +169,8 @@ class _Embeddings(ForwardObserver):
             if axis is None:
                 raise InputError(
                     f"Expected every layer to keep the batch as a dimension of its input, got '{name}', which "
-                    "mixes the inputs of a batch."
+                    "mixes the inputs of a batch. "
+                    "Leave this layer out with layers=."
                 )
         self._axes = axes
         self._n = self._rows = 0

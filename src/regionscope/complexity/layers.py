@@ -125,7 +125,10 @@ def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]
         )
     if layers is not None:
         if not isinstance(layers, str | type | Iterable):
-            raise InputError(f"Expected layers to be names, patterns or module types, got {layers!r}.")
+            raise InputError(
+                f"Expected layers to be names, patterns or module types, got {layers!r}. "
+                "Pass a list such as ['layer1', 'layer2.*'] or [torch.nn.ReLU]."
+            )
         choices = [layers] if isinstance(layers, str | type) else list(layers)
         for choice in choices:
             if not any(_matches(layer, choice) for layer in offered):

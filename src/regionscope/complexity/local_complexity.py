@@ -178,7 +178,9 @@ def local_complexity(
     roles: set[Role] = {"activation", *(role for role, wanted in asked.items() if wanted)}  # type: ignore[arg-type]
     if not takes_tokens(model, inputs):
         if attention_mask is not None:
-            raise InputError("Expected attention_mask with token ids, got it with inputs that are not ids.")
+            raise InputError(
+                "Expected attention_mask with token ids, got it with inputs that are not ids. Leave attention_mask out."
+            )
         found = count(select_output(model, output, args), inputs)
         shown = [layer for layer in found.layers if layer.positions > 1]
         by_position = {layer.name: found.counts[layer.name].double() for layer in shown}

@@ -59,7 +59,10 @@ def draw_points(
     parts = [read_examples(part) for part in (train, test)]
     if min(map(len, parts)) == 0 or parts[0].first.shape != parts[1].first.shape:
         shapes = [(len(part), *(part.first.shape if len(part) else ())) for part in parts]
-        raise InputError(f"Expected train and test inputs of one shape, got {shapes[0]} and {shapes[1]}.")
+        raise InputError(
+            f"Expected train and test inputs of one shape, got {shapes[0]} and {shapes[1]}. "
+            "Pass two batches of the same data set."
+        )
     generator = read_generator(None, seed)
     chosen = [part.take(torch.randperm(len(part), generator=generator, device="cpu")[:n]) for part in parts]
     return MeasurePoints(chosen[0], chosen[1], uniform_points(n, chosen[0].shape[1:], domain=domain, seed=seed))

@@ -232,10 +232,14 @@ class _Flat:
         part = dec.partition
         k = part.dim
         if k > 2:
-            raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {k}.")
+            raise InputError(
+                f"Expected a slice of dimension 1 or 2, got dimension {k}. "
+                "Pass a Segment, or a Box or Simplex of dimension 2."
+            )
         if tuple(data.shape[1:]) != part.slice.input_shape or len(data) == 0:
             raise InputError(
-                f"Expected inputs of shape (n, *{part.slice.input_shape}) with n >= 1, got {tuple(data.shape)}."
+                f"Expected inputs of shape (n, *{part.slice.input_shape}) with n >= 1, got {tuple(data.shape)}. "
+                "Pass a batch of inputs of the network."
             )
         device = part.vertices.device
         basis = part.slice.basis.flatten(1).to(device)

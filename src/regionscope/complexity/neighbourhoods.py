@@ -217,12 +217,15 @@ class Neighbourhoods:
         points = read_examples(inputs).all().to(device=device, dtype=dtype)
         if points.numel() == 0:
             raise InputError(
-                f"Expected inputs (b, *input_shape) with at least one point, got shape {tuple(points.shape)}."
+                f"Expected inputs (b, *input_shape) with at least one point, got shape {tuple(points.shape)}. "
+                "Add a batch dimension with x[None] to pass a single input."
             )
         finite = torch.isfinite(points).flatten(1).all(1)
         if not bool(finite.all()):
             first = int((~finite).nonzero()[0])
-            raise InputError(f"Expected finite inputs, got NaN or infinite values in input {first}.")
+            raise InputError(
+                f"Expected finite inputs, got NaN or infinite values in input {first}. Remove or repair this input."
+            )
         if not real("radius", radius) > 0:
             raise InputError(f"Expected radius to be a finite number larger than 0, got {radius}.")
         shape, flat = tuple(points.shape[1:]), points.flatten(1)
@@ -267,7 +270,8 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
     if tuple(own.shape[2:]) != shape or len(own) not in (1, b):
         raise InputError(
             f"Expected frames of shape (P, *input_shape) or (b, P, *input_shape), with b = {b} and input_shape = "
-            f"{shape}, got {tuple(frames.shape)}."
+            f"{shape}, got {tuple(frames.shape)}. "
+            "Pass P directions, for all inputs or for each."
         )
     flat = own.flatten(2)
     some = flat[:: max(1, len(flat) // 8)]  # whoever forgot to make them orthonormal forgot it for all points
@@ -289,7 +293,7 @@ def _dims_of(dims: int | None, d: int) -> int:
 def _check_dims(dims: int, d: int) -> None:
     """Refuse numbers of directions that an input of d numbers does not have."""
     if not is_whole(dims) or dims > d:
-        raise InputError(f"Expected 1 <= dims <= {d} for inputs of {d} entries, got {dims}.")
+        raise InputError(f"Expected 1 <= dims <= {d} for inputs of {d} entries, got {dims}. Lower dims.")
 
 
 def _check_hull(shape: Shape, dims: int) -> None:

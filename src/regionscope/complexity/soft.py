@@ -80,7 +80,8 @@ class _Ranges(ForwardObserver):
         if found.values.ndim == 0 or len(found.values) != self._m * self._n:
             raise InputError(
                 f"Expected '{name}' to work on a tensor whose first axis is the batch, got shape "
-                f"{tuple(found.values.shape)}."
+                f"{tuple(found.values.shape)}. "
+                "Leave this layer out with layers=."
             )
         values = found.values.clone().reshape(self._m, self._n, -1)  # the activation may work in place
         low, high = values.amin(0), values.amax(0)

@@ -267,10 +267,13 @@ def cut_slices(
 def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
     slices = list(slice) if isinstance(slice, Sequence) else [slice]
     if not slices:
-        raise InputError("Expected at least one Segment, Simplex or Box, got an empty list.")
+        raise InputError("Expected at least one Segment, Simplex or Box, got an empty list. Add a slice to the list.")
     for slice in slices:
         if not hasattr(type(slice), "embed"):  # isinstance would compute every property of the protocol
-            raise InputError(f"Expected a Segment, Simplex or Box, got {type(slice).__name__}.")
+            raise InputError(
+                f"Expected a Segment, Simplex or Box, got {type(slice).__name__}. "
+                "Build one from inputs, such as Segment(a, b) or Box.through([a, b, c])."
+            )
     dims = sorted({slice.dim for slice in slices})
     if len(dims) > 1:
         raise InputError(f"Expected slices of one dimension, got {dims}. Call once for each dimension.")
@@ -283,14 +286,17 @@ def check_shapes(program: Program, slices: Sequence[Slice]) -> None:
         if slice.input_shape != program.input_shape:
             raise SliceError(
                 f"Expected a slice in inputs of shape {program.input_shape}, for which the network was read, got "
-                f"{slice.input_shape}."
+                f"{slice.input_shape}. "
+                "Read the network again for this shape, or pass the module itself."
             )
 
 
 def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
     shapes = {slice.input_shape for slice in slices}
     if len(shapes) > 1:
-        raise SliceError(f"Expected slices in inputs of one shape, got {sorted(shapes)}.")
+        raise SliceError(
+            f"Expected slices in inputs of one shape, got {sorted(shapes)}. Call the function once for each shape."
+        )
     return next(iter(shapes))
 
 

@@ -367,7 +367,7 @@ class Partition:
                 raise InputError(
                     f"Expected the network of the partition, with inputs of shape {slice.input_shape} and "
                     f"{counted(outputs, 'output')}, got one with inputs of shape {program.input_shape} and "
-                    f"{counted(program.n_outputs, 'output')}."
+                    f"{counted(program.n_outputs, 'output')}. Pass the model that the partition was computed from."
                 )
         return Partition(
             slice=slice,

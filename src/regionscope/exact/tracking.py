@@ -28,7 +28,8 @@ def locate(part: Partition, points: Tensor) -> Tensor:
     if points.ndim != 2 or points.shape[1] != part.dim or part.dim > 2:
         raise InputError(
             f"Expected points of shape (n, 1) on a line or (n, 2) in a plane, got {tuple(points.shape)} for a "
-            f"slice of dimension {part.dim}."
+            f"slice of dimension {part.dim}. "
+            "Pass coordinates of the slice, not inputs of the network."
         )
     points = points.to(part.vertices)
     corners = part.vertices[part.corners]
@@ -63,9 +64,15 @@ def carry_over(before: Partition, after: Partition, ids: Tensor, *, next_id: int
     Both partitions must lie on one slice of dimension 1 or 2. Cost: ``locate`` of every region, both ways.
     """
     if ids.shape != (len(before),):
-        raise InputError(f"Expected one id for each of {len(before)} regions, got shape {tuple(ids.shape)}.")
+        raise InputError(
+            f"Expected one id for each of {len(before)} regions, got shape {tuple(ids.shape)}. "
+            "Pass the ids that the previous call returned."
+        )
     if before.dim != after.dim or not torch.allclose(before.slice.corners, after.slice.corners):
-        raise InputError(f"Expected two partitions of one slice, got {before.slice} and {after.slice}.")
+        raise InputError(
+            f"Expected two partitions of one slice, got {before.slice} and {after.slice}. "
+            "Compute both on the same slice."
+        )
     known, old = ids.unique(return_inverse=True)
     new = after.linear_ids
     back, forth = locate(before, after.interior), locate(after, before.interior)

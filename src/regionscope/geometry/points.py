@@ -23,7 +23,10 @@ def read_point(point: PointLike, what: str) -> Tensor:
     """A detached float64 copy of ``point``; a CUDA tensor keeps its device."""
     value = _float64(point, what)
     if value.ndim == 0:
-        raise SliceError(f"Expected {what} to have at least one axis, such as [0.5], got a single number.")
+        raise SliceError(
+            f"Expected {what} to have at least one axis, such as [0.5], got a single number. "
+            "Write it as a list with one entry."
+        )
     return _finite(value, what)
 
 
@@ -51,15 +54,22 @@ def _float64(numbers: float | PointLike, what: str) -> Tensor:
                 f"Expected {what} to be an array of real numbers, got a pair. Pass the input alone."
             ) from None
         raise SliceError(
-            f"Expected {what} to be an array of real numbers, got values that cannot be read ({reason})."
+            f"Expected {what} to be an array of real numbers, got values that cannot be read ({reason}). "
+            "Pass a tensor, a NumPy array or a list of numbers."
         ) from reason
 
 
 def _finite(value: Tensor, what: str) -> Tensor:
     if value.numel() == 0:
-        raise SliceError(f"Expected {what} to hold numbers, got the empty shape {tuple(value.shape)}.")
+        raise SliceError(
+            f"Expected {what} to hold numbers, got the empty shape {tuple(value.shape)}. "
+            "Pass a point with at least one entry."
+        )
     if not bool(torch.isfinite(value).all()):
-        raise SliceError(f"Expected {what} to be finite, got NaN or infinite values.")
+        raise SliceError(
+            f"Expected {what} to be finite, got NaN or infinite values. "
+            "Replace them, for example with torch.nan_to_num()."
+        )
     return value
 
 
@@ -68,7 +78,10 @@ def read_points(points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], wha
     if isinstance(points, Tensor) and (refused := unreadable(points)):
         raise SliceError(f"Expected {what}s of real numbers, got {refused}")
     if not hasattr(points, "__len__"):
-        raise SliceError(f"Expected {what}s as a sequence of inputs, got {type(points).__name__}.")
+        raise SliceError(
+            f"Expected {what}s as a sequence of inputs, got {type(points).__name__}. "
+            "Pass a list of points, or a tensor whose first axis runs over points."
+        )
     if len(points) < least:
         raise SliceError(f"Expected at least {least} {what}{'s' if least > 1 else ''}, got {len(points)}.")
     read = [read_point(point, f"{what} {i}") for i, point in enumerate(points)]
@@ -76,7 +89,8 @@ def read_points(points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], wha
         if point.shape != read[0].shape:
             raise SliceError(
                 f"Expected {what}s of one shape, got {tuple(read[0].shape)} for {what} 0 and {tuple(point.shape)} for "
-                f"{what} {i}."
+                f"{what} {i}. "
+                f"Reshape the {what}s to one shape."
             )
     device = next((point.device for point in read if point.device.type != "cpu"), read[0].device)
     return torch.stack([point.to(device) for point in read])
@@ -89,7 +103,7 @@ def check_distinct(points: Tensor) -> None:
     for i in range(len(flat)):
         for j in range(i):
             if float((flat[i] - flat[j]).norm()) <= RANK * float(torch.maximum(norms[i], norms[j])):
-                raise SliceError(f"Expected distinct points, got the same point at {j} and {i}.")
+                raise SliceError(f"Expected distinct points, got the same point at {j} and {i}. Remove one of them.")
 
 
 def check_rank(directions: Tensor, what: str) -> None:

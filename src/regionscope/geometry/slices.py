@@ -271,7 +271,7 @@ class Box(_AffineSlice):
         if origin.shape != basis.shape[1:]:
             raise SliceError(
                 f"Expected directions of shape (k, {', '.join(map(str, origin.shape))}) for a center of shape "
-                f"{tuple(origin.shape)}, got {tuple(basis.shape)}."
+                f"{tuple(origin.shape)}, got {tuple(basis.shape)}. Reshape them."
             )
         device = origin.device if origin.device.type != "cpu" else basis.device
         origin, basis = origin.to(device), basis.to(device)
@@ -307,7 +307,10 @@ class Box(_AffineSlice):
         device = next((values.device for values in ends if values.device.type != "cpu"), ends[0].device)
         a, b = (values.to(device).expand(d) for values in ends)
         if not bool((a < b).all()):
-            raise SliceError("Expected low < high in every entry of an input, got low >= high in some.")
+            raise SliceError(
+                "Expected low < high in every entry of an input, got low >= high in some. "
+                "Swap the two, or leave out the entries that do not vary."
+            )
         axes = torch.eye(d, dtype=torch.float64, device=device).reshape(d, *shape)
         return Box(((a + b) / 2).reshape(shape), axes, (b - a) * (0.5 + margin))
 

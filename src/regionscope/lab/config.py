@@ -144,7 +144,7 @@ class Experiment:
         names = [measure.name for measure in self.measures]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise InputError(f"Expected a different name for each measure, got {twice[0]!r} twice.")
+            raise InputError(f"Expected a different name for each measure, got {twice[0]!r} twice. Rename one of them.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as in a JSON or TOML file."""
@@ -156,10 +156,13 @@ class Experiment:
         _known("an experiment", document, [entry.name for entry in fields(cls)])
         for part in ("data", "network"):
             if part not in document:
-                raise InputError(f"Expected at least data.name and network.name in the experiment, got no {part!r}.")
+                raise InputError(
+                    f"Expected at least data.name and network.name in the experiment, got no {part!r}. "
+                    "Add it to the file."
+                )
         measures = document.get("measures", [])
         if not isinstance(measures, Sequence) or isinstance(measures, str):
-            raise InputError(f"Expected measures to be a list of tables, got {measures!r}.")
+            raise InputError(f"Expected measures to be a list of tables, got {measures!r}. Write each as [[measures]].")
         return cls(
             data=_read(DataSpec, "data", document["data"]),
             network=_read(NetworkSpec, "network", document["network"]),
@@ -212,12 +215,16 @@ def _read(kind: type[_Spec], where: str, document: Any) -> _Spec:
     if isinstance(document, str) and kind in (DataSpec, NetworkSpec):
         document = {"name": document}
     if not isinstance(document, Mapping):
-        raise InputError(f"Expected {where} to be a table of settings, got {document!r}.")
+        raise InputError(
+            f"Expected {where} to be a table of settings, got {document!r}. Write it as [table] with KEY = VALUE lines."
+        )
     hints = _HINTS[kind]
     _known(where, document, list(hints))
     lacking = {DataSpec: "name", NetworkSpec: "name", MeasureSpec: "instrument"}.get(kind)
     if lacking is not None and lacking not in document:
-        raise InputError(f"Expected a value for {lacking!r} in {where}, which has no default, got none.")
+        raise InputError(
+            f"Expected a value for {lacking!r} in {where}, which has no default, got none. Add it to the table."
+        )
     return kind(**{name: _value(f"{where}.{name}", hints[name], value) for name, value in document.items()})
 
 

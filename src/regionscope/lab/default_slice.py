@@ -36,7 +36,8 @@ def plane_of(inputs: Tensor, numbers: Sequence[int], *, margin: float | None = N
     if len(numbers) not in (2, 3) or min(numbers) < 0 or max(numbers) >= len(inputs):
         raise InputError(
             f"Expected the rows of three training points (two for a line), each from 0 to {len(inputs) - 1}, "
-            f"got {list(numbers)}."
+            f"got {list(numbers)}. "
+            "Choose other rows."
         )
     return Box.through(inputs[list(numbers)], margin=_PLANE_MARGIN if margin is None else margin)
 

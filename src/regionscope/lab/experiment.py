@@ -104,7 +104,10 @@ def check(experiment: Experiment) -> None:
     zoo.check_options(experiment.network.name, experiment.network.options)
     for measure in experiment.measures:
         if measure.name in HISTORY:
-            raise InputError(f"Expected a name that runs do not use themselves, got {measure.name!r} for a measure.")
+            raise InputError(
+                f"Expected a name that runs do not use themselves, got {measure.name!r} for a measure. "
+                "Rename the measure."
+            )
         instruments.check(measure)
         parse_schedule(measure.when)
     parse_schedule(experiment.training.checkpoints)

@@ -48,7 +48,10 @@ def load_model(spec: str) -> nn.Module:
 def as_module(found: Any, spec: str) -> nn.Module:
     """What ``spec`` gave, if that is a network."""
     if not isinstance(found, nn.Module):
-        raise InputError(f"Expected {spec} to be or return a torch.nn.Module, got {type(found).__name__}.")
+        raise InputError(
+            f"Expected {spec} to be or return a torch.nn.Module, got {type(found).__name__}. "
+            "Return the module from this function."
+        )
     return found
 
 
@@ -68,7 +71,10 @@ def check_call(spec: str, options: Iterable[str], *, offered: Sequence[str] = ()
 def _checked(found: Any, spec: str, options: Iterable[str], offered: tuple[str, ...]) -> list[str]:
     """Those of ``offered`` that the function takes."""
     if isinstance(found, nn.Module) or not callable(found):
-        raise InputError(f"Expected a function or a class at {spec}, got an object of type {type(found).__name__}.")
+        raise InputError(
+            f"Expected a function or a class at {spec}, got an object of type {type(found).__name__}. "
+            "Name a function or a class of the file."
+        )
     parameters = inspect.signature(found).parameters
     any_name = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     named = [name for name, each in parameters.items() if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
@@ -146,13 +152,21 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
         half = loaded.is_floating_point() and loaded.dtype.itemsize < 4  # NumPy has no bfloat16
         loaded = (loaded.float() if half else loaded).detach().numpy()
     if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "iuf":
-        raise InputError(f"Expected an array of real numbers in {path}, got other values.")
+        raise InputError(
+            f"Expected an array of real numbers in {path}, got other values. Save a tensor or an array of numbers."
+        )
     if loaded.ndim < 2 or len(loaded) < least:
         wanted = {1: "one point", 2: "two points"}.get(least, f"{least} points")
-        raise InputError(f"Expected at least {wanted} in {path}, one in each row, got shape {loaded.shape}.")
+        raise InputError(
+            f"Expected at least {wanted} in {path}, one in each row, got shape {loaded.shape}. "
+            "Stack the points along the first axis."
+        )
     shape = loaded.shape[1:] if input_shape is None else input_shape
     if math.prod(shape) != math.prod(loaded.shape[1:]):
-        raise InputError(f"Expected points that fit --input-shape {shape} in {path}, got shape {loaded.shape[1:]}.")
+        raise InputError(
+            f"Expected points that fit --input-shape {shape} in {path}, got shape {loaded.shape[1:]}. "
+            "Change --input-shape, or reshape the points."
+        )
     return np.asarray(loaded).reshape(len(loaded), *shape)
 
 

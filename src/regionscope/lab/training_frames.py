@@ -141,7 +141,10 @@ def frames_of_models(
     rows: mappings with step, name, value and perhaps spread and epoch, as in a run's folder; they become curves.
     """
     if slice.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
+        raise InputError(
+            f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}. "
+            "Pass a Segment, or a Box or Simplex of dimension 2."
+        )
     seen: list[tuple[int, float | None, Partition, DecisionRegions]] = []
     total = n_frames or (len(moments) if isinstance(moments, Sequence) else None)
     program: Program | None = None
@@ -152,7 +155,7 @@ def frames_of_models(
         if progress is not None and total:
             progress(len(seen) / total)
     if not seen:
-        raise InputError("Expected at least one model, got none.")
+        raise InputError("Expected at least one model, got none. Pass the models of the steps to draw.")
     numbers = follow([linear for _, _, linear, _ in seen])
     found = [Frame(step, epoch, linear, ids, decision)
              for (step, epoch, linear, decision), ids in zip(seen, numbers, strict=True)]  # fmt: skip
@@ -161,7 +164,7 @@ def frames_of_models(
     n_classes = max(2, found[0].linear.outputs.shape[1], int(classes.max()) + 1 if len(classes) else 0)
     names = tuple(str(i) for i in range(n_classes)) if class_names is None else tuple(class_names)
     if len(names) < n_classes:
-        raise InputError(f"Expected {n_classes} class names, got {len(names)}.")
+        raise InputError(f"Expected {n_classes} class names, got {len(names)}. Pass a name for each class.")
     return TrainingFrames(
         title, tuple(found), (*curves_of_rows(kept_rows), *count_curves(found)), points, classes, names,
         _steps_per_epoch([*kept_rows, *({"step": f.step, "epoch": f.epoch} for f in found)]), (*notes, *more),
@@ -174,7 +177,10 @@ def frames_of_partition(part: Partition | DecisionRegions, *, title: str = "") -
     decision = part if isinstance(part, DecisionRegions) else None
     linear = part.partition if isinstance(part, DecisionRegions) else part
     if linear.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {linear.dim}.")
+        raise InputError(
+            f"Expected a slice of dimension 1 or 2, got dimension {linear.dim}. "
+            "Pass a Segment, or a Box or Simplex of dimension 2."
+        )
     frame = Frame(0, None, linear, linear.linear_ids, decision)
     nothing = torch.zeros((0, linear.dim), dtype=torch.float64, device="cpu")
     names = tuple(str(i) for i in range(max(2, linear.outputs.shape[1])))
@@ -198,7 +204,8 @@ def on_slice(slice: Slice, inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Slice coordinates (n, k) of inputs (n, *input_shape), and whether each lies on the slice (n,), up to rounding."""
     if tuple(inputs.shape[1:]) != slice.input_shape:
         raise InputError(
-            f"Expected inputs of shape {slice.input_shape}, as the slice has, got {tuple(inputs.shape[1:])}."
+            f"Expected inputs of shape {slice.input_shape}, as the slice has, got {tuple(inputs.shape[1:])}. "
+            "Pass inputs of the network."
         )
     flat = inputs.double().flatten(1) - slice.origin.flatten()
     basis = slice.basis.flatten(1)

@@ -142,9 +142,14 @@ def correlation_table(
     n = len(columns[target])
     for name, values in columns.items():
         if len(values) != n:
-            raise InputError(f"Expected {name!r} to have {n} numbers, as {target!r} has, got {len(values)}.")
+            raise InputError(
+                f"Expected {name!r} to have {n} numbers, as {target!r} has, got {len(values)}. "
+                "Pass one number for each run."
+            )
     if by is not None and len(by) != n:
-        raise InputError(f"Expected by to have one group for each of {n} runs, got {len(by)}.")
+        raise InputError(
+            f"Expected by to have one group for each of {n} runs, got {len(by)}. Pass one entry for each run."
+        )
     groups = {"all": np.arange(n)}
     for name in sorted(set(by or ())):
         groups[name] = np.flatnonzero(np.asarray(by) == name)
@@ -167,14 +172,18 @@ def _aligned(**lists: Numbers) -> list[Array]:
     lengths = {name: len(values) for name, values in found.items()}
     if len(set(lengths.values())) > 1:
         came = ", ".join(f"{n} of {name}" for name, n in lengths.items())
-        raise InputError(f"Expected lists of one length, with a number for every run, got {came}.")
+        raise InputError(
+            f"Expected lists of one length, with a number for every run, got {came}. "
+            "Pass one number for each run in every list."
+        )
     n = next(iter(lengths.values()))
     if not 3 <= n <= _LARGEST:
         raise InputError(f"Expected 3 to {_LARGEST:,} pairs, got {n}.")
     for name, values in found.items():
         if float(np.ptp(values)) == 0.0:
             raise InputError(
-                f"Expected {name} to have different numbers, got {n} equal ones, for which no correlation is defined."
+                f"Expected {name} to have different numbers, got {n} equal ones, for which no correlation is defined. "
+                "Leave this column out."
             )
     return list(found.values())
 
@@ -186,7 +195,10 @@ def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float,
     group = _groups(clusters, n)
     g = int(group.max()) + 1
     if g < _FEWEST:
-        raise InputError(f"Expected at least {_FEWEST} clusters for an interval, got {g}.")
+        raise InputError(
+            f"Expected at least {_FEWEST} clusters for an interval, got {g}. "
+            "Leave clusters out, or add runs of other clusters."
+        )
     return (
         np.random.default_rng(read_seed(seed))
         .multinomial(g, np.full(g, 1 / g), size=resamples)
@@ -254,7 +266,10 @@ def _groups(clusters: Sequence[Any] | None, n: int) -> NDArray[np.int64]:
     if clusters is None:
         return np.arange(n)
     if len(clusters) != n:
-        raise InputError(f"Expected clusters to have one group for each of {n} pairs, got {len(clusters)}.")
+        raise InputError(
+            f"Expected clusters to have one group for each of {n} pairs, got {len(clusters)}. "
+            "Pass one entry for each pair."
+        )
     number = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
     return np.array([number[name] for name in clusters], dtype=np.int64)
 
@@ -264,10 +279,11 @@ def _numbers(values: Numbers, name: str) -> Array:
         array = np.asarray([getattr(one, "value", one) for one in values], dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"Expected {name} to be a list of numbers, got values that cannot be read ({error})."
+            f"Expected {name} to be a list of numbers, got values that cannot be read ({error}). "
+            "Convert the values with float()."
         ) from error
     if array.ndim != 1:
-        raise InputError(f"Expected {name} to be a flat list of numbers, got shape {array.shape}.")
+        raise InputError(f"Expected {name} to be a flat list of numbers, got shape {array.shape}. Flatten it.")
     if not bool(np.isfinite(array).all()):
         raise InputError(
             f"Expected {name} to be finite, got None, NaN or infinite values. Remove those runs from all lists."

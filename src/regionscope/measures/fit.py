@@ -57,14 +57,18 @@ def linear_fit(x: Sequence[float] | NDArray[Any], y: Sequence[float] | NDArray[A
     """
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape or len(a) < 3:
-        raise InputError(f"Expected two flat lists of at least 3 numbers, got shapes {a.shape} and {b.shape}.")
+        raise InputError(
+            f"Expected two flat lists of at least 3 numbers, got shapes {a.shape} and {b.shape}. "
+            "Flatten the lists, or add points."
+        )
     if not bool(np.isfinite(a).all() and np.isfinite(b).all()):
         raise InputError("Expected finite x and y, got NaN or infinite values. Remove those pairs.")
     centre = float(a.mean())
     spread = float(((a - centre) ** 2).sum())
     if spread == 0.0:
         raise InputError(
-            f"Expected x to have different numbers, got {len(a)} equal ones, for which no line is defined."
+            f"Expected x to have different numbers, got {len(a)} equal ones, for which no line is defined. "
+            "Add points with another x."
         )
     slope = float(((a - centre) * (b - b.mean())).sum() / spread)
     intercept = float(b.mean() - slope * centre)

@@ -111,7 +111,7 @@ def some_examples(inputs: Inputs, labels: Labels | None) -> Examples:
     """The examples, of which there is at least one."""
     examples = read_examples(inputs, labels)
     if len(examples) == 0:
-        raise InputError("Expected at least one input, got 0.")
+        raise InputError("Expected at least one input, got 0. Check that the data set is not empty.")
     return examples
 
 
@@ -122,7 +122,10 @@ def read_labels(labels: Tensor) -> Tensor:
         how = "labels.argmax(1), if they are one-hot" if labels.ndim == 2 else "labels.long()"
         raise InputError(f"Expected integer labels, got {kind} of shape {tuple(labels.shape)}. Pass {how}.")
     if labels.ndim != 1:
-        raise InputError(f"Expected one label for each input, got labels of shape {tuple(labels.shape)}.")
+        raise InputError(
+            f"Expected one label for each input, got labels of shape {tuple(labels.shape)}. "
+            "Pass class indices of shape (n,)."
+        )
     return labels.cpu().to(torch.int64)
 
 

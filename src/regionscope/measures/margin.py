@@ -95,7 +95,7 @@ def _margins(logits: Any, labels: Tensor) -> Tensor:
         or not logits.is_floating_point()
     ):
         came = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
-        raise InputError(f"Expected logits ({n}, c) for {n} inputs, got {came}.")
+        raise InputError(f"Expected logits ({n}, c) for {n} inputs, got {came}. Choose the logits with output=.")
     rows = logits.reshape(n, -1).double()
     if rows.shape[1] == 1:
         rows = torch.cat([torch.zeros_like(rows), rows], 1)
@@ -115,7 +115,9 @@ def _coordinates(slice: Slice, point: Tensor | Array) -> Array:
     """The coordinates (k,) of an input that lies on the slice."""
     flat = read_array(point).detach().double().cpu()
     if tuple(flat.shape) != slice.input_shape:
-        raise InputError(f"Expected a point of shape {slice.input_shape}, got {tuple(flat.shape)}.")
+        raise InputError(
+            f"Expected a point of shape {slice.input_shape}, got {tuple(flat.shape)}. Pass one input of the network."
+        )
     offset = (flat - slice.origin.cpu()).flatten().numpy()
     basis = slice.basis.flatten(1).cpu().numpy()
     coords: Array = np.linalg.lstsq(basis.T, offset, rcond=None)[0]

@@ -66,9 +66,12 @@ def linear_probe(
     rows = read_array(getattr(features, "table", features)).detach().double().flatten(1)
     wanted = read_array(labels).to(rows.device)
     if wanted.ndim != 1 or len(wanted) != len(rows) or wanted.is_floating_point():
-        raise InputError(f"Expected {len(rows)} whole numbers as labels, got {tuple(wanted.shape)} of {wanted.dtype}.")
+        raise InputError(
+            f"Expected {len(rows)} whole numbers as labels, got {tuple(wanted.shape)} of {wanted.dtype}. "
+            "Pass class indices of shape (n,)."
+        )
     if not bool(rows.isfinite().all()):
-        raise InputError("Expected finite features, got NaN or infinite values.")
+        raise InputError("Expected finite features, got NaN or infinite values. Remove the rows with these values.")
     if not real("ridge", ridge) > 0 or not 0 < real("test_share", test_share) < 1:
         raise InputError(f"Expected ridge > 0 and 0 < test_share < 1, got {ridge} and {test_share}.")
     order = torch.randperm(len(rows), generator=read_generator(None, seed), device="cpu").to(rows.device)
@@ -76,7 +79,9 @@ def linear_probe(
     test, train = order[:held], order[held:]
     classes, targets = wanted.unique(return_inverse=True)
     if len(classes) < 2 or len(train) < 2:
-        raise InputError(f"Expected two classes and two rows to fit, got {len(classes)} and {len(train)}.")
+        raise InputError(
+            f"Expected two classes and two rows to fit, got {len(classes)} and {len(train)}. Pass more rows."
+        )
     weights, bias = _ridge(rows[train], targets[train], len(classes), ridge)
     right = (rows @ weights + bias).argmax(1) == targets
     usual = targets[train].bincount().argmax()

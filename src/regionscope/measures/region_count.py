@@ -144,7 +144,10 @@ def region_count(
         view = embedded(model, inputs, position=position, attention_mask=attention_mask, output=output, args=args)
         model, inputs = view.model, view.inputs
     elif position != -1 or attention_mask is not None:
-        raise InputError("Expected position and attention_mask with token ids, got them with inputs that are not ids.")
+        raise InputError(
+            "Expected position and attention_mask with token ids, got them with inputs that are not ids. "
+            "Leave both out."
+        )
     else:
         model = select_output(model, output, args)
     examples = None if inputs is None else read_examples(inputs)
@@ -238,7 +241,8 @@ def slice_sampler(
     if through == "origin":
         if dim != 1 or alpha != (0.0, 1.0) or length is not None:
             raise InputError(
-                'Expected dim=1 and neither alpha nor length with through="origin", whose lines end at an input.'
+                'Expected dim=1 and neither alpha nor length with through="origin", whose lines end at an input. '
+                "Leave the other options out."
             )
         return LinesFromOrigin(inputs, seed=seed_of(seed, generator))
     raise InputError(f'Expected through to be "inputs", "direction" or "origin", got {through!r}.')

@@ -78,7 +78,10 @@ def sharpness(
         data = _sample(some_examples(inputs, labels), samples, seed)
         hessian = _Hessian(private, data, loss or _default_loss, batch_size, dtype, max_products)
         if hessian.size == 0:
-            raise InputError("Expected a model with trainable parameters, got none, so there is no Hessian.")
+            raise InputError(
+                "Expected a model with trainable parameters, got none, so there is no Hessian. "
+                "Set requires_grad of its parameters."
+            )
         value, vector = _largest(hessian, tolerance, seed)
         residual = float((hessian(vector) - value * vector).norm())
     return Sharpness(value, residual, hessian.products, hessian.n)

@@ -75,7 +75,9 @@ def joined(values: Sequence[float], errors: Sequence[float]) -> tuple[float, flo
     (1.0, 2.5)
     """
     if len(values) != len(errors):
-        raise InputError(f"Expected as many errors as values, got {len(errors)} and {len(values)}.")
+        raise InputError(
+            f"Expected as many errors as values, got {len(errors)} and {len(values)}. Pass one error for each value."
+        )
     return mean(values), larger_error(error_of_mean(errors), standard_error(values))
 
 

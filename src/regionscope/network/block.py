@@ -74,13 +74,18 @@ def block(
     if not names:
         raise InputError("Expected the name of a block, got an empty list. See model.named_modules().")
     if not isinstance(model, nn.Module):
-        raise InputError(f"Expected a torch module, got {type(model).__name__}.")
+        raise InputError(
+            f"Expected a torch module, got {type(model).__name__}. Pass the model, and name its block with layer=."
+        )
     whole = unwrapped(model)
     shown = ", ".join(names)
     inputs, outputs = _seen(whole, names, _one_input(whole, context, attention_mask), args)
     t = len(inputs)
     if not (isinstance(position, int) and -t <= position < t):
-        raise InputError(f"Expected position from {-t} to {t - 1} for {t} real tokens, got {position!r}.")
+        raise InputError(
+            f"Expected position from {-t} to {t - 1} for {t} real tokens, got {position!r}. "
+            "Count the tokens from 0, or from -1 backwards."
+        )
     part = whole.get_submodule(names[0]) if len(names) == 1 else _Chain([_part(whole, each) for each in names])
     try:
         program = trace(part, (inputs.shape[1],))

@@ -83,7 +83,10 @@ def embedded(
     real = groups[0].ids.to(home(model)[0])
     t = real.shape[1]
     if position is not None and not (isinstance(position, int) and -t <= position < t):
-        raise InputError(f"Expected position from {-t} to {t - 1} for sequences of {t} real tokens, got {position!r}.")
+        raise InputError(
+            f"Expected position from {-t} to {t - 1} for sequences of {t} real tokens, got {position!r}. "
+            "Count the tokens from 0, or from -1 backwards."
+        )
     with torch.inference_mode(False), torch.no_grad(), full_precision():
         whole = runnable_copy(unwrapped(model))
         name = _embedding_of(whole, real[:1], args) if at is None else _named(whole, at)

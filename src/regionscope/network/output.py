@@ -36,17 +36,26 @@ def select_output(model: Any, output: Output | None = None, args: Arguments = ()
     (torch.Size([5, 3]), ['weight', 'bias'])
     """
     if isinstance(args, str | Tensor) or not isinstance(args, Sequence | Mapping):
-        raise InputError(f"Expected args to be a list, a tuple or a dictionary, got {type(args).__name__}.")
+        raise InputError(
+            f"Expected args to be a list, a tuple or a dictionary, got {type(args).__name__}. "
+            "Pass args=(value,) or args={'name': value}."
+        )
     if output is None and not args:
         return model
     if isinstance(model, Program):
         raise InputError("Expected a module with output= or args=, got a traced program. Pass them to trace().")
     if isinstance(output, bool) or not (output is None or isinstance(output, str | int) or callable(output)):
-        raise InputError(f"Expected output to be a name, an index or a function, got {output!r}.")
+        raise InputError(
+            f"Expected output to be a name, an index or a function, got {output!r}. "
+            'Pass output="logits", output=0 or a function of the result.'
+        )
     if isinstance(model, nn.Module):
         return SelectedOutput(model, output, args)
     if not callable(model):
-        raise InputError(f"Expected a module or a function with output= or args=, got {type(model).__name__}.")
+        raise InputError(
+            f"Expected a module or a function with output= or args=, got {type(model).__name__}. "
+            "Leave both out, or wrap the model in a function."
+        )
     return lambda inputs: chosen_output(_called(model, inputs, args), output)
 
 
@@ -113,14 +122,26 @@ def chosen_output(result: Any, output: Output | None) -> Any:
             return getattr(result, output)
         names = list(getattr(result, "_fields", getattr(result, "__dict__", ())))
     if not names:
-        raise InputError(f"Expected a model with named outputs for output={output!r}, got a {type(result).__name__}.")
-    raise InputError(f"Expected one of the outputs {', '.join(map(repr, names))} of the model, got {output!r}.")
+        raise InputError(
+            f"Expected a model with named outputs for output={output!r}, got a {type(result).__name__}. "
+            "Pass an index or a function."
+        )
+    raise InputError(
+        f"Expected one of the outputs {', '.join(map(repr, names))} of the model, got {output!r}. "
+        "Pass one of these names, or the index of an output."
+    )
 
 
 def _at_index(result: Any, index: int) -> Any:
     values = list(result.values()) if isinstance(result, Mapping) else result
     if not isinstance(values, Sequence):
-        raise InputError(f"Expected a model that returns a sequence for output={index}, got {type(result).__name__}.")
+        raise InputError(
+            f"Expected a model that returns a sequence for output={index}, got {type(result).__name__}. "
+            "Pass a name or a function."
+        )
     if not -len(values) <= index < len(values):
-        raise InputError(f"Expected output below {len(values)}, the number of outputs of the model, got {index}.")
+        raise InputError(
+            f"Expected output below {len(values)}, the number of outputs of the model, got {index}. "
+            "Count the outputs from 0."
+        )
     return values[index]

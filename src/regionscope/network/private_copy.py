@@ -108,7 +108,10 @@ def _check_tensors(module: nn.Module) -> None:
             if refused := unreadable(tensor):
                 raise InputError(f"Expected {noun} '{name}' to hold real numbers, got {refused}")
             if tensor.is_floating_point() and not all_finite(tensor):
-                raise InputError(f"Expected finite weights, got NaN or infinity in {noun} '{name}'.")
+                raise InputError(
+                    f"Expected finite weights, got NaN or infinity in {noun} '{name}'. "
+                    "Load weights from before the training diverged."
+                )
 
 
 class _Copier:

@@ -43,7 +43,10 @@ def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:
         raise InputError(f"Expected token ids as whole numbers, got {found.dtype}. Pass embeddings to a slice instead.")
     found = found[None] if found.ndim == 1 else found
     if found.ndim != 2 or found.numel() == 0:
-        raise InputError(f"Expected token ids of shape (n, t) or (t,), got {tuple(found.shape)}.")
+        raise InputError(
+            f"Expected token ids of shape (n, t) or (t,), got {tuple(found.shape)}. "
+            "Pass one row of ids for each sequence."
+        )
     if attention_mask is None:
         return found.long(), torch.ones_like(found, dtype=torch.bool)
     given = read_array(attention_mask).to(found.device)
@@ -57,11 +60,15 @@ def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:
     mask = mask[None].expand(len(found), -1) if mask.ndim == 1 else mask
     if mask.shape != found.shape:
         raise InputError(
-            f"Expected attention_mask of the shape of the ids, {tuple(found.shape)}, got {tuple(mask.shape)}."
+            f"Expected attention_mask of the shape of the ids, {tuple(found.shape)}, got {tuple(mask.shape)}. "
+            "Pass the mask that the tokenizer returns with the ids."
         )
     if not bool(mask.any(1).all()):
         empty = int((~mask.any(1)).nonzero()[0])
-        raise InputError(f"Expected at least one real token in each sequence, got none in sequence {empty}.")
+        raise InputError(
+            f"Expected at least one real token in each sequence, got none in sequence {empty}. "
+            "Remove this sequence, or correct attention_mask."
+        )
     holes = (mask[:, 1:] & ~mask[:, :-1]).sum(1) + mask[:, 0] > 1
     if bool(holes.any()):
         raise InputError(

@@ -103,7 +103,10 @@ def _reading(reader: Reader, name: str) -> ForwardReading:
             f"{output.axis}. Transpose it."
         )
     if output.numel == 0:
-        raise InputError(f"Expected a network with at least one output, got outputs of shape (v, {output.shape[0]}).")
+        raise InputError(
+            f"Expected a network with at least one output, got outputs of shape (v, {output.shape[0]}). "
+            "Return the outputs that you want to study."
+        )
     return ForwardReading(reader.recorder, reader.input, output)
 
 
@@ -161,7 +164,8 @@ def _checked_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
     if not shape or not all(isinstance(n, int) and n > 0 for n in shape):
         raise InputError(
             "Expected input_shape to be a tuple of positive integers, without the batch dimension, got "
-            f"{input_shape!r}."
+            f"{input_shape!r}. "
+            "Write input_shape=(3, 32, 32), for example."
         )
     return shape
 

@@ -107,7 +107,9 @@ def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
     from matplotlib.animation import FFMpegWriter
 
     if path.suffix not in (".gif", ".mp4"):
-        raise InputError(f"Expected a file that ends in .gif or .mp4, got {str(path)!r}.")
+        raise InputError(
+            f"Expected a file that ends in .gif or .mp4, got {str(path)!r}. Change the ending of the file."
+        )
     if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
         raise InputError(f"{path.name} needs ffmpeg, which is not installed. Install it, or write a .gif file.")
     if not path.parent.is_dir():
@@ -182,5 +184,8 @@ def _draw(frame: Frame, kind: str, ax: Any) -> str:
 
 def _decision(frame: Frame) -> DecisionRegions:
     if frame.decision is None:
-        raise InputError('Expected kind "linear" or "neurons" for frames without decision regions, got "decision".')
+        raise InputError(
+            'Expected kind "linear" or "neurons" for frames without decision regions, got "decision". '
+            "Compute the frames with their decision regions."
+        )
     return frame.decision

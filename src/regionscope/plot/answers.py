@@ -101,7 +101,10 @@ def topology_figure(dec: DecisionRegions, found: Mapping[int, ClassTopology]) ->
 
 def _mark(ax: Axes, where: list[float], marker: str, colour: str, label: str) -> None:
     if len(where) != 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {len(where)}.")
+        raise InputError(
+            f"Expected a slice of dimension 1 or 2, got dimension {len(where)}. "
+            "Compute the result on a Segment or a plane."
+        )
     ax.scatter(
         [where[0]], [where[1]], s=_POINT, marker=marker, color=colour, edgecolors="white", linewidths=0.8, zorder=4,
         label=label, clip_on=False,

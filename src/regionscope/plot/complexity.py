@@ -90,7 +90,10 @@ def complexity_figure(history: ComplexityHistory, *, title: str = "", band: floa
 def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes | None = None) -> None:
     """Mean LC of each layer as bars, one colour for each set of points, with standard errors."""
     if not found:
-        raise InputError("Expected at least one set of points with its local complexity, got none.")
+        raise InputError(
+            "Expected at least one set of points with its local complexity, got none. "
+            "Pass a dictionary of names and results."
+        )
     ax = style.axes_or_current(ax)
     layers = list(next(iter(found.values())).by_layer)
     places = np.arange(len(layers))

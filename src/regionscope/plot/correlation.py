@@ -46,7 +46,8 @@ def correlation_scatter(
     names = [""] * len(a) if groups is None else list(groups)
     if a.ndim != 1 or a.shape != b.shape or len(names) != len(a):
         raise InputError(
-            f"Expected as many x, y and groups, got shapes {a.shape} and {b.shape} and {len(names)} names."
+            f"Expected as many x, y and groups, got shapes {a.shape} and {b.shape} and {len(names)} names. "
+            "Pass one entry for each run."
         )
     ax = style.axes_or_current(ax)
     points = {}

@@ -50,7 +50,10 @@ def label_map(found: LabelMap, *, ax: Axes | None = None, class_names: Sequence[
     ax = style.axes_or_current(ax)
     k = found.lattice.dim
     if k > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {k}.")
+        raise InputError(
+            f"Expected a slice of dimension 1 or 2, got dimension {k}. "
+            "Compute the label map on a slice of dimension 1 or 2."
+        )
     coords = found.coords.numpy()
     low, high = coords.min(0), coords.max(0)
     half = (high - low) / (found.lattice.grid - 1) / 2

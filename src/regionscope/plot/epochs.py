@@ -35,10 +35,14 @@ def epoch_grid(
     if not epochs or epochs != list(decisions):
         raise InputError(
             f"Expected linear and decision regions for the same epochs, at least one, got {epochs} and "
-            f"{list(decisions)}."
+            f"{list(decisions)}. "
+            "Pass two dictionaries with the same keys."
         )
     if [len(row) for row in axes] != [len(epochs)] * 2:
-        raise InputError(f"Expected two rows of {len(epochs)} axes, got rows of {[len(row) for row in axes]}.")
+        raise InputError(
+            f"Expected two rows of {len(epochs)} axes, got rows of {[len(row) for row in axes]}. "
+            f"Create the axes with figure.subplots(2, {len(epochs)})."
+        )
     above, below = [], []
     for epoch, top, bottom in zip(epochs, *axes, strict=True):
         part, dec = partitions[epoch], decisions[epoch]

@@ -40,7 +40,9 @@ def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence
     layer that folds there. outputs: indices of the outputs to draw; all by default.
     """
     if partition_for("function_graph", part).dim != 1:
-        raise InputError(f"Expected a slice of dimension 1, got dimension {part.dim}.")
+        raise InputError(
+            f"Expected a slice of dimension 1, got dimension {part.dim}. Use plot.surface() for dimension 2."
+        )
     ax = style.axes_or_current(ax)
     chosen = _outputs(part, range(part.outputs.shape[1]) if outputs is None else outputs)
     coords = part.vertices[:, 0].detach().cpu().numpy()
@@ -79,14 +81,17 @@ def surface(
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
     if partition_for("surface", part).dim != 2:
-        raise InputError(f"Expected a slice of dimension 2, got dimension {part.dim}.")
+        raise InputError(
+            f"Expected a slice of dimension 2, got dimension {part.dim}. Use plot.function_graph() for dimension 1."
+        )
     space: Any = style.axes_or_current(ax, projection="3d")
     zlabel = f"output {output}" if heights is None else ""
     if heights is None:
         heights = part.outputs[:, _outputs(part, [output])[0]]
     elif heights.shape != (len(part.vertices),):
         raise InputError(
-            f"Expected one height for each of {len(part.vertices):,} vertices, got shape {tuple(heights.shape)}."
+            f"Expected one height for each of {len(part.vertices):,} vertices, got shape {tuple(heights.shape)}. "
+            "Pass a tensor of shape (v,)."
         )
     points = np.column_stack([part.vertices.cpu().numpy(), heights.detach().cpu().numpy()])
     faces = faces_in_space(points, part.corners.cpu().numpy(), part.offsets.cpu().numpy())
@@ -123,5 +128,5 @@ def _outputs(part: Partition, outputs: Sequence[int]) -> list[int]:
     n = part.outputs.shape[1]
     for i in outputs:
         if not 0 <= i < n:
-            raise InputError(f"Expected an output from 0 to {n - 1}, got {i}.")
+            raise InputError(f"Expected an output from 0 to {n - 1}, got {i}. Count the outputs from 0.")
     return list(outputs)

@@ -25,9 +25,15 @@ def decision_for(who: str, dec: DecisionRegions) -> DecisionRegions:
 def slice_for(who: str, slice: Slice) -> Slice:
     """The slice of dimension 1 or 2 that ``plot.who()`` was given."""
     if not hasattr(type(slice), "embed"):
-        raise InputError(f"Expected plot.{who}() to get a Segment, Simplex or Box, got {type(slice).__name__}.")
+        raise InputError(
+            f"Expected plot.{who}() to get a Segment, Simplex or Box, got {type(slice).__name__}. "
+            "Pass result.slice to use the slice of a result."
+        )
     if slice.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}.")
+        raise InputError(
+            f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}. "
+            "Pass a plane, such as Box.through(inputs[:3])."
+        )
     return slice
 
 

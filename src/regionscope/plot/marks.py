@@ -46,7 +46,10 @@ def data(
     examples = read_examples(inputs, labels)
     points, own = (part.cpu() for part in examples.take_pairs(torch.arange(len(examples), device="cpu")))
     if points.ndim != 2 or points.shape[1] != 2:
-        raise InputError(f"Expected points of shape (n, 2), got {tuple(points.shape)}.")
+        raise InputError(
+            f"Expected points of shape (n, 2), got {tuple(points.shape)}. "
+            "Pass the coordinates that slice.project(inputs) returns."
+        )
     if class_names is not None:
         check_names(own, class_names)
     ax = style.axes_or_current(ax)

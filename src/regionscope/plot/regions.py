@@ -142,13 +142,17 @@ def outlines(part: Partition) -> list[NDArray[np.float64]]:
         a, b = ends.T
         low, high = np.zeros_like(a), np.ones_like(a)
         return list(np.stack([np.stack([a, b, b, a], 1), np.stack([low, low, high, high], 1)], -1))
-    raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {part.dim}.")
+    raise InputError(
+        f"Expected a slice of dimension 1 or 2, got dimension {part.dim}. Draw a level_set() for dimension 3."
+    )
 
 
 def wall_segments(part: Partition, walls: Tensor) -> NDArray[np.float64]:
     """The listed walls as segments (w, 2, 2): edges in 2-D, lines across the band in 1-D."""
     if part.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {part.dim}.")
+        raise InputError(
+            f"Expected a slice of dimension 1 or 2, got dimension {part.dim}. Draw a level_set() for dimension 3."
+        )
     index = part.walls.offsets[walls][:, None] + torch.arange(part.dim, device=walls.device)
     ends = part.vertices[part.walls.vertices[index]].detach().cpu().numpy()
     return _across(ends) if part.dim == 1 else ends

@@ -55,7 +55,10 @@ def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = Fa
     axes: as many as ``part.by_layer`` has layers; each gets the name of the layer and its number of regions as title.
     """
     if len(axes) != len(partition_for("layer_panels", part).by_layer):
-        raise InputError(f"Expected one axes for each of {len(part.by_layer)} layers, got {len(axes)}.")
+        raise InputError(
+            f"Expected one axes for each of {len(part.by_layer)} layers, got {len(axes)}. "
+            f"Create the axes with figure.subplots(1, {len(part.by_layer)})."
+        )
     drawn = []
     for i, ((name, count), ax) in enumerate(zip(part.by_layer.items(), axes, strict=True)):
         drawn.append(linear_regions(part, ax=ax, ids=part.layer_ids(name), edges=False, rasterized=rasterized))

@@ -46,7 +46,9 @@ def count_components(
     """
     array = _integers(labels)
     if array.ndim == 0:
-        raise InputError("Expected labels as an array with at least one axis, got a single number.")
+        raise InputError(
+            "Expected labels as an array with at least one axis, got a single number. Pass a list or an array."
+        )
     k = array.ndim if dim is None else dim
     if not 1 <= k <= array.ndim:
         raise InputError(f"Expected dim from 1 to {array.ndim}, the number of axes of labels, got {dim}.")
@@ -127,17 +129,19 @@ def _shifted(axis: int, part: slice) -> tuple[slice, ...]:
 def _integers(labels: Tensor | Array) -> Array:
     array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if array.dtype.kind not in "iub":
-        raise InputError(f"Expected labels of integers or booleans, got {array.dtype}.")
+        raise InputError(
+            f"Expected labels of integers or booleans, got {array.dtype}. Convert scores to labels with argmax first."
+        )
     return array
 
 
 def _mask(mask: Tensor | Array, shape: tuple[int, ...]) -> Array:
     inside = mask.detach().cpu().numpy() if isinstance(mask, Tensor) else np.asarray(mask)
     if inside.dtype != np.bool_:
-        raise InputError(f"Expected a mask of booleans, got {inside.dtype}.")
+        raise InputError(f"Expected a mask of booleans, got {inside.dtype}. Convert it with mask.astype(bool).")
     try:
         return np.broadcast_to(inside, shape)
     except ValueError as reason:
         raise InputError(
-            f"Expected a mask that broadcasts to the shape {shape} of labels, got {inside.shape}."
+            f"Expected a mask that broadcasts to the shape {shape} of labels, got {inside.shape}. Reshape the mask."
         ) from reason

@@ -103,7 +103,8 @@ class Hulls(_Drawn):
                     raise
                 lost = reason
         raise SliceError(
-            f"Expected inputs that span slices of dimension {self.dim}, got none in {_ATTEMPTS} draws ({lost})"
+            f"Expected inputs that span slices of dimension {self.dim}, got none in {_ATTEMPTS} draws. Lower dim, or pass "
+            f"inputs that differ. The last draw said: {lost}"
         ) from lost
 
 
@@ -126,7 +127,10 @@ class RandomDirections(_Drawn):
         read_seed(self.seed)
         least = 2 if self.length is None else 1
         if len(self._examples) < least:
-            raise InputError(f"Expected at least {counted(least, 'input')}, got {len(self._examples)}.")
+            raise InputError(
+                f"Expected at least {counted(least, 'input')}, got {len(self._examples)}. "
+                "Pass more inputs, or lower dim."
+            )
         if self.length is not None and not real("length", self.length) > 0:
             raise InputError(f"Expected length to be positive, got {self.length}.")
 
@@ -148,7 +152,7 @@ class RandomDirections(_Drawn):
         start = self._one(generator)
         d = start.numel()
         if self.dim > d:
-            raise SliceError(f"Expected dim of at most {d} for inputs of {d} entries, got {self.dim}.")
+            raise SliceError(f"Expected dim of at most {d} for inputs of {d} entries, got {self.dim}. Lower dim.")
         normal = torch.randn(d, self.dim, generator=generator, dtype=torch.float64, device="cpu")
         directions = torch.linalg.qr(normal)[0].T if self.dim > 1 else (normal / normal.norm()).T
         ends = start + self.reach * directions.reshape(self.dim, *start.shape)
@@ -167,7 +171,7 @@ class LinesFromOrigin(_Drawn):
     def __post_init__(self) -> None:
         read_seed(self.seed)
         if len(self._examples) < 1:
-            raise InputError("Expected at least one input, got 0.")
+            raise InputError("Expected at least one input, got 0. Check that the data set is not empty.")
 
     def draw(self, i: int) -> Slice:
         """Slice number i."""
@@ -176,7 +180,7 @@ class LinesFromOrigin(_Drawn):
             end = self._one(generator)
             if bool(end.any()):
                 return Segment(torch.zeros_like(end), end)
-        raise SliceError(f"Expected inputs other than the origin, got only the origin in {_ATTEMPTS} draws")
+        raise SliceError(f"Expected inputs other than the origin, got only the origin in {_ATTEMPTS} draws. Pass other inputs.")
 
 
 @dataclass(frozen=True)
@@ -189,10 +193,15 @@ class GivenSlices:
 
     def __post_init__(self) -> None:
         if len(self.slices) == 0:
-            raise InputError("Expected at least one Segment, Simplex or Box, got an empty list.")
+            raise InputError(
+                "Expected at least one Segment, Simplex or Box, got an empty list. Add a slice to the list."
+            )
         for slice in self.slices:
             if not isinstance(slice, Slice):
-                raise InputError(f"Expected a Segment, Simplex or Box, got {type(slice).__name__}.")
+                raise InputError(
+                    f"Expected a Segment, Simplex or Box, got {type(slice).__name__}. "
+                    "Build one from inputs, such as Segment(a, b) or Box.through([a, b, c])."
+                )
         if len({(slice.dim, slice.input_shape) for slice in self.slices}) > 1:
             raise InputError(
                 "Expected slices of one dimension and one input shape, got different ones. Call once for each."
@@ -235,7 +244,9 @@ def _without_replacement(n: int, m: int, generator: torch.Generator) -> list[int
 def _item(examples: Examples, i: int) -> Tensor:
     value = examples.input(i).to("cpu", torch.float64)
     if not bool(torch.isfinite(value).all()):
-        raise InputError(f"Expected finite inputs, got NaN or infinite values in input {i}.")
+        raise InputError(
+            f"Expected finite inputs, got NaN or infinite values in input {i}. Remove or repair this input."
+        )
     return value
 
 

@@ -104,7 +104,7 @@ def open_labeller(
             )
         device, dtype = home(model)
     elif autocast is not None:
-        raise InputError(f"Expected a torch module for autocast, got {type(model).__name__}.")
+        raise InputError(f"Expected a torch module for autocast, got {type(model).__name__}. Leave autocast out.")
     else:
         examples = None if inputs is None else read_examples(inputs)
         dtype, device = _own_place(model, examples)
@@ -147,18 +147,26 @@ def labels_from(outputs: Any, n: int, *, who: str, single_logit_flat: bool = Fal
     if found.ndim not in (1, 2) or shape[0] != n or 0 in shape:
         raise InputError(
             f"Expected {who} to return logits ({n}, c), a single logit ({n}, 1) or integer labels ({n},) for {n} "
-            f"inputs, got shape {shape}."
+            f"inputs, got shape {shape}. "
+            "Choose the logits with output=."
         )
     if found.is_complex():
-        raise InputError(f"Expected {who} to return real logits or integer labels, got complex numbers.")
+        raise InputError(
+            f"Expected {who} to return real logits or integer labels, got complex numbers. "
+            "Return their real part or their absolute value."
+        )
     if not found.is_floating_point():
         if found.ndim == 2 and shape[1] != 1:
-            raise InputError(f"Expected {who} to return one integer label for each input, got shape {shape}.")
+            raise InputError(
+                f"Expected {who} to return one integer label for each input, got shape {shape}. "
+                "Return labels of shape (n,)."
+            )
         return found.reshape(n).to(torch.int64)
     if found.ndim == 1 and not single_logit_flat:
         raise InputError(
             f"Expected {who} to return integer labels ({n},), logits ({n}, c) or a single logit ({n}, 1), got "
-            f"{str(found.dtype).removeprefix('torch.')} of shape ({n},)."
+            f"{str(found.dtype).removeprefix('torch.')} of shape ({n},). "
+            "Return class indices, or add an axis to a single logit."
         )
     rows = found.reshape(n, -1)
     highest, labels = rows.max(1)
@@ -179,7 +187,8 @@ def _as_tensor(outputs: Any, who: str) -> Tensor:
         array = np.asarray(outputs)
     except ValueError as reason:
         raise InputError(
-            f"Expected {who} to return one array of numbers, got a {type(outputs).__name__} that cannot be converted."
+            f"Expected {who} to return one array of numbers, got a {type(outputs).__name__} that cannot be converted. "
+            "Choose one output with output=."
         ) from reason
     if array.dtype.kind not in "iubf":
         plain = array.dtype.kind == "O"
@@ -250,7 +259,10 @@ def numbered(names: Any, classes: Any) -> Any:
         return names
     strange = array[~np.isin(array, classes)]
     if len(strange):
-        raise InputError(f"Expected labels among {', '.join(map(repr, classes.tolist()))}, got {strange[0]!r}.")
+        raise InputError(
+            f"Expected labels among {', '.join(map(repr, classes.tolist()))}, got {strange[0]!r}. "
+            "Return one of the known labels."
+        )
     return np.searchsorted(classes, array)
 
 

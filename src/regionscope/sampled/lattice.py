@@ -142,5 +142,8 @@ def _frame(slice: Slice) -> Tensor:
         reach = slice.radius[:, None] * basis
         origin, basis = origin - reach.sum(0), 2 * reach
     elif not isinstance(slice, Simplex):
-        raise InputError(f"Expected a Segment, Simplex or Box, got {type(slice).__name__}.")
+        raise InputError(
+            f"Expected a Segment, Simplex or Box, got {type(slice).__name__}. "
+            "Build one from inputs, such as Segment(a, b) or Box.through([a, b, c])."
+        )
     return torch.cat([origin, basis])

@@ -125,10 +125,12 @@ def gradient_flows(
     """
     options = options or FlowOptions()
     if theta.ndim != 3 or theta.shape[1] != 3 or len(theta) == 0:
-        raise InputError(f"Expected theta of shape (B, 3, k), got {tuple(theta.shape)}.")
+        raise InputError(f"Expected theta of shape (B, 3, k), got {tuple(theta.shape)}. Stack w, b and v of each run.")
     x, y = (a.expand(len(theta), a.shape[-1]) for a in (x, y))
     if x.shape != y.shape:
-        raise InputError(f"Expected x and y of one shape, got {tuple(x.shape)} and {tuple(y.shape)}.")
+        raise InputError(
+            f"Expected x and y of one shape, got {tuple(x.shape)} and {tuple(y.shape)}. Pass one label for each point."
+        )
     for row in range(len(x) if x.stride(0) else 1):
         Sample(x[row], y[row])
 

@@ -31,9 +31,12 @@ class Network:
         parts = [torch.as_tensor(p, dtype=torch.float64).detach().clone() for p in (w, b, v)]
         shapes = [tuple(p.shape) for p in parts]
         if len(set(shapes)) > 1 or len(shapes[0]) != 1 or shapes[0][0] < 1:
-            raise InputError(f"Expected w, b and v to be vectors of one length k >= 1, got shapes {shapes}.")
+            raise InputError(
+                f"Expected w, b and v to be vectors of one length k >= 1, got shapes {shapes}. "
+                "Pass three vectors, with one entry for each neuron."
+            )
         if not all(bool(torch.isfinite(p).all()) for p in parts):
-            raise InputError("Expected finite w, b and v, got NaN or infinite values.")
+            raise InputError("Expected finite w, b and v, got NaN or infinite values. Replace these values.")
         for name, part in zip(("w", "b", "v"), parts, strict=True):
             object.__setattr__(self, name, part)
 

@@ -151,16 +151,17 @@ class Sample:
         if self.x.ndim != 1 or self.x.shape != self.y.shape or len(self.x) == 0:
             raise InputError(
                 f"Expected x and y to be vectors of one length n >= 1, got {tuple(self.x.shape)} and "
-                f"{tuple(self.y.shape)}."
+                f"{tuple(self.y.shape)}. "
+                "Pass one label for each point."
             )
         if not bool(torch.isfinite(self.x).all()):
-            raise InputError("Expected finite x, got NaN or infinite values.")
+            raise InputError("Expected finite x, got NaN or infinite values. Replace these values.")
         if not bool((self.x.diff() > 0).all()):
             raise InputError(
                 "Expected x in strictly ascending order, got other values. Sort the points and remove duplicates."
             )
         if not bool((self.y.abs() == 1).all()):
-            raise InputError("Expected labels y of -1 or 1, got other values.")
+            raise InputError("Expected labels y of -1 or 1, got other values. Map your labels to -1 and 1.")
 
     def __len__(self) -> int:
         return len(self.x)

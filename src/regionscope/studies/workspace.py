@@ -57,7 +57,7 @@ class Workspace:
     ) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"Expected a folder for the studies, got the file {str(folder)!r}.")
+            raise InputError(f"Expected a folder for the studies, got the file {str(folder)!r}. Choose another folder.")
         self.data_root = data_root
         self.device = device
         self.workers = workers

@@ -100,7 +100,10 @@ def verify(
             )
     program = trace(model, shape, device="cpu")
     if program.n_outputs != property.n_outputs:
-        raise InputError(f"Expected a network with {property.n_outputs} outputs, got {program.n_outputs}.")
+        raise InputError(
+            f"Expected a network with {property.n_outputs} outputs, got {program.n_outputs}. "
+            "Pass the property that belongs to this network."
+        )
     found: list[tuple[Case, Found]] = []
     for case in property.cases:
         late = bool(found) and time.monotonic() > deadline
@@ -124,7 +127,10 @@ def _input_shape(model: nn.Module, property: Property) -> tuple[int, ...]:
     else:
         shape = (property.n_inputs,)
     if math.prod(shape) != property.n_inputs:
-        raise InputError(f"Expected a network with {property.n_inputs} inputs, got one with inputs of shape {shape}.")
+        raise InputError(
+            f"Expected a network with {property.n_inputs} inputs, got one with inputs of shape {shape}. "
+            "Pass the property that belongs to this network, or input_shape=."
+        )
     return shape
 
 

@@ -51,7 +51,10 @@ def conjunction(parts: Sequence[list[list[Atom]]], where: str) -> list[list[Atom
     found: list[list[Atom]] = [[]]
     for part in parts:
         if len(part) > 1 and sum(map(len, found)) * len(part) + len(found) * sum(map(len, part)) > _MOST:
-            raise InputError(f"Expected at most {_MOST} inequalities in disjunctive form, got more in {where}.")
+            raise InputError(
+                f"Expected at most {_MOST} inequalities in disjunctive form, got more in {where}. "
+                "Split the property into several files."
+            )
         if len(part) == 1:
             for left in found:
                 left.extend(part[0])

@@ -73,7 +73,9 @@ class Property:
         except (ValueError, OverflowError, ZeroDivisionError, TypeError) as error:
             raise InputError(f"Expected a finite number for each fixed input, got {dict(values)}.") from error
         if not all(0 <= i < self.n_inputs for i in wanted):
-            raise InputError(f"Expected inputs from 0 to {self.n_inputs - 1}, got {sorted(wanted)}.")
+            raise InputError(
+                f"Expected inputs from 0 to {self.n_inputs - 1}, got {sorted(wanted)}. Count the inputs from 0."
+            )
         cases = tuple(
             replace(
                 case,
@@ -146,5 +148,6 @@ def _sorted(atom: Atom, low: list[Fraction | None], high: list[Fraction | None],
 
 def _open(i: int, source: str) -> tuple[Fraction, Fraction]:
     raise InputError(
-        f"{source}: Expected a lower and an upper bound for every input in every case, got none for input {i}."
+        f"{source}: Expected a lower and an upper bound for every input in every case, got none for input {i}. "
+        "Add both bounds to the file."
     )

@@ -78,10 +78,15 @@ class _Reader:
         for form in self._forms(text):
             self._statement(form)
         if not self.asserted:
-            raise InputError(f"Expected at least one assertion, got none in {self.path}.")
+            raise InputError(
+                f"Expected at least one assertion, got none in {self.path}. Check that the file is complete."
+            )
         n_inputs, n_outputs = (self._count(kind) for kind in ("input", "output"))
         if n_inputs == 0:
-            raise InputError(f"Expected a declaration of the inputs, got none in {self.path}.")
+            raise InputError(
+                f"Expected a declaration of the inputs, got none in {self.path}. "
+                "Add declare-const lines for X_0, X_1, and so on."
+            )
         shape = next((shape for kind, shape in self.shapes.values() if kind == "input"), None)
         found = property_of(conjunction(self.asserted, str(self.path)), n_inputs, n_outputs, shape, str(self.path))
         return replace(found, declared=tuple(self.declared))
@@ -90,7 +95,10 @@ class _Reader:
         declared = [math.prod(shape) for which, shape in self.shapes.values() if which == kind]
         named = self.inputs if kind == "input" else self.outputs
         if named and sorted(named.values()) != list(range(len(named))):
-            raise InputError(f"Expected {kind}s numbered from 0 without gaps, got {', '.join(named)} in {self.path}.")
+            raise InputError(
+                f"Expected {kind}s numbered from 0 without gaps, got {', '.join(named)} in {self.path}. "
+                "Rename the variables."
+            )
         return sum(declared) if declared else len(named)
 
     def _fail(self, line: int, what: str) -> NoReturn:

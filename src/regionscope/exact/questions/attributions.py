@@ -174,7 +174,8 @@ def read_logits(model: nn.Module | Program, input_shape: tuple[int, ...]) -> Pro
     if isinstance(model, Program):
         if model.input_shape != input_shape:
             raise InputError(
-                f"Expected inputs of shape (n, {_listed(model.input_shape)}), got (n, {_listed(input_shape)})."
+                f"Expected inputs of shape (n, {_listed(model.input_shape)}), got (n, {_listed(input_shape)}). "
+                "Reshape the inputs."
             )
         return model.in_float64()
     try:
@@ -212,5 +213,6 @@ def _baselines(baseline: Numbers, shape: tuple[int, ...]) -> Tensor:
         return read
     raise InputError(
         f"Expected a baseline that is one number, or of shape ({_listed(shape)}), or several of shape "
-        f"(m, {_listed(shape)}), got {tuple(read.shape)}."
+        f"(m, {_listed(shape)}), got {tuple(read.shape)}. "
+        "Reshape the baseline."
     )

@@ -186,11 +186,15 @@ def first_flip(
     start, along = read_point(point, "the point"), read_point(direction, "the direction")
     if start.shape != along.shape:
         raise InputError(
-            f"Expected a direction of shape {tuple(start.shape)}, that of the point, got {tuple(along.shape)}."
+            f"Expected a direction of shape {tuple(start.shape)}, that of the point, got {tuple(along.shape)}. "
+            "Reshape the direction."
         )
     length = float(along.norm())
     if not (length > 0 and math.isfinite(length)):
-        raise InputError(f"Expected a direction with a finite length above 0, got {length}.")
+        raise InputError(
+            f"Expected a direction with a finite length above 0, got {length}. "
+            "Pass a direction other than 0 without NaN."
+        )
     check_positive(max_distance=max_distance)
     if not math.isfinite(max_distance):
         raise InputError(f"Expected a finite max_distance, got {max_distance}.")

@@ -57,5 +57,5 @@ def _is_index(value: object) -> bool:
 def _checked(index: Tensor, c: int) -> Tensor:
     if bool(((index < 0) | (index >= c)).any()):
         wrong = sorted({i for i in index.tolist() if not 0 <= i < c})
-        raise InputError(f"Expected outputs 0 to {c - 1}, got {', '.join(map(str, wrong))}.")
+        raise InputError(f"Expected outputs 0 to {c - 1}, got {', '.join(map(str, wrong))}. Count the outputs from 0.")
     return index.long()

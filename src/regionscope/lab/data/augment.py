@@ -18,7 +18,9 @@ def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fi
     normalised images, and -mean / std is black. The crop is drawn for each image separately. Cost: a copy and a gather.
     """
     if batch.ndim != 4:
-        raise InputError(f"Expected a batch of images (b, c, h, w), got shape {tuple(batch.shape)}.")
+        raise InputError(
+            f"Expected a batch of images (b, c, h, w), got shape {tuple(batch.shape)}. Use crop_flip with images only."
+        )
     if padding < 0:
         raise InputError(f"Expected padding of crop_flip of at least 0, got {padding}.")
     _check_device(batch, generator)
@@ -56,7 +58,10 @@ def mixup(
     if not (alpha >= 0 and math.isfinite(alpha)):
         raise InputError(f"Expected alpha of mixup of at least 0, got {alpha}.")
     if labels.ndim == 1 and classes is None:
-        raise InputError("Expected classes=, the number of classes, for integer labels, got None.")
+        raise InputError(
+            "Expected classes=, the number of classes, for integer labels, got None. "
+            "Pass the number of classes of the data set."
+        )
     if labels.ndim not in (1, 2) or len(labels) != len(batch):
         raise InputError(
             f"Expected integer labels (b,) or rows (b, c) for {len(batch)} inputs, got shape {tuple(labels.shape)}."

@@ -106,7 +106,10 @@ def _read_user_data(spec: DataSpec, options: dict[str, Any]) -> DataSplit:
     if pixels:
         return _finished(split, spec, {**_IMAGES, **options})
     if options.get("symmetric"):
-        raise InputError(f"Expected uint8 images for the option symmetric, got other numbers in {spec.name}.")
+        raise InputError(
+            f"Expected uint8 images for the option symmetric, got other numbers in {spec.name}. "
+            "Leave symmetric out for this data set."
+        )
     return DataSplit(_flat(split.train), _flat(split.test)) if options.get("flatten") else split
 
 

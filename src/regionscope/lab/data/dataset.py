@@ -37,11 +37,12 @@ class Dataset:
         object.__setattr__(self, "inputs", _tensor(self.inputs, f"{self.name}: inputs", torch.float32))
         object.__setattr__(self, "labels", _tensor(self.labels, f"{self.name}: labels", torch.int64))
         if self.inputs.ndim == 0 or len(self.inputs) == 0:
-            raise InputError(f"{self.name}: Expected at least one point, got none.")
+            raise InputError(f"{self.name}: Expected at least one point, got none. Check the selection of the data.")
         if self.labels.shape != self.inputs.shape[:1]:
             raise InputError(
                 f"{self.name}: Expected one label for each of {len(self.inputs)} inputs, got shape "
-                f"{tuple(self.labels.shape)}."
+                f"{tuple(self.labels.shape)}. "
+                "Pass labels of shape (n,)."
             )
         check_labels(self.labels, self.n_classes, where=f"{self.name}: ")
 
@@ -86,7 +87,8 @@ class DataSplit:
         if mine.input_shape != other.input_shape or mine.n_classes != other.n_classes:
             raise InputError(
                 f"Expected training and test parts of one kind, got inputs {mine.input_shape} and "
-                f"{other.input_shape}, {mine.n_classes} and {other.n_classes} classes."
+                f"{other.input_shape}, {mine.n_classes} and {other.n_classes} classes. "
+                "Pass two parts of the same data set."
             )
 
     @property
@@ -120,7 +122,7 @@ def balanced_choice(labels: Tensor, n: int, *, seed: int, what: str = "The data"
     part of the choice of n + 1. Cost: three sorts.
     """
     if not 1 <= n <= len(labels):
-        raise InputError(f"Expected at most {len(labels):,} points of {what}, got {n:,}.")
+        raise InputError(f"Expected at most {len(labels):,} points of {what}, got {n:,}. Ask for fewer points.")
     shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed), device="cpu")
     mixed = labels.cpu()[shuffled]
     by_class = mixed.argsort(stable=True)

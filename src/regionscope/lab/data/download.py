@@ -127,7 +127,10 @@ def get(
             os.replace(unpacked / member, folder / member)
         shutil.rmtree(part)
     except OSError as error:
-        raise InputError(f"{name} cannot be written to {str(where)!r}: {error.strerror or error}.") from error
+        raise InputError(
+            f"{name} cannot be written to {str(where)!r}: {error.strerror or error}. "
+            "Choose another folder with REGIONSCOPE_DATA or --root."
+        ) from error
     return Downloaded(name, folder, fresh=True)
 
 
@@ -138,7 +141,8 @@ def _download(name: str) -> Download:
     listed = ", ".join(DOWNLOADS)
     if not known.folders:
         raise InputError(
-            f"Expected a data set to download ({listed}), got {name}, which is built in and needs no download."
+            f"Expected a data set to download ({listed}), got {name}, which is built in and needs no download. "
+            f"Pass {name!r} to --data or data.load()."
         )
     raise InputError(
         f"Expected a data set to download ({listed}), got {name}, which requires an account at its publisher. Put it "
@@ -221,7 +225,8 @@ def _unpack(packed: Path, target: Path, wanted: Download) -> None:
     missing = [member for member in wanted.members if not (target / member).is_file()]
     if missing:
         raise InputError(
-            f"Expected {', '.join(f'{wanted.folder}/{m}' for m in missing)} in the archive {packed.name!r}, got none."
+            f"Expected {', '.join(f'{wanted.folder}/{m}' for m in missing)} in the archive {packed.name!r}, got none. "
+            "Delete the archive and download it again."
         )
 
 
@@ -230,5 +235,6 @@ def _check_member(packed: Path, member: tarfile.TarInfo) -> None:
     if path.is_absolute() or ".." in path.parts or not (member.isreg() or member.isdir()):
         raise InputError(
             f"Expected plain files in the archive {packed.name!r}, got {member.name!r}, which is a link, a device "
-            "or a path that leads outside."
+            "or a path that leads outside. "
+            "Delete the archive and get it from a source that you trust."
         )

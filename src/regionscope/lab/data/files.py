@@ -61,5 +61,7 @@ def read_head(path: Path, size: int) -> bytes:
             f"({error})"
         ) from error
     except OSError as error:
-        raise InputError(f"The file {str(path)!r} cannot be read: {error.strerror or error}.") from error
+        raise InputError(
+            f"The file {str(path)!r} cannot be read: {error.strerror or error}. Check the permissions of the file."
+        ) from error
     return b"".join(parts)

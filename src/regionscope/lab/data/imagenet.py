@@ -36,7 +36,8 @@ def read_imagenet(
     classes = sorted(entry.name for entry in _entries(folder / "train") if entry.is_dir())
     if not classes:
         raise InputError(
-            f"Expected a folder for each class, such as n01440764, in {str(folder / 'train')!r}, got none."
+            f"Expected a folder for each class, such as n01440764, in {str(folder / 'train')!r}, got none. "
+            "Unpack the archive of the training images there."
         )
     parts = [
         _choose(folder / where, classes, n, derived_seed(seed, f"{part} subset"))
@@ -79,7 +80,9 @@ def _choose(folder: Path, classes: list[str], n: int | None, seed: int) -> tuple
         if not entry.is_dir():
             continue
         if entry.name not in classes:
-            raise InputError(f"Expected the classes of the folder train, got {str(entry)!r}.")
+            raise InputError(
+                f"Expected the classes of the folder train, got {str(entry)!r}. Remove this folder, or add it to train."
+            )
         inside = [path for path in _entries(entry) if path.suffix.lower() in _ENDINGS]
         paths += inside
         labels += [classes.index(entry.name)] * len(inside)

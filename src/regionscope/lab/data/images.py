@@ -51,7 +51,8 @@ class Pixels:
     def __post_init__(self) -> None:
         if len(self.images) != len(self.labels):
             raise InputError(
-                f"Expected one label for each image, got {len(self.images):,} images and {len(self.labels):,} labels."
+                f"Expected one label for each image, got {len(self.images):,} images and {len(self.labels):,} labels. "
+                "Use image and label files of one data set."
             )
 
     def subset(self, n: int | None, *, seed: int, what: str) -> Pixels:

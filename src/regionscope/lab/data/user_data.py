@@ -68,7 +68,10 @@ def _read_npz(path: Path) -> list[tuple[Tensor, Tensor]]:
             arrays = {name: file[name] for name in file.files if name in ("x", "y", "x_test", "y_test")}
             held = ", ".join(file.files) or "nothing"
     except (AttributeError, *ARRAY_FILE_ERRORS) as error:
-        raise InputError(f"Expected an .npz file of numbers at {str(path)!r}, got: {error}.") from error
+        raise InputError(
+            f"Expected an .npz file of numbers at {str(path)!r}, got: {error}. "
+            "Save it with numpy.savez(path, x=x, y=y)."
+        ) from error
     if not {"x", "y"} <= arrays.keys() or ("x_test" in arrays) != ("y_test" in arrays):
         raise InputError(
             f"Expected the arrays x (n, ...) and y (n,) in {str(path)!r}, and x_test with y_test or neither, got "
@@ -113,7 +116,8 @@ def _pair(x: Any, y: Any, name: str) -> tuple[Tensor, Tensor]:
     if inputs.ndim < 2 or labels.shape != inputs.shape[:1] or len(inputs) < 2:
         raise InputError(
             f"Expected at least two inputs x of shape (n, ...) and labels y of shape (n,) from {name}, got "
-            f"{tuple(inputs.shape)} and {tuple(labels.shape)}."
+            f"{tuple(inputs.shape)} and {tuple(labels.shape)}. "
+            "Check the shapes of x and y."
         )
     if labels.is_floating_point() or labels.is_complex() or int(labels.min()) < 0:
         raise InputError(
@@ -141,7 +145,8 @@ def _read_folder(path: Path, size: int) -> list[tuple[Tensor, Tensor]]:
         if len(classes) < 2 or len(files) < 2:
             raise InputError(
                 f"Expected images ({', '.join(IMAGE_ENDINGS)}) in one folder for each class below {str(folder)!r}, got "
-                f"{len(classes)} folders with {len(files)} images."
+                f"{len(classes)} folders with {len(files)} images. "
+                "Put the images of each class into a folder of its own."
             )
         labels = torch.tensor([label for _, label in files], device="cpu")
         found.append((_read_images([file for file, _ in files], size), labels))
@@ -160,7 +165,10 @@ def _read_images(files: Sequence[Path], size: int) -> Tensor:
                 mode = mode or ("L" if opened.mode in ("1", "L") else "RGB")
                 picture: Any = opened.convert(mode)
         except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
-            raise InputError(f"Expected an image in {str(file)!r}, got a file that cannot be read: {error}.") from error
+            raise InputError(
+                f"Expected an image in {str(file)!r}, got a file that cannot be read: {error}. "
+                "Replace or remove this file."
+            ) from error
         picture = ImageOps.fit(picture, (size, size), Image.Resampling.BILINEAR) if size else picture
         pixels = torch.from_numpy(np.array(picture, dtype=np.uint8))
         found.append(pixels[None] if mode == "L" else pixels.permute(2, 0, 1))

@@ -45,7 +45,9 @@ class WeightsAndBiases:
     def __init__(self, run: Any) -> None:
         """``run`` is what ``wandb.init(...)`` returned; closing it stays with the caller."""
         if not (hasattr(run, "log") and hasattr(run, "define_metric")):
-            raise InputError(f"Expected the run that wandb.init() returns, got {type(run).__name__}.")
+            raise InputError(
+                f"Expected the run that wandb.init() returns, got {type(run).__name__}. Pass run = wandb.init(...)."
+            )
         self._run = run
         self._known: set[str] = set()
 

@@ -78,7 +78,8 @@ class Monitor:
         for name, measure in measures.items():
             if not callable(measure):
                 raise InputError(
-                    f"Expected a function of the model for the measure {name!r}, got {type(measure).__name__}."
+                    f"Expected a function of the model for the measure {name!r}, got {type(measure).__name__}. "
+                    "Wrap it, for example as lambda model: ..."
                 )
         self.when = as_schedule(when)
         self.steps_per_epoch = steps_per_epoch

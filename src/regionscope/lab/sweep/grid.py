@@ -43,7 +43,9 @@ class Sweep:
 
     def __post_init__(self) -> None:
         if not self.experiments:
-            raise InputError("Expected at least one value for each key of the grid, got none.")
+            raise InputError(
+                "Expected at least one value for each key of the grid, got none. Add a value, or remove the key."
+            )
 
     def __iter__(self) -> Iterator[Experiment]:
         return iter(self.experiments)
@@ -148,7 +150,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except ValueError as error:  # of the decoder, of UTF-8, or of a number of thousands of digits
-        raise InputError(f"Expected TOML in {path}, got a file that cannot be parsed: {error}.") from error
+        raise InputError(
+            f"Expected TOML in {path}, got a file that cannot be parsed: {error}. Correct this line of the file."
+        ) from error
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -202,7 +206,7 @@ def override(document: dict[str, Any], key: str, value: Any) -> None:
         elif isinstance(place, dict):
             at = name
         else:
-            raise InputError(f"{key!r}: Expected a table at {where}, got the value {place!r}.")
+            raise InputError(f"{key!r}: Expected a table at {where}, got the value {place!r}. Change the key.")
         if depth == len(names) - 1:
             place[at] = copy.deepcopy(value)
             if key in ("network.name", "data.name"):

@@ -41,7 +41,9 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
             raise InputError(f"The query failed: {' '.join(str(error).split())}") from error
         silent = all(duckdb.ExpectedResultType.NOTHING in each.expected_result_type for each in statements)
         if found is None or (silent and not rows):
-            raise InputError(f"Expected a query that begins with SELECT, got {sql!r}.")
+            raise InputError(
+                f'Expected a query that begins with SELECT, got {sql!r}. Write a query such as "SELECT * FROM runs".'
+            )
         columns = _distinct([entry[0] for entry in found.description])
     return RunTable(columns, tuple(dict(zip(columns, row, strict=True)) for row in rows))
 

@@ -226,4 +226,6 @@ def _write_plan(sweep: Sweep, runs_dir: Path) -> None:
     try:
         files.write_document(path, plan)
     except OSError as error:
-        raise InputError(f"Expected a folder that can be written to, got {str(runs_dir)!r}: {error}.") from error
+        raise InputError(
+            f"Expected a folder that can be written to, got {str(runs_dir)!r}: {error}. Choose another folder."
+        ) from error

@@ -22,7 +22,8 @@ def parts(data: DataSplit | Dataset) -> tuple[Dataset, Dataset | None]:
         return data.train, data.test
     raise InputError(
         "Expected a Dataset(name, inputs, labels, n_classes) or a DataSplit(train=Dataset(...), "
-        f"test=Dataset(...)), got {type(data).__name__}."
+        f"test=Dataset(...)), got {type(data).__name__}. "
+        "Wrap your tensors in one of these."
     )
 
 
@@ -30,7 +31,9 @@ def check_data(train: Dataset, test: Dataset | None) -> None:
     """Both parts hold finite inputs."""
     for data in (train, test):
         if data is not None and not bool(torch.isfinite(data.inputs).all()):
-            raise InputError(f"Expected finite inputs in {data.name!r}, got NaN or infinite values.")
+            raise InputError(
+                f"Expected finite inputs in {data.name!r}, got NaN or infinite values. Remove or repair these inputs."
+            )
 
 
 def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
@@ -69,4 +72,7 @@ def check_state(state: TrainState, wanted: Mapping[str, Any], model: nn.Module) 
         )
     found, own = state.part("model"), model.state_dict()
     if {k: v.shape for k, v in found.items()} != {k: v.shape for k, v in own.items()}:
-        raise InputError("Expected the state of this network, got one whose weights have other names or shapes.")
+        raise InputError(
+            "Expected the state of this network, got one whose weights have other names or shapes. "
+            "Build the network with the options of the stored run."
+        )

@@ -35,7 +35,7 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
     two synchronisations with the device.
     """
     if len(inputs) == 0:
-        raise InputError("Expected at least one input to evaluate on, got none.")
+        raise InputError("Expected at least one input to evaluate on, got none. Check that the data set is not empty.")
     if loss not in _SUMS:
         raise InputError(f"Expected loss to be one of {', '.join(_SUMS)}, got {loss!r}.")
     n, device = len(inputs), home(model, like=inputs)[0]

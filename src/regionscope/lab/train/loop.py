@@ -60,7 +60,9 @@ def train(
     each epoch, so that a GPU does not wait at every step. Cost: within a few per cent of a hand-written loop.
     """
     if not isinstance(model, nn.Module):
-        raise InputError(f"Expected a torch.nn.Module to train, got {type(model).__name__}.")
+        raise InputError(
+            f"Expected a torch.nn.Module to train, got {type(model).__name__}. Wrap the function in a module."
+        )
     of_kind("train()", training, Training, advice="Write Training(epochs=10, lr=0.1)")
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
     train_set, test_set = parts(data)

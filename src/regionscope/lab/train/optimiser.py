@@ -26,7 +26,7 @@ def build_optimizer(
     """
     chosen = [value for value in parameters if value.requires_grad]
     if not chosen:
-        raise InputError("Expected a model with trainable parameters, got none.")
+        raise InputError("Expected a model with trainable parameters, got none. Set requires_grad of its parameters.")
     options: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay}
     if device.type == "cuda":
         options["fused"] = True

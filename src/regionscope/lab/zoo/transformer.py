@@ -86,7 +86,8 @@ class GPT(nn.Module):
         if inputs.ndim not in (2, 3) or not 1 <= inputs.shape[1] <= length:
             raise InputError(
                 f"Expected token ids (b, l) or embeddings (b, l, width) with l from 1 to {length}, got shape "
-                f"{tuple(inputs.shape)}."
+                f"{tuple(inputs.shape)}. "
+                "Shorten the sequences, or build the network with a larger length."
             )
         x = self.tokens(inputs.long()) if inputs.ndim == 2 else inputs
         x = x + self.positions[: x.shape[1]]
@@ -163,7 +164,7 @@ def vit(
 def _sizes(depth: int, width: int, heads: int) -> tuple[int, int, int]:
     depth, width, heads = whole("depth", depth), whole("width", width), whole("heads", heads)
     if width % heads:
-        raise InputError(f"Expected a width that is a multiple of heads = {heads}, got {width}.")
+        raise InputError(f"Expected a width that is a multiple of heads = {heads}, got {width}. Change width or heads.")
     return depth, width, heads
 
 

@@ -47,7 +47,9 @@ def read_bytes(path: Path) -> bytes:
     """The content of an .onnx or .onnx.gz file, unpacked."""
     try:
         if path.exists() and not path.is_file():
-            raise InputError(f"Expected an .onnx or .onnx.gz file, got {path}, which is not a regular file.")
+            raise InputError(
+                f"Expected an .onnx or .onnx.gz file, got {path}, which is not a regular file. Check the path."
+            )
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(f"Expected an ONNX file below 2 GiB, got {path}. Store its weights as external data.")
         if path.suffix != ".gz":
@@ -99,7 +101,9 @@ def read_tensor(tensor: Any, folder: Path) -> Tensor:
     dtype = np.dtype(wanted[tensor.data_type])
     shape = tuple(tensor.dims)
     if any(size < 0 for size in shape) or math.prod(shape) * dtype.itemsize > 4 * LARGEST_FILE:
-        raise InputError(f"Expected a tensor that fits into memory, got shape {shape} for {tensor.name!r}.")
+        raise InputError(
+            f"Expected a tensor that fits into memory, got shape {shape} for {tensor.name!r}. Export the model again."
+        )
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         array = np.frombuffer(_external(tensor, folder), dtype=dtype.newbyteorder("<"))
     else:
@@ -107,10 +111,13 @@ def read_tensor(tensor: Any, folder: Path) -> Tensor:
             array = onnx.numpy_helper.to_array(tensor).reshape(-1)
         except (ValueError, TypeError) as error:
             raise InputError(
-                f"Expected {math.prod(shape)} numbers in tensor {tensor.name!r}, got other content: {error}."
+                f"Expected {math.prod(shape)} numbers in tensor {tensor.name!r}, got other content: {error}. "
+                "Export the model again."
             ) from error
     if array.size != math.prod(shape):
-        raise InputError(f"Expected {math.prod(shape)} numbers in tensor {tensor.name!r}, got {array.size}.")
+        raise InputError(
+            f"Expected {math.prod(shape)} numbers in tensor {tensor.name!r}, got {array.size}. Export the model again."
+        )
     if dtype.kind == "f" and bool(np.isnan(array).any()):
         raise InputError(f"Expected numbers in tensor {tensor.name!r}, got NaN. Train the network again.")
     return torch.from_numpy(np.array(array, dtype=dtype).reshape(shape))
@@ -132,7 +139,8 @@ def _external(tensor: Any, folder: Path) -> bytes:
         size = path.stat().st_size
         if not path.is_file() or offset < 0 or offset + max(length, 0) > size or size > 16 * LARGEST_FILE:
             raise InputError(
-                f"Expected {length} bytes at {offset} in {path.name}, which has {size}, for tensor {tensor.name!r}."
+                f"Expected {length} bytes at {offset} in {path.name}, which has {size}, for tensor {tensor.name!r}. "
+                "Copy the whole data file beside the model."
             )
         with path.open("rb") as stream:
             stream.seek(offset)
@@ -142,7 +150,8 @@ def _external(tensor: Any, folder: Path) -> bytes:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"The external data {location!r} of tensor {tensor.name!r} cannot be read: {error}."
+            f"The external data {location!r} of tensor {tensor.name!r} cannot be read: {error}. "
+            "Copy the data file beside the model."
         ) from error
 
 

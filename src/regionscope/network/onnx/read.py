@@ -66,7 +66,10 @@ class _Reading:
             self._read(proto, i)
         output = self.graph.proto.output[0]
         if output.name not in self.values:
-            raise InputError(f"Expected an output that depends on the input, got {output.name!r} in {self.graph.path}.")
+            raise InputError(
+                f"Expected an output that depends on the input, got {output.name!r} in {self.graph.path}. "
+                "Export the model with the output that you want to study."
+            )
         self._check_shape(output)
         self.result.close()
         self.result.row_by_row = self._mixes_rows()
@@ -160,7 +163,10 @@ def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int,
     if given is not None:
         fits = not row or (len(row) == len(given) and all(a in (None, b) for a, b in zip(row, given, strict=True)))
         if not fits:
-            raise InputError(f"Expected an input_shape that fits {row}, got {given}.")
+            raise InputError(
+                f"Expected an input_shape that fits {row}, got {given}. "
+                "Change the sizes that the file fixes, or leave input_shape out."
+            )
         row = tuple(given)
     known = tuple(size for size in row if size is not None and size > 0)
     if not row or known != row or math.prod(known) > LARGEST:

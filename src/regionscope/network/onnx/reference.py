@@ -22,7 +22,9 @@ def reference_outputs(network: OnnxNetwork, inputs: Tensor) -> Tensor:
     evaluator = needed("onnx.reference", who="Confirming a result needs", library="onnx", extra="onnx")
     graph = read_graph(network.path)
     if graph.digest != network.digest:
-        raise InputError(f"Expected the file that the network was read from, got a changed {network.path}.")
+        raise InputError(
+            f"Expected the file that the network was read from, got a changed {network.path}. Read the file again."
+        )
     run = evaluator.ReferenceEvaluator(graph.model, new_ops=[_batch_normalization()] if graph.opset < 14 else [])
     rows = inputs.detach().cpu().to(torch.float32).numpy()
     found = []
