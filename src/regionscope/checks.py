@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from os import PathLike
+from pathlib import Path
 from typing import SupportsFloat, TypeGuard, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regionscope.errors import InputError
 
@@ -120,6 +122,38 @@ def of_kind(what: str, value: object, kind: type[Kind], *, advice: str = "") -> 
     return value
 
 
+def check_module(model: object, *, otherwise: str = "Pass the module itself.") -> nn.Module:
+    """``model`` if it is a module, or an ``InputError`` that says how to get one. otherwise: advice for other values.
+
+    >>> check_module({"weight": torch.zeros(2, 2)})
+    Traceback (most recent call last):
+    regionscope.errors.InputError: Expected a torch.nn.Module, got dict. If it is a state dict, load it into a module with model.load_state_dict(...).
+    """  # noqa: E501
+    if not isinstance(model, nn.Module):
+        found = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise InputError(f"Expected a torch.nn.Module, got {found}. {model_advice(model, otherwise)}")
+    return model
+
+
+def model_advice(model: object, otherwise: str) -> str:
+    """What to do about a value that was passed as a model and is none."""
+    if isinstance(model, type):
+        return f"Create an instance first: {model.__name__}(...)."
+    if isinstance(model, Mapping):
+        return "If it is a state dict, load it into a module with model.load_state_dict(...)."
+    return otherwise
+
+
+def check_shape(input_shape: object) -> tuple[int, ...]:
+    """The sizes of one input without the batch, or an ``InputError``."""
+    if not isinstance(input_shape, Sequence) or not all(map(is_whole, input_shape)):
+        raise InputError(
+            f"Expected input_shape to be the sizes of one input without the batch, got {input_shape!r}. "
+            "Write a tuple such as (2,) or (3, 32, 32)."
+        )
+    return tuple(input_shape)
+
+
 def unknown(what: str, name: object, known: Iterable[str], *, more: str = "") -> InputError:
     """The error for a name that does not exist, with the nearest one that does.
 
@@ -131,6 +165,13 @@ def unknown(what: str, name: object, known: Iterable[str], *, more: str = "") ->
     guess = f" Did you mean {near[0]!r}?" if near else ""
     choice = f"Choose from {', '.join(names)}" if names else "There is none to choose from"
     return InputError(f"Expected {what}, got {name!r}.{guess} {choice}{'; ' + more if more else ''}.")
+
+
+def read_path(path: object) -> Path:
+    """``path`` as a ``Path``, or an ``InputError`` for a value that names no file."""
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"Expected the path of a file, got {type(path).__name__}. Pass a string or a Path.")
+    return Path(path)
 
 
 def read_device(name: object, *, what: str = "device") -> torch.device:

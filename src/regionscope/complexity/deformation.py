@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import check_module, check_positive, real
 from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.complexity.layers import list_layers
 from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourhoods
@@ -77,7 +78,7 @@ def deformation(
     path of two edges, so no graph search is run. Arguments as in ``local_complexity``. Cost: one forward pass of 2·P·b
     inputs and P² distances per layer.
     """
-    model = select_output(model, output, args)
+    model = check_module(select_output(model, output, args))
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames=frames, hull="cross-polytope", seed=seed, generator=generator
     )
@@ -123,11 +124,11 @@ def trusted_radius(
     Cost: one ``deformation`` per radius.
     """
     model = select_output(model, output, args)
-    ordered = sorted(radii)
-    if len(ordered) < 2:
+    if not isinstance(radii, Iterable) or len(ordered := sorted(real("a radius", each) for each in radii)) < 2:
         raise InputError(
-            f"Expected at least two radii to compare, got {len(ordered)}. Pass several, such as radii=(0.005, 0.05)."
+            f"Expected at least two radii to compare, got {radii}. Write radii=(0.005, 0.05), for example."
         )
+    check_positive(tolerance=real("tolerance", tolerance))
     points = read_examples(inputs).all()  # loaded once for all radii
 
     def mean_stretch(radius: float) -> dict[str, float]:

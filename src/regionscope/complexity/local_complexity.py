@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import check_module
 from regionscope.complexity.layers import Layer, LayerChoice, Role, list_layers, select_layers
 from regionscope.complexity.neighbourhoods import FrameChoice, Neighbourhoods, Shape
 from regionscope.complexity.sign_changes import SignChanges
@@ -163,10 +164,7 @@ def local_complexity(
     on P + b inputs with a shared frame, and on (P + 1) b with a frame for each point. The vertices themselves are
     computed only if something else reads the input.
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(
-            f"Expected a torch module, got {type(model).__name__}. For an exported program, pass program.module()."
-        )
+    check_module(model, otherwise="For an exported program, pass program.module().")
 
     def count(model: nn.Module, points: Inputs) -> _Counts:
         where = Neighbourhoods.read(

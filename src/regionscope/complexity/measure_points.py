@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import read_generator, whole
+from regionscope.checks import check_shape, read_generator, real, whole
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 
@@ -39,12 +39,13 @@ def uniform_points(
     >>> points.shape, bool((points.abs() <= 1).all())
     (torch.Size([5, 1, 2, 2]), True)
     """
-    low, high = domain
     whole("n", n)
-    if not low < high:
-        raise InputError(f"Expected n >= 1 and a domain (low, high) with low < high, got n = {n} and {domain}.")
+    shape = check_shape(input_shape)
+    if not isinstance(domain, Sequence) or len(domain) != 2 or not real("low", domain[0]) < real("high", domain[1]):
+        raise InputError(f"Expected a domain (low, high) with low < high, got {domain!r}.")
+    low, high = domain
     source = read_generator(None, seed)
-    unit = torch.rand(n, *input_shape, generator=source, device=source.device, dtype=torch.float32)
+    unit = torch.rand(n, *shape, generator=source, device=source.device, dtype=torch.float32)
     return low + (high - low) * unit
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import whole
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, decision_regions
 from regionscope.geometry import Slice
@@ -167,10 +168,10 @@ def fold_profiles(
     found: Sequence[DecisionRegions], inputs: Inputs, *, bins: int = 16, resolution: int = 128
 ) -> Migration:
     """Same as ``fold_migration``, for decision regions that you have already computed."""
-    if not found or bins < 1 or resolution < 2:
-        raise InputError(
-            f"Expected at least 1 slice, 1 bin and resolution 2, got {len(found)}, {bins} and {resolution}."
-        )
+    if not found:
+        raise InputError("Expected at least one slice, got none. Add a slice to the list.")
+    whole("bins", bins)
+    whole("resolution", resolution, least=2)
     known = read_examples(inputs).all()
     flats = [_Flat.of(each, known, resolution) for each in found]
     reach = max(float(flat.to_data(flat.room).max()) for flat in flats)

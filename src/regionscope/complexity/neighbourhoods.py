@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import is_whole, read_generator, real, whole
+from regionscope.checks import check_shape, is_whole, read_generator, real, whole
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network import home
@@ -55,6 +55,7 @@ def orthonormal_frames(
     >>> torch.allclose(frame.flatten(1) @ frame.flatten(1).T, torch.eye(2), atol=1e-6)
     True
     """
+    input_shape = check_shape(input_shape)
     d = math.prod(input_shape)
     dims = _dims_of(dims, d)
     _check_dims(dims, d)
@@ -218,7 +219,7 @@ class Neighbourhoods:
         if points.numel() == 0:
             raise InputError(
                 f"Expected inputs (b, *input_shape) with at least one point, got shape {tuple(points.shape)}. "
-                "Add a batch dimension with x[None] to pass a single input."
+                "Check that the data set is not empty."
             )
         finite = torch.isfinite(points).flatten(1).all(1)
         if not bool(finite.all()):
@@ -293,7 +294,7 @@ def _dims_of(dims: int | None, d: int) -> int:
 def _check_dims(dims: int, d: int) -> None:
     """Refuse numbers of directions that an input of d numbers does not have."""
     if not is_whole(dims) or dims > d:
-        raise InputError(f"Expected 1 <= dims <= {d} for inputs of {d} entries, got {dims}. Lower dims.")
+        raise InputError(f"Expected 1 <= dims <= {d} for inputs of {d} entries, got {dims}. Pass such a whole number.")
 
 
 def _check_hull(shape: Shape, dims: int) -> None:

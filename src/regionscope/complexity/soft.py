@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import real
+from regionscope.checks import check_module, real
 from regionscope.complexity.activations import Folds
 from regionscope.complexity.forward_observer import ForwardObserver
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
@@ -42,10 +42,7 @@ def soft_local_complexity(
     >>> penalty = soft_local_complexity(net, torch.zeros(3, 2), radius=1.0).mean()
     >>> penalty.backward()
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(
-            f"Expected a torch module, got {type(model).__name__}. For an exported program, pass program.module()."
-        )
+    check_module(model, otherwise="For an exported program, pass program.module().")
     if not real("temperature", temperature) > 0:
         raise InputError(f"Expected a temperature larger than 0, got {temperature}.")
     where = Neighbourhoods.read(

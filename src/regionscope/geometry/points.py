@@ -77,10 +77,10 @@ def read_points(points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], wha
     """Points of one shape as a tensor (n, *shape); ``what`` names one of them, ``least`` is the smallest n."""
     if isinstance(points, Tensor) and (refused := unreadable(points)):
         raise SliceError(f"Expected {what}s of real numbers, got {refused}")
-    if not hasattr(points, "__len__"):
+    if not (hasattr(points, "__len__") and (hasattr(points, "__iter__") or hasattr(points, "__getitem__"))):
         raise SliceError(
             f"Expected {what}s as a sequence of inputs, got {type(points).__name__}. "
-            "Pass a list of points, or a tensor whose first axis runs over points."
+            "Pass a list of points, or a tensor whose first axis runs over points, such as data.inputs[:3]."
         )
     if len(points) < least:
         raise SliceError(f"Expected at least {least} {what}{'s' if least > 1 else ''}, got {len(points)}.")

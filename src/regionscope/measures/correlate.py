@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.checks import read_seed
+from regionscope.checks import read_seed, real, whole
 from regionscope.errors import InputError
 from regionscope.types import Reading
 
@@ -178,7 +178,7 @@ def _aligned(**lists: Numbers) -> list[Array]:
         )
     n = next(iter(lengths.values()))
     if not 3 <= n <= _LARGEST:
-        raise InputError(f"Expected 3 to {_LARGEST:,} pairs, got {n}.")
+        raise InputError(f"Expected 3 to {_LARGEST:,} pairs, got {n}. Pass one pair for each run.")
     for name, values in found.items():
         if float(np.ptp(values)) == 0.0:
             raise InputError(
@@ -190,8 +190,9 @@ def _aligned(**lists: Numbers) -> list[Array]:
 
 def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float, seed: int) -> Array:
     """How often each pair comes in each resample (r, n)."""
-    if resamples < 1 or not 0 < level < 1:
-        raise InputError(f"Expected resamples >= 1 and 0 < level < 1, got {resamples} and {level}.")
+    whole("resamples", resamples)
+    if not 0 < real("level", level) < 1:
+        raise InputError(f"Expected 0 < level < 1, got {level}. Write level=0.95 for an interval of 95%.")
     group = _groups(clusters, n)
     g = int(group.max()) + 1
     if g < _FEWEST:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from torch import Tensor, nn
 
-from regionscope.checks import check_labels, whole
+from regionscope.checks import check_labels, of_kind, whole
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.geometry import Slice
@@ -69,7 +69,8 @@ def slice_margin(dec: DecisionRegions, point: Tensor | Array) -> float:
     et al. 2025, section 3). Cost: one distance for each boundary wall; in 3 or more dimensions, a small least-squares
     problem for each.
     """
-    slice = dec.partition.slice
+    advice = "Compute it with regionscope.decision_regions(model, slice)"
+    slice = of_kind("slice_margin()", dec, DecisionRegions, advice=advice).partition.slice
     if len(dec.boundary_walls) == 0:
         _coordinates(slice, point)
         return math.inf

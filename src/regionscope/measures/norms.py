@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import unreadable
+from regionscope.checks import check_module, unreadable
 from regionscope.errors import InputError
 from regionscope.types import Reading, one_line
 
@@ -68,12 +68,18 @@ def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *
     """
     chosen = _chosen(model, which)
     start = initial.state_dict() if isinstance(initial, nn.Module) else initial
+    if not isinstance(start, Mapping):
+        raise InputError(
+            f"Expected initial to be a module or a state dict, got {type(start).__name__}. Pass a copy of the "
+            "module from before training."
+        )
     total = 0.0
     for name, value in chosen.items():
         if name not in start or start[name].shape != value.shape:
             came = "is missing there" if name not in start else f"has shape {tuple(start[name].shape)} there"
             raise InputError(
-                f"Expected initial weights that fit the model: {name!r}, of shape {tuple(value.shape)}, {came}."
+                f"Expected initial weights that fit the model: {name!r}, of shape {tuple(value.shape)}, {came}. "
+                "Pass a copy of this model from before training."
             )
         total += float((value - start[name].detach().to(value.device, torch.float64)).square().sum())
     return math.sqrt(total)
@@ -83,7 +89,7 @@ def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
     if which not in ("all", "weights"):
         raise InputError(f'Expected which to be "all" or "weights", got {which!r}.')
     found = {}
-    for name, value in model.named_parameters():
+    for name, value in check_module(model).named_parameters():
         if reason := unreadable(value):
             raise InputError(f"Expected parameter {name!r} to hold real numbers, got {reason}")
         if which == "all" or value.ndim >= 2:

@@ -216,8 +216,6 @@ def _default_loss(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def _sample(examples: Examples, samples: int | None, seed: int) -> tuple[Tensor, Tensor]:
     n = len(examples)
-    if samples is not None and samples < 1:
-        raise InputError(f"Expected samples of at least 1, or None for all, got {samples}.")
-    if samples is None or samples >= n:
+    if samples is None or whole("samples", samples) >= n:
         return next(examples.pairs(n))
     return examples.take_pairs(torch.randperm(n, generator=read_generator(None, seed), device="cpu")[:samples])

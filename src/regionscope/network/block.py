@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import of_kind
+from regionscope.checks import check_module, of_kind
 from regionscope.errors import CheckFailed, InputError, NotPiecewiseAffine
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.untouched import home, untouched
@@ -73,11 +73,7 @@ def block(
     names = (name,) if isinstance(name, str) else tuple(name)
     if not names:
         raise InputError("Expected the name of a block, got an empty list. See model.named_modules().")
-    if not isinstance(model, nn.Module):
-        raise InputError(
-            f"Expected a torch module, got {type(model).__name__}. Pass the model, and name its block with layer=."
-        )
-    whole = unwrapped(model)
+    whole = unwrapped(check_module(model))
     shown = ", ".join(names)
     inputs, outputs = _seen(whole, names, _one_input(whole, context, attention_mask), args)
     t = len(inputs)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import check_module
 from regionscope.errors import InputError
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.precision import full_precision
@@ -70,8 +71,7 @@ def embedded(
     InputError if the output depends on the ids in another way too, such as a second look-up after ``at``; this is
     tested on three of the sequences. Cost: one copy of the weights and six forward passes.
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(f"Expected a torch module that takes token ids, got {type(model).__name__}.")
+    check_module(model, otherwise="Pass a module that takes token ids.")
     tokens, mask = read_tokens(ids, attention_mask)
     groups = list(without_padding(tokens, mask))
     if len(groups) > 1:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 
 import torch
 from torch import Tensor, fx, nn
 
+from regionscope.checks import check_module
 from regionscope.errors import InputError, RegionscopeError, UntraceableModel
 from regionscope.network import rules  # noqa: F401  (importing them fills the table)
 from regionscope.network.call.draws import Draws
@@ -143,15 +143,7 @@ def _read(reader: Reader, name: str) -> Data:
 def _python_module(module: nn.Module) -> nn.Module:
     """The network without wrappers, or what it should have been."""
     module = plain_module(module)
-    if not isinstance(module, nn.Module):
-        advice = "Use region_count(), which takes any classifier."
-        if isinstance(module, type) and issubclass(module, nn.Module):
-            advice = f"Create an instance first: {module.__name__}(...)."
-        elif isinstance(module, Mapping):
-            advice = "If it is a state dict, load it into a module with model.load_state_dict(...)."
-        found = f"the class {module.__name__}" if isinstance(module, type) else type(module).__name__
-        raise InputError(f"Expected a torch.nn.Module, got {found}. {advice}")
-    inner = unwrapped(module)
+    inner = unwrapped(check_module(module, otherwise="Use region_count(), which takes any classifier."))
     if any(isinstance(child, torch.jit.ScriptModule) for child in inner.modules()):
         raise UntraceableModel(
             "Expected a Python module, got a TorchScript module. Pass the Python module it was made from."

@@ -103,8 +103,8 @@ class Hulls(_Drawn):
                     raise
                 lost = reason
         raise SliceError(
-            f"Expected inputs that span slices of dimension {self.dim}, got none in {_ATTEMPTS} draws. Lower dim, or pass "
-            f"inputs that differ. The last draw said: {lost}"
+            f"Expected inputs that span slices of dimension {self.dim}, got none in {_ATTEMPTS} draws. Lower dim, or "
+            f"pass inputs that differ. The last draw said: {lost}"
         ) from lost
 
 
@@ -180,7 +180,9 @@ class LinesFromOrigin(_Drawn):
             end = self._one(generator)
             if bool(end.any()):
                 return Segment(torch.zeros_like(end), end)
-        raise SliceError(f"Expected inputs other than the origin, got only the origin in {_ATTEMPTS} draws. Pass other inputs.")
+        raise SliceError(
+            f"Expected inputs other than the origin, got only the origin in {_ATTEMPTS} draws. Pass other inputs."
+        )
 
 
 @dataclass(frozen=True)

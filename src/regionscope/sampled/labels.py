@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 
-from regionscope.checks import check_memory, unreadable, whole
+from regionscope.checks import check_memory, check_module, model_advice, unreadable, whole
 from regionscope.errors import InputError
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.network import home, untouched
@@ -120,8 +120,7 @@ def open_labeller(
 
 def refuse_batch_statistics(model: nn.Module) -> None:
     """Batch normalisation that keeps no running statistics is an ``InputError``: an input would have no label alone."""
-    if not isinstance(model, nn.Module):
-        raise InputError(f"Expected a torch.nn.Module, got {type(model).__name__}.")
+    check_module(model)
     for part in model.modules():
         if isinstance(part, _BatchNorm) and part.running_mean is None:
             raise InputError(
@@ -232,7 +231,7 @@ def _module(
 
 def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
     if isinstance(model, type):
-        raise InputError(f"Expected a model, got the class {model.__name__}. Pass {model.__name__}(...).")
+        raise InputError(f"Expected a model, got the class {model.__name__}. {model_advice(model, '')}")
     predict = getattr(model, "predict", None)
     if callable(predict):
         classes = getattr(model, "classes_", None)
@@ -243,7 +242,10 @@ def _function(model: Any, numpy_inputs: bool) -> Callable[[Tensor], Tensor]:
 
         return estimate
     if not callable(model):
-        raise InputError(f"Expected a torch module, a function or an object with predict, got {type(model).__name__}.")
+        raise InputError(
+            f"Expected a torch module, a function or an object with predict, got {type(model).__name__}. "
+            + model_advice(model, "Load or build the model first.")
+        )
 
     def classify(inputs: Tensor) -> Tensor:
         outputs = call_model(model, inputs.numpy() if numpy_inputs else inputs)

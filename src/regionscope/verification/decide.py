@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import real
+from regionscope.checks import of_kind, real
 from regionscope.errors import InputError, SliceError
 from regionscope.exact.bounding.merge import Array
 from regionscope.exact.bounding.stages import NotSingleEntries, read_stages, with_slacks
@@ -89,6 +89,7 @@ def verify(
     """
     start = time.monotonic()
     deadline = math.inf if timeout is None else start + real("timeout", timeout)
+    of_kind("property", property, Property, advice="Read it from a file with read_vnnlib(path)")
     shape = _input_shape(model, property)
     model = select_output(model, output, args)
     for case in property.cases:
@@ -129,7 +130,7 @@ def _input_shape(model: nn.Module, property: Property) -> tuple[int, ...]:
     if math.prod(shape) != property.n_inputs:
         raise InputError(
             f"Expected a network with {property.n_inputs} inputs, got one with inputs of shape {shape}. "
-            "Pass the property that belongs to this network, or input_shape=."
+            "Pass the property that belongs to this network."
         )
     return shape
 

@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import NoReturn
 
+from regionscope.checks import read_path
 from regionscope.errors import InputError
 from regionscope.verification.formula import Atom, Linear, alternatives, conjunction
 from regionscope.verification.property import Property, property_of
@@ -39,7 +40,7 @@ def read_vnnlib(path: str | PathLike[str]) -> Property:
 
     Cost: the number of alternatives in disjunctive form.
     """
-    where = Path(path)
+    where = read_path(path)
     try:
         with gzip.open(where) if where.suffix == ".gz" else where.open("rb") as stream:
             content = stream.read(_LARGEST + 1)

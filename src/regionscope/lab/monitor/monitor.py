@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import nn
 
+from regionscope.checks import check_module
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.extras import data_frame
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
@@ -74,7 +75,10 @@ class Monitor:
         """
         if not isinstance(measures, Mapping) or not measures:
             came = "an empty one" if isinstance(measures, Mapping) else f"a {type(measures).__name__}"
-            raise InputError(f"Expected a mapping from names to functions of the model, got {came}.")
+            raise InputError(
+                f"Expected a mapping from names to functions of the model, got {came}. "
+                'Write {"regions": lambda model: ...}.'
+            )
         for name, measure in measures.items():
             if not callable(measure):
                 raise InputError(
@@ -86,6 +90,10 @@ class Monitor:
         self.failures: list[str] = []
         self._gradients = gradients
         self._measures = dict(measures)
+        if not isinstance(listeners, Sequence) or not all(map(callable, listeners)):
+            raise InputError(
+                f"Expected listeners to be functions of a row, got {listeners!r}. Pass a list, such as [print]."
+            )
         self._listeners = list(listeners)
         self._path = None if path is None else Path(path)
         earlier = (*(() if self._path is None else self._resume(self._path)), *done)
@@ -135,6 +143,7 @@ class Monitor:
     def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
         """Measure now, independently of the schedule, unless this step has been measured; return the new rows."""
         self._begin(step)
+        check_module(model)
         new: list[Row] = []
         for name in self._measures:
             if (step, name) in self._done:
@@ -180,7 +189,9 @@ class Monitor:
         warnings.warn(sentence, stacklevel=4)
 
     def _begin(self, step: int) -> None:
-        """Say once that a training starts where the file already has rows."""
+        """Check the step, and say once that a training starts where the file already has rows."""
+        if not hasattr(step, "__index__"):
+            raise InputError(f"Expected a whole number as step, got {step!r}. Count the steps of your loop from 0.")
         if self._begun:
             return
         self._begun = True

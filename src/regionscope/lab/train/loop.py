@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from regionscope.checks import of_kind
-from regionscope.errors import InputError
+from regionscope.checks import check_module, of_kind
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.monitor.monitor import Monitor
@@ -59,10 +58,7 @@ def train(
     A NaN or infinite loss ends the training with the status "diverged". The loss is checked every 256 steps and after
     each epoch, so that a GPU does not wait at every step. Cost: within a few per cent of a hand-written loop.
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(
-            f"Expected a torch.nn.Module to train, got {type(model).__name__}. Wrap the function in a module."
-        )
+    check_module(model, otherwise="Wrap the function in a module.")
     of_kind("train()", training, Training, advice="Write Training(epochs=10, lr=0.1)")
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
     train_set, test_set = parts(data)

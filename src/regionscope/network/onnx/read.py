@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from regionscope.checks import read_path
 from regionscope.errors import InputError
 from regionscope.network.onnx import operators  # noqa: F401  (importing them fills the table)
 from regionscope.network.onnx.file import Graph, dimensions, onnx_library, read_graph, read_tensor
@@ -31,7 +32,7 @@ def read_onnx(path: str | PathLike[str], *, input_shape: tuple[int, ...] | None 
     opset. External data is read only from the folder of the file. Needs the extra ``onnx``. Cost: one copy of the
     weights and one forward pass.
     """
-    graph = read_graph(Path(path))
+    graph = read_graph(read_path(path))
     token = reading.set(True)
     try:
         with torch.no_grad():

@@ -1,0 +1,75 @@
+"""Common mistakes in Python: each is one sentence about what was expected and found, and one about what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+import regionscope as rs
+from regionscope.lab.data import Dataset
+
+NET = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
+WEIGHTS = NET.state_dict()
+SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+X = torch.eye(2).repeat(3, 1)
+NAN = torch.tensor([0.0, float("nan")])
+DATA = Dataset("own", X, torch.tensor([0, 1] * 3), 2)
+STATE_DICT = "got OrderedDict. If it is a state dict, load it into a module"
+
+MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
+    "a tensor as a slice": (lambda: rs.linear_regions(NET, X), "got Tensor. Build one from inputs"),
+    "a tensor among slices": (lambda: rs.region_count(NET, slices=[X]), "got Tensor. Build one from inputs"),
+    "a NaN corner": (lambda: rs.Segment(X[0], NAN), "point 1 to be finite, got NaN or infinite values. Replace them"),
+    "a plane through a data set": (lambda: rs.Box.through(DATA), "got Dataset. Pass a list of points, or a tensor"),
+    "a state dict, counted": (lambda: rs.region_count(WEIGHTS, X), STATE_DICT),
+    "a state dict, error rate": (lambda: rs.error_rate(WEIGHTS, X, DATA.labels), STATE_DICT),
+    "a state dict, margin": (lambda: rs.output_margin(WEIGHTS, X, DATA.labels), STATE_DICT),
+    "a state dict, complexity": (lambda: rs.local_complexity(WEIGHTS, X), STATE_DICT),
+    "a state dict, deformation": (lambda: rs.deformation(WEIGHTS, X), STATE_DICT),
+    "a state dict, norms": (lambda: rs.parameter_norms(WEIGHTS), STATE_DICT),
+    "a state dict, monitored": (lambda: rs.Monitor({"norm": lambda _: 1.0})(0, WEIGHTS), STATE_DICT),
+    "a class": (lambda: rs.linear_regions(nn.Linear, SQUARE), "got the class Linear. Create an instance first"),
+    "no initial weights": (lambda: rs.distance_from(NET, None), "got NoneType. Pass a copy of the module"),
+    "other initial weights": (lambda: rs.distance_from(NET, {}), "is missing there. Pass a copy of this model"),
+    "a network with its margin": (lambda: rs.slice_margin(NET, X[0]), "got Sequential. Compute it with regionscope."),
+    "one radius": (lambda: rs.trusted_radius(NET, X, radii=0.1), "got 0.1. Write radii=(0.005, 0.05)"),
+    "a shape that is a number": (lambda: rs.uniform_points(3, 2), "got 2. Write a tuple such as (2,)"),
+    "frames of a text": (lambda: rs.orthonormal_frames("a"), "got 'a'. Write a tuple such as (2,)"),
+    "a watch on a tensor": (lambda: rs.ComplexityWatch(X), "got Tensor. Draw them with draw_points(train, test)"),
+    "a list of measures": (lambda: rs.Monitor([len]), 'got a list. Write {"regions": lambda model: ...}'),
+    "a listener alone": (lambda: rs.Monitor({"a": lambda _: 1.0}, listeners=3), "got 3. Pass a list, such as [print]"),
+    "a step that is a text": (lambda: rs.Monitor({"a": lambda _: 1.0})("a", NET), "got 'a'. Count the steps"),
+    "ONNX without a path": (lambda: rs.read_onnx(None), "got NoneType. Pass a string or a Path"),
+    "VNN-LIB without a path": (lambda: rs.read_vnnlib(NET), "got Sequential. Pass a string or a Path"),
+    "a property that is a path": (lambda: rs.verify(NET, "p.vnnlib"), "got str. Read it from a file with read_vnnlib"),
+    "two pairs": (lambda: rs.correlate([1, 2], [2, 3]), "got 2. Pass one pair for each run"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_message_says_what_to_do(mistake: str) -> None:
+    wrong, words = MISTAKES[mistake]
+    with pytest.raises(rs.RegionscopeError) as caught:
+        wrong()
+    message = str(caught.value)
+    assert words in message
+    assert re.match(r"Expected .+\. [A-Z].+\.$", message, re.S), message
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda value: rs.first_flip(NET, X[0], X[1], max_distance=value), "max_distance"),
+        (lambda value: rs.trusted_radius(NET, X, radii=(0.1, 0.2), tolerance=value), "tolerance"),
+        (lambda value: rs.correlate([1, 2, 3], [2, 3, 1], resamples=value), "resamples"),
+        (lambda value: rs.fold_migration(NET, SQUARE, X, bins=value), "bins"),
+        (lambda value: rs.sharpness(NET, X, DATA.labels, samples=value), "samples"),
+    ],
+)
+def test_a_text_in_place_of_a_number_is_named(call: Callable[[str], object], name: str) -> None:
+    with pytest.raises(rs.InputError, match=rf"Expected .*{name}.*, got 'many'\."):
+        call("many")
