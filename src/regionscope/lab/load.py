@@ -94,7 +94,10 @@ def _imported(spec: str) -> Iterator[Any]:
     """What ``spec`` names; its folder can be imported from while the code runs."""
     source, colon, name = spec.rpartition(":")
     if not (source and colon and name):
-        raise InputError(f"Expected --model such as pkg.module:factory, file.py:factory or net.onnx, got {spec!r}.")
+        raise InputError(
+            f"Expected --model such as pkg.module:factory, file.py:factory or net.onnx, got {spec!r}. "
+            "Add a colon and the name of the function that returns the model."
+        )
     is_file = source.endswith(".py")
     with _importable(Path(source).resolve().parent if is_file else Path.cwd()):
         found: Any = _import_file(Path(source)) if is_file else _import_module(source)
@@ -177,7 +180,9 @@ def _read_numpy(path: Path) -> Any:
             return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except ARRAY_FILE_ERRORS as error:
         reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
-        raise InputError(f"Expected an .npy or .npz file of numbers, got {path}{reason}") from error
+        raise InputError(
+            f"Expected an .npy or .npz file of numbers, got {path}{reason} Write one with numpy.save(path, inputs)."
+        ) from error
 
 
 def _read_csv(path: Path) -> Any:
@@ -190,7 +195,9 @@ def _read_csv(path: Path) -> Any:
             lines = lines[1:]
         return np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty((0, 1))
     except (ValueError, OSError) as error:
-        raise InputError(f"Expected a number in every cell of {path}, got: {_one_line(error)}") from error
+        raise InputError(
+            f"Expected a number in every cell of {path}, got: {_one_line(error)} Remove the other cells."
+        ) from error
 
 
 def _read_tensors(path: Path) -> Any:

@@ -131,7 +131,8 @@ def layer_widths(text: str) -> list[int]:
     parts = text.split("-")
     if len(parts) < 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
         raise InputError(
-            f"Expected an architecture such as 2-32-32-2, got {text!r}: input, hidden widths and output, all positive."
+            f"Expected an architecture such as 2-32-32-2, got {text!r}. Write the sizes of input, hidden layers "
+            "and output, joined by hyphens."
         )
     return [int(part) for part in parts]
 

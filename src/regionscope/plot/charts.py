@@ -85,7 +85,7 @@ def _lines(chart: Lines, ax: Axes) -> None:
         if (ends := _ends(one)) is not None:
             ax.fill_between(one.x, ends[0], ends[1], color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
     for _, level in chart.levels:
-        ax.axhline(level, color=style.GREY, linewidth=1, linestyle="--")
+        ax.axhline(level, color=style.TEXT_GREY, linewidth=1, linestyle="--")
     places = [x for one in chart.series for x in one.x]
     whole_ticks(ax.xaxis, places)
     if not place_ticks(ax.xaxis, places):
@@ -135,7 +135,7 @@ def _name_levels(chart: Lines, ax: Axes) -> None:
     for name, level in chart.levels:
         text = ax.annotate(
             name, (1, level), (0, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
-            color=style.GREY, fontsize="small",
+            color=style.TEXT_GREY, fontsize="small",
         )  # fmt: skip
         spots = [(x, ha, va) for va in ("bottom", "top") for x, ha in ((1, "right"), (0, "left"), (0.5, "center"))]
         for x, ha, va in spots:

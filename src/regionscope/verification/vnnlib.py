@@ -103,7 +103,7 @@ class _Reader:
         return sum(declared) if declared else len(named)
 
     def _fail(self, line: int, what: str) -> NoReturn:
-        raise InputError(f"{self.path}, line {line}: {what[0].upper()}{what[1:]}.")
+        raise InputError(f"{self.path}, line {line}: {what[0].upper()}{what[1:]}. Correct this line.")
 
     # text to nested lists
 
