@@ -1,6 +1,7 @@
 """Sphinx configuration."""
 
 import importlib.metadata
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -46,6 +47,7 @@ autodoc_preserve_defaults = True
 maximum_signature_line_length = 100
 
 ITEM = re.compile(r"([a-z_]\w*(?:, [a-z_]\w*)*): (.+)")
+NEXT_PARAGRAPH = re.compile(r"(?<=\.) (?=(?:Cost: |Returns |Raises ))")  # about the function, not about the item before
 NEXT_ITEM = re.compile(r"(?<=\.) (?=[a-z_]\w*(?:, [a-z_]\w*)*: )")
 CODE = re.compile(r"(``.+?``)")
 
@@ -85,8 +87,10 @@ def one_item_in_each_line(lines: list[str]) -> Iterator[str]:
 
 
 def entries(line: str) -> list[str]:
-    """One list entry for each name that an item explains."""
-    return ["* " + re.sub(rf"^{ITEM.pattern}$", r"``\1``: \2", part) for part in NEXT_ITEM.split(line[2:])]
+    """One list entry for each name that an item explains, and what follows about the function as a paragraph."""
+    text, *rest = NEXT_PARAGRAPH.split(line[2:], maxsplit=1)
+    items = ["* " + re.sub(rf"^{ITEM.pattern}$", r"``\1``: \2", part) for part in NEXT_ITEM.split(text)]
+    return [*items, *(part for paragraph in rest for part in ("", paragraph, ""))]
 
 
 def escaped(text: str) -> str:
@@ -94,7 +98,7 @@ def escaped(text: str) -> str:
     parts = CODE.split(text)
     for i, part in enumerate(parts):
         if not part.startswith("``"):
-            parts[i] = re.sub(r"([|*])", r"\\\1", part)
+            parts[i] = re.sub(r"([|*])", r"\\\1", part).replace("tcp://", "tcp:\\//")
             if i and part[:1].isalnum():
                 parts[i] = "\\ " + parts[i]
     return "".join(parts)
@@ -120,8 +124,9 @@ def size_image(node: nodes.image, path: Path) -> None:
 
 
 def setup(app: Any) -> None:
-    def process(_app: Any, _what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
-        lines[:] = plain_text_to_rst(lines)
+    def process(_app: Any, what: str, _name: str, value: object, _options: object, lines: list[str]) -> None:
+        borrowed = what == "data" and "\n".join(lines).strip() == inspect.getdoc(type(value))  # of tuple or dict
+        lines[:] = [] if borrowed else plain_text_to_rst(lines)
 
     def expand(_app: Any, _page: str, source: list[str]) -> None:
         source[0] = list_names(source[0])

@@ -72,11 +72,12 @@ def deformation(
 ) -> Deformation:
     """Average eccentricity and diameter of the cross-polytope's vertex graph, as each layer receives it.
 
-    The graph has the 2 P vertices x ± r v_p as nodes and an edge, as long as the embedded vertices are apart, between
-    all but antipodal ones. Eccentricity of a node: its largest shortest-path distance; diameter: the largest
-    eccentricity. Humayun et al. 2023, appendix C, Figures 18 and 19. By the triangle inequality only antipodes need a
-    path of two edges, so no graph search is run. Arguments as in ``local_complexity``. Cost: one forward pass of 2·P·b
-    inputs and P² distances per layer.
+    The nodes of the graph are the 2 P vertices x ± r v_p. Its edges join all pairs of nodes except antipodal ones; the
+    length of an edge is the distance of the embedded vertices. The eccentricity of a node is its largest shortest-path
+    distance, and the diameter is the largest eccentricity. Humayun et al. 2023, appendix C, Figures 18 and 19. By the
+    triangle inequality only antipodes need a path of two edges, so no graph search is run.
+
+    Arguments as in ``local_complexity``. Cost: one forward pass of 2·P·b inputs and P² distances per layer.
     """
     model = check_module(select_output(model, output, args))
     where = Neighbourhoods.read(

@@ -33,7 +33,9 @@ class MeasurePoints:
 def uniform_points(
     n: int, input_shape: Sequence[int], *, domain: tuple[float, float] = (0.0, 1.0), seed: int = 0
 ) -> Tensor:
-    """n points (n, *input_shape), uniform in [low, high]^d; the paper takes (0, 1) for MNIST and (-1, 1) for CIFAR-10.
+    """n uniform random points (n, *input_shape) in [low, high]^d.
+
+    Humayun et al. 2023 use (0, 1) for MNIST and (-1, 1) for CIFAR-10.
 
     >>> points = uniform_points(5, (1, 2, 2), domain=(-1, 1))
     >>> points.shape, bool((points.abs() <= 1).all())

@@ -66,7 +66,8 @@ def linear_regions(
 
     The network is interpreted on the vertices of the current partition; at every nonlinearity each region is cut along
     the zero sets of the units that change sign in it, and every live value is interpolated to the new vertices.
-    Dimension 1 to 3 work at any size, higher dimensions for small networks. The module is read, never run or changed.
+    Slices of dimension 1 to 3 work for networks of any size, higher dimensions for small networks. The module is read,
+    never run or changed.
     The computation is in float64, whatever the dtype of the weights.
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.

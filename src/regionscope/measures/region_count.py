@@ -189,7 +189,7 @@ def linear_region_count(
 ) -> RegionCount:  # fmt: skip
     """The mean exact number of linear (or activation) regions on the same random slices, with the same error bars.
 
-    Arguments as in ``region_count``; with one seed both look at the same slices. Cost: see ``linear_regions``.
+    Arguments as in ``region_count``; with the same seed, both functions use the same slices. Cost: see ``linear_regions``.
     """
     _refuse_slices(inputs)
     sampler = slice_sampler(

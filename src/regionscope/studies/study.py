@@ -65,11 +65,11 @@ class Study:
     """One table or figure of a paper (or a few that come from the same runs).
 
     name: such as "li2025-figure4"; source: where it stands in the paper; claim: what the paper says, in one sentence.
-    experiments: the trainings it reads, by size; studies that name the same experiment share the run.
-    analyse: the outcome, from a workspace that gives runs and keeps what is computed besides them.
-    plan: which of the experiments to train next, and to make the page from, by what is there already.
-    scaled: what is smaller than in the paper, by size.
-    seeded: whether the errors of its claims are over seeds, so that one seed is same trend at most.
+    experiments: runs that the study reads, by size; studies with the same experiment share its run.
+    analyse: function that returns the outcome; the workspace gives runs and stores other computed results.
+    plan: function that chooses the experiments to train and to report on, given the runs that exist.
+    scaled: the reductions against the paper, by size.
+    seeded: whether the errors of its claims are over seeds, so that a single seed gives at most same trend.
     """
 
     name: str

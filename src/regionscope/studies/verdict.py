@@ -98,7 +98,7 @@ def judge(by: str, given: Mapping[str, Any]) -> Verdict:
 
 @_rule
 def correlation(paper: float, ours: Coefficient) -> tuple[Grade, str]:
-    """A strong correlation: as strong as the paper's, or at least of its sign beyond chance."""
+    """Grade a strong correlation: is ours as strong as the paper's, or at least of the same sign beyond chance?"""
     rule = (
         f"reproduced: within {_CLOSE} of {paper:+.2f} or stronger, with an interval without 0; "
         "same trend: its sign, and an interval without 0; inconclusive: an interval with 0 that reaches within "
@@ -115,7 +115,7 @@ def correlation(paper: float, ours: Coefficient) -> tuple[Grade, str]:
 
 @_rule
 def uncorrelated(ours: Coefficient) -> tuple[Grade, str]:
-    """A measure that the paper finds not to predict."""
+    """Grade the correlation of a measure that, according to the paper, does not predict the gap."""
     rule = (
         f"reproduced: the whole interval between -{_WEAK} and {_WEAK}; not reproduced: the whole interval outside; "
         "else inconclusive"
@@ -130,7 +130,7 @@ def uncorrelated(ours: Coefficient) -> tuple[Grade, str]:
 def ordering(
     paper: Sequence[float], ours: Sequence[float], spread: Sequence[float] = (), *, noise: float = 0.0
 ) -> tuple[Grade, str]:
-    """Values along one setting: do they rise and fall in the paper's order?
+    """Grade the order of values along one setting: do they rise and fall as in the paper?
 
     spread: standard errors of ours; without them the values have no noise. noise: values of the paper that differ by no
     more than this are not compared, such as those of a single run.
@@ -171,7 +171,7 @@ def ordering(
 
 @_rule
 def differs(larger: float, smaller: float, error: float) -> tuple[Grade, str]:
-    """One value is larger than another; ``error`` is the standard error of their difference, NaN if not known."""
+    """Grade whether one value is larger than another. error: standard error of their difference, or NaN."""
     rule = (
         f"reproduced: larger by more than {_ERRORS:g} standard errors; not reproduced: not larger by any value within "
         f"{_ERRORS:g} standard errors; else inconclusive"
@@ -183,7 +183,7 @@ def differs(larger: float, smaller: float, error: float) -> tuple[Grade, str]:
 
 @_rule
 def positive(interval: Sequence[float]) -> tuple[Grade, str]:
-    """A mean difference over seeds that the paper says is positive, by its 95% interval."""
+    """Grade a mean difference over seeds that should be positive, by its 95% interval."""
     rule = (
         "reproduced: the 95% interval of the mean difference lies above 0; not reproduced: below 0; else inconclusive"
     )
@@ -196,7 +196,7 @@ def _above_zero(low: float, high: float) -> Grade:
 
 @_rule
 def grows(paper: float, ratio: float, interval: Sequence[float]) -> tuple[Grade, str]:
-    """A growth by a factor that the paper gives; ``interval``: 95%, over seeds."""
+    """Grade a growth by a factor that the paper gives. interval: 95% interval over seeds."""
     rule = (
         f"reproduced: the ratio is within a factor of {_FACTOR:g} of the paper's, and its 95% interval over seeds lies "
         f"above 1; same trend: the interval lies above 1; inconclusive: the interval covers 1 and reaches within a "
@@ -210,7 +210,7 @@ def grows(paper: float, ratio: float, interval: Sequence[float]) -> tuple[Grade,
 
 @_rule
 def stays(interval: Sequence[float]) -> tuple[Grade, str]:
-    """A number that does not change any more, by the 95% interval over seeds of its ratio."""
+    """Grade a number that should stay constant, by the 95% interval of its ratio over seeds."""
     rule = (
         f"reproduced: the whole 95% interval of the ratio over seeds is within a factor of {_FACTOR:g} of 1; not "
         "reproduced: no part of it; else inconclusive"
@@ -223,7 +223,7 @@ def stays(interval: Sequence[float]) -> tuple[Grade, str]:
 
 @_rule
 def phases(clear: Sequence[bool], *, beyond: float) -> tuple[Grade, str]:
-    """Descent, ascent and second descent of a curve: which of them are larger than ``beyond`` standard errors."""
+    """Grade a curve with a descent, an ascent and a second descent, each larger than ``beyond`` standard errors."""
     rule = (
         f"reproduced: descent, ascent and second descent are each larger than {beyond:g} joint standard errors (a high "
         "limit, since valley and peak are the extremes of all measurements); same trend: two of the three. Errors are "
@@ -236,7 +236,7 @@ def phases(clear: Sequence[bool], *, beyond: float) -> tuple[Grade, str]:
 
 @_rule
 def absent(*, beyond: float) -> tuple[Grade, str]:
-    """A property of an ascent where ours has none."""
+    """The grade of a property of an ascent if our curve has no ascent."""
     rule = (
         f"not reproduced: a curve has no rise of more than {beyond:g} joint standard errors, so there is no ascent to "
         "compare"
@@ -246,14 +246,14 @@ def absent(*, beyond: float) -> tuple[Grade, str]:
 
 @_rule
 def together(looks: int, *, least: int) -> tuple[Grade, str]:
-    """Two curves meet for a while: at how many consecutive looks they are within two standard errors."""
+    """Grade whether two curves meet: looks is the number of consecutive measurements within two standard errors."""
     rule = f"reproduced: within two standard errors at {least} consecutive measurements or more; same trend: at one"
     return (Grade.REPRODUCED if looks >= least else Grade.SAME_TREND if looks else Grade.NOT_REPRODUCED), rule
 
 
 @_rule
 def agrees(paper: float, ours: float, *, within: float, error: float = 0.0) -> tuple[Grade, str]:
-    """A number, up to a share of it; ``error``: its standard error where it depends on chance, NaN if not known."""
+    """Grade a number that should be within a share of the paper's. error: its standard error, or NaN."""
     rule = f"reproduced: within {100 * within:g}% of the paper's value; same trend: within {500 * within:g}%"
     if error:
         rule += (
@@ -270,13 +270,13 @@ def agrees(paper: float, ours: float, *, within: float, error: float = 0.0) -> t
 
 @_rule
 def counted(paper: int, ours: int) -> tuple[Grade, str]:
-    """A small number of things, such as peaks: another number is not a trend."""
+    """Grade a small count, such as the number of peaks, which must be equal."""
     return (Grade.REPRODUCED if ours == paper else Grade.NOT_REPRODUCED), "reproduced: the same number"
 
 
 @_rule
 def holds(failures: int, cases: int) -> tuple[Grade, str]:
-    """A theorem: it holds in every case, or it does not."""
+    """Grade a theorem, which must hold in every case."""
     rule = "reproduced: no failure in all cases; inconclusive: there is no case"
     if not cases:
         return Grade.INCONCLUSIVE, rule
@@ -285,7 +285,7 @@ def holds(failures: int, cases: int) -> tuple[Grade, str]:
 
 @_rule
 def probable(successes: int, cases: int, *, least: float) -> tuple[Grade, str]:
-    """Something that a theorem promises with a probability of at least ``least``."""
+    """Grade an event that, by a theorem, has a probability of at least ``least``."""
     rule = (
         f"reproduced: the 95% interval (Wilson) of the share lies at {least:g} or above; not reproduced: below it; "
         "else inconclusive"
@@ -296,7 +296,7 @@ def probable(successes: int, cases: int, *, least: float) -> tuple[Grade, str]:
 
 @_rule
 def small(value: float, *, limit: float) -> tuple[Grade, str]:
-    """A residual that the paper proves to vanish in a limit which no computation reaches."""
+    """Grade a residual that, by a theorem, tends to zero in a limit that no computation reaches."""
     rule = f"reproduced: at most {limit:g}; same trend: at most {10 * limit:g}; inconclusive: not known"
     if math.isnan(value):
         return Grade.INCONCLUSIVE, rule
@@ -307,7 +307,7 @@ def small(value: float, *, limit: float) -> tuple[Grade, str]:
 
 @_rule
 def near(paper: float, ours: float, *, factor: float = 2.0) -> tuple[Grade, str]:
-    """A number of which the paper gives the order of magnitude."""
+    """Grade a number whose order of magnitude the paper gives."""
     rule = f"reproduced: within a factor of {factor:g} of {paper:g}; same trend: within a factor of {factor**2:g}"
     off = max(ours / paper, paper / ours) if ours > 0 else math.inf
     if off <= factor:
@@ -317,7 +317,7 @@ def near(paper: float, ours: float, *, factor: float = 2.0) -> tuple[Grade, str]
 
 @_rule
 def shown() -> tuple[Grade, str]:
-    """A picture or a number that the paper gives no figure for."""
+    """The grade of a picture, or of a number that the paper does not state."""
     return Grade.SHOWN, ""
 
 
@@ -325,7 +325,7 @@ _OVER_SEEDS = {"differs", "ordering", "phases", "together"}  # rules that are ab
 
 
 def one_seed(judged: Verdict) -> Verdict:
-    """The verdict where all runs share one seed: what is judged on errors is no more than same trend."""
+    """The verdict if all runs share one seed: a claim that is judged on errors is at most same trend."""
     if judged.by not in _OVER_SEEDS or judged.grade is not Grade.REPRODUCED:
         return judged
     return replace(judged, grade=Grade.SAME_TREND, rule=judged.rule + _ONE_SEED)

@@ -74,7 +74,7 @@ class Schedule:
 
 
 def every(n: int, unit: Unit = "steps") -> Schedule:
-    """Multiples of n steps (or epochs), 0 among them, and the end.
+    """Schedule of all multiples of n steps (or epochs), including 0, and the end.
 
     >>> every(30).steps(100, per_epoch=10)
     (0, 30, 60, 90, 100)
@@ -87,7 +87,7 @@ def every(n: int, unit: Unit = "steps") -> Schedule:
 
 
 def log_spaced(a: int, b: int, points: int) -> Schedule:
-    """``points`` steps from a to b at equal ratios, rounded to whole steps (equal ones count once), and the end.
+    """Schedule of ``points`` steps from a to b at equal ratios, rounded and without repeats, and the end.
 
     >>> log_spaced(1, 1000, 4).points
     (1, 10, 100, 1000)
