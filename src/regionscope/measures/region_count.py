@@ -187,9 +187,10 @@ def linear_region_count(
     progress: Callable[[float], None] | None = None, output: Output | None = None, args: Arguments = (),
     dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
-    """The mean exact number of linear (or activation) regions on the same random slices, with the same error bars.
+    """The mean exact number of linear (or activation) regions on random slices, with its standard error.
 
-    Arguments as in ``region_count``; with the same seed, both functions use the same slices. Cost: see ``linear_regions``.
+    Arguments as in ``region_count``; with the same seed, both functions use the same slices.
+    Cost: see ``linear_regions``.
     """
     _refuse_slices(inputs)
     sampler = slice_sampler(

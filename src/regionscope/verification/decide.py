@@ -76,7 +76,7 @@ def verify(
 
     The boxes are cut only where the answer is undecided: after every layer, each cell has affine bounds on all later
     values, and a cell whose bound is below the best margin is dropped. This applies to networks of ReLU and other
-    elementwise functions. Networks with max-pooling or a maximum are decided from the partition into all linear regions.
+    elementwise functions. Networks with max-pooling or a maximum are decided from their linear regions.
 
     model: a network from ``read_onnx``, or any piecewise-affine ``nn.Module``.
     timeout: seconds after which the search stops. A network with maxima checks the time after each
