@@ -10,7 +10,11 @@ import torch
 from torch import nn
 
 import regionscope as rs
-from regionscope.lab.data import Dataset
+from regionscope import plot
+from regionscope.explorer import inline
+from regionscope.lab.data import Dataset, DataSplit, load, two_moons
+from regionscope.lab.train import Training, train
+from regionscope.lab.zoo import mlp
 
 NET = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
 WEIGHTS = NET.state_dict()
@@ -46,6 +50,14 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "ONNX without a path": (lambda: rs.read_onnx(None), "got NoneType. Pass a string or a Path"),
     "VNN-LIB without a path": (lambda: rs.read_vnnlib(NET), "got Sequential. Pass a string or a Path"),
     "a property that is a path": (lambda: rs.verify(NET, "p.vnnlib"), "got str. Read it from a file with read_vnnlib"),
+    "a tensor as a history": (lambda: plot.complexity_figure(X), "got Tensor. Measure with a ComplexityWatch"),
+    "a result without a name": (lambda: plot.complexity_layers(X), 'got Tensor. Write {"train": local_complexity('),
+    "a network as a level set": (lambda: plot.level_set_figure(NET), "got Sequential. Compute it with regionscope."),
+    "a network in the explorer": (lambda: inline(NET), "got Sequential. Compute one, for example with regionscope."),
+    "data by name": (lambda: load("digits"), 'got str. Write load(DataSpec(name="digits"))'),
+    "a split of tensors": (lambda: DataSplit(X, X), "got Tensor. Write Dataset(name, inputs, labels, n_classes)"),
+    "a width alone": (lambda: mlp(2), "got 2. Write a list such as [2, 32, 32, 2]"),
+    "a monitor alone": (lambda: train(NET, DATA, Training(), monitors=rs.Monitor({"a": len})), "a list of Monitor"),
     "two pairs": (lambda: rs.correlate([1, 2], [2, 3]), "got 2. Pass one pair for each run"),
 }  # fmt: skip
 
@@ -63,6 +75,8 @@ def test_the_message_says_what_to_do(mistake: str) -> None:
 @pytest.mark.parametrize(
     ("call", "name"),
     [
+        (lambda value: two_moons(value), "n of two_moons"),
+        (lambda value: Training(epochs=value), "training.epochs"),
         (lambda value: rs.first_flip(NET, X[0], X[1], max_distance=value), "max_distance"),
         (lambda value: rs.trusted_radius(NET, X, radii=(0.1, 0.2), tolerance=value), "tolerance"),
         (lambda value: rs.correlate([1, 2, 3], [2, 3, 1], resamples=value), "resamples"),

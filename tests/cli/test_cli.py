@@ -228,7 +228,10 @@ def test_three_dimensions_are_counted() -> None:
         ("decision --model net.py:build --points twice.npy", "same"),
         ("decision --model net.py:build --points nan.npy", "NaN"),
         ("decision --model net.py:build --points many.npy", "got 20, whose hull has 19 dimensions"),
-        ("decision --model net.py:build --points net.py", "Expected an .npy or .npz file of numbers, got net.py.\n"),
+        (
+            "decision --model net.py:build --points net.py",
+            "Expected an .npy or .npz file of numbers, got net.py. Write",
+        ),
         ("regions --model net.py:build --box -1 1 --memory lots", "--memory"),
         ("regions --model net.py:build --box -1 1 --device moon", "got 'moon'"),
         ("decision --model net.py:build --box -1 1 --device moon", "got 'moon'"),

@@ -82,7 +82,7 @@ def test_transformers_and_layers_that_work_in_place() -> None:
     [
         (net(), {"temperature": 0.0}, "temperature larger than 0, got 0"),
         (nn.Linear(3, 2).double(), {}, "Expected a model that calls activations, got one"),
-        (abs, {}, "Expected a torch module"),
+        (abs, {}, "Expected a torch.nn.Module"),
     ],
 )
 def test_mistakes_are_one_sentence(model: nn.Module, options: dict[str, float], sentence: str) -> None:

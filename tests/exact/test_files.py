@@ -91,7 +91,7 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "vertices of another dim": (_array("vertices", lambda a: np.repeat(a, 2, 1)), "vertices is not"),
     "vertices NaN": (_array("vertices", lambda a: a * np.nan), "vertices is not"),
     "outputs too few": (_array("outputs", lambda a: a[1:]), "outputs is not"),
-    "outputs of objects": (_array("outputs", lambda a: a.astype(object)), "Object arrays"),
+    "outputs of objects": (_array("outputs", lambda a: a.astype(object)), "which is another file or damaged"),
     "outputs complex": (_array("outputs", lambda a: a + 1j), "outputs is not"),
     "corners out of range": (_array("corners", _last(10**6)), "corners holds indices that are out of range"),
     "corners negative": (_array("corners", _last(-1)), "corners holds indices that are out of range"),

@@ -103,7 +103,7 @@ def test_bars_of_layers() -> None:
     for bar, line in zip(bars[::2], lines, strict=True):  # both halves of an error bar can be seen
         seen = np.asarray(bar.get_facecolor()[:3]) * bar.get_alpha() + 1 - bar.get_alpha()
         assert (seen - line.get_color()[0, :3]).mean() > 0.3
-    with pytest.raises(InputError, match="at least one set of points with its local complexity, got none"):
+    with pytest.raises(InputError, match="from names to results of local_complexity, got an empty one"):
         plot.complexity_layers({}, ax=ax)
 
 

@@ -216,7 +216,7 @@ def test_several_outputs_are_refused_with_advice(outputs: Callable[[Tensor], obj
 
 
 def test_a_class_is_no_model() -> None:
-    with pytest.raises(InputError, match=r"got the class Identity\. Pass Identity\(\.\.\.\)"):
+    with pytest.raises(InputError, match=r"got the class Identity\. Create an instance first: Identity\(\.\.\.\)"):
         rs.region_count(nn.Identity, torch.rand(6, 2), slices=2)
-    with pytest.raises(InputError, match="Expected a torch module, got type"):
+    with pytest.raises(InputError, match="got the class Identity"):
         rs.local_complexity(nn.Identity, torch.rand(6, 2), dims=2)

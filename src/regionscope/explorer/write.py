@@ -114,6 +114,11 @@ def _page(what: TrainingFrames | RunFolder | Partition | DecisionRegions, limit:
 def _frames_of(what: TrainingFrames | RunFolder | Partition | DecisionRegions) -> TrainingFrames:
     if isinstance(what, TrainingFrames):
         return what
+    if not isinstance(what, RunFolder | Partition | DecisionRegions):
+        raise InputError(
+            f"Expected a partition, decision regions, a level set, a run or training frames, got "
+            f"{type(what).__name__}. Compute one, for example with regionscope.linear_regions(model, slice)."
+        )
     return frames_of_run(what) if isinstance(what, RunFolder) else frames_of_partition(what)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Self, TypeVar, get_type_hints
 
-from regionscope.checks import read_seed
+from regionscope.checks import read_seed, real
 from regionscope.errors import InputError
 from regionscope.lab.user_files import source_of
 
@@ -97,7 +97,7 @@ class Training:
         _one_of("training.loss", self.loss, LOSSES)
         _one_of("training.augment", self.augment, AUGMENTATIONS)
         _one_of("training.precision", self.precision, PRECISIONS)
-        if not (math.isfinite(self.lr) and self.lr > 0):
+        if not real("training.lr", self.lr) > 0:
             raise InputError(f"Expected a positive training.lr, got {self.lr}.")
         if self.loss == "next_token" and self.mixup:
             raise InputError(f"Expected training.mixup = 0 with the loss next_token, got {self.mixup}.")
@@ -263,8 +263,8 @@ def _known(where: str, document: Mapping[str, Any], accepted: list[str]) -> None
 
 def _at_least(least: int, where: str, **values: float | None) -> None:
     for name, value in values.items():
-        if value is not None and not least <= value < math.inf:
-            raise InputError(f"Expected {where}.{name} of at least {least}, got {value}.")
+        if value is not None and not (isinstance(value, int | float) and least <= value < math.inf):
+            raise InputError(f"Expected {where}.{name} of at least {least}, got {value!r}.")
 
 
 def _one_of(where: str, value: str, accepted: tuple[str, ...]) -> None:

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
+from regionscope.checks import of_kind
 from regionscope.complexity.history import ComplexityHistory
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.complexity.migration import FoldProfile
@@ -39,6 +40,8 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, ba
     The band around each LC curve is ± ``band`` standard deviations over the points. The steps have a logarithmic scale
     if they span a factor of ten. Step 0 is at the left end: the scale is linear up to the first step after it.
     """
+    advice = "Measure with a ComplexityWatch and pass watch.history"
+    of_kind("plot.complexity_history()", history, ComplexityHistory, advice=advice)
     if not history.rows:
         raise InputError("Expected a history with at least one step, got an empty one. Measure a step first.")
     ax = style.axes_or_current(ax)
@@ -89,10 +92,11 @@ def complexity_figure(history: ComplexityHistory, *, title: str = "", band: floa
 
 def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes | None = None) -> None:
     """Mean LC of each layer as bars, one colour for each set of points, with standard errors."""
-    if not found:
+    if not isinstance(found, Mapping) or not found:
+        came = "an empty one" if isinstance(found, Mapping) else type(found).__name__
         raise InputError(
-            "Expected at least one set of points with its local complexity, got none. "
-            "Pass a dictionary of names and results."
+            f"Expected a mapping from names to results of local_complexity, got {came}. "
+            'Write {"train": local_complexity(model, inputs)}.'
         )
     ax = style.axes_or_current(ax)
     layers = list(next(iter(found.values())).by_layer)

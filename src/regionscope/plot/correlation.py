@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
+from regionscope.inputs import read_array
 from regionscope.measures.correlate import Correlation
 from regionscope.measures.fit import LinearFit
 from regionscope.plot import style
@@ -42,7 +43,7 @@ def correlation_scatter(
     As Li et al. 2025, Figure 4. groups: a name for each run (its architecture, say), each with a colour and a marker.
     fit: from ``measures.fit.linear_fit``. found: from ``correlate``; Pearson's coefficient is written in the corner.
     """
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    a, b = (read_array(each, f"{name} as a list of numbers").double().numpy() for name, each in (("x", x), ("y", y)))
     names = [""] * len(a) if groups is None else list(groups)
     if a.ndim != 1 or a.shape != b.shape or len(names) != len(a):
         raise InputError(

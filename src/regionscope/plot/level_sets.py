@@ -20,6 +20,7 @@ _EYE = np.array([0.394, -0.682, 0.616])  # the direction of the default view
 _LAMP = np.array([-0.09, -0.61, 0.79])  # above the reader's left shoulder
 _INSIDE = 0.8  # light on faces that are seen from behind
 _BASE, _TINT = np.array([0.72, 0.83, 0.93]), 0.4  # a common colour, and how far the tint of a face is from it
+_ADVICE = "Compute it with regionscope.level_set(model, slice)"
 _ZOOM = 0.8  # leaves room for the labels of the axes
 
 
@@ -29,7 +30,7 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
     ax: three-dimensional axes for a surface, as from ``figure.add_subplot(projection="3d")``. Returns a
     ``LineCollection`` or a ``Poly3DCollection`` with one entry for each face.
     """
-    of_kind("plot.level_set()", found, LevelSet, advice="regionscope.level_set(model, slice) gives one")
+    of_kind("plot.level_set()", found, LevelSet, advice=_ADVICE)
     space: Any = style.axes_or_current(ax, projection="3d" if found.dim == 3 else None)
     low, high = (end.cpu().numpy() for end in (found.slice.corners.amin(0), found.slice.corners.amax(0)))
     points, corners, offsets = (each.cpu().numpy() for each in (found.vertices, *found.faces))
@@ -59,6 +60,7 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
 
 def level_set_figure(found: LevelSet) -> Figure:
     """One panel with the curves or the surface, and its counts as the title."""
+    of_kind("plot.level_set_figure()", found, LevelSet, advice=_ADVICE)
     figure, (ax,) = style.figure(1, 1, width=5.2, height=5.0, **({"projection": "3d"} if found.dim == 3 else {}))
     level_set(found, ax=ax)
     if found.dim == 2:

@@ -184,7 +184,7 @@ def test_rays_that_start_or_end_on_the_boundary_have_no_flip_there() -> None:
         ({"direction": [0.0, 0, 0, 0]}, "Expected a direction with a finite length"),
         ({"direction": [1.0]}, "Expected a direction of shape"),
         ({"max_distance": 0.0}, "max_distance"),
-        ({"max_distance": float("inf")}, "Expected a finite max_distance"),
+        ({"max_distance": float("inf")}, "Expected a finite number for max_distance"),
         ({"memory": 1}, r"memory to be a whole number of bytes, at least 1 MiB \(1048576\), got 1"),
     ],
 )

@@ -53,7 +53,7 @@ def test_too_few_points() -> None:
         two_moons(1)
     with pytest.raises(InputError, match="a point for each"):
         gaussian_quantiles(3, classes=4)
-    with pytest.raises(InputError, match="classes >= 2"):
+    with pytest.raises(InputError, match="classes of random_labels to be a whole number of at least 2"):
         random_labels(3, classes=1)
     with pytest.raises(InputError, match="standard deviation"):
         two_moons(10, noise=-0.1)

@@ -65,6 +65,11 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
     training labels. All randomness comes from ``spec.seed``. ``normalise`` has no effect on toy data, nor on your own
     data unless they are uint8 images. root: the data folder, see ``data_root``.
     """
+    if not hasattr(spec, "label_noise"):
+        raise InputError(
+            f"Expected a DataSpec, got {type(spec).__name__}. "
+            'Write load(DataSpec(name="digits")), with DataSpec from regionscope.lab.config.'
+        )
     options = check_options(spec.name, spec.options)
     folder = data_root(root)
     try:

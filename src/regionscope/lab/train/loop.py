@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from regionscope.checks import check_module, of_kind
+from regionscope.checks import check_module, of_kind, read_seed
+from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.monitor.monitor import Monitor
@@ -60,6 +61,9 @@ def train(
     """
     check_module(model, otherwise="Wrap the function in a module.")
     of_kind("train()", training, Training, advice="Write Training(epochs=10, lr=0.1)")
+    if isinstance(monitors, Monitor) or not all(isinstance(each, Monitor) for each in monitors):
+        raise InputError("Expected monitors to be a list of Monitor. Write monitors=[monitor].")
+    read_seed(seed)
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)
     train_set, test_set = parts(data)
     session = Session(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from regionscope.checks import whole
+from regionscope.checks import is_whole, whole
 from regionscope.errors import InputError
 
 from .checks import number, sizes_of
@@ -30,8 +30,8 @@ def mlp(widths: Sequence[int], *, seed: int = 0) -> nn.Sequential:
       (linear3): Linear(in_features=32, out_features=2, bias=True)
     )
     """
-    if len(widths) < 2 or min(widths) < 1:
-        raise InputError(f"Expected at least two positive widths, those of input and output, got {list(widths)}.")
+    if not isinstance(widths, Sequence) or len(widths) < 2 or not all(map(is_whole, widths)):
+        raise InputError(f"Expected at least two positive widths, got {widths!r}. Write a list such as [2, 32, 32, 2].")
     with seeded(seed):
         return chain(*_layers(widths, "relu"))
 
