@@ -183,7 +183,7 @@ def _public(module: ModuleType) -> list[str]:
 
 def _entry(module: ModuleType, name: str) -> str:
     value = getattr(module, name)
-    kind = "autoclass" if inspect.isclass(value) else "autofunction" if callable(value) else "autodata"
+    kind = "autoclass" if inspect.isclass(value) else "autofunction" if inspect.isroutine(value) else "autodata"
     return f".. {kind}:: {module.__name__}.{name}" + ("\n   :members:" if kind == "autoclass" else "")
 
 

@@ -1,6 +1,6 @@
 """``IntegratedGradients`` with the signature of Captum's class and exact attributions. Needs the ``captum`` extra.
 
-from regionscope.captum import IntegratedGradients  # in place of: from captum.attr import IntegratedGradients
+Import it from ``regionscope.captum`` instead of ``captum.attr``.
 """
 
 from __future__ import annotations

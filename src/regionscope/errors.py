@@ -1,9 +1,8 @@
-"""The error family: every error a user can cause is a ``RegionscopeError`` with one full sentence.
+"""The exceptions of regionscope. All of them are subclasses of ``RegionscopeError``.
 
-A message says what was expected, what was found, and what to do next. The sentences stand where they are raised. Those
-that many functions share are in ``checks`` (a wrong argument), ``inputs`` (data) and ``network/refuse`` (a layer that
-exact regions do not accept).
+A message says what was expected, what was found, and what to do next.
 """
+# Messages that many functions share are in checks (arguments), inputs (data) and network/refuse (layers).
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class RegionscopeError(Exception):
 
 
 class InputError(RegionscopeError, ValueError):
-    """An argument has the wrong shape, type or value (NaN weights, an empty list, a missing file...)."""
+    """An argument has the wrong shape, type or value (for example NaN weights, an empty list or a missing file)."""
 
 
 class SliceError(InputError):
@@ -42,7 +41,7 @@ class NotPiecewiseAffine(RegionscopeError, TypeError):
 
 
 class UntraceableModel(RegionscopeError, TypeError):
-    """torch.fx cannot read the module's forward (for instance, it branches on values)."""
+    """torch.fx cannot trace the forward pass (for instance, because it branches on values)."""
 
 
 class LimitReached(RegionscopeError, RuntimeError):
@@ -54,11 +53,11 @@ class CheckFailed(RegionscopeError, AssertionError):
 
 
 class MissingLibrary(InputError):
-    """An optional library is not installed; the sentence names the extra it comes with."""
+    """An optional library is not installed; the message names the extra to install."""
 
 
 class WrongFile(InputError):
-    """A file is not what its format says; ``what`` is the sentence without its full stop."""
+    """A file does not have the expected format; ``what`` is the message without its full stop."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}.")
@@ -70,15 +69,15 @@ class Busy(RegionscopeError):
 
 
 class LockLost(RegionscopeError):
-    """Another process took this run over, because this one was silent for too long."""
+    """Another process took over this run, because this process did not renew its lock in time."""
 
 
 class DiskFull(RegionscopeError):
-    """There is no room for a file; what was there before is still there, whole."""
+    """The disk is full. The file is as it was before."""
 
 
 class Damaged(RegionscopeError):
-    """A file is there and does not hold what was written to it; the sentence says what is wrong."""
+    """A file does not hold what was written to it; the message says what is wrong."""
 
 
 class Stopped(RegionscopeError):

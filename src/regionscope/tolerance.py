@@ -28,7 +28,7 @@ class Tolerance:
     """Thresholds below which a value counts as zero, relative to the size of the values.
 
     zero: a pre-activation ``u`` of a nonlinearity has no sign when ``|u| <= zero * s``, where ``s`` is the largest
-        absolute value of that unit on fixed probe points of the slice. The vertex is then *snapped*:
+        absolute value of that unit on fixed probe points of the slice. The vertex is then snapped:
         it lies on the unit's zero set. Rounding in a forward pass stays well below this.
     slope: relative accuracy of the affine maps that ``Partition.check`` requires.
     rank: a slice has lost a dimension when its smallest singular value is below ``rank`` times the largest.

@@ -60,7 +60,7 @@ def carry_over(before: Partition, after: Partition, ids: Tensor, *, next_id: int
     pieces of one linear region of ``after`` have one number, and no number is given to two linear regions. A pair is
     a candidate when the middle of one lies in the other; its weight is the size of the smaller one, summed over
     pieces, which bounds their overlap. Pairs that are the heaviest for both partners are matched until none is left;
-    who finds no partner gets a new number, from ``next_id`` (default: one above the largest of ``ids``) on.
+    a region without a partner gets a new number, from ``next_id`` (default: one above the largest of ``ids``) on.
     Both partitions must lie on one slice of dimension 1 or 2. Cost: ``locate`` of every region, both ways.
     """
     if ids.shape != (len(before),):

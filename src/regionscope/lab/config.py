@@ -24,11 +24,11 @@ PRECISIONS = ("float32", "float64", "bf16")
 
 @dataclass(frozen=True, kw_only=True)
 class DataSpec:
-    """Which data: a name that ``lab.data.names()`` lists, how much of it, and what is done to it.
+    """The data set of an experiment, its size and its preprocessing.
 
-    ``label_noise`` is the share of training labels that are replaced by uniformly random ones; ``options`` go to the
-    reader of that name (such as ``noise`` for two moons). Your own data are a ``.npz`` file, a folder of images or
-    ``FILE.py:FUNCTION``; ``source`` is then the hash of what they name (see ``lab.user_files``), found if left out.
+    name: a name of ``lab.data.names()``, or your own data: a ``.npz`` file, a folder of images or
+    ``FILE.py:FUNCTION``. label_noise: share of the training labels that are replaced by uniformly random ones. options:
+    options of the data set, such as ``noise`` of two moons. source: hash of your own data, computed by default.
     """
 
     name: str
@@ -50,10 +50,11 @@ class DataSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSpec:
-    """Which network: a name that ``lab.zoo.names()`` lists, or ``FILE.py:FUNCTION``; ``options`` go to its builder.
+    """The network of an experiment.
 
-    ``source`` is the hash of that file, found when it is left out. ``output``: the name or the index of the logits, for
-    a network that returns several outputs.
+    name: a name of ``lab.zoo.names()``, or ``FILE.py:FUNCTION``. options: arguments of the function that builds it.
+    source: hash of that file, computed by default. output: name or index of the logits, for a network that returns
+    several outputs.
     """
 
     name: str
@@ -107,9 +108,10 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureSpec:
-    """One instrument, its options, and when it is read; ``name`` is what its rows are called.
+    """One instrument of an experiment, with its options and its schedule.
 
-    ``when`` is a schedule in words: "end", "start and end", "every 5 epochs", "every 100 steps", "log 1 10000 50".
+    name: name of its rows; that of the instrument by default. when: a schedule in words, such as "end", "start and
+    end", "every 5 epochs", "every 100 steps" or "log 1 10000 50".
     """
 
     instrument: str

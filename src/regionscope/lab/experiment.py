@@ -56,16 +56,16 @@ def run(
 ) -> RunFolder:
     """Train and measure one network, and store everything in the folder of this experiment below ``runs_dir``.
 
-    A run that has ended is left as it is; one that was killed or stopped continues from its last saved state, and gives
-    the same numbers as if it had not been. An error inside the run is its result: the status is "failed", with the
-    sentence; the next start tries again. A measure that is not possible (exact regions of a tanh network, too many
-    regions) has no value, and the result a note; the rest is as ever. Raised are only ``InputError`` for names that do
-    not exist, before any work, and ``Busy`` (another process works on it), ``DiskFull``, ``LockLost`` and ``Stopped``.
+    A run that has ended is not repeated. A run that was killed or stopped continues from its last saved state and gives
+    the same numbers as an uninterrupted one. If an error occurs inside the run, its status is "failed" and its result
+    holds the message; the next start tries again. A measure that is not possible (exact regions of a tanh network, too
+    many regions) has no value, and the result has a note. Raises ``InputError`` for unknown names, before any work, and
+    ``Busy`` (another process works on the run), ``DiskFull``, ``LockLost`` or ``Stopped``.
 
-    device: "cpu" by default. data_root: where the data lies. compiled: on CUDA, train with a compiled step (see
-    ``train``), which the run's provenance notes. stop: asked every few seconds; when it says yes, the state
-    is saved and ``Stopped`` raised. save_every: seconds between two saved states. on_repair: told a sentence for each
-    thing that was found damaged.
+    device: "cpu" by default. data_root: folder of the data. compiled: whether to train with a compiled step on CUDA
+    (see ``train``); the provenance of the run notes it. stop: called every few seconds; if it returns True, the state
+    is saved and ``Stopped`` is raised. save_every: seconds between two saved states. on_repair: called with a
+    message for each damaged file.
     """
     check(experiment)
     folder = RunFolder.create(runs_dir, experiment)
