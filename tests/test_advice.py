@@ -42,6 +42,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "a network with its margin": (lambda: rs.slice_margin(NET, X[0]), "got Sequential. Compute it with regionscope."),
     "one radius": (lambda: rs.trusted_radius(NET, X, radii=0.1), "got 0.1. Write radii=(0.005, 0.05)"),
     "a shape that is a number": (lambda: rs.uniform_points(3, 2), "got 2. Write a tuple such as (2,)"),
+    "a box of a number": (lambda: rs.Box.between(0, 1, 2), "got 2. Write a tuple such as (2,)"),
     "frames of a text": (lambda: rs.orthonormal_frames("a"), "got 'a'. Write a tuple such as (2,)"),
     "a watch on a tensor": (lambda: rs.ComplexityWatch(X), "got Tensor. Draw them with draw_points(train, test)"),
     "a list of measures": (lambda: rs.Monitor([len]), 'got a list. Write {"regions": lambda model: ...}'),

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.checks import check_shape
 from regionscope.errors import SliceError
 from regionscope.geometry.points import (
     RANK,
@@ -299,7 +300,8 @@ class Box(_AffineSlice):
         2.0
         """
         _check_margin(margin)
-        shape, d = tuple(input_shape), math.prod(input_shape)
+        shape = check_shape(input_shape)
+        d = math.prod(shape)
         ends = [read_numbers(low, "low"), read_numbers(high, "high")]
         for name, values in zip(("low", "high"), ends, strict=True):
             if values.shape not in ((1,), (d,)):
