@@ -49,6 +49,7 @@ maximum_signature_line_length = 100
 ITEM = re.compile(r"([a-z_]\w*(?:, [a-z_]\w*)*): (.+)")
 NEXT_PARAGRAPH = re.compile(r"(?<=\.) (?=(?:Cost: |Returns |Raises ))")  # about the function, not about the item before
 NEXT_ITEM = re.compile(r"(?<=\.) (?=[a-z_]\w*(?:, [a-z_]\w*)*: )")
+NOT_PYTHON = re.compile(r"<factory>|<function [^<>]*<lambda>>")  # defaults that cannot be parsed
 CODE = re.compile(r"(``.+?``)")
 
 
@@ -135,7 +136,7 @@ def setup(app: Any) -> None:
         return True if name == "set" else None  # matplotlib writes one for each artist, in its own markup
 
     def sign(_app: Any, _what: str, _name: str, _object: object, _options: object, text: str, returns: str) -> Any:
-        return (text.replace("<factory>", "..."), returns) if text else None  # not Python, so not parsed
+        return (NOT_PYTHON.sub("...", text), returns) if text else None
 
     def size_images(app: Any, doctree: nodes.document, _page: str) -> None:
         for node in doctree.findall(nodes.image):

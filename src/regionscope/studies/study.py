@@ -47,7 +47,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a study found. summary: the result that a reader must not miss, in words; the page opens with it."""
+    """What a study found. summary: main result in words, at the top of the page."""
 
     claims: tuple[Claim, ...]
     summary: str = ""
@@ -64,7 +64,7 @@ class Outcome:
 class Study:
     """One table or figure of a paper (or a few that come from the same runs).
 
-    name: such as "li2025-figure4"; source: where it stands in the paper; claim: what the paper says, in one sentence.
+    name: such as "li2025-figure4". source: its place in the paper. claim: statement of the paper, in one sentence.
     experiments: runs that the study reads, by size; studies with the same experiment share its run.
     analyse: function that returns the outcome; the workspace gives runs and stores other computed results.
     plan: function that chooses the experiments to train and to report on, given the runs that exist.
