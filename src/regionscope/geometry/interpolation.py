@@ -66,9 +66,8 @@ class Interpolation:
         """Labels of all vertices when a new vertex takes that of its first ancestor (for labels constant on a
         slice).
         """
-        own, found = numpy_on_cpu(self), numpy_on_cpu(labels)
-        with_points = cat([found, take(found, own.a)])
-        return as_tensors(cat([with_points, take(with_points, own.c), take(found, own.triple_points[:, 0])]))
+        with_points = cat([labels, take(labels, self.a)])
+        return cat([with_points, take(with_points, self.c), take(labels, self.triple_points[:, 0])])
 
     def apply(self, rows: Tensor, vertices: Tensor | None = None) -> Tensor:
         """Rows (w, ...) of the wanted vertices (all by default) from the rows (n_old, ...) of the old ones."""
