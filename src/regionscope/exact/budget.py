@@ -23,7 +23,7 @@ the vertices."""
 _PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 16 << 30}  # live values worked on at a time; small stays near the caches
 ON_LINES = {**_PREFERRED_BYTES, "cpu": 24 << 20}  # parts of lines need not be stitched together
 _PREFERRED_ROWS = 256
-_PREFERRED_INPUTS = {"cpu": 256, "cuda": 16384}
+_PREFERRED_INPUTS = {"cpu": 1024, "cuda": 16384}
 
 
 class TooManyRegions(Exception):
@@ -60,8 +60,9 @@ class Budget:
 
     def inputs(self, program: Program) -> int:
         """How many inputs may go through the whole network at a time, in two versions of each."""
-        preferred = _PREFERRED_INPUTS.get(program.device.type, _PREFERRED_INPUTS["cpu"])
-        return max(1, min(self.memory // (2 * program.row_bytes), preferred))
+        kind = "cuda" if program.device.type == "cuda" else "cpu"
+        near_caches = max(_PREFERRED_ROWS, _PREFERRED_BYTES[kind] // program.row_bytes)
+        return max(1, min(self.memory // (2 * program.row_bytes), _PREFERRED_INPUTS[kind], near_caches))
 
 
 @dataclass

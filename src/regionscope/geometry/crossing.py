@@ -120,13 +120,16 @@ def _stride(rows: Tensor) -> int:
 
 def _lanes(x: Tensor) -> tuple[Tensor, Tensor]:
     """Rows and bytes of the words x (n, w) whose lowest bit is set; the other bits are not."""
-    if isinstance(x, np.ndarray):
-        row, word = np.divmod(np.flatnonzero(x), x.shape[1])
-        hit, lane = np.divmod(np.flatnonzero(x[row, word].view(bool)), 8)
-    else:
-        row, word = x.nonzero(as_tuple=True)
-        shifts = 8 * torch.arange(8, device=x.device)
-        hit, lane = ((x[row, word][:, None] >> shifts) & 1).nonzero(as_tuple=True)
+    if isinstance(x, np.ndarray):  # NumPy finds places of truth values, and divides by a number, several times as fast
+        words, width = x.reshape(-1), 8 * x.shape[1]
+        place = nonzero(words != 0)
+        hit = nonzero(words[place].view(bool))
+        lane = 8 * place[hit >> 3] + (hit & 7)
+        row = lane // width
+        return row, lane - row * width
+    row, word = x.nonzero(as_tuple=True)
+    shifts = 8 * torch.arange(8, device=x.device)
+    hit, lane = ((x[row, word][:, None] >> shifts) & 1).nonzero(as_tuple=True)
     return take(row, hit), take(word, hit) * 8 + lane
 
 

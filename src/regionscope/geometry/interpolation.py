@@ -111,13 +111,13 @@ class InterpolationMatrix:
 
     def apply(self, rows: Tensor) -> Tensor:
         """The interpolated rows (w, ...); one pass over memory."""
-        flat = rows.reshape(len(rows), -1)
+        flat = rows if rows.ndim == 2 else rows.reshape(len(rows), -1)
         n = len(self.start) - 1
         if flat.device.type != "cpu" or (n * flat.shape[1] >= _LARGE and torch.backends.mkl.is_available()):
             out = self._product(flat, n)
         else:
             out = torch.from_numpy(self._csr @ flat.numpy()).to(flat.dtype)
-        return out.view(-1, *rows.shape[1:])
+        return out if rows.ndim == 2 else out.view(-1, *rows.shape[1:])
 
     @cached_property
     def _csr(self) -> Any:
