@@ -127,9 +127,9 @@ def bytes_of(values: Mapping[str, Tensor]) -> int:
     return sum(rows.numel() * rows.element_size() for rows in values.values())
 
 
-def corner_inputs(program: Program, slices: Sequence[Slice]) -> Tensor:
+def corner_inputs(program: Program, slices: Sequence[Slice], corners: Sequence[Tensor]) -> Tensor:
     """Network inputs (v, *input_shape) of the corners of all slices, one slice after another."""
-    corners = [slice.corners.to(program.device) for slice in slices]
+    corners = [own.to(program.device) for own in corners]
     if len(slices) == 1 or len({len(own) for own in corners}) > 1:
         return torch.cat([slice.embed(own, dtype=program.dtype) for slice, own in zip(slices, corners, strict=True)])
     return _embedded(program, slices, torch.stack(corners))

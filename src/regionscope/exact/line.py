@@ -63,10 +63,10 @@ def partition_lines(
     consume: called with each finished part, which is then forgotten; the result is the last part. begun: the values of
     ``Program.begin`` at the corners, where they are known; they may be overwritten.
     """
-    corners = torch.cat([slice.corners.to(program.device, torch.float64) for slice in slices])
-    coords = numpy_on_cpu(corners[:, 0])
+    corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
+    coords = numpy_on_cpu(torch.cat(corners)[:, 0])
     slice_id = arange(len(coords), coords) // 2
-    values = begun or program.begin(corner_inputs(program, slices))
+    values = begun or program.begin(corner_inputs(program, slices, corners))
     layer = full(len(slice_id), -1, slice_id)
     length = 0.0 if record.finished is None else float((coords[1::2] - coords[0::2]).sum())
     cutter = _LineCutter(program, zero_tolerances, budget, record, length, consume)

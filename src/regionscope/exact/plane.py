@@ -56,16 +56,15 @@ class PlaneState:
     values: dict[str, Tensor]
 
 
-def plane_mesh(slices: Sequence[Slice], device: torch.device) -> tuple[Mesh, Tensor, Tensor]:
-    """One cell a slice: its mesh, the coordinates of its corners and their slices."""
-    parts = [slice.corners.to(device, torch.float64) for slice in slices]
-    coords, n = torch.cat(parts), sum(map(len, parts))
-    sizes = array([len(part) for part in parts], numpy_on_cpu(coords))
-    offsets, corners, slice_id = offsets_of(sizes), arange(n, sizes), arange(len(slices), sizes)
+def plane_mesh(corners: Sequence[Tensor]) -> tuple[Mesh, Tensor, Tensor]:
+    """One cell a slice, from its corners (m, 2): the mesh, the coordinates of its vertices and their slices."""
+    coords, n = torch.cat(tuple(corners)), sum(map(len, corners))
+    sizes = array([len(own) for own in corners], numpy_on_cpu(coords))
+    offsets, vertex, slice_id = offsets_of(sizes), arange(n, sizes), arange(len(corners), sizes)
     none, sides, following = full(n, -1, sizes), empty(n, sizes), next_in_row(offsets)
-    ends, order = sort(minimum(corners, following) * n + maximum(corners, following))
-    put(sides, order, corners)
-    mesh = Mesh(n, stack(ends // n, ends % n), none, none, corners, sides, offsets, slice_id)
+    ends, order = sort(minimum(vertex, following) * n + maximum(vertex, following))
+    put(sides, order, vertex)
+    mesh = Mesh(n, stack(ends // n, ends % n), none, none, vertex, sides, offsets, slice_id)
     return mesh, coords, repeat(slice_id, sizes, n)
 
 
@@ -79,10 +78,11 @@ def partition_planes(
     worked through in parts, all cells are kept. consume: called with each finished part, which is then forgotten; the
     result is the last part.
     """
-    mesh, coords, slice_id = plane_mesh(slices, program.device)
+    corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
+    mesh, coords, slice_id = plane_mesh(corners)
     area = 0.0 if record.finished is None else float(areas(mesh, coords).sum())
     cutter = _PlaneCutter(program, zero_tolerances, budget, record, area, keep, consume)
-    values = program.begin(corner_inputs(program, slices))
+    values = program.begin(corner_inputs(program, slices, corners))
     return cutter.finish(0, PlaneState(mesh, coords, slice_id, values), None, None)
 
 

@@ -46,7 +46,8 @@ def zero_tolerances_of(
     Cost: the corners run to the first nonlinearity, where the values of the other points are combined from theirs; from
     there on all points run.
     """
-    rows, sizes = max(1, budget.inputs(program) // 2), [len(slice.corners) for slice in slices]
+    rows, all_corners = max(1, budget.inputs(program) // 2), [slice.corners for slice in slices]
+    sizes = list(map(len, all_corners))
     order: list[int] = []
     blocks: list[list[tuple[Tensor, Tensor]]] = []
     for n_corners in sorted(set(sizes)):
@@ -54,7 +55,7 @@ def zero_tolerances_of(
         step = max(1, rows // len(weights))
         for start in range(0, len(mine), step):
             own = mine[start : start + step]
-            corners = corner_inputs(program, [slices[i] for i in own])
+            corners = corner_inputs(program, [slices[i] for i in own], [all_corners[i] for i in own])
             parts, at_once = [], len(weights) if len(own) > 1 else rows
             for first in range(0, len(weights), at_once):
                 part = weights[first : first + at_once].to(program.device, program.dtype)

@@ -59,7 +59,7 @@ def trace(
     copied = readable_copy(module, dtype, place)
 
     def read() -> ForwardReading:
-        return _reading(Reader(module, copied, shape, Recorder(dtype, place)), name)
+        return _reading(Reader(copied, shape, Recorder(dtype, place)), name)
 
     if not only_torch(module):
         return read_until_sure(read, name, copied.parts)
