@@ -193,7 +193,7 @@ def _magnitudes(
         mixed = [(own.to(x.dtype) @ x.reshape(versions.n_slices, m, -1)).view(-1, *x.shape[1:]) for own, x in pairs]
         return torch.cat([*mixed, mixed[1]])
 
-    changed = corners * (1 + as_tensors(shakes.draw(corners[0].numel()))).view_as(corners[:1])
+    changed = corners * (1 + as_tensors(shakes.draw(math.prod(program.input_shape)))).view(program.input_shape)
     if len(corners) > 2:
         pairs = {name: value.chunk(2) for name, value in program.begin(torch.cat([corners, changed])).items()}
     else:  # MKL multiplies two rows by a matrix twice in a third of the time that it takes for four
@@ -225,6 +225,7 @@ class _Shakes:
         self.size = float(torch.finfo(program.dtype).eps) ** 0.5
         self.dtype, self.device = program.dtype, program.device
         self.used, self.generator = 0, torch.Generator().manual_seed(1)
+        self.kept = numpy_on_cpu(_kept(self.dtype, self.size).to(self.device))
 
     def draw(self, n: int) -> Tensor:
         """(n,): 0.5 to 1.5 times ``size``, up or down.
@@ -232,11 +233,9 @@ class _Shakes:
         Two terms that cancel would still cancel if both changed by the same share.
         """
         start, self.used = self.used, self.used + n
-        few = self.used <= _KEPT
-        drawn = (
-            _kept(self.dtype, self.size)[start : self.used] if few else _drawn(n, self.dtype, self.size, self.generator)
-        )
-        return numpy_on_cpu(drawn.to(self.device))
+        if self.used <= _KEPT:
+            return self.kept[start : self.used]
+        return numpy_on_cpu(_drawn(n, self.dtype, self.size, self.generator).to(self.device))
 
 
 def _drawn(n: int, dtype: torch.dtype, size: float, generator: torch.Generator) -> Tensor:

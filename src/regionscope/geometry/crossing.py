@@ -72,12 +72,13 @@ class SignTable:
             found.append(nonzero((signed != _ONES).any(1)) + start)
         return cat(found) if found else empty(0, self.words)
 
-    def snapped(self, tolerance: Tensor) -> Tensor:
+    def snapped(self, tolerance: Tensor, marked: Tensor | None = None) -> Tensor:
         """The vertex of each sign that counts as zero, once for each unit, with the ``tolerance`` given to ``of``.
 
         A value may be zero after rounding alone, so zeros count too, but for units that are zero on all probe points.
+        marked: ``vertices_with_zero``, where they are known.
         """
-        rows = self.vertices_with_zero()
+        rows = self.vertices_with_zero() if marked is None else marked
         if len(rows) == 0:
             return rows
         alive = take(tolerance, rows).reshape(len(rows), 1, -1) > LEAST

@@ -46,6 +46,9 @@ class Storage:
     version: int = 0
 
 
+_FIELDS = frozenset(("node", "tracer", "data_value", "storage", "version", "refusal"))  # found without a search
+
+
 class Traced(fx.Proxy, _Tensor):
     """A tensor of the user's forward, seen as a batch of one row.
 
@@ -82,7 +85,7 @@ class Traced(fx.Proxy, _Tensor):
 
     def __getattribute__(self, k: str) -> Any:
         """What a tensor can do is recorded when called, unless it is answered here."""
-        own = k.startswith("_") or k in vars(Traced) or k in vars(self)
+        own = k.startswith("_") or k in _FIELDS or k in vars(Traced) or k in vars(self)
         return super().__getattribute__(k) if own or not hasattr(torch.Tensor, k) else fx.Proxy.__getattr__(self, k)
 
     def __getattr__(self, k: str) -> NoReturn:

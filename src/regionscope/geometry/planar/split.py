@@ -96,8 +96,10 @@ def split(
     if zeros is not None:
         table.codes[zeros[:, 0], zeros[:, 1]] = 0
     points, crossings = edge_points(mesh, units, table, cells)
-    corner, unit, snapped = ends_at_vertices(mesh, units, table, cells)
-    hidden = [table.snapped(units.tolerance)] if cells is None else []  # later, the new vertices lie on their folds
+    marked = table.vertices_with_zero()
+    corner, unit, snapped = ends_at_vertices(mesh, units, table, cells, marked)
+    # Later, the new vertices lie on their folds.
+    hidden = [table.snapped(units.tolerance, marked)] if cells is None else []
     if len(points) == 0 and len(corner) == 0:
         return _uncut(mesh, points, zeros, cat([*hidden, snapped]))
     divided = subdivide(mesh, points)
@@ -180,14 +182,16 @@ class OnPoints:
         return torch.lerp(at_first, self.units.of_group(self.second[vertices], group), self.t[vertices, None])
 
 
-def ends_at_vertices(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def ends_at_vertices(
+    mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None, marked: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Corners at which a zero line enters a cell through an existing vertex: (corner, unit) pairs.
 
     The unit is zero there and has opposite signs at the two neighbouring corners; where rounding leaves it zero at two
-    corners in a row, the signs on either side of the pair count.
+    corners in a row, the signs on either side of the pair count. marked: ``vertices_with_zero``, where they are known.
     """
     zero = mask(mesh.n_vertices, False, mesh.edges)
-    zero[table.vertices_with_zero()] = True
+    zero[table.vertices_with_zero() if marked is None else marked] = True
     corners = nonzero(take(zero, mesh.corners))
     if cells is not None and len(corners):
         corners = corners[_listed(mesh, cells, corners)]
