@@ -149,14 +149,8 @@ def _idx(folder: str) -> ReadData:
     return read
 
 
-def _cifar10(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-    layout = cifar.CIFAR10
-    parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout)
-    return _finished(_chosen(parts, spec, 10), spec, options)
-
-
-def _cifar100(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-    layout, labels = cifar.CIFAR100, options["labels"]
+def _cifar(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
+    layout, labels = cifar.LAYOUTS[spec.name], options.get("labels", "fine")
     if labels not in layout.classes:
         raise InputError(f"Expected the option labels of cifar100 to be 'fine' or 'coarse', got {labels!r}.")
     parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout, labels=labels)
@@ -232,9 +226,9 @@ CATALOGUE: dict[str, DataSource] = {
     "fashion_mnist": DataSource(
         "70,000 clothes", "1, 28, 28", "10", _IMAGES, _idx("FashionMNIST/raw"), ("FashionMNIST/raw",)
     ),
-    "cifar10": DataSource("60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar10, cifar.CIFAR10.folders),
+    "cifar10": DataSource("60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar, cifar.CIFAR10.folders),
     "cifar100": DataSource(
-        "60,000 photographs", "3, 32, 32", "100", {"labels": "fine", **_IMAGES}, _cifar100, cifar.CIFAR100.folders
+        "60,000 photographs", "3, 32, 32", "100", {"labels": "fine", **_IMAGES}, _cifar, cifar.CIFAR100.folders
     ),
     "imagenet": DataSource(
         "1.3 million photographs", "3, 224, 224", "1000", {"size": 224, "memory_gib": 8.0, **_IMAGES}, _imagenet,
