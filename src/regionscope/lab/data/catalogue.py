@@ -150,7 +150,8 @@ def _idx(folder: str) -> ReadData:
 
 
 def _cifar(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-    layout, labels = cifar.LAYOUTS[spec.name], options.get("labels", "fine")
+    layout = cifar.CIFAR10 if spec.name == "cifar10" else cifar.CIFAR100
+    labels = options.get("labels", "fine")
     if labels not in layout.classes:
         raise InputError(f"Expected the option labels of cifar100 to be 'fine' or 'coarse', got {labels!r}.")
     parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout, labels=labels)

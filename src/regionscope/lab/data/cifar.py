@@ -58,7 +58,6 @@ CIFAR100 = Cifar(
     n_test=10_000,
     classes={"coarse": 20, "fine": 100},  # in the order of the label bytes
 )
-LAYOUTS = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 
 
 def read_cifar(folder: Path, layout: Cifar, *, labels: Labels = "fine") -> tuple[Pixels, Pixels]:
