@@ -14,7 +14,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 
 from regionscope.errors import InputError
 from regionscope.file_io import plain, replace_file
@@ -26,9 +26,7 @@ def print_counts(title: str, counts: Mapping[str, float]) -> None:
     """A line, and two columns: what, and how many or how much."""
     console = Console()
     console.print(title, highlight=False)
-    table = Table(show_header=False)
-    table.add_column("")
-    table.add_column("", justify="right")
+    table = Table("", Column("", justify="right"), show_header=False)
     for name, count in counts.items():
         table.add_row(name, f"{count:,}" if isinstance(count, int) else f"{count:.8g}")
     console.print(table)
