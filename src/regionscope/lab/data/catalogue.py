@@ -14,7 +14,7 @@ from regionscope.lab.data.dataset import Dataset, DataSplit, add_label_noise, de
 from regionscope.lab.data.digits import digits_split
 from regionscope.lab.data.files import data_root, the_command, the_folder
 from regionscope.lab.data.imagenet import read_imagenet
-from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels
+from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels, chosen_parts
 from regionscope.lab.data.tokens import BOOK, modular_addition_split, read_text, text_split
 from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
 from regionscope.lab.data.univariate import univariate_split
@@ -174,12 +174,7 @@ def _imagenet(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
 
 def _chosen(parts: tuple[Pixels, Pixels], spec: DataSpec, classes: int) -> DataSplit:
     """The wanted number of images of both parts, with pixels between 0 and 1."""
-    wanted = zip(parts, ("train", "test"), (spec.n_train, spec.n_test), strict=True)
-    train, test = (
-        pixels.subset(n, seed=derived_seed(spec.seed, f"{part} subset"), what=f"The {part} part of {spec.name}")
-        for pixels, part, n in wanted
-    )
-    return DataSplit(train.dataset(spec.name, classes), test.dataset(spec.name, classes))
+    return DataSplit(*(part.dataset(spec.name, classes) for part in chosen_parts(*parts, spec)))
 
 
 def _finished(split: DataSplit, spec: DataSpec, options: dict[str, Any]) -> DataSplit:
