@@ -17,7 +17,7 @@ from rich.progress import Progress
 from rich.table import Column, Table
 
 from regionscope.errors import InputError
-from regionscope.file_io import plain, replace_file
+from regionscope.file_io import check_parent, plain, replace_file
 
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
@@ -101,11 +101,7 @@ def check_folder(path: Path) -> None:
     with writing_to(path):
         if path.is_dir():
             raise InputError(f"Expected the name of a file, got the folder {str(path)!r}.")
-        if not path.parent.is_dir():
-            raise InputError(
-                f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "
-                "Create it first."
-            )
+        check_parent(path)
         if path.is_file() or not path.exists():  # pipes and devices are written to as they are
             _try(path.resolve().parent)
 
