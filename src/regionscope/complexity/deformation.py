@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.complexity.forward_observer import Call, ForwardObserver
+from regionscope.complexity.forward_observer import ObservedCall, ForwardObserver
 from regionscope.complexity.layers import list_layers
 from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourhoods
 from regionscope.errors import InputError
@@ -180,7 +180,7 @@ class _Embeddings(ForwardObserver):
         self.forward(vertices)
         return self._sizes
 
-    def at_linear(self, call: Call) -> Any:
+    def at_linear(self, call: ObservedCall) -> Any:
         values = call.args[0] if call.args else call.kwargs["input"]
         if (axis := self._axes.get(call.name)) is not None:  # else it does not depend on the input
             self._sizes[call.name] = graph_sizes(values.movedim(axis, 0).reshape(self._rows // self._n, self._n, -1))

@@ -33,7 +33,7 @@ from regionscope.network.call.forward import call_model
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ObservedCall:
     """A call of a torch function. op: name of the operation. name, kind: as ``ForwardObserver`` names the call."""
 
     op: str
@@ -102,9 +102,9 @@ class ForwardObserver(TorchFunctionMode):
             )
         if op == "addmm" and len(args) == 3 and not kwargs and isinstance(args[2], nn.Parameter):
             # A linear layer by another name: the Conv1D of GPT-2.
-            linear = partial(Call, "linear", nn.functional.linear, (args[1], args[2].t(), args[0]), {})
+            linear = partial(ObservedCall, "linear", nn.functional.linear, (args[1], args[2].t(), args[0]), {})
             return self.at_linear(linear(*self._name(op)))
-        call = partial(Call, op, func, args, kwargs)
+        call = partial(ObservedCall, op, func, args, kwargs)
         if op in LINEAR:
             return self.at_linear(call(*self._name(op)))
         if op in ATTENTION:
@@ -125,20 +125,20 @@ class ForwardObserver(TorchFunctionMode):
         count = self._seen[name]
         return name if count == 1 else f"{name}#{count}", type(module) if whole else None
 
-    def at_activation(self, call: Call, found: Folds) -> Any:
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
         return call.run()
 
-    def at_linear(self, call: Call) -> Any:
+    def at_linear(self, call: ObservedCall) -> Any:
         return call.run()
 
-    def at_max_pool(self, call: Call) -> Any:
+    def at_max_pool(self, call: ObservedCall) -> Any:
         return call.run()
 
-    def at_attention(self, call: Call) -> Any:
+    def at_attention(self, call: ObservedCall) -> Any:
         return self.at_other(call)
 
-    def at_norm(self, call: Call) -> Any:
+    def at_norm(self, call: ObservedCall) -> Any:
         return self.at_other(call)
 
-    def at_other(self, call: Call) -> Any:
+    def at_other(self, call: ObservedCall) -> Any:
         return call.run()

@@ -12,7 +12,7 @@ from torch import Size, Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from regionscope.complexity.activations import LINEAR, Folds, argument, attention_winners, centred
-from regionscope.complexity.forward_observer import Call, ForwardObserver
+from regionscope.complexity.forward_observer import ObservedCall, ForwardObserver
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import refuse_other_answers
 
@@ -186,7 +186,7 @@ class _LayerLister(ForwardObserver):
         """The places in ``layers`` of activations, max-poolings, and linear outputs that no activation follows."""
         return (i for i in range(len(self.layers)) if i not in self._followed)
 
-    def at_activation(self, call: Call, found: Folds) -> Any:
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
         sources = self._of(call)
         if sources is not None:
             self._followed |= sources
@@ -195,28 +195,28 @@ class _LayerLister(ForwardObserver):
             sources = frozenset()
         return self._run(call, sources)
 
-    def at_linear(self, call: Call) -> Any:
+    def at_linear(self, call: ObservedCall) -> Any:
         if self._of(call) is None:
             return self._run(call, None)
         output = self._run(call, frozenset({len(self.layers)}))
         self._add(call if call.kind else replace(call, kind=LINEAR[call.op]), "linear", output)
         return output
 
-    def at_max_pool(self, call: Call) -> Any:
+    def at_max_pool(self, call: ObservedCall) -> Any:
         sources = self._of(call)
         output = self._run(call, sources)
         if sources is not None:
             self._add(call, "max_pool", output if isinstance(output, Tensor) else output[0])
         return output
 
-    def at_attention(self, call: Call) -> Any:
+    def at_attention(self, call: ObservedCall) -> Any:
         sources = self._of(call)
         if sources is not None:
             values = attention_winners(call.func, call.args, call.kwargs)
             self._add(call, "attention", values, positions=values.shape[1] if values.ndim > 1 else 1)
         return self._run(call, sources)
 
-    def at_norm(self, call: Call) -> Any:
+    def at_norm(self, call: ObservedCall) -> Any:
         sources = self._of(call)
         if sources is not None:
             values = centred(call.op, call.args, call.kwargs)
@@ -224,12 +224,12 @@ class _LayerLister(ForwardObserver):
             self._add(call, "norm", values, positions=values.numel() // (self._rows * width))
         return self._run(call, sources)
 
-    def at_other(self, call: Call) -> Any:
+    def at_other(self, call: ObservedCall) -> Any:
         return self._run(call, self._of(call))
 
     def _add(
         self,
-        call: Call,
+        call: ObservedCall,
         role: Role,
         values: Tensor,
         *,
@@ -260,13 +260,13 @@ class _LayerLister(ForwardObserver):
         positions = shape.numel() // (self._rows * shape[-1])
         return positions if positions and values.numel() % (self._rows * positions) == 0 else 0
 
-    def _of(self, call: Call) -> frozenset[int] | None:
+    def _of(self, call: ObservedCall) -> frozenset[int] | None:
         """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""
         known = [self._sources.get(tensor, frozenset()) for tensor in tensors((call.args, call.kwargs))]
         feeding = [sources for sources in known if sources is not None]
         return frozenset().union(*feeding) if feeding else None
 
-    def _run(self, call: Call, sources: frozenset[int] | None) -> Any:
+    def _run(self, call: ObservedCall, sources: frozenset[int] | None) -> Any:
         result = call.run()
         outputs = list(tensors(call.args[0] if call.op == "__setitem__" else result))
         for tensor in outputs:

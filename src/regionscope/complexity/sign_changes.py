@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.complexity.activations import LINEAR, Folds, attention_winners, centred, operation, winners
-from regionscope.complexity.forward_observer import Call, ForwardObserver
+from regionscope.complexity.forward_observer import ObservedCall, ForwardObserver
 from regionscope.complexity.layers import Layer, tensors
 from regionscope.complexity.neighbourhoods import VertexBatch
 from regionscope.errors import InputError
@@ -111,29 +111,29 @@ class SignChanges(ForwardObserver):
         )
         return torch.where(low.amin(2).isnan(), -1, cut)
 
-    def at_activation(self, call: Call, found: Folds) -> Any:
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
         if call.name in self._layers:  # before the call, which may work in place
             self._at[call.name] = found.at
             self._gather(call.name, found.values)
         return call.run()
 
-    def at_max_pool(self, call: Call) -> Any:
+    def at_max_pool(self, call: ObservedCall) -> Any:
         if call.name in self._layers:
             self._gather(call.name, winners(call.op, call.args, call.kwargs))
         return call.run()
 
-    def at_attention(self, call: Call) -> Any:
+    def at_attention(self, call: ObservedCall) -> Any:
         if call.name in self._layers:
             self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
         return call.run()
 
-    def at_norm(self, call: Call) -> Any:
+    def at_norm(self, call: ObservedCall) -> Any:
         if call.name in self._layers:
             self._at[call.name] = (0.0,)
             self._gather(call.name, centred(call.op, call.args, call.kwargs))
         return call.run()
 
-    def at_linear(self, call: Call) -> Any:
+    def at_linear(self, call: ObservedCall) -> Any:
         made_of = self._batch.made_of
         if made_of is not None and self._of_vertices(call.args):
             output = self._affine(made_of, call.func, call.args, call.kwargs)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import real
 from regionscope.complexity.activations import Folds
-from regionscope.complexity.forward_observer import Call, ForwardObserver
+from regionscope.complexity.forward_observer import ObservedCall, ForwardObserver
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs
@@ -73,7 +73,7 @@ class _Ranges(ForwardObserver):
         self._m, self._n = m, n
         self.found: list[tuple[Tensor, Tensor]] = []
 
-    def at_activation(self, call: Call, found: Folds) -> Any:
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
         if found.values.ndim == 0 or len(found.values) != self._m * self._n:
             raise InputError(
                 f"Expected '{call.name}' to work on a tensor whose first axis is the batch, got shape "

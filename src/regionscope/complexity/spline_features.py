@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from regionscope.checks import whole
 from regionscope.complexity.activations import Folds
-from regionscope.complexity.forward_observer import Call, ForwardObserver
+from regionscope.complexity.forward_observer import ObservedCall, ForwardObserver
 from regionscope.complexity.layers import list_layers, matching
 from regionscope.errors import InputError
 from regionscope.extras import data_frame
@@ -147,7 +147,7 @@ class _Observer(ForwardObserver):
         self._last = None
         return torch.stack([self._found[name] for name in self._names], 1)
 
-    def at_linear(self, call: Call) -> Any:
+    def at_linear(self, call: ObservedCall) -> Any:
         output: Tensor = call.run()
         if call.name in self._names:
             weight = call.args[1] if len(call.args) > 1 else call.kwargs["weight"]
@@ -155,7 +155,7 @@ class _Observer(ForwardObserver):
             self._last = call.name, output, weight
         return output
 
-    def at_activation(self, call: Call, found: Folds) -> Any:
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
         if self._last is not None:
             linear, output, weight = self._last
             columns = _columns(found.values, output)
