@@ -12,7 +12,7 @@ from torch import Size, Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from regionscope.complexity.activations import LINEAR, Folds, argument, attention_winners, centred
-from regionscope.complexity.forward_observer import ObservedCall, ForwardObserver
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import refuse_other_answers
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.complexity.activations import LINEAR, Folds, attention_winners, centred, operation, winners
-from regionscope.complexity.forward_observer import ObservedCall, ForwardObserver
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import Layer, tensors
 from regionscope.complexity.neighbourhoods import VertexBatch
 from regionscope.errors import InputError

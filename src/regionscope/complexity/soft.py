@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import real
 from regionscope.complexity.activations import Folds
-from regionscope.complexity.forward_observer import ObservedCall, ForwardObserver
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs

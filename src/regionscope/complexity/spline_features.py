@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from regionscope.checks import whole
 from regionscope.complexity.activations import Folds
-from regionscope.complexity.forward_observer import ObservedCall, ForwardObserver
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import list_layers, matching
 from regionscope.errors import InputError
 from regionscope.extras import data_frame
