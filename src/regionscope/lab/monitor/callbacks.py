@@ -14,10 +14,10 @@ from regionscope.extras import needed
 from regionscope.lab.monitor.monitor import Monitor
 from regionscope.lab.monitor.rows import as_scalars
 
-Part = Callable[[Any], nn.Module]
+ModelPart = Callable[[Any], nn.Module]
 
 
-def lightning_callback(monitor: Monitor, *, model: Part | None = None) -> Any:
+def lightning_callback(monitor: Monitor, *, model: ModelPart | None = None) -> Any:
     """A callback for ``Trainer(callbacks=[...])`` that measures before training, after each step and at the end.
 
     New rows go to every logger of the trainer; the spread is ``name/spread``. Steps are the trainer's ``global_step``:
@@ -52,7 +52,7 @@ def lightning_callback(monitor: Monitor, *, model: Part | None = None) -> Any:
     return LightningMonitor()
 
 
-def transformers_callback(monitor: Monitor, trainer: Any, *, model: Part | None = None) -> Any:
+def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | None = None) -> Any:
     """A callback for ``trainer.add_callback(...)`` that measures before training, after each step and at the end.
 
     New rows go through ``trainer.log``, so they are in ``trainer.state.log_history`` and in every tool that the trainer
